@@ -1,10 +1,12 @@
 /*
- * cgroup — see cgroup.h; the files are those of the kernel's Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst.
+ * cgroup — see cgroup.h; the files are those of the kernel's Documentation/admin-guide/cgroup-v1
+ * and cgroup-v2.rst.
  *
- *     /proc/self/cgroup      9:cpu,cpuacct:/docker/ab                     version 1: number, controllers, group
- *                            0::/docker/ab                                version 2: one hierarchy for all
- *     /proc/self/mountinfo   36 24 0:30 /docker/ab /sys/fs/cgroup/cpu rw shared:7 - cgroup cgroup rw,cpu,cpuacct
- *                                       root of it, where it is mounted               type       options
+ *     /proc/self/cgroup
+ *         9:cpu,cpuacct:/docker/ab     version 1: number, controllers, group
+ *         0::/docker/ab                version 2: one hierarchy for all
+ *     /proc/self/mountinfo             root, mount point, ..., type, source, options
+ *         36 24 0:30 /docker/ab /sys/fs/cgroup/cpu rw shared:7 - cgroup cgroup rw,cpu,cpuacct
  */
 #include "base/cgroup.h"
 
@@ -20,10 +22,12 @@
 
 enum { LINE_BYTES = PATH_MAX + 512, FOLDER_BYTES = 2 * PATH_MAX };
 
-/* Beyond it a limit of version 1 means none: the kernel shows "no limit" as the largest multiple of a page. */
+/* Beyond it a limit of version 1 means none: the kernel shows "no limit" as the largest multiple of
+ * a page. */
 #define V1_MEMORY_NONE_BYTES (UINT64_C(1) << 62)
 
-/* A hierarchy: the one of version 2 (controller NULL) or the one of version 1 that has the controller. */
+/* A hierarchy: the one of version 2 (controller NULL) or the one of version 1 that has the
+ * controller. */
 struct hierarchy {
     const char *controller;
     char group[PATH_MAX]; /* of this process */
@@ -108,7 +112,8 @@ static double read_cpu_count(const char *folder, bool v1)
     char text[MACHINE_TEXT_BYTES], period_text[MACHINE_TEXT_BYTES];
     double quota = 0, period = 0;
     if (v1) {
-        if (read_in(folder, "cpu.cfs_quota_us", text) || read_in(folder, "cpu.cfs_period_us", period_text))
+        if (read_in(folder, "cpu.cfs_quota_us", text) ||
+            read_in(folder, "cpu.cfs_period_us", period_text))
             return 0;
         quota = strtod(text, NULL);
         period = strtod(period_text, NULL);
@@ -129,12 +134,14 @@ static uint64_t read_memory_bytes(const char *folder, bool v1)
 }
 
 /* The group of this process and those above it, as far as they are mounted. */
-static void read_upwards(const char *root, const struct hierarchy *hierarchy, struct cgroup_limits *limits)
+static void read_upwards(const char *root, const struct hierarchy *hierarchy,
+                         struct cgroup_limits *limits)
 {
     const char *group = hierarchy->group, *controller = hierarchy->controller;
     size_t skip = strcmp(hierarchy->root, "/") == 0 ? 0 : strlen(hierarchy->root);
     /* A group outside of what is mounted shows the mount's root at most. */
-    bool below = strncmp(group, hierarchy->root, skip) == 0 && (group[skip] == '/' || group[skip] == '\0');
+    bool below =
+        strncmp(group, hierarchy->root, skip) == 0 && (group[skip] == '/' || group[skip] == '\0');
     char at[PATH_MAX];
     snprintf(at, sizeof at, "%s", below ? group + skip : "");
     for (;;) {

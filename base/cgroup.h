@@ -1,8 +1,9 @@
 /*
  * cgroup — how much CPU and memory the control groups of this process leave it, of version 1 and 2.
  *
- * A process stands in one group of each hierarchy (/proc/self/cgroup), which is mounted somewhere (/proc/self/mountinfo), in a
- * container often with the group itself as the root of the mount. Every group above it limits as well: the least counts.
+ * A process stands in one group of each hierarchy (/proc/self/cgroup), which is mounted somewhere
+ * (/proc/self/mountinfo), in a container often with the group itself as the root of the mount.
+ * Every group above it limits as well: the least counts.
  */
 #ifndef MILLRACE_BASE_CGROUP_H
 #define MILLRACE_BASE_CGROUP_H
@@ -15,7 +16,8 @@ struct cgroup_limits {
     uint64_t memory_bytes;
 };
 
-/* root stands before every path that is read: "" for this process. What can't be read limits nothing. */
+/* root stands before every path that is read: "" for this process. What can't be read limits
+ * nothing. */
 void cgroup_read_limits(const char *root, struct cgroup_limits *ret_limits);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * cipher — see cipher.h.
  *
- * A value of left_bits + right_bits is (L, R). Even rounds change L by a function of R, odd rounds R by a function of L.
+ * A value of left_bits + right_bits is (L, R). Even rounds change L by a function of R, odd rounds
+ * R by a function of L.
  */
 #include "base/cipher.h"
 
@@ -23,7 +24,8 @@ void cipher_init(struct cipher *cipher, uint64_t count, const uint64_t key[4])
         /* two Philox blocks chained, so that each round's key depends on all four words */
         struct philox_block a = philox(key[0], key[1], i);
         uint64_t mixed = (uint64_t)a.word[0] << 32 | a.word[1];
-        struct philox_block b = philox(key[2] ^ mixed, key[3], (uint64_t)a.word[2] << 32 | a.word[3]);
+        struct philox_block b =
+            philox(key[2] ^ mixed, key[3], (uint64_t)a.word[2] << 32 | a.word[3]);
         for (uint32_t j = 0; j < 4; j++)
             cipher->key[i + j] = b.word[j];
     }

@@ -1,10 +1,11 @@
 /*
  * cipher — a keyed permutation of 0..count-1 that is computed, not stored.
  *
- * An alternating (unbalanced where the bits are odd) Feistel network on exactly ceil(log2 count) bits, at least 2, with
- * murmur-style 32-bit rounds: 12 of them, 24 where count is below 2^8; results outside the range are enciphered again
- * ("cycle walking"; Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). Fewer rounds fail pair and
- * permutation tests. Not meant to keep secrets.
+ * An alternating (unbalanced where the bits are odd) Feistel network on exactly ceil(log2 count)
+ * bits, at least 2, with murmur-style 32-bit rounds: 12 of them, 24 where count is below 2^8;
+ * results outside the range are enciphered again ("cycle walking"; Black and Rogaway, "Ciphers with
+ * arbitrary finite domains", CT-RSA 2002). Fewer rounds fail pair and permutation tests. Not meant
+ * to keep secrets.
  */
 #ifndef MILLRACE_BASE_CIPHER_H
 #define MILLRACE_BASE_CIPHER_H

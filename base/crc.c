@@ -1,5 +1,6 @@
 /*
- * crc — see crc.h. The one adapter of ISA-L, which neither inverts nor takes more than an int's worth at once.
+ * crc — see crc.h. The one adapter of ISA-L, which neither inverts nor takes more than an int's
+ * worth at once.
  */
 #include "base/crc.h"
 

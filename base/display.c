@@ -25,7 +25,8 @@ static bool is_obeyed(wchar_t point)
 {
     bool is_control = point < 0x20 || (point >= 0x7f && point < 0xa0);
     bool is_bidirectional = point == 0x61c || point == 0x200e || point == 0x200f ||
-                            (point >= 0x202a && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
+                            (point >= 0x202a && point <= 0x202e) ||
+                            (point >= 0x2066 && point <= 0x2069);
     return is_control || is_bidirectional;
 }
 
@@ -53,7 +54,8 @@ void display_add(struct str *out, const char *text)
     }
 }
 
-/* By the C library's tables, which want a locale; where it has no UTF-8, a character takes a column. */
+/* By the C library's tables, which want a locale; where it has no UTF-8, a character takes a
+ * column. */
 size_t display_columns(const char *text)
 {
     locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);

@@ -60,14 +60,14 @@ void err_at(struct err *err, const char *path, int64_t offset)
     }
 }
 
-#define FILL(field)                                                                                          \
-    do {                                                                                                     \
-        if (err) {                                                                                           \
-            va_list arguments;                                                                               \
-            va_start(arguments, format);                                                                     \
-            vsnprintf(err->field, sizeof err->field, format, arguments);                                     \
-            va_end(arguments);                                                                               \
-        }                                                                                                    \
+#define FILL(field)                                                                                \
+    do {                                                                                           \
+        if (err) {                                                                                 \
+            va_list arguments;                                                                     \
+            va_start(arguments, format);                                                           \
+            vsnprintf(err->field, sizeof err->field, format, arguments);                           \
+            va_end(arguments);                                                                     \
+        }                                                                                          \
     } while (0)
 
 void err_expected(struct err *err, const char *format, ...)

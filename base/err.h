@@ -1,8 +1,9 @@
 /*
  * err — what went wrong, told so that a user can act on it.
  *
- * Functions return 0 or a negative errno value. Those that can say more take a `struct err *` as their last
- * argument; it may be NULL. Nothing in millrace below cli/ prints: main formats the detail as one line:
+ * Functions return 0 or a negative errno value. Those that can say more take a `struct err *` as
+ * their last argument; it may be NULL. Nothing in millrace below cli/ prints: main formats the
+ * detail as one line:
  *
  *     WHAT: PATH at OFFSET: expected X, found Y; DO THIS
  *
@@ -29,7 +30,8 @@ extern "C" {
 enum {
     ERR_TEXT_BYTES_MAX = 256,
     ERR_PATH_BYTES_MAX = 1024,
-    ERR_LINE_BYTES_MAX = 2560, /* all five texts and the words between them, where nothing is escaped */
+    ERR_LINE_BYTES_MAX =
+        2560, /* all five texts and the words between them, where nothing is escaped */
     ERR_NO_OFFSET = -1,
 };
 
@@ -44,13 +46,17 @@ struct err {
     char advice[ERR_TEXT_BYTES_MAX];
 };
 
-/* Starts a new detail, forgetting the old one. Returns code, which is a negative errno. err may be NULL (all here). */
-int err_set(struct err *err, int code, const char *what_format, ...) __attribute__((format(printf, 3, 4)));
+/* Starts a new detail, forgetting the old one. Returns code, which is a negative errno. err may be
+ * NULL (all here). */
+int err_set(struct err *err, int code, const char *what_format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* As err_set, but WHAT ends in ": strerror(code)". For failures of system calls. */
-int err_errno(struct err *err, int code, const char *what_format, ...) __attribute__((format(printf, 3, 4)));
+int err_errno(struct err *err, int code, const char *what_format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-/* Add to the detail. They return nothing because without a detail they do not know the code: the caller returns its own. */
+/* Add to the detail. They return nothing because without a detail they do not know the code: the
+ * caller returns its own. */
 void err_at(struct err *err, const char *path, int64_t offset);
 void err_expected(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void err_found(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -59,8 +65,9 @@ void err_advise(struct err *err, const char *format, ...) __attribute__((format(
 /* Forgets the detail: for a failure that turned out to be no error. */
 void err_clear(struct err *err);
 
-/* Writes the one line described above into text, cut to bytes. Returns text. Texts may come from damaged files and hostile names:
- * they are shown as display.h says, so that the line is one line of UTF-8 and changes nothing of a terminal. */
+/* Writes the one line described above into text, cut to bytes. Returns text. Texts may come from
+ * damaged files and hostile names: they are shown as display.h says, so that the line is one line
+ * of UTF-8 and changes nothing of a terminal. */
 const char *err_format(const struct err *err, char *text, size_t bytes);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /*
- * exact_parts — a double as the digits of a fixed-point number: what exact_sum adds, on the host and in kernels. Header only.
+ * exact_parts — a double as the digits of a fixed-point number: what exact_sum adds, on the host
+ * and in kernels. Header only.
  */
 #ifndef MILLRACE_BASE_EXACT_PARTS_H
 #define MILLRACE_BASE_EXACT_PARTS_H
@@ -31,7 +32,8 @@ SHARED_INLINE struct exact_parts exact_parts_of(double value)
         mantissa |= UINT64_C(1) << 52;
     else
         exponent = 1; /* subnormal: same scale as the smallest normal, no hidden bit */
-    /* the value is mantissa * 2^(exponent - 1075), hence its lowest bit lies at place exponent - 1 */
+    /* the value is mantissa * 2^(exponent - 1075), hence its lowest bit lies at place exponent -
+     * 1 */
     uint32_t place = exponent - 1, shift = place % EXACT_DIGIT_BITS;
     int64_t sign = bits >> 63 ? -1 : 1;
     uint64_t low = mantissa << shift;                     /* bits 0..63 */

@@ -1,19 +1,26 @@
 /*
  * exact_sum — a sum of doubles that does not depend on their order or grouping.
  *
- * Each double is split into 32-bit digits of one long fixed-point number that spans the whole range of double
- * (Kulisch, "Computer arithmetic and validity", 2008), held in int64 limbs with room for carries: adding is integer and
- * hence exact and commutative, and partial sums of ranks add limb by limb (comm's all_reduce_i64 over .limb).
+ * Each double is split into 32-bit digits of one long fixed-point number that spans the whole range
+ * of double (Kulisch, "Computer arithmetic and validity", 2008), held in int64 limbs with room for
+ * carries: adding is integer and hence exact and commutative, and partial sums of ranks add limb by
+ * limb (comm's all_reduce_i64 over .limb).
  *
- * At most 2^30 additions between two reads; limbs of several sums may be added as long as the additions together stay below that.
+ * At most 2^30 additions between two reads; limbs of several sums may be added as long as the
+ * additions together stay below that.
  */
 #ifndef MILLRACE_BASE_EXACT_SUM_H
 #define MILLRACE_BASE_EXACT_SUM_H
 
 #include <stdint.h>
 
-/* Bits 2^-1074 .. 2^1023 in digits of 32, two more for the upper part of the last, and the count of non-finite terms. */
-enum { EXACT_SUM_LIMBS = 67, EXACT_SUM_NONFINITE = EXACT_SUM_LIMBS, EXACT_SUM_WORDS = EXACT_SUM_LIMBS + 1 };
+/* Bits 2^-1074 .. 2^1023 in digits of 32, two more for the upper part of the last, and the count of
+ * non-finite terms. */
+enum {
+    EXACT_SUM_LIMBS = 67,
+    EXACT_SUM_NONFINITE = EXACT_SUM_LIMBS,
+    EXACT_SUM_WORDS = EXACT_SUM_LIMBS + 1
+};
 
 /* Zero is the sum of nothing. By value; plain int64 words, so that it can be reduced and stored. */
 struct exact_sum {

@@ -1,5 +1,6 @@
 /*
- * exact_value — the double that an exact sum comes to, on the host and in kernels. Header only; exact_sum.h has the sum.
+ * exact_value — the double that an exact sum comes to, on the host and in kernels. Header only;
+ * exact_sum.h has the sum.
  */
 #ifndef MILLRACE_BASE_EXACT_VALUE_H
 #define MILLRACE_BASE_EXACT_VALUE_H
@@ -16,7 +17,8 @@ SHARED_INLINE double exact_value_of(const int64_t *limb)
 {
     if (limb[EXACT_SUM_NONFINITE])
         return (double)NAN;
-    /* Carry into digits of [0, 2^32) below a signed top, then flip the sign so that the top is positive. */
+    /* Carry into digits of [0, 2^32) below a signed top, then flip the sign so that the top is
+     * positive. */
     int64_t digit[EXACT_SUM_LIMBS + 1], carry = 0;
     for (int i = 0; i < EXACT_SUM_LIMBS; i++) {
         int64_t value = limb[i] + carry;
@@ -34,8 +36,9 @@ SHARED_INLINE double exact_value_of(const int64_t *limb)
             digit[i] = value + borrow * (INT64_C(1) << EXACT_DIGIT_BITS);
         }
     }
-    /* The 64 leading bits, the last one set where anything non-zero lies below: converting those to 53 bits rounds once,
-     * as the exact value would. The result's exponent is at least that of the lowest bit, so ldexp has nothing to round. */
+    /* The 64 leading bits, the last one set where anything non-zero lies below: converting those to
+     * 53 bits rounds once, as the exact value would. The result's exponent is at least that of the
+     * lowest bit, so ldexp has nothing to round. */
     int top = EXACT_SUM_LIMBS;
     while (top > 1 && digit[top] == 0)
         top--;
@@ -49,7 +52,8 @@ SHARED_INLINE double exact_value_of(const int64_t *limb)
     bool rest = (low << shift & 0xffffffffu) != 0;
     for (int i = top - 3; i >= 0 && !rest; i--)
         rest = digit[i] != 0;
-    double value = ldexp((double)(high | rest), (top - 1) * EXACT_DIGIT_BITS - shift - EXACT_LOWEST_EXPONENT);
+    double value =
+        ldexp((double)(high | rest), (top - 1) * EXACT_DIGIT_BITS - shift - EXACT_LOWEST_EXPONENT);
     return sign * value;
 }
 

@@ -1,5 +1,6 @@
 /*
- * half — the two 16-bit kinds of floating-point numbers: widened exactly, and rounded to. Header only.
+ * half — the two 16-bit kinds of floating-point numbers: widened exactly, and rounded to. Header
+ * only.
  */
 #ifndef MILLRACE_BASE_HALF_H
 #define MILLRACE_BASE_HALF_H
@@ -19,7 +20,8 @@ static inline float half_from_bf16(uint16_t bits)
 /* IEEE 754 binary16: 1 sign, 5 exponent, 10 fraction bits. */
 static inline float half_from_f16(uint16_t bits)
 {
-    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 1023;
+    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31,
+             fraction = bits & 1023;
     uint32_t wide;
     float value;
     if (exponent == 0) { /* zero, or fraction * 2^-24 */
@@ -39,7 +41,8 @@ static inline uint16_t half_to_bf16(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = (bits >> 16 & 0x8000) | 0x7fc0;
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16,
+             nan = (bits >> 16 & 0x8000) | 0x7fc0;
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
 }
 
@@ -49,9 +52,11 @@ static inline uint16_t half_to_f16(float value)
     memcpy(&bits, &value, sizeof bits);
     sign = bits >> 16 & 0x8000;
     bits &= 0x7fffffff;
-    /* normal: the exponent's bias, and the rounding of 13 bits, whose carry raises the exponent as it should */
+    /* normal: the exponent's bias, and the rounding of 13 bits, whose carry raises the exponent as
+     * it should */
     uint32_t code = (bits - ((127 - 15) << 23) + 0xfff + (bits >> 13 & 1)) >> 13;
-    if (bits < 0x38800000) { /* subnormal: below 0.5 a float's last bit is worth 2^-24, as a half's */
+    if (bits <
+        0x38800000) { /* subnormal: below 0.5 a float's last bit is worth 2^-24, as a half's */
         float small, half = 0.5f;
         uint32_t sum, base;
         memcpy(&small, &bits, sizeof small);

@@ -27,7 +27,8 @@ bool json_is_deeper(const struct json_t *node, int levels)
     return false;
 }
 
-/* Commas and opening brackets outside of strings: no document has more values than these and its root. */
+/* Commas and opening brackets outside of strings: no document has more values than these and its
+ * root. */
 static size_t count_values(const char *text, size_t bytes)
 {
     size_t count = 1;
@@ -43,7 +44,8 @@ static size_t count_values(const char *text, size_t bytes)
     return count;
 }
 
-static int check_size(const char *text, size_t bytes, const char *path, int64_t base_offset, struct err *err)
+static int check_size(const char *text, size_t bytes, const char *path, int64_t base_offset,
+                      struct err *err)
 {
     size_t values = bytes > JSON_BYTES_MAX ? 0 : count_values(text, bytes);
     if (bytes <= JSON_BYTES_MAX && values <= JSON_VALUES_MAX)
@@ -116,7 +118,9 @@ enum json_kind json_kind(const struct json_t *node)
 
 size_t json_count(const struct json_t *node)
 {
-    return json_is_array(node) ? json_array_size(node) : json_is_object(node) ? json_object_size(node) : 0;
+    return json_is_array(node)    ? json_array_size(node)
+           : json_is_object(node) ? json_object_size(node)
+                                  : 0;
 }
 
 struct json_t *json_at(const struct json_t *array, size_t index)
@@ -129,8 +133,8 @@ struct json_t *json_get(const struct json_t *object, const char *key)
     return json_object_get(object, key);
 }
 
-int json_each(struct json_t *object, int (*entry)(void *context, const char *key, struct json_t *value),
-              void *context)
+int json_each(struct json_t *object,
+              int (*entry)(void *context, const char *key, struct json_t *value), void *context)
 {
     for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
         int result = entry(context, json_object_iter_key(at), json_object_iter_value(at));
@@ -190,8 +194,8 @@ static int wrong(const struct json_t *object, const char *key, const char *wante
     return -EBADMSG;
 }
 
-int json_get_u64(const struct json_t *object, const char *key, uint64_t *ret_value, const char *path,
-                 struct err *err)
+int json_get_u64(const struct json_t *object, const char *key, uint64_t *ret_value,
+                 const char *path, struct err *err)
 {
     return json_u64(json_get(object, key), ret_value)
                ? wrong(object, key, "an integer of at least 0", path, err)
@@ -201,13 +205,15 @@ int json_get_u64(const struct json_t *object, const char *key, uint64_t *ret_val
 int json_get_f64(const struct json_t *object, const char *key, double *ret_value, const char *path,
                  struct err *err)
 {
-    return json_f64(json_get(object, key), ret_value) ? wrong(object, key, "a number", path, err) : 0;
+    return json_f64(json_get(object, key), ret_value) ? wrong(object, key, "a number", path, err)
+                                                      : 0;
 }
 
-int json_get_string(const struct json_t *object, const char *key, const char **ret_text, const char *path,
-                    struct err *err)
+int json_get_string(const struct json_t *object, const char *key, const char **ret_text,
+                    const char *path, struct err *err)
 {
-    return json_text(json_get(object, key), ret_text) ? wrong(object, key, "a string", path, err) : 0;
+    return json_text(json_get(object, key), ret_text) ? wrong(object, key, "a string", path, err)
+                                                      : 0;
 }
 
 const char *json_library(char *text)

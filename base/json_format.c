@@ -65,7 +65,8 @@ static int write_members_by_key(struct walk *walk, struct json_t *object)
 static int write_object(struct walk *walk, const char *key, struct json_t *node)
 {
     json_begin_object(walk->writer, key);
-    int status = walk->by_key ? write_members_by_key(walk, node) : json_each(node, write_member, walk);
+    int status =
+        walk->by_key ? write_members_by_key(walk, node) : json_each(node, write_member, walk);
     json_end_object(walk->writer);
     return status;
 }

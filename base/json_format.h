@@ -1,8 +1,9 @@
 /*
  * json_format — parsed JSON back to compact text. The parser has bounded its depth.
  *
- * json_format gives the same bytes for the same values: keys of objects in byte order at every depth, numbers as the
- * shortest text that reads back the same, no spaces. json_copy leaves the keys in the order of the file, for people.
+ * json_format gives the same bytes for the same values: keys of objects in byte order at every
+ * depth, numbers as the shortest text that reads back the same, no spaces. json_copy leaves the
+ * keys in the order of the file, for people.
  */
 #ifndef MILLRACE_BASE_JSON_FORMAT_H
 #define MILLRACE_BASE_JSON_FORMAT_H
@@ -13,7 +14,8 @@
 /* Appends. 0 or -ENOMEM. */
 int json_format(struct json_t *node, struct str *out);
 
-/* Writes the node, NULL as null, where the writer stands; key as for json_write_string. The writer's str tells of -ENOMEM. */
+/* Writes the node, NULL as null, where the writer stands; key as for json_write_string. The
+ * writer's str tells of -ENOMEM. */
 void json_copy(struct json_writer *writer, const char *key, struct json_t *node);
 
 /* An entry of an object. Borrows from the document. */

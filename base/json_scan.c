@@ -28,8 +28,8 @@ static size_t skip_string(const char *text, size_t at, size_t end)
     return end + 1;
 }
 
-/* Behind the value that begins at `at`: a string, what brackets enclose, or all up to a comma, bracket or space. end + 1 where it does
- * not end, `at` where there is none. */
+/* Behind the value that begins at `at`: a string, what brackets enclose, or all up to a comma,
+ * bracket or space. end + 1 where it does not end, `at` where there is none. */
 static size_t skip_value(const char *text, size_t at, size_t end)
 {
     size_t depth = 0;
@@ -77,7 +77,8 @@ bool json_scan_member(const char *text, size_t bytes, const char *key, struct js
         if (text[name.begin] != '"' || at == bytes || text[at] != ':' ||
             !find_value(text, at + 1, bytes, &value))
             return false;
-        if (name.end - name.begin == key_bytes + 2 && memcmp(text + name.begin + 1, key, key_bytes) == 0) {
+        if (name.end - name.begin == key_bytes + 2 &&
+            memcmp(text + name.begin + 1, key, key_bytes) == 0) {
             *ret_value = value;
             return true;
         }
@@ -88,7 +89,8 @@ bool json_scan_member(const char *text, size_t bytes, const char *key, struct js
     return false;
 }
 
-enum json_scan json_scan_element(const char *text, struct json_span *rest, struct json_span *ret_element)
+enum json_scan json_scan_element(const char *text, struct json_span *rest,
+                                 struct json_span *ret_element)
 {
     bool is_first = rest->begin < rest->end && text[rest->begin] == '[';
     size_t at = skip_spaces(text, rest->begin + is_first, rest->end);

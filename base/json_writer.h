@@ -5,7 +5,8 @@
  *     json_begin_object(&w, NULL);
  *     json_write_u64(&w, "samples_count", 3068);
  *     json_begin_array(&w, "classes");
- *     json_write_string(&w, NULL, "dress");       // key NULL inside an array, and for the document itself
+ *     // key NULL inside an array, and for the document itself
+ *     json_write_string(&w, NULL, "dress");
  *     json_end_array(&w);
  *     json_end_object(&w);
  */

@@ -20,7 +20,8 @@ const char *library_find(void *library, const struct library_function *functions
         void *address = dlsym(library, functions[i].name);
         if (!address)
             return functions[i].name;
-        memcpy(functions[i].function, &address, sizeof address); /* a function's address, as POSIX has it */
+        memcpy(functions[i].function, &address,
+               sizeof address); /* a function's address, as POSIX has it */
     }
     return NULL;
 }

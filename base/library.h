@@ -12,7 +12,8 @@ struct library_function {
     void *function;
 };
 
-/* The first of the files that is found, by the system's rules. NULL: none; then dlerror() tells of the last. It stays loaded. */
+/* The first of the files that is found, by the system's rules. NULL: none; then dlerror() tells of
+ * the last. It stays loaded. */
 void *library_load(const char *const *files, size_t count);
 /* Sets all of them: NULL. Else the name of one that the library lacks, some of the others set. */
 const char *library_find(void *library, const struct library_function *functions, size_t count);

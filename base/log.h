@@ -1,5 +1,6 @@
 /*
- * log — one line at a time to whoever owns the program. The library never prints: it calls the sink it was given.
+ * log — one line at a time to whoever owns the program. The library never prints: it calls the sink
+ * it was given.
  *
  * Threads: log_line may be called from any thread; the sink must take care of itself.
  */

@@ -124,7 +124,8 @@ int machine_read_memory(struct machine_memory *ret_memory)
     char line[128];
     while (fgets(line, sizeof line, file)) {
         has_total = has_total || sscanf(line, "MemTotal: %" SCNu64, &total_kib) == 1;
-        has_available = has_available || sscanf(line, "MemAvailable: %" SCNu64, &available_kib) == 1;
+        has_available =
+            has_available || sscanf(line, "MemAvailable: %" SCNu64, &available_kib) == 1;
     }
     fclose(file);
     if (!has_total || !has_available)

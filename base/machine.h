@@ -1,5 +1,6 @@
 /*
- * machine — what the kernel tells of the machine: what tells it from others, its processor, its memory, and any of the one-line files of /proc and /sys.
+ * machine — what the kernel tells of the machine: what tells it from others, its processor, its
+ * memory, and any of the one-line files of /proc and /sys.
  *
  * How many CPUs a crew takes is workers.h's; what a control group leaves of them is cgroup.h's.
  */
@@ -11,13 +12,15 @@
 
 enum { MACHINE_TEXT_BYTES = 256, MACHINE_HOST_BYTES = 128 };
 
-/* The first line of a file of the kernel's, without its end, cut to bytes. -errno where it can't be read; text is then "". */
+/* The first line of a file of the kernel's, without its end, cut to bytes. -errno where it can't be
+ * read; text is then "". */
 int machine_read_line(const char *path, char *text, size_t bytes);
 
-/* The id of the machine's boot, which all its containers have; "" where the kernel does not tell. Text holds bytes. Returns text. */
+/* The id of the machine's boot, which all its containers have; "" where the kernel does not tell.
+ * Text holds bytes. Returns text. */
 const char *machine_boot(char *text, size_t bytes);
-/* What tells this host from others: its name and its boot. Hosts may have one name (localhost), but no two of them the same boot; containers of one
- * machine have names of their own. Returns text. */
+/* What tells this host from others: its name and its boot. Hosts may have one name (localhost), but
+ * no two of them the same boot; containers of one machine have names of their own. Returns text. */
 const char *machine_host(char text[MACHINE_HOST_BYTES]);
 
 /* What kind of container this process is in, by the marks that container engines leave:

@@ -10,14 +10,16 @@
 uint64_t open_files_max(void)
 {
     struct rlimit limit;
-    return getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
+    return getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX
+                                                                               : limit.rlim_cur;
 }
 
 bool open_files_has(enum open_files_share share, int fd)
 {
     uint64_t max = open_files_max();
     return share == OPEN_FILES_ALL ||
-           (uint64_t)fd < max / OPEN_FILES_ALL * share + max % OPEN_FILES_ALL * share / OPEN_FILES_ALL;
+           (uint64_t)fd <
+               max / OPEN_FILES_ALL * share + max % OPEN_FILES_ALL * share / OPEN_FILES_ALL;
 }
 
 bool open_files_has_next(enum open_files_share share)
@@ -35,10 +37,10 @@ const char *open_files_advice(void)
 {
     struct rlimit limit;
     bool is_hard = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == limit.rlim_max;
-    return is_hard
-               ? "raise the hard limit of open files: /etc/security/limits.conf, a service's LimitNOFILE=, "
-                 "a container's --ulimit nofile=N, or `ulimit -Hn` as root"
-               : "raise the limit of open files (ulimit -n)";
+    return is_hard ? "raise the hard limit of open files: /etc/security/limits.conf, a service's "
+                     "LimitNOFILE=, "
+                     "a container's --ulimit nofile=N, or `ulimit -Hn` as root"
+                   : "raise the limit of open files (ulimit -n)";
 }
 
 void open_files_advise(struct err *err)

@@ -1,8 +1,9 @@
 /*
  * open_files — how many files the process may have open, and how near it is to that.
  *
- * A new descriptor has the lowest number that is free, so its number tells how many are taken, whoever took them. That is how the parts of
- * a process that open many files leave the last ones to those that need a few.
+ * A new descriptor has the lowest number that is free, so its number tells how many are taken,
+ * whoever took them. That is how the parts of a process that open many files leave the last ones to
+ * those that need a few.
  *
  * Threads: any. What was found may be otherwise a moment later.
  */
@@ -22,7 +23,8 @@ enum open_files_share {
 };
 
 uint64_t open_files_max(void); /* UINT64_MAX: there is no limit */
-/* Whether the next descriptor would be within the share. True of all: the system itself is to tell. */
+/* Whether the next descriptor would be within the share. True of all: the system itself is to
+ * tell. */
 bool open_files_has_next(enum open_files_share share);
 /* Whether this one is. */
 bool open_files_has(enum open_files_share share, int fd);

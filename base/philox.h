@@ -1,8 +1,9 @@
 /*
  * philox — random numbers that are a pure function of a key and a counter.
  *
- * Philox4x32-10, from Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. There is no
- * generator and no state: every random choice names what it is about, so it is the same whoever makes it, and whenever.
+ * Philox4x32-10, from Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
+ * 2011. There is no generator and no state: every random choice names what it is about, so it is
+ * the same whoever makes it, and whenever.
  */
 #ifndef MILLRACE_BASE_PHILOX_H
 #define MILLRACE_BASE_PHILOX_H
@@ -45,10 +46,12 @@ static inline struct philox_block philox(uint64_t key, uint64_t counter_high, ui
     return (struct philox_block){{c0, c1, c2, c3}};
 }
 
-/* The random words for one sample and purpose: key = seed; counter = (dataset:16 | purpose:16 | epoch:32, sample),
- * with the draw's number (0, 1, ...) in the upper bits of the sample's word, samples being below 2^48. */
+/* The random words for one sample and purpose: key = seed; counter = (dataset:16 | purpose:16 |
+ * epoch:32, sample), with the draw's number (0, 1, ...) in the upper bits of the sample's word,
+ * samples being below 2^48. */
 static inline struct philox_block philox_sample(uint64_t seed, uint32_t dataset, uint32_t epoch,
-                                                uint64_t sample, enum philox_purpose purpose, uint32_t draw)
+                                                uint64_t sample, enum philox_purpose purpose,
+                                                uint32_t draw)
 {
     uint64_t high =
         (uint64_t)(dataset & 0xffffu) << 48 | (uint64_t)((uint32_t)purpose & 0xffffu) << 32 | epoch;

@@ -101,7 +101,8 @@ static int parse_with_units(const char *text, const struct unit *units, size_t c
     char *end;
     errno = 0;
     unsigned long long whole = strtoull(text, &end, 10);
-    bool exact = errno == 0 && *end != '.' && *end != 'e' && *end != 'E' && isdigit((unsigned char)text[0]);
+    bool exact =
+        errno == 0 && *end != '.' && *end != 'e' && *end != 'E' && isdigit((unsigned char)text[0]);
     double value = exact ? (double)whole : strtod(text, &end);
     while (*end == ' ')
         end++;
@@ -137,7 +138,8 @@ int str_parse_size(const char *text, uint64_t *ret_bytes)
 int str_parse_duration(const char *text, uint64_t *ret_ns)
 {
     static const struct unit units[] = {
-        {"ms", 1e6}, {"s", 1e9}, {"sec", 1e9}, {"m", 60e9}, {"min", 60e9}, {"h", 3600e9}, {"d", 86400e9},
+        {"ms", 1e6},   {"s", 1e9},    {"sec", 1e9},   {"m", 60e9},
+        {"min", 60e9}, {"h", 3600e9}, {"d", 86400e9},
     };
     return parse_with_units(text, units, sizeof units / sizeof units[0], ret_ns);
 }
@@ -174,7 +176,8 @@ static size_t distance(const char *a, const char *b)
                 best = previous[j] + 1;
             if (current[j - 1] + 1 < best)
                 best = current[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                before[j - 2] + 1 < best)
                 best = before[j - 2] + 1;
             current[j] = best;
         }

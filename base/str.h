@@ -1,8 +1,9 @@
 /*
  * str — a growing byte string, for text and file headers built piece by piece.
  *
- * A failed allocation is remembered: later calls, str_clear included, do nothing more and str_status tells. So a builder checks
- * once, at its end, also one that builds many texts in the same memory. str_deinit forgets it.
+ * A failed allocation is remembered: later calls, str_clear included, do nothing more and
+ * str_status tells. So a builder checks once, at its end, also one that builds many texts in the
+ * same memory. str_deinit forgets it.
  */
 #ifndef MILLRACE_BASE_STR_H
 #define MILLRACE_BASE_STR_H
@@ -10,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zero is an empty string. data is NUL-terminated once anything was added, NULL before. Owner thread. */
+/* Zero is an empty string. data is NUL-terminated once anything was added, NULL before. Owner
+ * thread. */
 struct str {
     char *data;
     size_t bytes; /* without the NUL */
@@ -39,7 +41,8 @@ static inline int str_status(const struct str *str)
     return str->status;
 }
 
-/* "8388608", "8MiB", "1.5GiB", "3GB", "64k" (= KiB) into bytes. -EINVAL where it is no size, -ERANGE where too large. */
+/* "8388608", "8MiB", "1.5GiB", "3GB", "64k" (= KiB) into bytes. -EINVAL where it is no size,
+ * -ERANGE where too large. */
 int str_parse_size(const char *text, uint64_t *ret_bytes);
 /* "90s", "10min", "23h", "2d", "250ms" into nanoseconds. Errors as above. */
 int str_parse_duration(const char *text, uint64_t *ret_ns);
@@ -47,8 +50,8 @@ int str_parse_duration(const char *text, uint64_t *ret_ns);
 enum { STR_SIZE_BYTES = 16 };
 const char *str_format_size(uint64_t bytes, char *text);
 
-/* Of count candidates, the one nearest to word by edit distance (transpositions count one), NULL where none is near
- * enough to be meant. */
+/* Of count candidates, the one nearest to word by edit distance (transpositions count one), NULL
+ * where none is near enough to be meant. */
 const char *str_nearest(const char *word, const char *const *candidates, size_t count);
 
 #endif

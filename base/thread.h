@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/* Starts a joinable thread with every signal blocked: the program's signals are for the program's threads. 0 or -errno. */
+/* Starts a joinable thread with every signal blocked: the program's signals are for the program's
+ * threads. 0 or -errno. */
 int thread_start(pthread_t *ret_thread, void *(*main)(void *argument), void *argument);
 
 #ifdef __cplusplus

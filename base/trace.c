@@ -43,7 +43,8 @@ void trace_close(struct trace *trace)
 
 struct trace_track *trace_add_track(struct trace *trace, const char *name, unsigned number)
 {
-    struct trace_track *track = trace ? calloc(1, sizeof *track) : NULL; /* its pages come as it fills */
+    struct trace_track *track =
+        trace ? calloc(1, sizeof *track) : NULL; /* its pages come as it fills */
     if (!track)
         return NULL;
     track->is_on = &trace->is_on;
@@ -101,11 +102,13 @@ void trace_add(struct trace_track *track, const struct trace_span *span)
     atomic_store_explicit(&track->spans_count, count + 1, memory_order_release);
 }
 
-/* A line an event. The first is the one that begins no line: an empty object would be none of the format's. */
+/* A line an event. The first is the one that begins no line: an empty object would be none of the
+ * format's. */
 void trace_format_begin(struct str *out)
 {
-    str_add_text(out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
-                      "{\"ph\":\"M\",\"name\":\"trace_config\",\"pid\":0,\"args\":{\"by\":\"millrace\"}}");
+    str_add_text(
+        out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+             "{\"ph\":\"M\",\"name\":\"trace_config\",\"pid\":0,\"args\":{\"by\":\"millrace\"}}");
 }
 
 void trace_format_end(struct str *out)
@@ -154,8 +157,9 @@ struct place {
 static void add_event(struct str *out, const char *phase, const struct trace_span *span,
                       const struct place *place, uint64_t at_ns)
 {
-    str_add_format(out, ",\n{\"ph\":\"%s\",\"name\":\"%s\",\"cat\":\"millrace\",\"pid\":%u,\"tid\":%u", phase,
-                   span->name, place->process, place->thread);
+    str_add_format(out,
+                   ",\n{\"ph\":\"%s\",\"name\":\"%s\",\"cat\":\"millrace\",\"pid\":%u,\"tid\":%u",
+                   phase, span->name, place->process, place->thread);
     add_time(out, "ts", (int64_t)at_ns + place->shift_ns);
 }
 
@@ -183,13 +187,13 @@ static void add_span(struct str *out, const struct trace_span *span, const struc
     str_add_format(out, ",\"id\":\"%u.%u.%u\"}", place->process, place->thread, number);
 }
 
-void trace_format_track(const struct trace *trace, unsigned index, unsigned process, uint64_t origin_ns,
-                        struct str *out)
+void trace_format_track(const struct trace *trace, unsigned index, unsigned process,
+                        uint64_t origin_ns, struct str *out)
 {
     const struct trace_track *track = trace->tracks[index];
     uint64_t started_ns = atomic_load(&trace->started_ns);
-    const struct place place = {process, index + 1,
-                                (int64_t)(trace_started_ns(trace) - origin_ns) - (int64_t)started_ns};
+    const struct place place = {
+        process, index + 1, (int64_t)(trace_started_ns(trace) - origin_ns) - (int64_t)started_ns};
     unsigned count = atomic_load_explicit(&track->spans_count, memory_order_acquire);
     unsigned long long lost = atomic_load_explicit(&track->lost_count, memory_order_relaxed);
     char name[TRACE_NAME_BYTES + 64], left_out[48] = "";

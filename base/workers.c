@@ -1,8 +1,9 @@
 /*
  * workers — see workers.h.
  *
- * A job is announced by a new generation number under the mutex; workers then take tiles from an atomic counter. The
- * caller returns when every worker has left the job, so the job's fields are never read by a straggler of the last one.
+ * A job is announced by a new generation number under the mutex; workers then take tiles from an
+ * atomic counter. The caller returns when every worker has left the job, so the job's fields are
+ * never read by a straggler of the last one.
  */
 #include "base/workers.h"
 

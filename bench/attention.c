@@ -1,11 +1,14 @@
 /*
- * attention — how fast attention is on a device, forward and backward, by the length of the sequence.
+ * attention — how fast attention is on a device, forward and backward, by the length of the
+ * sequence.
  *
  *     bench-attention [DEVICE [TOKENS...]]        device: cuda; tokens: 1024 2048 4096 8192
  *
- * For heads of 64 and of 128 columns, causal and full: 16,384 tokens in all and 2048 columns of heads. Prints a JSON line each: the
- * milliseconds of a pass (median of rounds) and its TFLOP/s, where a forward pass is 4 tokens^2 x columns operations a sequence, half of them
- * where it is causal, and a backward pass is two and a half of that. bench/gpu_speed.py sets cuDNN's beside them.
+ * For heads of 64 and of 128 columns, causal and full: 16,384 tokens in all and 2048 columns of
+ * heads. Prints a JSON line each: the milliseconds of a pass (median of rounds) and its TFLOP/s,
+ * where a forward pass is 4 tokens^2 x columns operations a sequence, half of them where it is
+ * causal, and a backward pass is two and a half of that. bench/gpu_speed.py sets cuDNN's beside
+ * them.
  */
 #include "base/clock.h"
 #include "trainer/ops.h"
@@ -40,8 +43,8 @@ static int allocate(struct bench *bench, size_t elements, size_t element_bytes, 
                     struct err *err)
 {
     *ret_memory = NULL;
-    return elements ? bench->device->ops->mem_alloc(bench->device, MEM_DEVICE, elements * element_bytes,
-                                                    ret_memory, err)
+    return elements ? bench->device->ops->mem_alloc(bench->device, MEM_DEVICE,
+                                                    elements * element_bytes, ret_memory, err)
                     : 0;
 }
 
@@ -85,10 +88,11 @@ static int time_passes(struct bench *bench, bool backward, double *ret_ms, struc
         uint64_t began = clock_now_ns();
         for (int i = 0; i < PASSES; i++) {
             if (backward)
-                table->attn_bwd(bench->ops, &bench->shape, bench->d_qkv, bench->d_out, bench->qkv, bench->out,
-                                bench->lse, NULL, bench->scratch);
+                table->attn_bwd(bench->ops, &bench->shape, bench->d_qkv, bench->d_out, bench->qkv,
+                                bench->out, bench->lse, NULL, bench->scratch);
             else
-                table->attn_fwd(bench->ops, &bench->shape, bench->out, bench->lse, bench->qkv, NULL);
+                table->attn_fwd(bench->ops, &bench->shape, bench->out, bench->lse, bench->qkv,
+                                NULL);
         }
         int status = table->sync(bench->ops, err);
         if (status)
@@ -107,13 +111,15 @@ static void print_line(const struct bench *bench, const double ms[2])
     double operations =
         4.0 * (double)rows_of(shape) * (double)shape->tokens * COLUMNS / (shape->causal ? 2 : 1);
     printf("{\"head_dim\":%" PRIu64 ",\"causal\":%s,\"tokens\":%" PRIu64 ",\"batch\":%" PRIu64
-           ",\"forward_ms\":%.4f,\"forward_tflops\":%.1f,\"backward_ms\":%.4f,\"backward_tflops\":%.1f}\n",
+           ",\"forward_ms\":%.4f,\"forward_tflops\":%.1f,\"backward_ms\":%.4f,\"backward_tflops\":%"
+           ".1f}\n",
            shape->head_dim, shape->causal ? "true" : "false", shape->tokens, shape->batch, ms[0],
            operations / ms[0] * 1e-9, ms[1], operations * 2.5 / ms[1] * 1e-9);
     fflush(stdout);
 }
 
-static int measure(struct bench *bench, uint64_t head_dim, bool causal, uint64_t tokens, struct err *err)
+static int measure(struct bench *bench, uint64_t head_dim, bool causal, uint64_t tokens,
+                   struct err *err)
 {
     uint64_t heads = COLUMNS / head_dim;
     bench->shape = (struct attn_shape){.batch = tokens < TOKENS_ALL ? TOKENS_ALL / tokens : 1,
@@ -123,7 +129,8 @@ static int measure(struct bench *bench, uint64_t head_dim, bool causal, uint64_t
                                        .head_dim = head_dim,
                                        .causal = causal};
     size_t compute = ops_compute_bytes(bench->ops), master = ops_master_bytes(bench->ops);
-    size_t elements = rows_of(&bench->shape) * COLUMNS, lse = rows_of(&bench->shape) * heads, scratch = 0;
+    size_t elements = rows_of(&bench->shape) * COLUMNS, lse = rows_of(&bench->shape) * heads,
+           scratch = 0;
     double ms[2];
     int status = bench->ops->table->plan_attn(bench->ops, &bench->shape, err);
     if (status)
@@ -142,7 +149,8 @@ static int measure(struct bench *bench, uint64_t head_dim, bool causal, uint64_t
     };
     size_t count = sizeof arrays / sizeof arrays[0], made = 0;
     for (; made < count && !status; made++)
-        status = allocate(bench, arrays[made].elements, arrays[made].element_bytes, arrays[made].memory, err);
+        status = allocate(bench, arrays[made].elements, arrays[made].element_bytes,
+                          arrays[made].memory, err);
     if (!status)
         status = fill(bench, bench->qkv, 3 * elements, err);
     if (!status)
@@ -175,7 +183,8 @@ int main(int argc, char **argv)
     for (int i = 2; i < argc && count < LENGTHS_MAX; i++) {
         uint64_t length = strtoull(argv[i], NULL, 10);
         if (length < 1 || length > TOKENS_MAX) {
-            fprintf(stderr, "bench-attention: %s is no number of tokens from 1 to %d\n", argv[i], TOKENS_MAX);
+            fprintf(stderr, "bench-attention: %s is no number of tokens from 1 to %d\n", argv[i],
+                    TOKENS_MAX);
             return 2;
         }
         tokens[count++] = length;
@@ -184,8 +193,8 @@ int main(int argc, char **argv)
     struct err err = {0};
     int status = device_open(name, &bench.device, &err);
     if (!status)
-        status =
-            ops_open(bench.device, bench.device->ops->is_host ? DTYPE_F32 : DTYPE_BF16, 0, &bench.ops, &err);
+        status = ops_open(bench.device, bench.device->ops->is_host ? DTYPE_F32 : DTYPE_BF16, 0,
+                          &bench.ops, &err);
     if (!status)
         status = measure_all(&bench, tokens, count, &err);
     if (status)

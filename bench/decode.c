@@ -1,11 +1,14 @@
 /*
- * decode — what a crop of a photo costs: decoded whole, by libjpeg-turbo's own cropping, or cut out of the compressed bytes.
+ * decode — what a crop of a photo costs: decoded whole, by libjpeg-turbo's own cropping, or cut out
+ * of the compressed bytes.
  *
  *     bench-decode [--reencode SIDE] [--rounds N] PHOTO.jpg...
  *
- * The same photos and crops (torchvision's random resized crop) in every way, one after the other in each round, on one thread; printed are the
- * medians over the rounds, in images a CPU-second, and ratios to the whole decode. With --reencode the photos are scaled to a longer side of
- * SIDE and encoded at quality 90 with restart intervals of 2 and 4; without it they are taken as they are and as jpeg_tile makes them.
+ * The same photos and crops (torchvision's random resized crop) in every way, one after the other
+ * in each round, on one thread; printed are the medians over the rounds, in images a CPU-second,
+ * and ratios to the whole decode. With --reencode the photos are scaled to a longer side of SIDE
+ * and encoded at quality 90 with restart intervals of 2 and 4; without it they are taken as they
+ * are and as jpeg_tile makes them.
  */
 #include "base/clock.h"
 #include "image/crop.h"
@@ -51,14 +54,16 @@ struct bench {
 static void fail(const char *what, const struct err *err)
 {
     char line[ERR_LINE_BYTES_MAX];
-    fprintf(stderr, "bench-decode: %s: %s\n", what, err ? err_format(err, line, sizeof line) : "failed");
+    fprintf(stderr, "bench-decode: %s: %s\n", what,
+            err ? err_format(err, line, sizeof line) : "failed");
     exit(1);
 }
 
 static struct image_rect crop_of(const struct bench *bench, size_t i)
 {
     const struct photo *photo = &bench->photos[i];
-    return crop_choose(&bench->crop, photo->width, photo->height, 1, 0, (uint32_t)bench->round, i).rect;
+    return crop_choose(&bench->crop, photo->width, photo->height, 1, 0, (uint32_t)bench->round, i)
+        .rect;
 }
 
 /* ---- The ways. form: which of the photo's. ---- */
@@ -86,7 +91,8 @@ static void decode_part(struct bench *bench, size_t i, size_t form)
     bench->sum += planes.plane[0].data[0];
 }
 
-/* jpeg_crop_scanline and jpeg_skip_scanlines, to YCbCr, chroma repeated: the least that this interface asks for. */
+/* jpeg_crop_scanline and jpeg_skip_scanlines, to YCbCr, chroma repeated: the least that this
+ * interface asks for. */
 static void decode_turbo_crop(struct bench *bench, size_t i, size_t form)
 {
     static JSAMPLE row[3 * JPEG_MAX_DIMENSION];
@@ -117,7 +123,8 @@ static void run_pipeline(struct bench *bench, size_t i, size_t form)
     struct err err;
     const struct str *file = &bench->photos[i].form[form];
     struct image_key key = {.seed = 1, .epoch = (uint32_t)bench->round, .sample = i};
-    if (image_pipeline_run(bench->pipeline, file->data, file->bytes, NULL, key, bench->rgb, 3 * TARGET, &err))
+    if (image_pipeline_run(bench->pipeline, file->data, file->bytes, NULL, key, bench->rgb,
+                           3 * TARGET, &err))
         fail("pipeline", &err);
     bench->sum += bench->rgb[0];
 }
@@ -158,19 +165,19 @@ static void load_as_it_is(struct photo *photo, struct str file, const char *path
     photo->height = info.height;
 }
 
-static void load_encoded_again(struct bench *bench, struct photo *photo, struct str file, uint32_t side_max,
-                               const char *path)
+static void load_encoded_again(struct bench *bench, struct photo *photo, struct str file,
+                               uint32_t side_max, const char *path)
 {
     static const uint32_t intervals[FORMS_MAX] = {0, 2, 4};
     struct err err;
     const uint8_t *rgb;
     struct image_bounds bounds = {.side_max = side_max, .tiles = true};
-    if (image_pipeline_whole(bench->pipeline, file.data, file.bytes, path, bounds, &rgb, &photo->width,
-                             &photo->height, &err))
+    if (image_pipeline_whole(bench->pipeline, file.data, file.bytes, path, bounds, &rgb,
+                             &photo->width, &photo->height, &err))
         fail(path, &err);
     for (size_t form = 0; form < FORMS_MAX; form++)
-        if (jpeg_encode(rgb, photo->width, photo->height, 3 * (size_t)photo->width, QUALITY, intervals[form],
-                        &photo->form[form], &err))
+        if (jpeg_encode(rgb, photo->width, photo->height, 3 * (size_t)photo->width, QUALITY,
+                        intervals[form], &photo->form[form], &err))
             fail(path, &err);
     str_deinit(&file);
 }
@@ -218,19 +225,21 @@ static void measure(struct bench *bench, const struct way *ways, size_t ways_cou
         }
     }
     for (size_t w = 0; w < ways_count; w++)
-        printf("%-44s %8.0f %8.2f\n", ways[w].name, median(rates[w], rounds), median(ratios[w], rounds));
+        printf("%-44s %8.0f %8.2f\n", ways[w].name, median(rates[w], rounds),
+               median(ratios[w], rounds));
 }
 
 int main(int count, char **arguments)
 {
     static const struct option long_options[] = {
         {"reencode", required_argument, NULL, 'r'}, {"rounds", required_argument, NULL, 'n'}, {0}};
-    static const struct way of_originals[] = {{"whole", decode_whole, 0},
-                                              {"part: to the crop's last row", decode_part, 0},
-                                              {"part: libjpeg-turbo's crop", decode_turbo_crop, 0},
-                                              {"part: cut, as jpeg_tile divides", decode_part, 1},
-                                              {"pipeline to 224, no markers", run_pipeline, 0},
-                                              {"pipeline to 224, as jpeg_tile divides", run_pipeline, 1}};
+    static const struct way of_originals[] = {
+        {"whole", decode_whole, 0},
+        {"part: to the crop's last row", decode_part, 0},
+        {"part: libjpeg-turbo's crop", decode_turbo_crop, 0},
+        {"part: cut, as jpeg_tile divides", decode_part, 1},
+        {"pipeline to 224, no markers", run_pipeline, 0},
+        {"pipeline to 224, as jpeg_tile divides", run_pipeline, 1}};
     static const struct way of_encoded[] = {{"whole", decode_whole, 0},
                                             {"part: to the crop's last row", decode_part, 0},
                                             {"part: libjpeg-turbo's crop", decode_turbo_crop, 0},
@@ -260,7 +269,8 @@ int main(int count, char **arguments)
     bench->photos = calloc(bench->count, sizeof *bench->photos);
     struct image_options options = {TARGET, TARGET, bench->crop};
     if (!bench->photos || io_open(arguments[optind], NULL, &io, &err) ||
-        jpeg_decoder_open(&bench->decoder, &err) || image_pipeline_open(&options, &bench->pipeline, &err))
+        jpeg_decoder_open(&bench->decoder, &err) ||
+        image_pipeline_open(&options, &bench->pipeline, &err))
         fail("start", &err);
     for (size_t i = 0; i < bench->count; i++) {
         const char *path = arguments[(size_t)optind + i];
@@ -270,8 +280,8 @@ int main(int count, char **arguments)
         else
             load_as_it_is(&bench->photos[i], file, path);
     }
-    printf("%zu photos, %" PRIu64 " bytes each, %s, median of %" PRIu32 " rounds, 1 thread\n", bench->count,
-           bytes_of(bench, 0) / bench->count, jpeg_library(), rounds);
+    printf("%zu photos, %" PRIu64 " bytes each, %s, median of %" PRIu32 " rounds, 1 thread\n",
+           bench->count, bytes_of(bench, 0) / bench->count, jpeg_library(), rounds);
     for (size_t form = 1; form < (side > 0 ? FORMS_MAX : FORMS_MAX - 1); form++)
         printf("bytes, %s: %+.2f %%\n",
                side == 0   ? "as jpeg_tile divides"

@@ -1,9 +1,13 @@
 /*
- * render_shapes — a small labelled set of JPEGs out of nothing: shapes in random colours, places and sizes, under noise.
+ * render_shapes — a small labelled set of JPEGs out of nothing: shapes in random colours, places
+ * and sizes, under noise.
  *
- *     render-shapes [--count IMAGES_PER_CLASS] [--side PIXELS] [--seed N] OUT         writes OUT/CLASS/0000.jpg ...
+ *     render-shapes [--count IMAGES_PER_CLASS] [--side PIXELS] [--seed N] OUT
  *
- * For demonstrations and tests that have no photos at hand. Each picture is a function of (seed, side, class, number).
+ * It writes OUT/CLASS/0000.jpg and so on.
+ *
+ * For demonstrations and tests that have no photos at hand. Each picture is a function of (seed,
+ * side, class, number).
  */
 #include "base/philox.h"
 #include "image/jpeg.h"
@@ -84,13 +88,14 @@ static struct picture choose_picture(const struct request *request, uint64_t cla
 {
     struct philox_block a = philox(request->seed, class, number * 2);
     struct philox_block b = philox(request->seed, class, number * 2 + 1);
-    struct picture p = {.side =
-                            request->side ? (uint32_t)request->side : SIDE_LEAST + a.word[0] % SIDE_SPREAD};
+    struct picture p = {.side = request->side ? (uint32_t)request->side
+                                              : SIDE_LEAST + a.word[0] % SIDE_SPREAD};
     for (int i = 0; i < 3; i++) {
         p.paper[i] = (uint8_t)(a.word[1] >> 8 * i);
         p.ink[i] = (uint8_t)(a.word[2] >> 8 * i);
     }
-    if (abs(p.paper[1] - p.ink[1]) < 80) /* green weighs most in brightness: keep the shape visible */
+    if (abs(p.paper[1] - p.ink[1]) <
+        80) /* green weighs most in brightness: keep the shape visible */
         p.ink[1] = (uint8_t)(p.paper[1] < 128 ? p.paper[1] + 100 : p.paper[1] - 100);
     p.scale = p.side * (0.2 + 0.2 * philox_unit(a.word[3]));
     double room = p.side - 2 * p.scale, turn = 6.283185307179586 * philox_unit(b.word[2]);
@@ -107,9 +112,10 @@ static void draw(const struct picture *p, const struct shape *shape, uint64_t se
     for (uint32_t y = 0; y < p->side; y++)
         for (uint32_t x = 0; x < p->side; x++) {
             double dx = (x - p->x) / p->scale, dy = (y - p->y) / p->scale;
-            const uint8_t *color = shape->covers(dx * p->cosine + dy * p->sine, dy * p->cosine - dx * p->sine)
-                                       ? p->ink
-                                       : p->paper;
+            const uint8_t *color =
+                shape->covers(dx * p->cosine + dy * p->sine, dy * p->cosine - dx * p->sine)
+                    ? p->ink
+                    : p->paper;
             struct philox_block noise = philox(seed, number << 8 | 0xff, (uint64_t)y << 32 | x);
             for (int i = 0; i < 3; i++) {
                 int value = color[i] + (int)(noise.word[i] % NOISE) - NOISE / 2;
@@ -118,16 +124,18 @@ static void draw(const struct picture *p, const struct shape *shape, uint64_t se
         }
 }
 
-static int write_picture(struct io *io, const char *folder, size_t class, const struct request *request,
-                         uint64_t number, uint8_t *rgb, struct str *jpeg, struct err *err)
+static int write_picture(struct io *io, const char *folder, size_t class,
+                         const struct request *request, uint64_t number, uint8_t *rgb,
+                         struct str *jpeg, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     struct picture picture = choose_picture(request, class, number);
     draw(&picture, &shapes[class], request->seed, number, rgb);
     str_clear(jpeg);
-    int status =
-        jpeg_encode(rgb, picture.side, picture.side, (size_t)picture.side * 3, QUALITY, 0, jpeg, err);
-    int used = snprintf(path, sizeof path, "%s/%s/%04" PRIu64 ".jpg", folder, shapes[class].name, number);
+    int status = jpeg_encode(rgb, picture.side, picture.side, (size_t)picture.side * 3, QUALITY, 0,
+                             jpeg, err);
+    int used =
+        snprintf(path, sizeof path, "%s/%s/%04" PRIu64 ".jpg", folder, shapes[class].name, number);
     if (!status && (used < 0 || (size_t)used >= sizeof path))
         status = err_set(err, -ENAMETOOLONG, "the folder's path is too long");
     if (!status)
@@ -187,7 +195,8 @@ int main(int argc, char **argv)
     struct io *io = NULL;
     struct request request = {.count = COUNT_DEFAULT};
     if (!parse_request(argc, argv, &request)) {
-        fputs("usage: render-shapes [--count IMAGES_PER_CLASS] [--side PIXELS] [--seed N] OUT\n", stderr);
+        fputs("usage: render-shapes [--count IMAGES_PER_CLASS] [--side PIXELS] [--seed N] OUT\n",
+              stderr);
         return 2;
     }
     const char *folder = argv[optind];

@@ -79,7 +79,8 @@ void blocks_close(struct blocks *blocks)
 static int file_path(const struct blocks *blocks, uint32_t file, char *path, struct err *err)
 {
     if (!blocks->options.is_file)
-        return io_join_path(blocks->options.path, blocks->options.manifest->files[file].name, path, err);
+        return io_join_path(blocks->options.path, blocks->options.manifest->files[file].name, path,
+                            err);
     strcpy(path, blocks->options.path); /* it was opened by this name */
     return 0;
 }
@@ -100,7 +101,8 @@ static void close_idle_files(struct blocks *blocks)
 }
 
 /* A file without checksums must be the one whose header the manifest was made of. */
-static int check_identity(const struct blocks *blocks, uint32_t file, const char *path, struct err *err)
+static int check_identity(const struct blocks *blocks, uint32_t file, const char *path,
+                          struct err *err)
 {
     const struct io_identity *wanted = &blocks->options.manifest->files[file].identity;
     struct io_identity found;
@@ -127,9 +129,10 @@ static int need_file(struct blocks *blocks, uint32_t file, struct err *err)
     if (!status)
         status = io->ops->file_open(io, path, &blocks->files[file], err);
     if (status == -ENOENT && blocks->options.manifest->files[file].elsewhere)
-        err_advise(err,
-                   "another node wrote it into its own folder: copy the files of this step from all nodes "
-                   "into one folder, and read that");
+        err_advise(
+            err,
+            "another node wrote it into its own folder: copy the files of this step from all nodes "
+            "into one folder, and read that");
     if (status)
         return status;
     uint64_t found = io->ops->file_size(blocks->files[file]),
@@ -137,7 +140,8 @@ static int need_file(struct blocks *blocks, uint32_t file, struct err *err)
     if (found == size_bytes) {
         status = check_identity(blocks, file, path, err);
     } else {
-        status = err_set(err, -EBADMSG, "a file of the checkpoint has another size than its manifest says");
+        status = err_set(err, -EBADMSG,
+                         "a file of the checkpoint has another size than its manifest says");
         err_at(err, path, ERR_NO_OFFSET);
         err_expected(err, "%" PRIu64 " bytes", size_bytes);
         err_found(err, "%" PRIu64, found);
@@ -153,15 +157,17 @@ static int need_file(struct blocks *blocks, uint32_t file, struct err *err)
 
 static bool is_last(const struct blocks *blocks, const struct block_want *want)
 {
-    return blocks->last && blocks->last->want.file == want->file && blocks->last->want.block == want->block;
+    return blocks->last && blocks->last->want.file == want->file &&
+           blocks->last->want.block == want->block;
 }
 
-/* Whether the block is read to the place that is wanted: not if it would come through the page cache for that alone, while the slot's
- * own memory lets it go around. */
+/* Whether the block is read to the place that is wanted: not if it would come through the page
+ * cache for that alone, while the slot's own memory lets it go around. */
 static bool suits(const struct blocks *blocks, const struct slot *slot)
 {
     struct io *io = blocks->options.io;
-    unsigned align = io->ops->once_align ? io->ops->once_align(io, blocks->files[slot->want.file]) : 0;
+    unsigned align =
+        io->ops->once_align ? io->ops->once_align(io, blocks->files[slot->want.file]) : 0;
     return align == 0 || (uintptr_t)slot->want.direct % align == 0;
 }
 
@@ -189,13 +195,14 @@ static void start(struct blocks *blocks, struct slot *slot, const struct block_w
     assert(want->block < file->blocks_count);
     if (!slot->status && !suits(blocks, slot))
         slot->want.direct = NULL;
-    slot->request = (struct io_request){.kind = IO_READ,
-                                        .file = blocks->files[want->file],
-                                        .offset = want->block * CKPT_BLOCK_BYTES,
-                                        .data = slot->want.direct ? slot->want.direct : slot->buffer,
-                                        .bytes = manifest_block_bytes(file->size_bytes, want->block),
-                                        .flags = slot->want.direct ? IO_ONCE : IO_ONCE | IO_SLACK,
-                                        .user = slot};
+    slot->request =
+        (struct io_request){.kind = IO_READ,
+                            .file = blocks->files[want->file],
+                            .offset = want->block * CKPT_BLOCK_BYTES,
+                            .data = slot->want.direct ? slot->want.direct : slot->buffer,
+                            .bytes = manifest_block_bytes(file->size_bytes, want->block),
+                            .flags = slot->want.direct ? IO_ONCE : IO_ONCE | IO_SLACK,
+                            .user = slot};
     struct io_request *request = &slot->request;
     int taken = slot->status ? 0 : ops->submit(blocks->queue, &request, 1);
     if (taken < 0)
@@ -253,8 +260,8 @@ static int hand_over(struct blocks *blocks, struct slot *slot, const struct bloc
     if (!slot->status && !slot->verified)
         verify(blocks, slot);
     if (slot->status && !options->is_file)
-        slot->status =
-            folder_judge_failure(options->io, options->path, options->manifest, slot->status, &slot->detail);
+        slot->status = folder_judge_failure(options->io, options->path, options->manifest,
+                                            slot->status, &slot->detail);
     const struct manifest_file *file = &options->manifest->files[slot->want.file];
     struct block_got got = {.file = slot->want.file,
                             .block = slot->want.block,

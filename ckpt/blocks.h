@@ -1,9 +1,11 @@
 /*
- * blocks — blocks of a checkpoint's files, read ahead and verified, handed over in the order in which they are asked for.
+ * blocks — blocks of a checkpoint's files, read ahead and verified, handed over in the order in
+ * which they are asked for.
  *
- * `next` is asked for blocks up to `ahead` of them ahead of `take`, which gets each with its verdict. A block that is wanted in one
- * piece can be read straight to where it belongs. Memory: so many blocks. The last block stays, so that a walk which
- * begins where the one before ended does not read it again.
+ * `next` is asked for blocks up to `ahead` of them ahead of `take`, which gets each with its
+ * verdict. A block that is wanted in one piece can be read straight to where it belongs. Memory: so
+ * many blocks. The last block stays, so that a walk which begins where the one before ended does
+ * not read it again.
  *
  * Threads: one at a time.
  */
@@ -25,8 +27,8 @@ struct block_want {
     void *direct; /* the block's bytes go there; NULL: to the walk's own memory */
 };
 
-/* data lives during the call. status: 0, -EBADMSG (checksum), -ENODATA, -EIO, ..., -ESTALE (another save stands there
- * now: folder_judge_failure) with detail; then data means nothing. */
+/* data lives during the call. status: 0, -EBADMSG (checksum), -ENODATA, -EIO, ..., -ESTALE (another
+ * save stands there now: folder_judge_failure) with detail; then data means nothing. */
 struct block_got {
     uint32_t file;
     uint64_t block;
@@ -38,14 +40,15 @@ struct block_got {
 
 struct blocks_visitor {
     bool (*next)(void *context, struct block_want *ret_want); /* files rising; false: no more */
-    int (*take)(void *context, const struct block_got *got);  /* non-zero ends the walk and is returned */
+    int (*take)(void *context,
+                const struct block_got *got); /* non-zero ends the walk and is returned */
     void *context;
 };
 
 struct blocks;
 
-/* path: the step's folder; is_file: the one file itself. Files without checksums (NULL) are read as they are. Borrows manifest
- * and path. */
+/* path: the step's folder; is_file: the one file itself. Files without checksums (NULL) are read as
+ * they are. Borrows manifest and path. */
 struct blocks_options {
     struct io *io;
     const char *path;

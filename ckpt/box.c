@@ -84,11 +84,13 @@ struct box box_make(const uint64_t *start, const uint64_t *extent, uint32_t rank
 struct box box_of_range(const uint64_t *shape, uint32_t rank, uint64_t begin, uint64_t end,
                         uint64_t *ret_elements)
 {
-    uint64_t stride[DTYPE_RANK_MAX + 1]; /* elements of one step along d - 1; that of a scalar is the whole */
+    uint64_t stride[DTYPE_RANK_MAX +
+                    1]; /* elements of one step along d - 1; that of a scalar is the whole */
     stride[rank] = 1;
     for (uint32_t d = rank; d > 0; d--)
         stride[d - 1] = stride[d] * shape[d - 1];
-    /* The outermost dimension along which begin is at a border and one whole step fits. Elements always do. */
+    /* The outermost dimension along which begin is at a border and one whole step fits. Elements
+     * always do. */
     uint32_t along = 0;
     while (along < rank && (begin % stride[along + 1] != 0 || end - begin < stride[along + 1]))
         along++;
@@ -101,19 +103,22 @@ struct box box_of_range(const uint64_t *shape, uint32_t rank, uint64_t begin, ui
     }
     uint64_t elements = 1;
     if (along < rank) {
-        box.extent[along] = bytes_min(shape[along] - box.start[along], (end - begin) / stride[along + 1]);
+        box.extent[along] =
+            bytes_min(shape[along] - box.start[along], (end - begin) / stride[along + 1]);
         elements = box.extent[along] * stride[along + 1];
     }
     *ret_elements = elements;
     return box;
 }
 
-bool runs_init(struct runs *runs, const struct box *source, const struct box *target, enum dtype dtype)
+bool runs_init(struct runs *runs, const struct box *source, const struct box *target,
+               enum dtype dtype)
 {
     struct box common;
     if (!box_intersect(source, target, &common))
         return false;
-    /* Dimensions from `whole` on are whole in both: one step along the dimension before is already contiguous. */
+    /* Dimensions from `whole` on are whole in both: one step along the dimension before is already
+     * contiguous. */
     uint32_t whole = source->rank;
     while (whole > 0 && common.extent[whole - 1] == source->extent[whole - 1] &&
            common.extent[whole - 1] == target->extent[whole - 1])
@@ -140,7 +145,8 @@ bool runs_init(struct runs *runs, const struct box *source, const struct box *ta
 
 struct runs_cursor runs_first(const struct runs *runs)
 {
-    return (struct runs_cursor){.source = runs->source, .target = runs->target, .left = runs->runs_count};
+    return (struct runs_cursor){
+        .source = runs->source, .target = runs->target, .left = runs->runs_count};
 }
 
 void runs_next(const struct runs *runs, struct runs_cursor *cursor)

@@ -1,9 +1,9 @@
 /*
  * box — boxes within n-dimensional arrays, and the contiguous runs that two of them share.
  *
- * A box start..start+extent of an array is stored row-major without gaps. What two boxes of one array have in common lies
- * in each of them as runs of bytes; `runs` walks them in rising order of both, trailing dimensions that are whole in
- * both being one run.
+ * A box start..start+extent of an array is stored row-major without gaps. What two boxes of one
+ * array have in common lies in each of them as runs of bytes; `runs` walks them in rising order of
+ * both, trailing dimensions that are whole in both being one run.
  *
  * Pure; no allocation.
  */
@@ -32,8 +32,9 @@ bool box_intersect(const struct box *a, const struct box *b, struct box *ret_com
 bool box_is_same(const struct box *a, const struct box *b);
 struct box box_whole(const uint64_t *shape, uint32_t rank);
 struct box box_make(const uint64_t *start, const uint64_t *extent, uint32_t rank);
-/* The largest box of the array whose elements are the flat range begin..begin+n for some n <= end - begin; begin < end <= volume.
- * Calling it again from where it ended covers begin..end in at most 2 * rank - 1 boxes. */
+/* The largest box of the array whose elements are the flat range begin..begin+n for some n <= end -
+ * begin; begin < end <= volume. Calling it again from where it ended covers begin..end in at most 2
+ * * rank - 1 boxes. */
 struct box box_of_range(const uint64_t *shape, uint32_t rank, uint64_t begin, uint64_t end,
                         uint64_t *ret_elements);
 
@@ -46,14 +47,16 @@ struct runs {
     uint64_t run_bytes, runs_count;
 };
 
-/* Where a walk is: the run at source and target; left counts it and those after it, 0: past the last. By value. */
+/* Where a walk is: the run at source and target; left counts it and those after it, 0: past the
+ * last. By value. */
 struct runs_cursor {
     uint64_t index[DTYPE_RANK_MAX];
     uint64_t source, target, left;
 };
 
 /* False where the boxes have nothing in common. The boxes were checked. */
-bool runs_init(struct runs *runs, const struct box *source, const struct box *target, enum dtype dtype);
+bool runs_init(struct runs *runs, const struct box *source, const struct box *target,
+               enum dtype dtype);
 struct runs_cursor runs_first(const struct runs *runs);
 void runs_next(const struct runs *runs, struct runs_cursor *cursor);
 

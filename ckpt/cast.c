@@ -1,8 +1,9 @@
 /*
  * cast — see cast.h.
  *
- * A double holds every number of the other dtypes, so each pair goes through it and is rounded once, by integers. The pairs that
- * whole models are made of have loops of their own, which compilers turn into vectors.
+ * A double holds every number of the other dtypes, so each pair goes through it and is rounded
+ * once, by integers. The pairs that whole models are made of have loops of their own, which
+ * compilers turn into vectors.
  */
 #include "ckpt/cast.h"
 
@@ -37,7 +38,8 @@ static uint64_t shift_rounded(uint64_t significand, int shift)
     return whole + (rest > half || (rest == half && whole & 1));
 }
 
-/* The bits without the sign of a finite or infinite value >= 0. A carry out of the fraction raises the exponent, as it should. */
+/* The bits without the sign of a finite or infinite value >= 0. A carry out of the fraction raises
+ * the exponent, as it should. */
 static uint32_t encode(const struct format *format, uint64_t bits)
 {
     enum { DOUBLE_FRACTION_BITS = 52, DOUBLE_BIAS = 1023 };
@@ -45,15 +47,17 @@ static uint32_t encode(const struct format *format, uint64_t bits)
     int exponent = (int)(bits >> DOUBLE_FRACTION_BITS) - DOUBLE_BIAS;
     int least = 1 - bias; /* of a normal number */
     int shift = DOUBLE_FRACTION_BITS - format->fraction_bits;
-    uint64_t significand = (bits & (((uint64_t)1 << DOUBLE_FRACTION_BITS) - 1)) | (uint64_t)1
-                                                                                      << DOUBLE_FRACTION_BITS;
+    uint64_t significand =
+        (bits & (((uint64_t)1 << DOUBLE_FRACTION_BITS) - 1)) | (uint64_t)1 << DOUBLE_FRACTION_BITS;
     uint64_t code;
     if (exponent > bias + 1)
         return format->above;
-    if (exponent < least) /* zero and doubles without a leading one are far below and vanish as well */
+    if (exponent <
+        least) /* zero and doubles without a leading one are far below and vanish as well */
         code = shift_rounded(significand, shift + (least - exponent));
     else
-        code = ((uint64_t)(exponent - least) << format->fraction_bits) + shift_rounded(significand, shift);
+        code = ((uint64_t)(exponent - least) << format->fraction_bits) +
+               shift_rounded(significand, shift);
     return code < format->above ? (uint32_t)code : format->above;
 }
 

@@ -20,8 +20,9 @@
 int commit_init(struct commit *commit, struct err *err)
 {
     commit->places = calloc((size_t)commit->nodes->node->ranks, sizeof *commit->places);
-    return commit->places ? 0
-                          : err_set(err, -ENOMEM, "out of memory for %d ranks", commit->nodes->node->ranks);
+    return commit->places
+               ? 0
+               : err_set(err, -ENOMEM, "out of memory for %d ranks", commit->nodes->node->ranks);
 }
 
 void commit_deinit(struct commit *commit)
@@ -34,7 +35,8 @@ void commit_deinit(struct commit *commit)
     commit->places = NULL;
 }
 
-/* What all ranks write is made by the first, so that it is there when the others are told of the place. */
+/* What all ranks write is made by the first, so that it is there when the others are told of the
+ * place. */
 static int create_common(struct commit *commit, struct err *err)
 {
     uint64_t bytes = commit->file_bytes[LAYOUT_COMMON];
@@ -48,7 +50,8 @@ static int open_common(struct commit *commit, struct err *err)
 {
     return commit->file_bytes[LAYOUT_COMMON] == 0
                ? 0
-               : commit->io->ops->set_open(commit->set, FULL_FILE_NAME, &commit->files[LAYOUT_COMMON], err);
+               : commit->io->ops->set_open(commit->set, FULL_FILE_NAME,
+                                           &commit->files[LAYOUT_COMMON], err);
 }
 
 /* The place, on the first rank. */
@@ -73,7 +76,8 @@ static int make_place(struct commit *commit, struct err *err)
         return status;
     const char *place = io->ops->set_place(commit->set);
     if (strlen(place) >= sizeof commit->places[0].text)
-        return err_set(err, -ENAMETOOLONG, "the name of a temporary place is too long: %.100s...", place);
+        return err_set(err, -ENAMETOOLONG, "the name of a temporary place is too long: %.100s...",
+                       place);
     strcpy(commit->places[0].text, place);
     commit->places[0].exists = commit->exists;
     return 0;
@@ -83,18 +87,21 @@ static int join_place(struct commit *commit, struct err *err)
 {
     const struct commit_place *first = &commit->places[0];
     if (!memchr(first->text, '\0', sizeof first->text))
-        return err_set(err, -EPROTO, "the name of the place that rank 0 of the node tells has no end");
+        return err_set(err, -EPROTO,
+                       "the name of the place that rank 0 of the node tells has no end");
     if (first->status)
         return err_set(err, -EREMOTEIO, "the first rank could not begin the save");
     struct io_set_options options = {
         .path = commit->path, .owner_id = commit->run_id, .attempt = commit->attempt};
     int status = commit->io->ops->set_join(commit->io, &options, first->text, &commit->set, err);
     if (status == -ENOENT)
-        err_advise(err, "let all nodes share the folder, or give each its own (checkpoint.shared: false)");
+        err_advise(
+            err, "let all nodes share the folder, or give each its own (checkpoint.shared: false)");
     return status;
 }
 
-/* Step 1: the ranks of a node in one private place, with the file that all write where has_common. */
+/* Step 1: the ranks of a node in one private place, with the file that all write where
+ * has_common. */
 static int meet(struct commit *commit, uint64_t step, bool has_common, int status, struct err *err)
 {
     struct comm *node = commit->nodes->node;
@@ -111,7 +118,8 @@ static int meet(struct commit *commit, uint64_t step, bool has_common, int statu
         status = create_common(commit, err);
     own->status = status;
     struct err detail = {0};
-    int gathered = collective_gather(node, commit->places, sizeof *own, "beginning a checkpoint", &detail);
+    int gathered =
+        collective_gather(node, commit->places, sizeof *own, "beginning a checkpoint", &detail);
     commit->gather_failed |= gathered != 0;
     commit->exists = gathered == 0 && commit->places[0].exists;
     if (!status && gathered) {
@@ -140,7 +148,8 @@ static void leave(struct commit *commit)
 int commit_try_folder(struct commit *commit, struct err *err)
 {
     int status = commit->nodes->node->ranks > 1 ? meet(commit, 0, false, 0, err) : 0;
-    status = collective_agree(commit->nodes->all, status, "looking at the folder of checkpoints", err);
+    status =
+        collective_agree(commit->nodes->all, status, "looking at the folder of checkpoints", err);
     leave(commit); /* nobody joins any more */
     return status;
 }
@@ -150,13 +159,15 @@ int commit_begin(struct commit *commit, uint64_t step, int status, struct err *e
     char name[ROSTER_NAME_BYTES_MAX];
     status = meet(commit, step, true, status, err);
     if (!status)
-        status = commit->io->ops->set_create(commit->set, roster_file_name(commit->nodes->all->rank, name),
-                                             bytes_round_up(commit->file_bytes[LAYOUT_OWN], IO_ALIGN_BYTES),
-                                             &commit->files[LAYOUT_OWN], err);
+        status = commit->io->ops->set_create(
+            commit->set, roster_file_name(commit->nodes->all->rank, name),
+            bytes_round_up(commit->file_bytes[LAYOUT_OWN], IO_ALIGN_BYTES),
+            &commit->files[LAYOUT_OWN], err);
     return status;
 }
 
-static bool has_same_arrays(const struct manifest *a, const struct manifest *b, const struct str *b_tensors)
+static bool has_same_arrays(const struct manifest *a, const struct manifest *b,
+                            const struct str *b_tensors)
 {
     struct str tensors = {0};
     bool same = a->files_count == b->files_count && strcmp(a->numerics_id, b->numerics_id) == 0;
@@ -164,7 +175,8 @@ static bool has_same_arrays(const struct manifest *a, const struct manifest *b, 
         const struct manifest_file *x = &a->files[i], *y = &b->files[i];
         same = strcmp(x->name, y->name) == 0 && x->elsewhere == y->elsewhere &&
                x->size_bytes == y->size_bytes &&
-               memcmp(x->block_crc32c, y->block_crc32c, x->blocks_count * sizeof *x->block_crc32c) == 0;
+               memcmp(x->block_crc32c, y->block_crc32c,
+                      x->blocks_count * sizeof *x->block_crc32c) == 0;
     }
     if (!same)
         return false;
@@ -210,7 +222,8 @@ static enum commit_likeness compare_with(const struct commit *commit, const char
     enum commit_likeness likeness = COMMIT_OTHER;
     if (folder_read_step(commit->io, path, &found, NULL, NULL))
         return likeness;
-    if (found.step == commit->step && has_same_arrays(&found, &roster->manifest, &roster->tensors_text) &&
+    if (found.step == commit->step &&
+        has_same_arrays(&found, &roster->manifest, &roster->tensors_text) &&
         json_parse(state_json, strlen(state_json), "state", 0, &state, NULL) == 0) {
         if (is_same_value(found.state, state))
             likeness = COMMIT_SAME;
@@ -230,8 +243,9 @@ static void say_damage(void *context, const struct err *detail)
              err_format(detail, line, sizeof line));
 }
 
-/* The bytes of the step that is there are read back: a damaged one must give way to the whole one. Each rank of a node reads a share, as
- * much as it wrote or so: the others would wait for one that read all. */
+/* The bytes of the step that is there are read back: a damaged one must give way to the whole one.
+ * Each rank of a node reads a share, as much as it wrote or so: the others would wait for one that
+ * read all. */
 static bool holds_what_it_says(struct commit *commit)
 {
     const struct comm *node = commit->nodes->node;
@@ -243,7 +257,8 @@ static bool holds_what_it_says(struct commit *commit)
     return verify_share(&options, NULL) == 0;
 }
 
-/* What the step that is there is to the one that is saved, told by the first rank of a node and, where it seems the same, by all of them. */
+/* What the step that is there is to the one that is saved, told by the first rank of a node and,
+ * where it seems the same, by all of them. */
 static int look_at_old(struct commit *commit, const char *state_json, struct err *err)
 {
     static const char what[] = "looking at the step that was there";
@@ -272,11 +287,12 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
     manifest->step = commit->step;
     manifest->wall_ns = clock_wall_ns();
     manifest->numerics_id = commit->numerics_id;
-    str_deinit(&commit->manifest_text); /* this save does not fail because the one before had no memory */
+    str_deinit(
+        &commit->manifest_text); /* this save does not fail because the one before had no memory */
     int status = io_join_path(commit->path, MANIFEST_NAME, path, err);
     if (!status)
-        status =
-            manifest_encode(manifest, state_json, &commit->roster->tensors_text, &commit->manifest_text, err);
+        status = manifest_encode(manifest, state_json, &commit->roster->tensors_text,
+                                 &commit->manifest_text, err);
     size_t bytes = commit->manifest_text.bytes;
     if (!status)
         status = io->ops->queue_open(io, 1, &queue, err);
@@ -289,9 +305,11 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
     return status ? status : io->ops->set_seal(commit->set, file, bytes, err);
 }
 
-/* What the new step took the place of stands under the other name, if it could be renamed; else the next sweep removes it. That with the same
- * arrays is worth no room, unless somebody reads it; but only once the new one is on all nodes: until then it may be what they have in common.
- * Where this node had the new one already, from a save that failed on others, what that one replaced is still to be settled. */
+/* What the new step took the place of stands under the other name, if it could be renamed; else the
+ * next sweep removes it. That with the same arrays is worth no room, unless somebody reads it; but
+ * only once the new one is on all nodes: until then it may be what they have in common. Where this
+ * node had the new one already, from a save that failed on others, what that one replaced is still
+ * to be settled. */
 static void settle_replaced(const struct commit *commit, const char *state_json)
 {
     struct io_stat info;
@@ -303,16 +321,20 @@ static void settle_replaced(const struct commit *commit, const char *state_json)
         was_there ? compare_with(commit, commit->aside, state_json) : commit->likeness;
     if (!is_aside)
         log_line(commit->log, LOG_WARN,
-                 "%s was there with another content, which could not be put aside as %s: it waits under a "
+                 "%s was there with another content, which could not be put aside as %s: it waits "
+                 "under a "
                  "name " IO_TEMPORARY_PREFIX "* for the next sweep",
                  commit->path, commit->aside);
     else if (likeness == COMMIT_SAME_ARRAYS &&
-             prune_remove_unread(commit->io, commit->lock, commit->aside, &is_read, NULL) == 0 && !is_read)
-        log_line(commit->log, LOG_INFO, "%s was there with the same arrays and other metrics, which gave way",
+             prune_remove_unread(commit->io, commit->lock, commit->aside, &is_read, NULL) == 0 &&
+             !is_read)
+        log_line(commit->log, LOG_INFO,
+                 "%s was there with the same arrays and other metrics, which gave way",
                  commit->path);
     else
-        log_line(commit->log, LOG_WARN, "%s was there with another content, which was put aside: %s",
-                 commit->path, commit->aside);
+        log_line(commit->log, LOG_WARN,
+                 "%s was there with another content, which was put aside: %s", commit->path,
+                 commit->aside);
 }
 
 /* The first half of step 5, all but the name. */
@@ -325,12 +347,14 @@ static int prepare(struct commit *commit, const char *state_json, struct err *er
     return write_manifest(commit, state_json, err);
 }
 
-/* The second half, on a node's first rank: what all ranks have made durable appears. The set is gone afterwards, unless an error left it. */
+/* The second half, on a node's first rank: what all ranks have made durable appears. The set is
+ * gone afterwards, unless an error left it. */
 static int publish(struct commit *commit, struct err *err)
 {
     struct io *io = commit->io;
     if (commit->likeness == COMMIT_SAME) {
-        log_line(commit->log, LOG_INFO, "%s is there already with the same content, and stays", commit->path);
+        log_line(commit->log, LOG_INFO, "%s is there already with the same content, and stays",
+                 commit->path);
         return 0; /* the set is aborted */
     }
     /* one who takes the folder after this sweeps the set, and then it can't be published */
@@ -351,7 +375,8 @@ static void retain(struct commit *commit)
     if (commit->keep.last > 0 &&
         prune_folder(commit->io, commit->folder, &options, commit->lock, commit->step, &detail) &&
         detail.what[0])
-        log_line(commit->log, LOG_WARN, "old checkpoints stay: %s", err_format(&detail, line, sizeof line));
+        log_line(commit->log, LOG_WARN, "old checkpoints stay: %s",
+                 err_format(&detail, line, sizeof line));
 }
 
 /* What this rank wrote becomes durable; the first failure ends it. */

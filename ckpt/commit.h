@@ -1,9 +1,12 @@
 /*
- * commit — a step folder that appears whole on all ranks' word, or not at all. docs/checkpoint.md has the protocol.
+ * commit — a step folder that appears whole on all ranks' word, or not at all. docs/checkpoint.md
+ * has the protocol.
  *
- *     status = commit_begin(commit, step, status, err);              // a private place; this rank's files in it
+ *     // a private place; this rank's files in it
+ *     status = commit_begin(commit, step, status, err);
  *     ... write commit->files ...
- *     commit_finish(commit, status, state_json, err);          // seal, agree, gather, manifest, agree, publish, agree
+ *     // seal, agree, gather, manifest, agree, publish, agree
+ *     commit_finish(commit, status, state_json, err);
  *
  * Both are collective: every rank calls both, whatever failed on it; begin's status goes to finish.
  *
@@ -46,8 +49,8 @@ struct commit {
     const char *folder, *run_id, *numerics_id;
     const struct log *log;
     struct ckpt_keep keep;
-    uint64_t
-        file_bytes[LAYOUT_FILES]; /* of this rank's file, and of the one that all write; 0: there is none */
+    uint64_t file_bytes
+        [LAYOUT_FILES]; /* of this rank's file, and of the one that all write; 0: there is none */
 
     struct commit_place *places; /* [ranks of the node] */
     bool gather_failed;          /* places is borrowed for ever: comm.h */
@@ -62,13 +65,14 @@ struct commit {
 
 int commit_init(struct commit *commit, struct err *err);
 void commit_deinit(struct commit *commit);
-/* That all ranks of a node see what its first makes in the folder, before a run depends on it. Collective. -ENOENT on who does not, and what
- * commit_begin gives. */
+/* That all ranks of a node see what its first makes in the folder, before a run depends on it.
+ * Collective. -ENOENT on who does not, and what commit_begin gives. */
 int commit_try_folder(struct commit *commit, struct err *err);
-/* status: of this rank so far, whose detail is in err. Where it is none, nothing is begun, and the others fail. */
+/* status: of this rank so far, whose detail is in err. Where it is none, nothing is begun, and the
+ * others fail. */
 int commit_begin(struct commit *commit, uint64_t step, int status, struct err *err);
-/* status: of this rank so far, whose detail is in err. The same verdict on all ranks; -EREMOTEIO where only others failed. Also
- * removes what retention no longer keeps. */
+/* status: of this rank so far, whose detail is in err. The same verdict on all ranks; -EREMOTEIO
+ * where only others failed. Also removes what retention no longer keeps. */
 int commit_finish(struct commit *commit, int status, const char *state_json, struct err *err);
 
 #endif

@@ -1,10 +1,11 @@
 /*
- * copy — a step from one folder to another, on any backends: each block is verified between its read and its write, and the whole
- * is committed as a save is. See ckpt_copy in ckpt.h.
+ * copy — a step from one folder to another, on any backends: each block is verified between its
+ * read and its write, and the whole is committed as a save is. See ckpt_copy in ckpt.h.
  *
  *     buffers, one a block:   free ── being read (blocks.h) ── verified ── being written ── free
  *
- * Files come one after the other: a file is sealed when its last write is done, the manifest, byte for byte the source's, comes last.
+ * Files come one after the other: a file is sealed when its last write is done, the manifest, byte
+ * for byte the source's, comes last.
  */
 #include "base/bytes.h"
 #include "ckpt/blocks.h"
@@ -94,7 +95,8 @@ static int begin_files(struct copy *copy, uint64_t count)
             break;
         const struct manifest_file *file = &copy->manifest.files[copy->created_count++];
         status = copy->options->to->ops->set_create(
-            copy->set, file->name, bytes_round_up(file->size_bytes, IO_ALIGN_BYTES), &copy->file, copy->err);
+            copy->set, file->name, bytes_round_up(file->size_bytes, IO_ALIGN_BYTES), &copy->file,
+            copy->err);
     }
     return status;
 }
@@ -125,8 +127,8 @@ static bool next_block(void *context, struct block_want *ret_want)
             return false;
     }
     buffer->in_use = true;
-    *ret_want =
-        (struct block_want){.file = copy->next_file, .block = copy->next_block++, .direct = buffer->data};
+    *ret_want = (struct block_want){
+        .file = copy->next_file, .block = copy->next_block++, .direct = buffer->data};
     return true;
 }
 
@@ -175,7 +177,8 @@ static int take_block(void *context, const struct block_got *got)
 static int copy_files(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
-    struct blocks_options blocks = {.io = o->from, .path = copy->source, .manifest = &copy->manifest};
+    struct blocks_options blocks = {
+        .io = o->from, .path = copy->source, .manifest = &copy->manifest};
     copy->memory = aligned_alloc(IO_ALIGN_BYTES, (size_t)BUFFERS * CKPT_BLOCK_BYTES);
     if (!copy->memory)
         return err_set(copy->err, -ENOMEM, "out of memory to copy a checkpoint");
@@ -202,8 +205,8 @@ static int copy_manifest(struct copy *copy)
     struct io_file *file;
     int status = io->ops->set_create(copy->set, MANIFEST_NAME, copy->text_bytes, &file, copy->err);
     if (!status)
-        status =
-            io_write_exact(copy->queue, io, file, copy->target, 0, copy->text, copy->text_bytes, copy->err);
+        status = io_write_exact(copy->queue, io, file, copy->target, 0, copy->text,
+                                copy->text_bytes, copy->err);
     return status ? status : io->ops->set_seal(copy->set, file, copy->text_bytes, copy->err);
 }
 
@@ -223,11 +226,13 @@ static int open_source(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
     char path[IO_PATH_BYTES_MAX];
-    int status = reader_find(o->from, o->source, NULL, copy->source, &copy->hold, o->log, copy->err);
+    int status =
+        reader_find(o->from, o->source, NULL, copy->source, &copy->hold, o->log, copy->err);
     if (!status)
         status = io_join_path(copy->source, MANIFEST_NAME, path, copy->err);
     if (!status)
-        status = io_read_file(o->from, path, MANIFEST_BYTES_MAX, &copy->text, &copy->text_bytes, copy->err);
+        status = io_read_file(o->from, path, MANIFEST_BYTES_MAX, &copy->text, &copy->text_bytes,
+                              copy->err);
     if (!status)
         status = manifest_parse(copy->text, copy->text_bytes, path, &copy->manifest, copy->err);
     if (!status)
@@ -235,7 +240,8 @@ static int open_source(struct copy *copy)
     return status;
 }
 
-/* Against readers of what gives way; -EBUSY where there is one. NULL where there is nothing that can be read. */
+/* Against readers of what gives way; -EBUSY where there is one. NULL where there is nothing that
+ * can be read. */
 static int hold_target(struct copy *copy, struct io_hold **ret_hold)
 {
     struct io *io = copy->options->to;
@@ -247,7 +253,8 @@ static int hold_target(struct copy *copy, struct io_hold **ret_hold)
     return status == -ENOENT ? 0 : status; /* one without a manifest is nobody's to read */
 }
 
-/* What is there already gives way only by force, and never while somebody reads it: looked at before the work, and kept at its end. */
+/* What is there already gives way only by force, and never while somebody reads it: looked at
+ * before the work, and kept at its end. */
 static int check_target(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
@@ -261,7 +268,8 @@ static int check_target(struct copy *copy)
         err_advise(copy->err, "--force replaces it");
         return -EEXIST;
     }
-    int status = folder_refuse_misnamed(o->to, copy->target, copy->err); /* it may be the only copy */
+    int status =
+        folder_refuse_misnamed(o->to, copy->target, copy->err); /* it may be the only copy */
     if (!status)
         status = hold_target(copy, &hold);
     io_let_go(o->to, hold);
@@ -282,10 +290,11 @@ static int own_target(struct copy *copy)
         status = folder_step_path(o->folder, copy->manifest.step, copy->target, copy->err);
     if (!status)
         status = check_target(copy);
-    int swept_count = status ? 0 : io->ops->sweep(io, o->folder, NULL, folder_is_leftover, copy->err);
+    int swept_count =
+        status ? 0 : io->ops->sweep(io, o->folder, NULL, folder_is_leftover, copy->err);
     if (swept_count > 0)
-        log_line(o->log, LOG_INFO, "%s: swept %d unfinished outputs of a process that died", o->folder,
-                 swept_count);
+        log_line(o->log, LOG_INFO, "%s: swept %d unfinished outputs of a process that died",
+                 o->folder, swept_count);
     return swept_count < 0 ? swept_count : status;
 }
 
@@ -336,7 +345,8 @@ static void close_copy(struct copy *copy)
     free(copy->text);
 }
 
-int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copied *ret_copied, struct err *err)
+int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copied *ret_copied,
+              struct err *err)
 {
     struct copy *copy = calloc(1, sizeof *copy);
     if (!copy)

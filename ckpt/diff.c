@@ -1,8 +1,9 @@
 /*
  * diff — see diff.h.
  *
- * The tensors that both have in one dtype and shape are two streams of the same elements (flat.h), which are cut alike; so the
- * buffers of the two sides hold the same elements at the same place. The others are told by their names.
+ * The tensors that both have in one dtype and shape are two streams of the same elements (flat.h),
+ * which are cut alike; so the buffers of the two sides hold the same elements at the same place.
+ * The others are told by their names.
  */
 #include "ckpt/diff.h"
 
@@ -54,7 +55,8 @@ static uint64_t bytes_of(const struct manifest_tensor *tensor)
     return bytes;
 }
 
-static void note_common(struct job *job, const struct manifest_tensor *a, const struct manifest_tensor *b)
+static void note_common(struct job *job, const struct manifest_tensor *a,
+                        const struct manifest_tensor *b)
 {
     struct diff_section *section = section_of(job->diff, a->name);
     uint64_t bytes = bytes_of(a);
@@ -66,11 +68,16 @@ static void note_common(struct job *job, const struct manifest_tensor *a, const 
     job->common_b[job->common_count++] = b;
 }
 
-static void note_apart(struct job *job, const struct manifest_tensor *a, const struct manifest_tensor *b)
+static void note_apart(struct job *job, const struct manifest_tensor *a,
+                       const struct manifest_tensor *b)
 {
     struct diff_tensor *tensor = &job->diff->tensors[job->diff->tensors_count++];
     struct diff_section *section = section_of(job->diff, a ? a->name : b->name);
-    *tensor = (struct diff_tensor){.kind = !b ? DIFF_ONLY_A : !a ? DIFF_ONLY_B : DIFF_TYPE, .a = a, .b = b};
+    *tensor = (struct diff_tensor){.kind = !b   ? DIFF_ONLY_A
+                                           : !a ? DIFF_ONLY_B
+                                                : DIFF_TYPE,
+                                   .a = a,
+                                   .b = b};
     section->type_count += tensor->kind == DIFF_TYPE;
     section->only_a_count += tensor->kind == DIFF_ONLY_A;
     section->only_b_count += tensor->kind == DIFF_ONLY_B;
@@ -82,9 +89,10 @@ static void pair_tensors(struct job *job)
     const struct manifest *of_a = &job->diff->a->manifest, *of_b = &job->diff->b->manifest;
     uint64_t i = 0, k = 0;
     while (i < of_a->tensors_count || k < of_b->tensors_count) {
-        int order = i == of_a->tensors_count   ? 1
-                    : k == of_b->tensors_count ? -1
-                                               : strcmp(of_a->tensors[i].name, of_b->tensors[k].name);
+        int order = i == of_a->tensors_count ? 1
+                    : k == of_b->tensors_count
+                        ? -1
+                        : strcmp(of_a->tensors[i].name, of_b->tensors[k].name);
         const struct manifest_tensor *a = order <= 0 ? &of_a->tensors[i++] : NULL;
         const struct manifest_tensor *b = order >= 0 ? &of_b->tensors[k++] : NULL;
         if (job->options->only && !only_selects(job->options->only, a ? a->name : b->name))
@@ -110,8 +118,8 @@ static void note_element(struct diff_tensor *tensor, uint64_t at, const char *a,
 }
 
 /* bytes of the tensor's elements from the one numbered `first`. */
-static void compare_elements(struct diff_tensor *tensor, uint64_t first, const char *a, const char *b,
-                             size_t bytes)
+static void compare_elements(struct diff_tensor *tensor, uint64_t first, const char *a,
+                             const char *b, size_t bytes)
 {
     size_t size = dtype_bytes(tensor->a->dtype);
     for (size_t at = 0; at < bytes; at += EQUAL_BYTES) {
@@ -135,8 +143,8 @@ static void compare_block(struct job *job, struct place *place, size_t bytes)
     for (size_t at = 0; at < bytes;) {
         struct diff_tensor *tensor = &job->common[place->index];
         size_t part = bytes_min(bytes - at, bytes_of(tensor->a) - place->done_bytes);
-        compare_elements(tensor, place->done_bytes / dtype_bytes(tensor->a->dtype), job->buffer_a + at,
-                         job->buffer_b + at, part);
+        compare_elements(tensor, place->done_bytes / dtype_bytes(tensor->a->dtype),
+                         job->buffer_a + at, job->buffer_b + at, part);
         at += part;
         place->done_bytes += part;
         if (place->done_bytes == bytes_of(tensor->a)) {
@@ -198,17 +206,20 @@ static int prepare(struct job *job, struct err *err)
     job->buffer_b = malloc(DIFF_BUFFER_BYTES);
     if (!job->diff->tensors || !job->common || !job->common_a || !job->common_b || !job->buffer_a ||
         !job->buffer_b)
-        return err_set(err, -ENOMEM, "out of memory to compare %llu tensors", (unsigned long long)most);
+        return err_set(err, -ENOMEM, "out of memory to compare %llu tensors",
+                       (unsigned long long)most);
     pair_tensors(job);
     int status = flat_init(&job->flat_a, job->diff->a, job->common_a, job->common_count, NULL, err);
-    return status ? status
-                  : flat_init(&job->flat_b, job->diff->b, job->common_b, job->common_count, NULL, err);
+    return status
+               ? status
+               : flat_init(&job->flat_b, job->diff->b, job->common_b, job->common_count, NULL, err);
 }
 
 /* The object that ckpt_hash takes for the loader's state; NULL where it takes none. */
 static struct json_t *loader_of(const struct ckpt_reader *reader)
 {
-    struct json_t *loader = reader->manifest.state ? json_get(reader->manifest.state, "loader") : NULL;
+    struct json_t *loader =
+        reader->manifest.state ? json_get(reader->manifest.state, "loader") : NULL;
     return json_kind(loader) == JSON_KIND_OBJECT ? loader : NULL;
 }
 
@@ -231,7 +242,8 @@ static int check_selection(const struct job *job, const struct diff_side *a, str
 {
     const struct diff *diff = job->diff;
     const char *only = job->options->only;
-    bool any = job->common_count > 0 || diff->tensors_count > 0 || diff->has_loader[0] || diff->has_loader[1];
+    bool any = job->common_count > 0 || diff->tensors_count > 0 || diff->has_loader[0] ||
+               diff->has_loader[1];
     if (any || !only || strcmp(only, "all") == 0)
         return 0;
     err_set(err, -ENOENT, "nothing to compare in either checkpoint");
@@ -255,8 +267,8 @@ static int compare(struct job *job, const struct diff_side *a, struct err *err)
     return status;
 }
 
-int diff_open(const struct diff_side *a, const struct diff_side *b, const struct diff_options *options,
-              struct diff **ret_diff, struct err *err)
+int diff_open(const struct diff_side *a, const struct diff_side *b,
+              const struct diff_options *options, struct diff **ret_diff, struct err *err)
 {
     struct job job = {.diff = calloc(1, sizeof *job.diff), .options = options};
     if (!job.diff)

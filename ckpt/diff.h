@@ -1,16 +1,18 @@
 /*
- * diff — two checkpoints compared: which tensors differ, in how many elements, and by how much at most.
+ * diff — two checkpoints compared: which tensors differ, in how many elements, and by how much at
+ * most.
  *
  *     struct diff_side a = {io, "runs/a/ckpt"}, b = {other_io, "model.safetensors"};
- *     diff_open(&a, &b, &options, &diff, err);     // reads and compares everything that was asked for
+ *     diff_open(&a, &b, &options, &diff, err);  // reads and compares everything that was asked for
  *     for (i = 0; i < diff->tensors_count; i++) ...
  *     diff_close(diff);
  *
- * What counts are the bits, as for ckpt_hash: -0 and 0 differ (by 0), two numbers that are none are the same only with the same
- * bits. Ranks, files, layout, step and time are nothing to it: it finds nothing exactly where ckpt_hash gives both the same hashes.
+ * What counts are the bits, as for ckpt_hash: -0 and 0 differ (by 0), two numbers that are none are
+ * the same only with the same bits. Ranks, files, layout, step and time are nothing to it: it finds
+ * nothing exactly where ckpt_hash gives both the same hashes.
  *
- * Both sides come as streams of elements in blocks, verified as they are read. Memory: 8 MiB a side, what the readers take, and
- * what describes the tensors.
+ * Both sides come as streams of elements in blocks, verified as they are read. Memory: 8 MiB a
+ * side, what the readers take, and what describes the tensors.
  */
 #ifndef MILLRACE_CKPT_DIFF_H
 #define MILLRACE_CKPT_DIFF_H
@@ -65,15 +67,18 @@ struct diff_side {
 
 /* Immutable. Borrowed during the call. */
 struct diff_options {
-    const char *only;      /* NULL: all; "model", "optimizer", "loader", or a glob over names of tensors */
+    const char
+        *only; /* NULL: all; "model", "optimizer", "loader", or a glob over names of tensors */
     const struct log *log; /* as ckpt_find's */
-    void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes); /* of both sides; NULL: none */
+    void (*progress)(void *context, uint64_t bytes_done,
+                     uint64_t bytes); /* of both sides; NULL: none */
     void *progress_context;
 };
 
-/* Blocks. -ENOENT also where nothing is selected in either; the errors of ckpt_reader_open and ckpt_reader_load. Gives the diff. */
-int diff_open(const struct diff_side *a, const struct diff_side *b, const struct diff_options *options,
-              struct diff **ret_diff, struct err *err);
+/* Blocks. -ENOENT also where nothing is selected in either; the errors of ckpt_reader_open and
+ * ckpt_reader_load. Gives the diff. */
+int diff_open(const struct diff_side *a, const struct diff_side *b,
+              const struct diff_options *options, struct diff **ret_diff, struct err *err);
 void diff_close(struct diff *diff); /* NULL is fine */
 /* True where nothing differs. */
 bool diff_is_empty(const struct diff *diff);

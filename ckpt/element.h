@@ -1,9 +1,10 @@
 /*
- * element — one number out of a tensor, whatever its dtype: its value, and how far two are apart. Header only: a diff calls it for
- * every element, and inlined it takes a third of the time.
+ * element — one number out of a tensor, whatever its dtype: its value, and how far two are apart.
+ * Header only: a diff calls it for every element, and inlined it takes a third of the time.
  *
- * The two 8-bit kinds of reals are those of OCP's "8-bit Floating Point Specification": E5M2 is the upper half of a binary16; E4M3
- * has no infinities, and under its largest exponent the fraction of all ones is no number.
+ * The two 8-bit kinds of reals are those of OCP's "8-bit Floating Point Specification": E5M2 is the
+ * upper half of a binary16; E4M3 has no infinities, and under its largest exponent the fraction of
+ * all ones is no number.
  */
 #ifndef MILLRACE_CKPT_ELEMENT_H
 #define MILLRACE_CKPT_ELEMENT_H
@@ -99,17 +100,19 @@ static inline struct element element_get(enum dtype dtype, const void *at)
     return element_of_natural(0);
 }
 
-/* |a - b| of two of one kind: of integers exactly, as ELEMENT_UNSIGNED; of reals as doubles are subtracted, nan where one is no
- * number. */
+/* |a - b| of two of one kind: of integers exactly, as ELEMENT_UNSIGNED; of reals as doubles are
+ * subtracted, nan where one is no number. */
 static inline struct element element_distance(struct element a, struct element b)
 {
     assert(a.kind == b.kind);
     switch (a.kind) {
     case ELEMENT_SIGNED: /* modulo 2^64, where the true distance fits */
-        return element_of_natural(a.integer > b.integer ? (uint64_t)a.integer - (uint64_t)b.integer
-                                                        : (uint64_t)b.integer - (uint64_t)a.integer);
+        return element_of_natural(a.integer > b.integer
+                                      ? (uint64_t)a.integer - (uint64_t)b.integer
+                                      : (uint64_t)b.integer - (uint64_t)a.integer);
     case ELEMENT_UNSIGNED:
-        return element_of_natural(a.natural > b.natural ? a.natural - b.natural : b.natural - a.natural);
+        return element_of_natural(a.natural > b.natural ? a.natural - b.natural
+                                                        : b.natural - a.natural);
     case ELEMENT_REAL:
         break;
     }

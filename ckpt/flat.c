@@ -17,8 +17,9 @@ enum dtype flat_dtype(const struct flat_cast *cast, enum dtype saved)
     return cast && cast->is_wanted && cast_is_real(saved) ? cast->dtype : saved;
 }
 
-int flat_init(struct flat *flat, struct ckpt_reader *reader, const struct manifest_tensor *const *tensors,
-              uint64_t tensors_count, const struct flat_cast *cast, struct err *err)
+int flat_init(struct flat *flat, struct ckpt_reader *reader,
+              const struct manifest_tensor *const *tensors, uint64_t tensors_count,
+              const struct flat_cast *cast, struct err *err)
 {
     *flat = (struct flat){.reader = reader, .tensors = tensors, .tensors_count = tensors_count};
     if (cast)
@@ -49,7 +50,8 @@ static uint64_t volume(const struct manifest_tensor *tensor)
 }
 
 /* As flat_read, but of FLAT_BOXES_MAX boxes at most. */
-static int read_boxes(struct flat *flat, void *buffer, size_t bytes_max, size_t *ret_bytes, struct err *err)
+static int read_boxes(struct flat *flat, void *buffer, size_t bytes_max, size_t *ret_bytes,
+                      struct err *err)
 {
     uint64_t count = 0;
     size_t used = 0;
@@ -65,7 +67,8 @@ static int read_boxes(struct flat *flat, void *buffer, size_t bytes_max, size_t 
         uint64_t end = flat->done_elements + bytes_min(elements - flat->done_elements, room), taken;
         if (end == flat->done_elements)
             break;
-        struct box box = box_of_range(tensor->shape, tensor->rank, flat->done_elements, end, &taken);
+        struct box box =
+            box_of_range(tensor->shape, tensor->rank, flat->done_elements, end, &taken);
         struct ckpt_tensor *wanted = &flat->wanted[count++];
         *wanted = (struct ckpt_tensor){.name = tensor->name,
                                        .dtype = dtype,

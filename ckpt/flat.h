@@ -1,8 +1,9 @@
 /*
- * flat — the bytes of whole tensors, one after another in global row-major order, whatever chunks they lie in.
+ * flat — the bytes of whole tensors, one after another in global row-major order, whatever chunks
+ * they lie in.
  *
- * The stream is cut into ranges that fit the caller's buffer; a range of a tensor is a few boxes, which the reader loads. Constant
- * memory.
+ * The stream is cut into ranges that fit the caller's buffer; a range of a tensor is a few boxes,
+ * which the reader loads. Constant memory.
  */
 #ifndef MILLRACE_CKPT_FLAT_H
 #define MILLRACE_CKPT_FLAT_H
@@ -30,13 +31,15 @@ struct flat {
 /* The dtype that a tensor has in the stream. cast: NULL, as it is. */
 enum dtype flat_dtype(const struct flat_cast *cast, enum dtype saved);
 /* cast: NULL, none. */
-int flat_init(struct flat *flat, struct ckpt_reader *reader, const struct manifest_tensor *const *tensors,
-              uint64_t tensors_count, const struct flat_cast *cast, struct err *err);
+int flat_init(struct flat *flat, struct ckpt_reader *reader,
+              const struct manifest_tensor *const *tensors, uint64_t tensors_count,
+              const struct flat_cast *cast, struct err *err);
 void flat_deinit(struct flat *flat);
 /* The next byte is the first of that element of tensors[index]. */
 void flat_seek(struct flat *flat, uint64_t index, uint64_t element);
-/* The next bytes of the stream, verified; 0 at its end. bytes_max: 8 at least. Elements are not cut: less than bytes_max comes
- * only where the next does not fit, or at the end. */
-int flat_read(struct flat *flat, void *buffer, size_t bytes_max, size_t *ret_bytes, struct err *err);
+/* The next bytes of the stream, verified; 0 at its end. bytes_max: 8 at least. Elements are not
+ * cut: less than bytes_max comes only where the next does not fit, or at the end. */
+int flat_read(struct flat *flat, void *buffer, size_t bytes_max, size_t *ret_bytes,
+              struct err *err);
 
 #endif

@@ -70,7 +70,8 @@ bool folder_has_file(struct io *io, const char *step_path, const struct manifest
            io->ops->stat(io, path, &info, NULL) != -ENOENT;
 }
 
-int folder_check_file(struct io *io, const char *step_path, const struct manifest_file *file, struct err *err)
+int folder_check_file(struct io *io, const char *step_path, const struct manifest_file *file,
+                      struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     struct io_stat info;
@@ -105,8 +106,8 @@ static int read_manifest(struct io *io, const char *step_path, struct manifest *
     return status;
 }
 
-/* A folder that has another step's name would pass for that step: it would be resumed from and counted
- * as one of the newest. Names that are no step's say nothing. */
+/* A folder that has another step's name would pass for that step: it would be resumed from and
+ * counted as one of the newest. Names that are no step's say nothing. */
 static int check_name(const char *step_path, uint64_t step, struct err *err)
 {
     char trimmed[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
@@ -160,8 +161,8 @@ static bool is_damage(int status)
     return status == -EBADMSG || status == -ENOENT || status == -ENODATA || status == -EFBIG;
 }
 
-int folder_judge_failure(struct io *io, const char *step_path, const struct manifest *manifest, int status,
-                         struct err *err)
+int folder_judge_failure(struct io *io, const char *step_path, const struct manifest *manifest,
+                         int status, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     struct io_head head = {0};
@@ -169,11 +170,13 @@ int folder_judge_failure(struct io *io, const char *step_path, const struct mani
     if (!is_damage(status) || io_join_path(step_path, MANIFEST_NAME, path, NULL))
         return status;
     int found = io_read_head(io, path, MANIFEST_HEAD_BYTES, &head, NULL);
-    bool is_other = !found && manifest_peek_crc32c(head.data, head.bytes, &crc) && crc != manifest->crc32c;
+    bool is_other =
+        !found && manifest_peek_crc32c(head.data, head.bytes, &crc) && crc != manifest->crc32c;
     free(head.data);
     if (found != -ENOENT && !is_other)
         return status;
-    err_set(err, -ESTALE, "the checkpoint was %s while it was read", is_other ? "saved again" : "removed");
+    err_set(err, -ESTALE, "the checkpoint was %s while it was read",
+            is_other ? "saved again" : "removed");
     err_at(err, step_path, ERR_NO_OFFSET);
     err_advise(err, "run the same command again");
     return -ESTALE;
@@ -229,7 +232,8 @@ static int compare_steps(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t *ret_count, struct err *err)
+int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t *ret_count,
+                 struct err *err)
 {
     struct str steps = {0};
     int status = str_reserve(&steps, sizeof(uint64_t)); /* so that none is no NULL */
@@ -247,7 +251,8 @@ int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t
     return 0;
 }
 
-static void name_broken(const struct log *log, enum log_level level, const char *what, const struct err *err)
+static void name_broken(const struct log *log, enum log_level level, const char *what,
+                        const struct err *err)
 {
     char line[ERR_LINE_BYTES_MAX];
     log_line(log, level, "%s: %s", what, err_format(err, line, sizeof line));
@@ -297,8 +302,9 @@ static int list_step(void *context, uint64_t step, const char *path)
     return status;
 }
 
-int ckpt_list(struct io *io, const char *folder, int (*entry)(void *context, const struct ckpt_entry *entry),
-              void *context, const struct log *log, struct err *err)
+int ckpt_list(struct io *io, const char *folder,
+              int (*entry)(void *context, const struct ckpt_entry *entry), void *context,
+              const struct log *log, struct err *err)
 {
     struct listing listing = {.io = io, .entry = entry, .context = context, .log = log};
     return ckpt_each_step(io, folder, list_step, &listing, err);
@@ -309,7 +315,8 @@ static bool has_manifest(struct io *io, const char *path)
 {
     char name[IO_PATH_BYTES_MAX];
     struct io_stat info;
-    return io_join_path(path, MANIFEST_NAME, name, NULL) == 0 && io->ops->stat(io, name, &info, NULL) == 0;
+    return io_join_path(path, MANIFEST_NAME, name, NULL) == 0 &&
+           io->ops->stat(io, name, &info, NULL) == 0;
 }
 
 int folder_refuse_step(struct io *io, const char *folder, struct err *err)
@@ -381,19 +388,22 @@ static int none_at_all(struct io *io, const char *folder, struct err *err)
     return -ENOENT;
 }
 
-/* There are steps, and all that will do are damaged: that is no -ENOENT, which means that there is nothing yet. */
-static int all_damaged(struct io *io, const char *newest_path, const struct err *newest, struct err *err)
+/* There are steps, and all that will do are damaged: that is no -ENOENT, which means that there is
+ * nothing yet. */
+static int all_damaged(struct io *io, const char *newest_path, const struct err *newest,
+                       struct err *err)
 {
     if (!folder_refuse_misnamed(io, newest_path, err) && err) {
         *err = *newest;
         err->code = -EBADMSG;
-        err_advise(err, "no checkpoint here is whole: restore one from a copy, or move the folder away");
+        err_advise(err,
+                   "no checkpoint here is whole: restore one from a copy, or move the folder away");
     }
     return -EBADMSG;
 }
 
-static int find_newest(struct io *io, const char *folder, const struct ckpt_choice *choice, char *path,
-                       uint64_t *ret_step, const struct log *log, struct err *err)
+static int find_newest(struct io *io, const char *folder, const struct ckpt_choice *choice,
+                       char *path, uint64_t *ret_step, const struct log *log, struct err *err)
 {
     uint64_t *steps;
     size_t count, i;
@@ -435,8 +445,8 @@ static int find_newest(struct io *io, const char *folder, const struct ckpt_choi
     return 0;
 }
 
-int ckpt_find_among(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice, char *path,
-                    uint64_t *ret_step, const struct log *log, struct err *err)
+int ckpt_find_among(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
+                    char *path, uint64_t *ret_step, const struct log *log, struct err *err)
 {
     struct manifest manifest;
     if (!has_manifest(io, path_or_folder))

@@ -39,9 +39,11 @@ struct plan {
 int full_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
                        uint64_t *ret_file_bytes, struct err *err)
 {
-    /* transformers asks for this key; the tensors are those of the PyTorch layout: row-major, as torch names dtypes */
+    /* transformers asks for this key; the tensors are those of the PyTorch layout: row-major, as
+     * torch names dtypes */
     static const char *const metadata[][2] = {{"format", "pt"}};
-    return safetensors_encode(entries, count, metadata, 1, SAFETENSORS_ALIGN_BYTES, out, ret_file_bytes, err);
+    return safetensors_encode(entries, count, metadata, 1, SAFETENSORS_ALIGN_BYTES, out,
+                              ret_file_bytes, err);
 }
 
 const struct manifest_file *full_find_file(const struct manifest *manifest)
@@ -53,8 +55,8 @@ const struct manifest_file *full_find_file(const struct manifest *manifest)
 }
 
 /* Where a box lies in its array, if it is one run of bytes there, or none at all. */
-static bool find_run(const uint64_t *shape, const struct box *box, enum dtype dtype, uint64_t *ret_begin,
-                     uint64_t *ret_bytes)
+static bool find_run(const uint64_t *shape, const struct box *box, enum dtype dtype,
+                     uint64_t *ret_begin, uint64_t *ret_bytes)
 {
     struct box whole = box_whole(shape, box->rank);
     struct runs runs;
@@ -68,13 +70,16 @@ static bool find_run(const uint64_t *shape, const struct box *box, enum dtype dt
     return runs.runs_count == 1;
 }
 
-/* What a rank tells: its parts of the model's section, and arrays without elements. Gives its chunks, on failure too. */
-static int choose(const struct full_holding *holding, uint32_t groups_count, struct telling_part *ret_part,
-                  struct err *err)
+/* What a rank tells: its parts of the model's section, and arrays without elements. Gives its
+ * chunks, on failure too. */
+static int choose(const struct full_holding *holding, uint32_t groups_count,
+                  struct telling_part *ret_part, struct err *err)
 {
-    *ret_part = (struct telling_part){.chunks = calloc(holding->tensors_count + 1, sizeof *ret_part->chunks)};
+    *ret_part = (struct telling_part){
+        .chunks = calloc(holding->tensors_count + 1, sizeof *ret_part->chunks)};
     if (!ret_part->chunks)
-        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", holding->tensors_count);
+        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays",
+                       holding->tensors_count);
     for (uint64_t i = 0; i < holding->tensors_count; i++) {
         const struct ckpt_tensor *tensor = &holding->tensors[i];
         struct box box = box_make(tensor->start, tensor->extent, tensor->rank);
@@ -93,7 +98,8 @@ static int choose(const struct full_holding *holding, uint32_t groups_count, str
         }
         box_shape_volume(tensor->shape, tensor->rank, &elements);
         if (bytes > 0 || elements == 0)
-            ret_part->chunks[ret_part->chunks_count++] = (struct layout_chunk){.tensor = tensor, .box = box};
+            ret_part->chunks[ret_part->chunks_count++] =
+                (struct layout_chunk){.tensor = tensor, .box = box};
     }
     return layout_check_names(ret_part->chunks, ret_part->chunks_count, err);
 }
@@ -128,7 +134,8 @@ static int list_held(struct plan *plan, struct err *err)
                                   .chunk = chunk,
                                   .rank = r,
                                   .tensor = r == full->rank ? plan->own.chunks[i].tensor : NULL};
-            find_run(chunk->shape, &box, (enum dtype)chunk->dtype, &next->begin_bytes, &next->size_bytes);
+            find_run(chunk->shape, &box, (enum dtype)chunk->dtype, &next->begin_bytes,
+                     &next->size_bytes);
         }
     }
     qsort(plan->held, plan->held_count, sizeof *plan->held, compare_held);
@@ -174,7 +181,8 @@ static int check_array(const struct plan *plan, const struct array *array, struc
 
 static int compare_arrays(const void *a, const void *b)
 {
-    return safetensors_compare(&((const struct array *)a)->entry, &((const struct array *)b)->entry);
+    return safetensors_compare(&((const struct array *)a)->entry,
+                               &((const struct array *)b)->entry);
 }
 
 static int list_arrays(struct plan *plan, struct err *err)
@@ -204,20 +212,21 @@ static int encode(struct plan *plan, struct err *err)
     struct full *full = plan->full;
     full->entries = calloc(plan->arrays_count + 1, sizeof *full->entries);
     if (!full->entries)
-        return err_set(err, -ENOMEM, "out of memory for a header of %" PRIu64 " arrays", plan->arrays_count);
+        return err_set(err, -ENOMEM, "out of memory for a header of %" PRIu64 " arrays",
+                       plan->arrays_count);
     full->entries_count = plan->arrays_count;
     for (uint64_t i = 0; i < plan->arrays_count; i++)
         full->entries[i] = plan->arrays[i].entry;
-    int status =
-        full_encode_header(full->entries, full->entries_count, &full->header, &full->file_bytes, err);
+    int status = full_encode_header(full->entries, full->entries_count, &full->header,
+                                    &full->file_bytes, err);
     if (!status)
-        status =
-            layout_check_header(&full->header, full->file_bytes, full->entries, full->entries_count, err);
+        status = layout_check_header(&full->header, full->file_bytes, full->entries,
+                                     full->entries_count, err);
     return status;
 }
 
-static struct full_span span_of(const struct plan *plan, const struct held *held, uint64_t offset_bytes,
-                                bool is_replicated)
+static struct full_span span_of(const struct plan *plan, const struct held *held,
+                                uint64_t offset_bytes, bool is_replicated)
 {
     struct full_span span = {.offset_bytes = offset_bytes + held->begin_bytes,
                              .size_bytes = held->size_bytes,
@@ -274,13 +283,14 @@ static void free_plan(struct plan *plan, int status)
         full_deinit(plan->full);
 }
 
-int full_init(struct full *full, const struct full_holding *own, uint32_t groups_count, struct comm *comm,
-              struct err *err)
+int full_init(struct full *full, const struct full_holding *own, uint32_t groups_count,
+              struct comm *comm, struct err *err)
 {
     *full = (struct full){.rank = comm->rank, .ranks = comm->ranks};
     struct plan plan = {.full = full};
     int status = choose(own, groups_count, &plan.own, err);
-    status = telling_exchange(comm, status, plan.own.chunks, plan.own.chunks_count, 0, &full->telling, err);
+    status = telling_exchange(comm, status, plan.own.chunks, plan.own.chunks_count, 0,
+                              &full->telling, err);
     if (!status)
         status = collective_agree(comm, plan_file(&plan, err), "planning the checkpoint", err);
     free_plan(&plan, status);
@@ -294,7 +304,8 @@ int full_rehearse(struct full *full, const struct full_holding *all, int rank, i
     *full = (struct full){.rank = rank, .ranks = ranks};
     struct plan plan = {.full = full};
     struct telling_part *parts = calloc((size_t)ranks, sizeof *parts);
-    int status = parts ? 0 : err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", ranks);
+    int status =
+        parts ? 0 : err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", ranks);
     for (int r = 0; r < ranks && !status; r++)
         status = choose(&all[r], groups_count, &parts[r], err);
     if (!status)
@@ -338,9 +349,9 @@ int full_exchange(struct full *full, struct comm *comm, struct err *err)
 {
     struct comm_options options = collective_options("exchanging the ends of what the ranks save");
     struct comm_work work;
-    int status =
-        comm->ops->all_to_all(comm, full->out.memory, full->out.offsets, full->out.bytes, full->in.memory,
-                              full->in.offsets, full->in.bytes, &options, &work, err);
+    int status = comm->ops->all_to_all(comm, full->out.memory, full->out.offsets, full->out.bytes,
+                                       full->in.memory, full->in.offsets, full->in.bytes, &options,
+                                       &work, err);
     if (!status)
         status = comm_wait(comm, &work, err);
     full->exchange_failed |= status != 0;

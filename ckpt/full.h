@@ -1,18 +1,25 @@
 /*
- * full — `model.safetensors`, the file that all ranks of a step of layout full write together: whole tensors in canonical order, byte for byte
- * what `convert --to full` makes of the same arrays.
+ * full — `model.safetensors`, the file that all ranks of a step of layout full write together:
+ * whole tensors in canonical order, byte for byte what `convert --to full` makes of the same
+ * arrays.
  *
- *     spans   |  header  |     a of rank 0    |  a of rank 1  | b of all |        neighbouring bytes, each of one holder
- *     pages   |  .  |  .  |  0  |  0  |  0  |  0  |  1  |  1  |  1  |  .  |       of IO_ALIGN_BYTES, each of one writer
+ *     spans   |  header  |     a of rank 0    |  a of rank 1  | b of all |
+ *     pages   |  .  |  .  |  0  |  0  |  0  |  0  |  1  |  1  |  1  |  .  |
  *
- * A page is written by who holds its first byte, so that what is written goes around the page cache and no page is written from two
- * machines; the other bytes of a page that is not all its writer's are *lent*: their holder takes them when the save begins, and sends them to
- * the writer (full_exchange). That is less than a page for each end of a part. Pages whose first byte all ranks hold are spread over them
- * evenly. So each rank writes what it holds, no bytes are gathered anywhere, and each rank writes about as much as the others.
+ * Spans are neighboring bytes, each of one holder; pages have IO_ALIGN_BYTES, each of one writer.
  *
- * What a rank writes is cut at the blocks of the file into pieces, each with a checksum; joined they are those of the blocks.
+ * A page is written by who holds its first byte, so that what is written goes around the page cache
+ * and no page is written from two machines; the other bytes of a page that is not all its writer's
+ * are *lent*: their holder takes them when the save begins, and sends them to the writer
+ * (full_exchange). That is less than a page for each end of a part. Pages whose first byte all
+ * ranks hold are spread over them evenly. So each rank writes what it holds, no bytes are gathered
+ * anywhere, and each rank writes about as much as the others.
  *
- * Threads: planned by the opener; afterwards the caller of ckpt_saver_save fills `lent`, and the writer all else.
+ * What a rank writes is cut at the blocks of the file into pieces, each with a checksum; joined
+ * they are those of the blocks.
+ *
+ * Threads: planned by the opener; afterwards the caller of ckpt_saver_save fills `lent`, and the
+ * writer all else.
  */
 #ifndef MILLRACE_CKPT_FULL_H
 #define MILLRACE_CKPT_FULL_H
@@ -77,22 +84,26 @@ struct full_holding {
     uint64_t tensors_count;
 };
 
-/* Plans the file of all arrays of the model's section. Collective, blocks. -EINVAL on all ranks where arrays overlap, leave something out
- * or disagree, -ENOTSUP where a rank holds a part that is not one run of bytes of its array. Borrows the arrays. */
-int full_init(struct full *full, const struct full_holding *own, uint32_t groups_count, struct comm *comm,
-              struct err *err);
-/* The same plan of a rank, made alone from what each rank is going to pass: [ranks]. Others' data are not looked at, but are not NULL. */
+/* Plans the file of all arrays of the model's section. Collective, blocks. -EINVAL on all ranks
+ * where arrays overlap, leave something out or disagree, -ENOTSUP where a rank holds a part that is
+ * not one run of bytes of its array. Borrows the arrays. */
+int full_init(struct full *full, const struct full_holding *own, uint32_t groups_count,
+              struct comm *comm, struct err *err);
+/* The same plan of a rank, made alone from what each rank is going to pass: [ranks]. Others' data
+ * are not looked at, but are not NULL. */
 int full_rehearse(struct full *full, const struct full_holding *all, int rank, int ranks,
                   uint32_t groups_count, struct err *err);
 void full_deinit(struct full *full); /* zeroed is fine */
 
-/* What is lent goes to who writes it, whose segments LAYOUT_ARRIVING have it afterwards. Collective, blocks; only where has_loans. */
+/* What is lent goes to who writes it, whose segments LAYOUT_ARRIVING have it afterwards.
+ * Collective, blocks; only where has_loans. */
 int full_exchange(struct full *full, struct comm *comm, struct err *err);
 
 /* That file of a step; NULL: the layout of the step is sharded. */
 const struct manifest_file *full_find_file(const struct manifest *manifest);
 
-/* The header of a full file of these entries, in canonical order, as safetensors_encode appends it. */
+/* The header of a full file of these entries, in canonical order, as safetensors_encode appends
+ * it. */
 int full_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
                        uint64_t *ret_file_bytes, struct err *err);
 
@@ -106,6 +117,7 @@ struct full_span {
     uint32_t group;
 };
 /* Pieces, segments and loans of a file of these spans, which cover it. -ENOMEM. */
-int full_cut(struct full *full, const struct full_span *spans, uint64_t spans_count, struct err *err);
+int full_cut(struct full *full, const struct full_span *spans, uint64_t spans_count,
+             struct err *err);
 
 #endif

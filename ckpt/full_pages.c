@@ -1,5 +1,6 @@
 /*
- * full_pages — who writes which pages of the common file, what of them is whose, and so what is lent to whom. See full.h.
+ * full_pages — who writes which pages of the common file, what of them is whose, and so what is
+ * lent to whom. See full.h.
  */
 #include "base/bytes.h"
 #include "ckpt/full.h"
@@ -27,11 +28,13 @@ static struct pages pages_of(const struct full_span *span)
 /* Joined to the piece before where that is the same writer's and of the same block. */
 static void add_pages(struct full *full, struct pages pages, int writer)
 {
-    uint64_t at = pages.first * IO_ALIGN_BYTES, end = bytes_min(pages.end * IO_ALIGN_BYTES, full->file_bytes);
+    uint64_t at = pages.first * IO_ALIGN_BYTES,
+             end = bytes_min(pages.end * IO_ALIGN_BYTES, full->file_bytes);
     while (at < end) {
         uint64_t block_end = (at / CKPT_BLOCK_BYTES + 1) * CKPT_BLOCK_BYTES;
         uint64_t bytes = bytes_min(block_end, end) - at;
-        struct full_piece *last = full->pieces_count > 0 ? &full->pieces[full->pieces_count - 1] : NULL;
+        struct full_piece *last =
+            full->pieces_count > 0 ? &full->pieces[full->pieces_count - 1] : NULL;
         if (last && last->writer == writer && at % CKPT_BLOCK_BYTES != 0) {
             last->size_bytes += bytes;
         } else {
@@ -142,10 +145,12 @@ static int place_traffic(struct full_traffic *traffic, int ranks, struct err *er
     return traffic->memory ? 0 : err_set(err, -ENOMEM, "out of memory to exchange %zu bytes", at);
 }
 
-/* Behind the last one, or a part of it where they lie together in one memory: two arrays whose addresses touch are copied one by one. */
+/* Behind the last one, or a part of it where they lie together in one memory: two arrays whose
+ * addresses touch are copied one by one. */
 static void add_segment(struct full *full, struct layout_segment segment, bool is_same_memory)
 {
-    struct layout_segment *last = full->segments_count > 0 ? &full->segments[full->segments_count - 1] : NULL;
+    struct layout_segment *last =
+        full->segments_count > 0 ? &full->segments[full->segments_count - 1] : NULL;
     segment.offset_bytes = last ? last->offset_bytes + last->size_bytes : 0;
     if (last && is_same_memory && last->data + last->size_bytes == segment.data)
         last->size_bytes += segment.size_bytes;
@@ -157,7 +162,8 @@ static void add_segment(struct full *full, struct layout_segment segment, bool i
 static void fill(struct full *full, struct walk walk, size_t *in_next, size_t *out_next)
 {
     struct part part;
-    const struct full_span *last = NULL; /* whose bytes the last segment is of; NULL: of what arrives */
+    const struct full_span *last =
+        NULL; /* whose bytes the last segment is of; NULL: of what arrives */
     full->segments_count = full->loans_count = 0;
     while (next_part(&walk, &part)) {
         const struct full_span *span = part.span;
@@ -193,7 +199,8 @@ static void fill(struct full *full, struct walk walk, size_t *in_next, size_t *o
 
 static int out_of_memory(const struct full *full, struct err *err)
 {
-    return err_set(err, -ENOMEM, "out of memory to plan a file of %" PRIu64 " bytes", full->file_bytes);
+    return err_set(err, -ENOMEM, "out of memory to plan a file of %" PRIu64 " bytes",
+                   full->file_bytes);
 }
 
 static int alloc_traffic(struct full *full, struct err *err)
@@ -236,10 +243,12 @@ static int make_segments(struct full *full, const struct full_span *spans, struc
     return status;
 }
 
-int full_cut(struct full *full, const struct full_span *spans, uint64_t spans_count, struct err *err)
+int full_cut(struct full *full, const struct full_span *spans, uint64_t spans_count,
+             struct err *err)
 {
     /* a piece ends with its block, its span, or its writer's share of what all hold */
-    uint64_t pieces_max = manifest_blocks_count(full->file_bytes) + spans_count + (uint64_t)full->ranks;
+    uint64_t pieces_max =
+        manifest_blocks_count(full->file_bytes) + spans_count + (uint64_t)full->ranks;
     full->pieces = calloc(pieces_max, sizeof *full->pieces);
     full->pieces_of = calloc((size_t)full->ranks, sizeof *full->pieces_of);
     if (!full->pieces || !full->pieces_of)

@@ -38,7 +38,8 @@ static void update_text(struct hash_stream *stream, const char *text, size_t byt
 }
 
 /* Returns the bytes that follow. */
-static uint64_t update_head(struct hash_stream *stream, const struct manifest_tensor *tensor, enum dtype as)
+static uint64_t update_head(struct hash_stream *stream, const struct manifest_tensor *tensor,
+                            enum dtype as)
 {
     const char *dtype = dtype_name(as);
     uint64_t bytes = 0;
@@ -63,7 +64,8 @@ static void tell(struct hash_watch *watch, size_t bytes)
 /* Heads and bytes of the tensors, whose bytes come as one stream. */
 static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *reader,
                                const struct manifest_tensor *const *tensors, uint64_t count,
-                               const struct flat_cast *cast, struct hash_watch *watch, struct err *err)
+                               const struct flat_cast *cast, struct hash_watch *watch,
+                               struct err *err)
 {
     struct flat flat = {0};
     char *buffer = malloc(HASH_BUFFER_BYTES);
@@ -96,16 +98,18 @@ static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *r
     return status;
 }
 
-int hash_tensors(struct ckpt_reader *reader, bool (*selected)(const void *context, const char *name),
-                 const void *context, const struct flat_cast *cast, struct hash_watch *watch,
-                 uint64_t *ret_count, struct hash128 *ret_hash, struct err *err)
+int hash_tensors(struct ckpt_reader *reader,
+                 bool (*selected)(const void *context, const char *name), const void *context,
+                 const struct flat_cast *cast, struct hash_watch *watch, uint64_t *ret_count,
+                 struct hash128 *ret_hash, struct err *err)
 {
     const struct manifest *manifest = &reader->manifest;
     struct hash_stream *stream = hash_stream_open();
     const struct manifest_tensor **tensors =
         calloc(manifest->tensors_count + 1, sizeof(const struct manifest_tensor *));
     uint64_t count = 0;
-    int status = stream && tensors ? 0 : err_set(err, -ENOMEM, "out of memory to hash a checkpoint");
+    int status =
+        stream && tensors ? 0 : err_set(err, -ENOMEM, "out of memory to hash a checkpoint");
     for (uint64_t i = 0; i < manifest->tensors_count && !status; i++) /* sorted by name */
         if (selected(context, manifest->tensors[i].name))
             tensors[count++] = &manifest->tensors[i];
@@ -159,8 +163,8 @@ static uint64_t bytes_of_all(const struct manifest *manifest)
     return sum;
 }
 
-int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes, const struct log *log,
-              const struct ckpt_watch *watch, struct err *err)
+int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes,
+              const struct log *log, const struct ckpt_watch *watch, struct err *err)
 {
     struct ckpt_reader *reader;
     struct ckpt_hashes hashes = {0};
@@ -170,11 +174,12 @@ int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes, c
     struct hash_watch watched = {.watch = watch, .bytes = bytes_of_all(&reader->manifest)};
     for (enum ckpt_section section = CKPT_MODEL; section <= CKPT_OPTIMIZER && !status; section++) {
         uint64_t count = 0;
-        status =
-            hash_tensors(reader, is_of_section, &section, NULL, &watched, &count, &hashes.hash[section], err);
+        status = hash_tensors(reader, is_of_section, &section, NULL, &watched, &count,
+                              &hashes.hash[section], err);
         hashes.present[section] = count > 0;
     }
-    struct json_t *loader = reader->manifest.state ? json_get(reader->manifest.state, "loader") : NULL;
+    struct json_t *loader =
+        reader->manifest.state ? json_get(reader->manifest.state, "loader") : NULL;
     hashes.present[CKPT_LOADER] = loader && json_kind(loader) == JSON_KIND_OBJECT;
     if (!status && hashes.present[CKPT_LOADER])
         status = hash_loader(loader, &hashes.hash[CKPT_LOADER], err);

@@ -19,12 +19,13 @@ struct hash_watch {
     const atomic_int *stop; /* non-zero: end soon with -EINTR; NULL: never */
 };
 
-/* The hash over the reader's tensors that `selected` names, as ckpt_hash defines it for a section; as if they were saved as cast says (NULL: as
- * they are). watch: NULL, nobody is told.
- * Blocks; constant memory. */
-int hash_tensors(struct ckpt_reader *reader, bool (*selected)(const void *context, const char *name),
-                 const void *context, const struct flat_cast *cast, struct hash_watch *watch,
-                 uint64_t *ret_count, struct hash128 *ret_hash, struct err *err);
+/* The hash over the reader's tensors that `selected` names, as ckpt_hash defines it for a section;
+ * as if they were saved as cast says (NULL: as they are). watch: NULL, nobody is told. Blocks;
+ * constant memory. */
+int hash_tensors(struct ckpt_reader *reader,
+                 bool (*selected)(const void *context, const char *name), const void *context,
+                 const struct flat_cast *cast, struct hash_watch *watch, uint64_t *ret_count,
+                 struct hash128 *ret_hash, struct err *err);
 bool hash_is_optimizer(const char *name);
 
 #endif

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row of a family. Within a block names are preceded by `blocks.i.` here and the family's prefix there. Immutable. */
+/* A row of a family. Within a block names are preceded by `blocks.i.` here and the family's prefix
+ * there. Immutable. */
 struct row {
     const char *ours, *theirs;
     bool transposed;
@@ -55,11 +56,16 @@ static const struct row llama_outside[] = {
 };
 
 static const struct row llama_inside[] = {
-    {"norm1.weight", "input_layernorm.weight"},      {"attn.q.weight", "self_attn.q_proj.weight"},
-    {"attn.k.weight", "self_attn.k_proj.weight"},    {"attn.v.weight", "self_attn.v_proj.weight"},
-    {"attn.proj.weight", "self_attn.o_proj.weight"}, {"norm2.weight", "post_attention_layernorm.weight"},
-    {"mlp.gate.weight", "mlp.gate_proj.weight"},     {"mlp.up.weight", "mlp.up_proj.weight"},
-    {"mlp.proj.weight", "mlp.down_proj.weight"},     {0},
+    {"norm1.weight", "input_layernorm.weight"},
+    {"attn.q.weight", "self_attn.q_proj.weight"},
+    {"attn.k.weight", "self_attn.k_proj.weight"},
+    {"attn.v.weight", "self_attn.v_proj.weight"},
+    {"attn.proj.weight", "self_attn.o_proj.weight"},
+    {"norm2.weight", "post_attention_layernorm.weight"},
+    {"mlp.gate.weight", "mlp.gate_proj.weight"},
+    {"mlp.up.weight", "mlp.up_proj.weight"},
+    {"mlp.proj.weight", "mlp.down_proj.weight"},
+    {0},
 };
 
 static const struct family families[] = {
@@ -107,7 +113,8 @@ bool hf_place_of(enum hf_family family, const char *ours, struct hf_place *ret_p
     *ret_place = (struct hf_place){
         .transposed = row->transposed, .part = row->part, .parts = row->parts ? row->parts : 1};
     if (inside)
-        snprintf(ret_place->name, sizeof ret_place->name, "%s.%lu.%s", f->block_prefix, block, row->theirs);
+        snprintf(ret_place->name, sizeof ret_place->name, "%s.%lu.%s", f->block_prefix, block,
+                 row->theirs);
     else
         snprintf(ret_place->name, sizeof ret_place->name, "%s", row->theirs);
     return true;

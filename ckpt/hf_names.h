@@ -1,5 +1,6 @@
 /*
- * hf_names — where our tensors lie in Hugging Face's transformers: GPT2LMHeadModel and LlamaForCausalLM.
+ * hf_names — where our tensors lie in Hugging Face's transformers: GPT2LMHeadModel and
+ * LlamaForCausalLM.
  *
  * docs/models.md has the table for people. Pure.
  */
@@ -16,8 +17,9 @@ enum { HF_NAME_BYTES_MAX = 128, HF_PARTS_MAX = 3 };
 /* One of our tensors as theirs has it. A matrix of ours is [out, in]. */
 struct hf_place {
     char name[HF_NAME_BYTES_MAX];
-    bool transposed;      /* theirs is [in, out * parts], else [out * parts, in]; of vectors false */
-    uint32_t part, parts; /* ours is the part-th of so many equal ones along theirs' out; mostly 0 of 1 */
+    bool transposed; /* theirs is [in, out * parts], else [out * parts, in]; of vectors false */
+    uint32_t part,
+        parts; /* ours is the part-th of so many equal ones along theirs' out; mostly 0 of 1 */
 };
 
 /* By its name in configurations, which is theirs too: "gpt2", "llama". False for others. */

@@ -21,7 +21,8 @@ int image_writer_init(struct image_writer *image, struct snapshot *snapshot, uin
 {
     *image = (struct image_writer){.snapshot = snapshot, .io = io, .block_crc32c = block_crc32c};
     image->requests = calloc(snapshot->buffers_count, sizeof *image->requests);
-    int status = image->requests ? open_queue(image, err) : err_set(err, -ENOMEM, "out of memory for writes");
+    int status = image->requests ? open_queue(image, err)
+                                 : err_set(err, -ENOMEM, "out of memory for writes");
     if (status)
         image_writer_deinit(image);
     return status;
@@ -35,8 +36,8 @@ void image_writer_deinit(struct image_writer *image)
     *image = (struct image_writer){0};
 }
 
-static int submit(struct image_writer *image, struct io_file *const files[LAYOUT_FILES], unsigned buffer,
-                  uint64_t number, struct err *err)
+static int submit(struct image_writer *image, struct io_file *const files[LAYOUT_FILES],
+                  unsigned buffer, uint64_t number, struct err *err)
 {
     const struct layout_block *block = &image->snapshot->layout->blocks[number];
     const char *data = snapshot_bytes(image->snapshot, buffer);
@@ -54,8 +55,8 @@ static int submit(struct image_writer *image, struct io_file *const files[LAYOUT
     return taken < 0 ? err_errno(err, taken, "a write could not be submitted") : 0;
 }
 
-/* Closing gets the writes back that could not be waited for. The save has failed, so that nobody asks for their buffers
- * before snapshot_begin frees them all. */
+/* Closing gets the writes back that could not be waited for. The save has failed, so that nobody
+ * asks for their buffers before snapshot_begin frees them all. */
 static void drop_queue(struct image_writer *image, unsigned *in_flight)
 {
     image->io->ops->queue_close(image->queue);
@@ -72,13 +73,16 @@ static void say_where(const struct image_writer *image, struct io_file *const fi
     err_at(err, text, (int64_t)request->offset);
 }
 
-/* Waits for so many writes at least and gives the buffers back. The first failure of all is kept in *status. */
-static void reap(struct image_writer *image, struct io_file *const files[LAYOUT_FILES], const char *path,
-                 unsigned least, unsigned *in_flight, int *status, struct err *err)
+/* Waits for so many writes at least and gives the buffers back. The first failure of all is kept in
+ * *status. */
+static void reap(struct image_writer *image, struct io_file *const files[LAYOUT_FILES],
+                 const char *path, unsigned least, unsigned *in_flight, int *status,
+                 struct err *err)
 {
     struct io_request *done[IMAGE_WRITES_MAX];
     uint64_t began_ns = trace_begin(image->track);
-    int count = image->io->ops->reap(image->queue, done, IMAGE_WRITES_MAX, least, least > 0 ? IO_FOREVER : 0);
+    int count = image->io->ops->reap(image->queue, done, IMAGE_WRITES_MAX, least,
+                                     least > 0 ? IO_FOREVER : 0);
     trace_end(image->track, least > 0 ? "wait for writes" : "reap", began_ns);
     for (int i = 0; i < count; i++) {
         ssize_t result = done[i]->result;
@@ -101,7 +105,8 @@ static void reap(struct image_writer *image, struct io_file *const files[LAYOUT_
 }
 
 /* What memory must be aligned to for each of the files. */
-static unsigned align_of(const struct image_writer *image, struct io_file *const files[LAYOUT_FILES])
+static unsigned align_of(const struct image_writer *image,
+                         struct io_file *const files[LAYOUT_FILES])
 {
     const struct io_ops *ops = image->io->ops;
     unsigned most = 1; /* through the page cache the kernel takes it from anywhere */
@@ -112,8 +117,8 @@ static unsigned align_of(const struct image_writer *image, struct io_file *const
     return most;
 }
 
-int image_writer_run(struct image_writer *image, struct io_file *const files[LAYOUT_FILES], const char *path,
-                     struct err *err)
+int image_writer_run(struct image_writer *image, struct io_file *const files[LAYOUT_FILES],
+                     const char *path, struct err *err)
 {
     struct snapshot *snapshot = image->snapshot;
     unsigned in_flight = 0;

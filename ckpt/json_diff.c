@@ -36,7 +36,8 @@ static int reserve(struct json_diff *diff)
     return 0;
 }
 
-static int compare_leaf(struct json_diff *diff, const struct str *path, struct json_t *a, struct json_t *b)
+static int compare_leaf(struct json_diff *diff, const struct str *path, struct json_t *a,
+                        struct json_t *b)
 {
     struct json_diff_entry entry = {0};
     int status = text_of(a, &entry.a);
@@ -57,10 +58,11 @@ static int compare_leaf(struct json_diff *diff, const struct str *path, struct j
     return status;
 }
 
-static int compare_nodes(struct json_diff *diff, struct str *path, struct json_t *a, struct json_t *b);
+static int compare_nodes(struct json_diff *diff, struct str *path, struct json_t *a,
+                         struct json_t *b);
 
-static int compare_member(struct json_diff *diff, struct str *path, const char *key, struct json_t *a,
-                          struct json_t *b)
+static int compare_member(struct json_diff *diff, struct str *path, const char *key,
+                          struct json_t *a, struct json_t *b)
 {
     size_t above = path->bytes;
     str_add_format(path, ".%s", key);
@@ -74,7 +76,8 @@ static int compare_member(struct json_diff *diff, struct str *path, const char *
 }
 
 /* Both sides by rising key, as two sorted lists are merged. */
-static int compare_objects(struct json_diff *diff, struct str *path, struct json_t *a, struct json_t *b)
+static int compare_objects(struct json_diff *diff, struct str *path, struct json_t *a,
+                           struct json_t *b)
 {
     struct json_member *of_a = NULL, *of_b = NULL;
     size_t count_a = 0, count_b = 0, i = 0, k = 0;
@@ -94,9 +97,11 @@ static int compare_objects(struct json_diff *diff, struct str *path, struct json
 }
 
 /* Depth is bounded by json_parse. */
-static int compare_nodes(struct json_diff *diff, struct str *path, struct json_t *a, struct json_t *b)
+static int compare_nodes(struct json_diff *diff, struct str *path, struct json_t *a,
+                         struct json_t *b)
 {
-    bool objects = (!a || json_kind(a) == JSON_KIND_OBJECT) && (!b || json_kind(b) == JSON_KIND_OBJECT);
+    bool objects =
+        (!a || json_kind(a) == JSON_KIND_OBJECT) && (!b || json_kind(b) == JSON_KIND_OBJECT);
     if (objects && json_count(a) + json_count(b) > 0)
         return compare_objects(diff, path, a, b);
     return a || b ? compare_leaf(diff, path, a, b) : 0;

@@ -1,8 +1,8 @@
 /*
  * json_diff — two JSON objects compared: the entries that differ, by their path.
  *
- * Objects are walked by key at every depth; all else is compared whole, by the canonical text of json_format. So there is no
- * entry exactly where both objects have the same canonical text.
+ * Objects are walked by key at every depth; all else is compared whole, by the canonical text of
+ * json_format. So there is no entry exactly where both objects have the same canonical text.
  */
 #ifndef MILLRACE_CKPT_JSON_DIFF_H
 #define MILLRACE_CKPT_JSON_DIFF_H
@@ -23,8 +23,8 @@ struct json_diff {
     size_t count, capacity;
 };
 
-/* a, b: of one document each, named root in the paths; one may be NULL: absent. 0 or -ENOMEM; the list is to be freed in both
- * cases. */
+/* a, b: of one document each, named root in the paths; one may be NULL: absent. 0 or -ENOMEM; the
+ * list is to be freed in both cases. */
 int json_diff_collect(struct json_diff *diff, const char *root, struct json_t *a, struct json_t *b);
 void json_diff_deinit(struct json_diff *diff);
 

@@ -18,11 +18,12 @@ enum { SPREAD_BYTES_MIN = 1 << 20 }; /* replicated arrays below it are stored wh
 
 static int bad(struct err *err, const struct ckpt_tensor *tensor, const char *what)
 {
-    return err_set(err, -EINVAL, "checkpoint: array \"%.100s\": %s", tensor->name ? tensor->name : "", what);
+    return err_set(err, -EINVAL, "checkpoint: array \"%.100s\": %s",
+                   tensor->name ? tensor->name : "", what);
 }
 
-int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count, uint64_t *ret_bytes,
-                        struct err *err)
+int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count,
+                        uint64_t *ret_bytes, struct err *err)
 {
     if (!tensor->name || !*tensor->name || strcmp(tensor->name, "__metadata__") == 0)
         return bad(err, tensor, "it has no name of its own");
@@ -55,7 +56,8 @@ static int least_loaded(const uint64_t *load, int ranks)
     return least;
 }
 
-/* What this rank stores of a replicated array; load has what each rank stores of those before it. */
+/* What this rank stores of a replicated array; load has what each rank stores of those before
+ * it. */
 static struct box share_of(const struct layout_options *options, const struct ckpt_tensor *tensor,
                            uint64_t bytes, uint64_t *load, bool *ret_mine)
 {
@@ -83,7 +85,8 @@ static int choose(struct layout *layout, const struct layout_options *options, s
     layout->chunks = calloc(options->tensors_count + 1, sizeof *layout->chunks);
     int status = 0;
     if (!load || !layout->chunks)
-        status = err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", options->tensors_count);
+        status = err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays",
+                         options->tensors_count);
     for (uint64_t i = 0; i < options->tensors_count && !status; i++) {
         const struct ckpt_tensor *tensor = &options->tensors[i];
         struct box box = box_make(tensor->start, tensor->extent, tensor->rank);
@@ -97,11 +100,14 @@ static int choose(struct layout *layout, const struct layout_options *options, s
         if (tensor->replicated)
             box = share_of(options, tensor, bytes, load, &mine);
         else if (bytes ==
-                 0) /* an empty array is written by the first rank, an empty part of another one by nobody */
+                 /* an empty array is written by the first rank, an empty part of another one by
+             * nobody */
+                 0)
             mine = box_shape_volume(tensor->shape, tensor->rank, &elements) == 0 && elements == 0 &&
                    options->rank == 0;
         if (mine)
-            layout->chunks[layout->chunks_count++] = (struct layout_chunk){.tensor = tensor, .box = box};
+            layout->chunks[layout->chunks_count++] =
+                (struct layout_chunk){.tensor = tensor, .box = box};
     }
     free(load);
     return status;
@@ -143,16 +149,18 @@ int layout_check_header(const struct str *header, uint64_t file_bytes,
 {
     struct safetensors file = {0};
     uint64_t length = bytes_get_u64(header->data);
-    int status = safetensors_parse(header->data + 8, length, file_bytes, "the planned header", &file, err);
+    int status =
+        safetensors_parse(header->data + 8, length, file_bytes, "the planned header", &file, err);
     for (uint64_t i = 0; i < count && !status; i++)
         if (!json_get(file.root, entries[i].name))
-            status =
-                err_set(err, -EINVAL, "checkpoint: array \"%.100s\": its name is no UTF-8", entries[i].name);
+            status = err_set(err, -EINVAL, "checkpoint: array \"%.100s\": its name is no UTF-8",
+                             entries[i].name);
     safetensors_deinit(&file);
     return status;
 }
 
-static int encode_header(struct layout *layout, const struct layout_options *options, struct err *err)
+static int encode_header(struct layout *layout, const struct layout_options *options,
+                         struct err *err)
 {
     char rank[16], ranks[16];
     snprintf(rank, sizeof rank, "%d", options->rank);
@@ -164,15 +172,17 @@ static int encode_header(struct layout *layout, const struct layout_options *opt
                        layout->chunks_count);
     for (uint64_t i = 0; i < layout->chunks_count; i++) {
         const struct layout_chunk *chunk = &layout->chunks[i];
-        entries[i] = (struct safetensors_entry){
-            .name = chunk->tensor->name, .dtype = chunk->tensor->dtype, .rank = chunk->tensor->rank};
+        entries[i] = (struct safetensors_entry){.name = chunk->tensor->name,
+                                                .dtype = chunk->tensor->dtype,
+                                                .rank = chunk->tensor->rank};
         memcpy(entries[i].shape, chunk->box.extent, sizeof entries[i].shape);
     }
-    int status =
-        safetensors_encode(entries, layout->chunks_count, metadata, sizeof metadata / sizeof metadata[0],
-                           SAFETENSORS_ALIGN_BYTES, &layout->header, &layout->file_bytes, err);
+    int status = safetensors_encode(entries, layout->chunks_count, metadata,
+                                    sizeof metadata / sizeof metadata[0], SAFETENSORS_ALIGN_BYTES,
+                                    &layout->header, &layout->file_bytes, err);
     if (!status)
-        status = layout_check_header(&layout->header, layout->file_bytes, entries, layout->chunks_count, err);
+        status = layout_check_header(&layout->header, layout->file_bytes, entries,
+                                     layout->chunks_count, err);
     for (uint64_t i = 0; i < layout->chunks_count && !status; i++)
         layout->chunks[i].offset_bytes = entries[i].offset_bytes;
     free(entries);

@@ -1,16 +1,22 @@
 /*
  * layout — what one rank writes, planned: which bytes of which array stand where.
  *
- * The image of its own file is `[u64 N][header, padded to 4096][arrays without holes, in safetensors' canonical order]`; behind it come, where
- * the ranks also write a file together, its pieces of that (full.h). Nothing in it depends on the step, so it is planned once, headers
- * included. It is processed in blocks, each of one block of CKPT_BLOCK_BYTES of one file, or a part of one.
+ * The image of its own file is `[u64 N][header, padded to 4096][arrays without holes, in
+ * safetensors' canonical order]`; behind it come, where the ranks also write a file together, its
+ * pieces of that (full.h). Nothing in it depends on the step, so it is planned once, headers
+ * included. It is processed in blocks, each of one block of CKPT_BLOCK_BYTES of one file, or a part
+ * of one.
  *
- *     segments   |header|  a  |    b    | c |   d   | e |   f   |      sorted by offset, without holes
- *     blocks     |      0      |      1      |   2  |   3   | 4 |      each has the first segment that reaches into it
+ *     segments   |header|  a  |    b    | c |   d   | e |   f   |
+ *     blocks     |      0      |      1      |   2  |   3   | 4 |
  *                 LAYOUT_OWN                         LAYOUT_COMMON
  *
- * A replicated array is stored once a folder: a large one by rows, spread evenly over the ranks that write there; a small one whole, by the rank that
- * has least of these so far. All ranks must pass the same replicated arrays in the same order.
+ * Segments are sorted by offset, without holes; each block has the first segment that reaches into
+ * it.
+ *
+ * A replicated array is stored once a folder: a large one by rows, spread evenly over the ranks
+ * that write there; a small one whole, by the rank that has least of these so far. All ranks must
+ * pass the same replicated arrays in the same order.
  *
  * Immutable once made. Borrows names, arrays and full.
  */
@@ -76,7 +82,8 @@ struct layout {
     /* Those of group g: range_index[g]..range_index[g + 1] - 1, rising, disjoint. */
     struct layout_range *ranges;
     uint64_t *range_index; /* [groups_count + 1] */
-    uint64_t *order;       /* [blocks_count] all blocks, those of the group that is updated first in front */
+    uint64_t
+        *order; /* [blocks_count] all blocks, those of the group that is updated first in front */
     uint32_t groups_count;
 };
 
@@ -85,8 +92,10 @@ struct layout_options {
     uint64_t tensors_count;
     uint32_t groups_count;
     int rank, ranks;
-    int node_rank, node_ranks; /* among those that share a folder, and so one copy of what is replicated */
-    struct full *full;         /* has the arrays of the model's section; NULL: each rank's file has its own */
+    int node_rank,
+        node_ranks; /* among those that share a folder, and so one copy of what is replicated */
+    struct full
+        *full; /* has the arrays of the model's section; NULL: each rank's file has its own */
 };
 
 /* -EINVAL naming an array whose name, box or group is impossible. */
@@ -94,8 +103,8 @@ int layout_init(struct layout *layout, const struct layout_options *options, str
 void layout_deinit(struct layout *layout);
 
 /* What layout_init refuses in an array; the bytes of its box. */
-int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count, uint64_t *ret_bytes,
-                        struct err *err);
+int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count,
+                        uint64_t *ret_bytes, struct err *err);
 /* That a rank has one part of an array. */
 int layout_check_names(const struct layout_chunk *chunks, uint64_t count, struct err *err);
 /* That a planned header can be read back, with these names: some are no UTF-8. */

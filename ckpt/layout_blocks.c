@@ -1,5 +1,6 @@
 /*
- * layout_blocks — the image of a layout cut into segments and blocks, and these told by groups. See layout.h.
+ * layout_blocks — the image of a layout cut into segments and blocks, and these told by groups. See
+ * layout.h.
  */
 #include "base/bytes.h"
 #include "ckpt/full.h"
@@ -39,15 +40,17 @@ static int make_segments(struct layout *layout, struct err *err)
     uint64_t common_count = layout->full ? layout->full->segments_count : 0;
     layout->segments = calloc(layout->chunks_count + 1 + common_count, sizeof *layout->segments);
     if (!layout->segments)
-        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", layout->chunks_count);
+        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays",
+                       layout->chunks_count);
     struct layout_segment *next = layout->segments;
-    *next++ = (struct layout_segment){.size_bytes = layout->header.bytes, .data = layout->header.data};
+    *next++ =
+        (struct layout_segment){.size_bytes = layout->header.bytes, .data = layout->header.data};
     for (uint64_t i = 0; i < layout->chunks_count; i++) {
         const struct layout_chunk *chunk = &layout->chunks[i];
         uint64_t bytes = chunk_bytes(chunk);
         if (bytes > 0)
-            *next++ = (struct layout_segment){chunk->offset_bytes, bytes, chunk_data(chunk), LAYOUT_ARRAY,
-                                              chunk->tensor->group};
+            *next++ = (struct layout_segment){chunk->offset_bytes, bytes, chunk_data(chunk),
+                                              LAYOUT_ARRAY, chunk->tensor->group};
     }
     layout->image_bytes = layout->file_bytes;
     for (uint64_t i = 0; i < common_count; i++) {
@@ -71,11 +74,13 @@ static int make_blocks(struct layout *layout, struct err *err)
     layout->blocks_count = own_count + common_blocks_count(layout);
     layout->blocks = calloc(layout->blocks_count, sizeof *layout->blocks);
     if (!layout->blocks)
-        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " blocks", layout->blocks_count);
+        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " blocks",
+                       layout->blocks_count);
     for (uint64_t b = 0; b < own_count; b++)
-        layout->blocks[b] = (struct layout_block){.offset_bytes = b * CKPT_BLOCK_BYTES,
-                                                  .file_offset_bytes = b * CKPT_BLOCK_BYTES,
-                                                  .size_bytes = manifest_block_bytes(layout->file_bytes, b)};
+        layout->blocks[b] =
+            (struct layout_block){.offset_bytes = b * CKPT_BLOCK_BYTES,
+                                  .file_offset_bytes = b * CKPT_BLOCK_BYTES,
+                                  .size_bytes = manifest_block_bytes(layout->file_bytes, b)};
     for (uint64_t b = own_count, p = 0; b < layout->blocks_count; p++) {
         const struct full_piece *piece = &layout->full->pieces[p];
         if (piece->writer != layout->full->rank)
@@ -95,9 +100,10 @@ static int make_blocks(struct layout *layout, struct err *err)
     return 0;
 }
 
-/* The blocks that a segment lies in; from: one at or before the first of them, which it moves to. */
-static struct layout_range segment_blocks(const struct layout *layout, const struct layout_segment *segment,
-                                          uint64_t *from)
+/* The blocks that a segment lies in; from: one at or before the first of them, which it moves
+ * to. */
+static struct layout_range segment_blocks(const struct layout *layout,
+                                          const struct layout_segment *segment, uint64_t *from)
 {
     const struct layout_block *blocks = layout->blocks;
     while (blocks[*from].offset_bytes + blocks[*from].size_bytes <= segment->offset_bytes)
@@ -109,7 +115,8 @@ static struct layout_range segment_blocks(const struct layout *layout, const str
     return (struct layout_range){*from, end};
 }
 
-/* For each group the blocks that hold something of it: first counted, then stored, neighbours joined. */
+/* For each group the blocks that hold something of it: first counted, then stored, neighbours
+ * joined. */
 static int make_ranges(struct layout *layout, uint32_t groups_count, struct err *err)
 {
     layout->groups_count = groups_count;
@@ -151,7 +158,8 @@ out:
     return status;
 }
 
-/* Blocks by the first group that has some of each, the lowest in front; last those of the header alone. */
+/* Blocks by the first group that has some of each, the lowest in front; last those of the header
+ * alone. */
 static int make_order(struct layout *layout, struct err *err)
 {
     bool *placed = calloc(layout->blocks_count, sizeof *placed);
@@ -159,7 +167,8 @@ static int make_order(struct layout *layout, struct err *err)
     uint64_t count = 0;
     if (!placed || !layout->order) {
         free(placed);
-        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " blocks", layout->blocks_count);
+        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " blocks",
+                       layout->blocks_count);
     }
     struct layout_range all = {0, layout->blocks_count};
     uint64_t ranges_count = layout->range_index[layout->groups_count];

@@ -1,12 +1,14 @@
 /*
  * load — ckpt_reader_load: any boxes out of any chunks.
  *
- * Every wanted box meets the chunks that hold some of it: pieces, sorted by where they begin in the files. Blocks are asked for
- * and taken in that order, each once; a piece walks the runs that its box and its chunk share with two cursors, one for what
- * to read next, one for what to copy next.
+ * Every wanted box meets the chunks that hold some of it: pieces, sorted by where they begin in the
+ * files. Blocks are asked for and taken in that order, each once; a piece walks the runs that its
+ * box and its chunk share with two cursors, one for what to read next, one for what to copy next.
  *
  *     file     |   block   |   block   |   block   |
- *     pieces      [a     ][b ][c         ]              plan cursors run ahead of copy cursors by BLOCKS_AHEAD
+ *     pieces      [a     ][b ][c         ]
+ *
+ * Plan cursors run ahead of copy cursors by BLOCKS_AHEAD.
  */
 #include "base/bytes.h"
 #include "ckpt/box.h"
@@ -21,8 +23,8 @@
 
 enum { ELEMENT_BYTES_MAX = 8, CAST_ELEMENTS = 4096 };
 
-/* The part of a wanted box that lies in one chunk. Runs are in bytes as they are saved; where they are cast, their targets are as far
- * into the box as elements, of another size. */
+/* The part of a wanted box that lies in one chunk. Runs are in bytes as they are saved; where they
+ * are cast, their targets are as far into the box as elements, of another size. */
 struct piece {
     const struct ckpt_tensor *tensor;
     enum dtype saved; /* another than the tensor's: cast */
@@ -32,7 +34,8 @@ struct piece {
     struct runs runs;
     struct runs_cursor plan, copy;
     char cut
-        [ELEMENT_BYTES_MAX]; /* an element that two blocks share, as in files of others: what the first had of it */
+        /* an element that two blocks share, as in files of others: what the first had of it */
+        [ELEMENT_BYTES_MAX];
 };
 
 struct load {
@@ -52,7 +55,8 @@ static void shape_text(const uint64_t *shape, uint32_t rank, char *text, size_t 
 {
     size_t used = (size_t)snprintf(text, bytes, "[");
     for (uint32_t d = 0; d < rank && used < bytes; d++)
-        used += (size_t)snprintf(text + used, bytes - used, d ? ", %" PRIu64 : "%" PRIu64, shape[d]);
+        used +=
+            (size_t)snprintf(text + used, bytes - used, d ? ", %" PRIu64 : "%" PRIu64, shape[d]);
     if (used < bytes)
         snprintf(text + used, bytes - used, "]");
 }
@@ -63,7 +67,8 @@ static int mismatch(const struct load *load, const struct ckpt_tensor *wanted,
     char expected[ERR_TEXT_BYTES_MAX - 16], found[ERR_TEXT_BYTES_MAX - 16];
     shape_text(wanted->shape, wanted->rank, expected, sizeof expected);
     shape_text(saved->shape, saved->rank, found, sizeof found);
-    err_set(load->err, -EINVAL, "tensor \"%.100s\" was saved with another dtype or shape", wanted->name);
+    err_set(load->err, -EINVAL, "tensor \"%.100s\" was saved with another dtype or shape",
+            wanted->name);
     err_at(load->err, load->reader->path, ERR_NO_OFFSET);
     err_expected(load->err, "%s %s", dtype_name(wanted->dtype), expected);
     err_found(load->err, "%s %s", dtype_name(saved->dtype), found);
@@ -73,7 +78,8 @@ static int mismatch(const struct load *load, const struct ckpt_tensor *wanted,
 
 static bool suits_dtype(const struct ckpt_tensor *wanted, enum dtype saved)
 {
-    return saved == wanted->dtype || (wanted->cast && cast_is_real(saved) && cast_is_real(wanted->dtype));
+    return saved == wanted->dtype ||
+           (wanted->cast && cast_is_real(saved) && cast_is_real(wanted->dtype));
 }
 
 static int check_wanted(const struct load *load, const struct ckpt_tensor *wanted,
@@ -90,8 +96,8 @@ static int check_wanted(const struct load *load, const struct ckpt_tensor *wante
         memcmp(saved->shape, wanted->shape, wanted->rank * sizeof *wanted->shape) != 0)
         return mismatch(load, wanted, saved);
     if (box_check(&box, wanted->shape))
-        return err_set(load->err, -EINVAL, "tensor \"%.100s\": the box wanted is not within its shape",
-                       wanted->name);
+        return err_set(load->err, -EINVAL,
+                       "tensor \"%.100s\": the box wanted is not within its shape", wanted->name);
     return 0;
 }
 
@@ -102,8 +108,10 @@ static int add_pieces(struct load *load, const struct ckpt_tensor *wanted,
     for (uint64_t i = 0; i < saved->chunks_count; i++) {
         const struct manifest_chunk *chunk = &saved->chunks[i];
         struct box source = box_make(chunk->start, chunk->extent, wanted->rank);
-        struct piece piece = {
-            .tensor = wanted, .saved = saved->dtype, .file = chunk->file, .begin = chunk->offset_bytes};
+        struct piece piece = {.tensor = wanted,
+                              .saved = saved->dtype,
+                              .file = chunk->file,
+                              .begin = chunk->offset_bytes};
         uint64_t elements;
         if (box_shape_volume(chunk->extent, wanted->rank, &elements) || elements == 0 ||
             !runs_init(&piece.runs, &source, &target, saved->dtype))
@@ -112,7 +120,8 @@ static int add_pieces(struct load *load, const struct ckpt_tensor *wanted,
             uint64_t grown = *capacity ? *capacity * 2 : 64;
             struct piece *pieces = realloc(load->pieces, (size_t)grown * sizeof *pieces);
             if (!pieces)
-                return err_set(load->err, -ENOMEM, "out of memory to load %" PRIu64 " pieces", grown);
+                return err_set(load->err, -ENOMEM, "out of memory to load %" PRIu64 " pieces",
+                               grown);
             load->pieces = pieces;
             *capacity = grown;
         }
@@ -152,7 +161,8 @@ static bool is_cast(const struct piece *piece)
 static void *direct_target(const struct load *load, const struct piece *piece, uint64_t block)
 {
     const struct manifest_file *file = &load->reader->manifest.files[piece->file];
-    uint64_t begin = block * CKPT_BLOCK_BYTES, end = begin + manifest_block_bytes(file->size_bytes, block);
+    uint64_t begin = block * CKPT_BLOCK_BYTES,
+             end = begin + manifest_block_bytes(file->size_bytes, block);
     uint64_t run = piece->begin + piece->plan.source;
     if (load->device || is_cast(piece) || begin < run || end > run + piece->runs.run_bytes)
         return NULL;
@@ -163,7 +173,8 @@ static bool next_block(void *context, struct block_want *ret_want)
 {
     struct load *load = context;
     for (;;) {
-        while (load->plan_first < load->pieces_count && load->pieces[load->plan_first].plan.left == 0)
+        while (load->plan_first < load->pieces_count &&
+               load->pieces[load->plan_first].plan.left == 0)
             load->plan_first++;
         if (load->plan_first == load->pieces_count)
             return false;
@@ -174,8 +185,9 @@ static bool next_block(void *context, struct block_want *ret_want)
         }
         struct piece *nearest = NULL;
         uint64_t block = UINT64_MAX;
-        for (uint64_t i = load->plan_first; i < load->pieces_count && load->pieces[i].file == file &&
-                                            load->pieces[i].first / CKPT_BLOCK_BYTES < block;
+        for (uint64_t i = load->plan_first;
+             i < load->pieces_count && load->pieces[i].file == file &&
+             load->pieces[i].first / CKPT_BLOCK_BYTES < block;
              i++) {
             uint64_t candidate = piece_next_block(&load->pieces[i], load->plan_block);
             if (candidate < block) {
@@ -196,18 +208,20 @@ static int copy_part(struct load *load, char *target, const char *source, size_t
     if (target == source)
         return 0; /* it was read there */
     if (load->device)
-        return load->device->ops->copy(load->device, load->stream, target, source, bytes, load->err);
+        return load->device->ops->copy(load->device, load->stream, target, source, bytes,
+                                       load->err);
     memcpy(target, source, bytes);
     return 0;
 }
 
 /* Elements of a run, from that one on. */
-static int cast_whole(struct load *load, const struct piece *piece, uint64_t element, const char *source,
-                      uint64_t count)
+static int cast_whole(struct load *load, const struct piece *piece, uint64_t element,
+                      const char *source, uint64_t count)
 {
     enum dtype dtype = piece->tensor->dtype;
     size_t bytes = dtype_bytes(dtype), saved_bytes = dtype_bytes(piece->saved);
-    char *target = (char *)piece->tensor->data + (piece->copy.target / saved_bytes + element) * bytes;
+    char *target =
+        (char *)piece->tensor->data + (piece->copy.target / saved_bytes + element) * bytes;
     if (!load->device) {
         cast_elements(piece->saved, source, dtype, target, count);
         return 0;
@@ -216,8 +230,8 @@ static int cast_whole(struct load *load, const struct piece *piece, uint64_t ele
     for (uint64_t done = 0; done < count && !status; done += CAST_ELEMENTS) {
         uint64_t part = bytes_min(CAST_ELEMENTS, count - done);
         cast_elements(piece->saved, source + done * saved_bytes, dtype, load->cast, part);
-        status = load->device->ops->copy(load->device, load->stream, target + done * bytes, load->cast,
-                                         part * bytes, load->err);
+        status = load->device->ops->copy(load->device, load->stream, target + done * bytes,
+                                         load->cast, part * bytes, load->err);
         if (!status) /* before load->cast is used again */
             status = load->device->ops->stream_sync(load->device, load->stream, load->err);
     }
@@ -225,7 +239,8 @@ static int cast_whole(struct load *load, const struct piece *piece, uint64_t ele
 }
 
 /* Bytes at..at+bytes of a run, of which all before came already. */
-static int cast_part(struct load *load, struct piece *piece, uint64_t at, const char *source, uint64_t bytes)
+static int cast_part(struct load *load, struct piece *piece, uint64_t at, const char *source,
+                     uint64_t bytes)
 {
     uint64_t saved_bytes = dtype_bytes(piece->saved), had = at % saved_bytes;
     int status = 0;
@@ -257,8 +272,9 @@ static int copy_piece(struct load *load, struct piece *piece, const struct block
             int status =
                 is_cast(piece)
                     ? cast_part(load, piece, from - run, source, to - from)
-                    : copy_part(load, (char *)piece->tensor->data + piece->copy.target + (from - run), source,
-                                to - from);
+                    : copy_part(load,
+                                (char *)piece->tensor->data + piece->copy.target + (from - run),
+                                source, to - from);
             if (status)
                 return status;
         }
@@ -274,8 +290,8 @@ static int fail(struct load *load, const struct block_got *got, const struct pie
 {
     if (load->err) {
         *load->err = *got->detail;
-        snprintf(load->err->what, sizeof load->err->what, "tensor \"%.100s\": %.100s", piece->tensor->name,
-                 got->detail->what);
+        snprintf(load->err->what, sizeof load->err->what, "tensor \"%.100s\": %.100s",
+                 piece->tensor->name, got->detail->what);
     }
     return got->status;
 }
@@ -284,13 +300,15 @@ static int take_block(void *context, const struct block_got *got)
 {
     struct load *load = context;
     uint64_t end = got->block * CKPT_BLOCK_BYTES + got->bytes;
-    while (load->pieces[load->copy_first].file < got->file || load->pieces[load->copy_first].copy.left == 0)
+    while (load->pieces[load->copy_first].file < got->file ||
+           load->pieces[load->copy_first].copy.left == 0)
         load->copy_first++;
     if (got->status)
         return fail(load, got, &load->pieces[load->copy_first]);
     int status = 0;
-    for (uint64_t i = load->copy_first; i < load->pieces_count && load->pieces[i].file == got->file &&
-                                        load->pieces[i].first < end && !status;
+    for (uint64_t i = load->copy_first;
+         i < load->pieces_count && load->pieces[i].file == got->file &&
+         load->pieces[i].first < end && !status;
          i++)
         status = copy_piece(load, &load->pieces[i], got);
     if (load->device && !status)
@@ -303,7 +321,8 @@ static int collect(struct load *load, const struct ckpt_tensor *wanted, uint64_t
 {
     uint64_t capacity = 0;
     for (uint64_t i = 0; i < wanted_count; i++) {
-        const struct manifest_tensor *saved = manifest_find(&load->reader->manifest, wanted[i].name);
+        const struct manifest_tensor *saved =
+            manifest_find(&load->reader->manifest, wanted[i].name);
         int status = check_wanted(load, &wanted[i], saved);
         if (!status)
             status = add_pieces(load, &wanted[i], saved, &capacity);
@@ -315,8 +334,8 @@ static int collect(struct load *load, const struct ckpt_tensor *wanted, uint64_t
     return 0;
 }
 
-int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wanted, uint64_t wanted_count,
-                     struct device *device, struct err *err)
+int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wanted,
+                     uint64_t wanted_count, struct device *device, struct err *err)
 {
     if (device && device->ops->is_host)
         device = NULL;

@@ -21,7 +21,8 @@
 enum { CRC_AT = sizeof HEAD - 1, CRC_DIGITS = 8 };
 
 /* The CRC covers the whole text with eight zeros in its own place. */
-static int check_crc(const char *text, size_t bytes, const char *path, uint32_t *ret_crc, struct err *err)
+static int check_crc(const char *text, size_t bytes, const char *path, uint32_t *ret_crc,
+                     struct err *err)
 {
     if (bytes < CRC_AT + CRC_DIGITS + 1 || memcmp(text, HEAD, CRC_AT) != 0) {
         err_set(err, -EBADMSG, "not a checkpoint's manifest");
@@ -46,7 +47,8 @@ static int check_crc(const char *text, size_t bytes, const char *path, uint32_t 
     return -EBADMSG;
 }
 
-static int bad(const char *path, struct err *err, const char *kind, const char *name, const char *what)
+static int bad(const char *path, struct err *err, const char *kind, const char *name,
+               const char *what)
 {
     err_set(err, -EBADMSG, "manifest: %s \"%.100s\": %s", kind, name, what);
     err_at(err, path, ERR_NO_OFFSET);
@@ -79,8 +81,8 @@ bool manifest_peek_crc32c(const char *head, size_t bytes, uint32_t *ret_crc32c)
 }
 
 /* The block checksums are counted by the caller's first pass and stored in the second. */
-static int parse_file(struct json_t *node, const char *path, uint32_t *crcs, struct manifest_file *ret_file,
-                      struct err *err)
+static int parse_file(struct json_t *node, const char *path, uint32_t *crcs,
+                      struct manifest_file *ret_file, struct err *err)
 {
     struct manifest_file file = {0};
     const char *hex, *hash;
@@ -183,7 +185,8 @@ static int parse_tensor(struct json_t *node, const char *path, struct manifest_c
             json_u64(json_get(chunk, "offset_bytes"), &chunks[i].offset_bytes) ||
             !parse_sizes(json_get(chunk, "start"), chunks[i].start, tensor.rank) ||
             !parse_sizes(json_get(chunk, "extent"), chunks[i].extent, tensor.rank))
-            return bad(path, err, "tensor", tensor.name, "a chunk is no {file, offset_bytes, start, extent}");
+            return bad(path, err, "tensor", tensor.name,
+                       "a chunk is no {file, offset_bytes, start, extent}");
         chunks[i].file = (uint32_t)file;
     }
     *ret_tensor = tensor;
@@ -218,7 +221,8 @@ static int parse_tensors(struct manifest *manifest, const char *path, struct err
 
 static int compare_names(const void *a, const void *b)
 {
-    return strcmp(((const struct manifest_tensor *)a)->name, ((const struct manifest_tensor *)b)->name);
+    return strcmp(((const struct manifest_tensor *)a)->name,
+                  ((const struct manifest_tensor *)b)->name);
 }
 
 static int compare_starts(const void *a, const void *b)
@@ -240,13 +244,14 @@ static int check_chunk(const struct manifest *manifest, const struct manifest_te
         return bad(path, err, "tensor", tensor->name, "a chunk is not within the shape");
     if (box_shape_volume(chunk->extent, tensor->rank, ret_elements) ||
         box_shape_bytes(chunk->extent, tensor->rank, tensor->dtype, &bytes) ||
-        __builtin_add_overflow(chunk->offset_bytes, bytes, &end) || chunk->file >= manifest->files_count ||
-        end > manifest->files[chunk->file].size_bytes)
+        __builtin_add_overflow(chunk->offset_bytes, bytes, &end) ||
+        chunk->file >= manifest->files_count || end > manifest->files[chunk->file].size_bytes)
         return bad(path, err, "tensor", tensor->name, "a chunk is not within its file");
     return 0;
 }
 
-/* Sorted by start, a chunk can only meet those after it that begin before it ends in the first dimension. */
+/* Sorted by start, a chunk can only meet those after it that begin before it ends in the first
+ * dimension. */
 static bool chunks_overlap(const struct manifest_tensor *tensor)
 {
     struct box common;
@@ -356,9 +361,10 @@ static int parse_head(struct manifest *manifest, const char *path, struct err *e
     return 0;
 }
 
-/* The tree of nodes; where the tensors are as we write them, without these, which the manifest has then. */
-static int parse_document(struct manifest *manifest, const char *text, size_t bytes, const char *path,
-                          struct err *err)
+/* The tree of nodes; where the tensors are as we write them, without these, which the manifest has
+ * then. */
+static int parse_document(struct manifest *manifest, const char *text, size_t bytes,
+                          const char *path, struct err *err)
 {
     struct json_span tensors;
     struct str rest = {0};

@@ -111,8 +111,8 @@ static bool scan_chunk(struct scan *scan, uint32_t rank)
     if (!SKIP(scan, "{\"file\":") || !scan_number(scan, &file) || file >= CKPT_RANKS_MAX ||
         !SKIP(scan, ",\"offset_bytes\":") || !scan_number(scan, &chunk.offset_bytes) ||
         !SKIP(scan, ",\"start\":") || !scan_sizes(scan, chunk.start, &starts) || starts != rank ||
-        !SKIP(scan, ",\"extent\":") || !scan_sizes(scan, chunk.extent, &extents) || extents != rank ||
-        !SKIP(scan, "}"))
+        !SKIP(scan, ",\"extent\":") || !scan_sizes(scan, chunk.extent, &extents) ||
+        extents != rank || !SKIP(scan, "}"))
         return false;
     chunk.file = (uint32_t)file;
     if (scan->chunks_count == scan->chunks_room &&
@@ -128,10 +128,10 @@ static bool scan_tensor(struct scan *scan)
     const char *name, *dtype;
     size_t name_bytes, dtype_bytes;
     char dtype_text[16];
-    if (!SKIP(scan, "{\"name\":\"") || !scan_text(scan, &name, &name_bytes) || !SKIP(scan, ",\"dtype\":\"") ||
-        !scan_text(scan, &dtype, &dtype_bytes) || dtype_bytes >= sizeof dtype_text ||
-        !SKIP(scan, ",\"shape\":") || !scan_sizes(scan, tensor.shape, &tensor.rank) ||
-        !SKIP(scan, ",\"chunks\":["))
+    if (!SKIP(scan, "{\"name\":\"") || !scan_text(scan, &name, &name_bytes) ||
+        !SKIP(scan, ",\"dtype\":\"") || !scan_text(scan, &dtype, &dtype_bytes) ||
+        dtype_bytes >= sizeof dtype_text || !SKIP(scan, ",\"shape\":") ||
+        !scan_sizes(scan, tensor.shape, &tensor.rank) || !SKIP(scan, ",\"chunks\":["))
         return false;
     memcpy(dtype_text, dtype, dtype_bytes);
     dtype_text[dtype_bytes] = '\0';
@@ -181,8 +181,10 @@ int manifest_scan_tensors(const char *text, size_t bytes, struct manifest *manif
     struct scan scan = {.at = text + array.begin, .end = text + array.end};
     scan.names = malloc(array.end - array.begin);
     scan.lacks_memory = !scan.names;
-    if (scan.lacks_memory || !grow(&scan, (void **)&scan.tensors, &scan.tensors_room, sizeof *scan.tensors) ||
-        !grow(&scan, (void **)&scan.chunks, &scan.chunks_room, sizeof *scan.chunks) || !scan_all(&scan)) {
+    if (scan.lacks_memory ||
+        !grow(&scan, (void **)&scan.tensors, &scan.tensors_room, sizeof *scan.tensors) ||
+        !grow(&scan, (void **)&scan.chunks, &scan.chunks_room, sizeof *scan.chunks) ||
+        !scan_all(&scan)) {
         free(scan.names);
         free(scan.tensors);
         free(scan.chunks);

@@ -53,7 +53,8 @@ static void write_file(struct json_writer *json, const struct manifest_file *fil
     json_end_object(json);
 }
 
-static void write_sizes(struct json_writer *json, const char *key, const uint64_t *sizes, uint32_t count)
+static void write_sizes(struct json_writer *json, const char *key, const uint64_t *sizes,
+                        uint32_t count)
 {
     json_begin_array(json, key);
     for (uint32_t d = 0; d < count; d++)
@@ -90,8 +91,8 @@ void manifest_encode_tensors(const struct manifest *manifest, struct str *out)
     json_end_array(&json);
 }
 
-int manifest_encode(const struct manifest *manifest, const char *state_json, const struct str *tensors_text,
-                    struct str *out, struct err *err)
+int manifest_encode(const struct manifest *manifest, const char *state_json,
+                    const struct str *tensors_text, struct str *out, struct err *err)
 {
     struct json_writer json = {.out = out};
     struct str own_text = {0};
@@ -129,7 +130,8 @@ int manifest_encode(const struct manifest *manifest, const char *state_json, con
             JSON_BYTES_MAX) /* readers parse the tensors by themselves */
         return err_set(err, -EFBIG, "a manifest of %zu bytes is longer than readers take",
                        out->bytes - start);
-    snprintf(digits, sizeof digits, "%08x", (unsigned)crc32c(0, out->data + start, out->bytes - start));
+    snprintf(digits, sizeof digits, "%08x",
+             (unsigned)crc32c(0, out->data + start, out->bytes - start));
     memcpy(out->data + start + CRC_AT, digits, CRC_DIGITS);
     return 0;
 }

@@ -14,7 +14,8 @@ struct node_name {
     char text[CKPT_NODE_BYTES_MAX];
 };
 
-static int name_node(const struct ckpt_saver_options *options, struct node_name *ret_name, struct err *err)
+static int name_node(const struct ckpt_saver_options *options, struct node_name *ret_name,
+                     struct err *err)
 {
     char host[MACHINE_HOST_BYTES];
     const char *name = options->node ? options->node : machine_host(host);
@@ -42,8 +43,9 @@ static int group(struct nodes *nodes, const struct ckpt_saver_options *options, 
     static const char what[] = "telling the nodes apart";
     struct comm *all = nodes->all;
     struct node_name *names = calloc((size_t)all->ranks, sizeof *names);
-    int status = names ? name_node(options, &names[all->rank], err)
-                       : err_set(err, -ENOMEM, "out of memory for the names of %d nodes", all->ranks);
+    int status = names
+                     ? name_node(options, &names[all->rank], err)
+                     : err_set(err, -ENOMEM, "out of memory for the names of %d nodes", all->ranks);
     status = collective_agree(all, status, what, err);
     if (status) {
         free(names);
@@ -67,8 +69,8 @@ int nodes_init(struct nodes *nodes, const struct ckpt_saver_options *options, st
 {
     struct comm *from = options->comm;
     *nodes = (struct nodes){.count = 1};
-    int status =
-        from ? from->ops->split(from, 0, from->rank, &nodes->all, err) : comm_self_open(&nodes->all, err);
+    int status = from ? from->ops->split(from, 0, from->rank, &nodes->all, err)
+                      : comm_self_open(&nodes->all, err);
     if (status)
         return status;
     nodes->node = nodes->all;
@@ -79,8 +81,8 @@ int nodes_init(struct nodes *nodes, const struct ckpt_saver_options *options, st
     if (!status && options->per_node)
         status = group(nodes, options, err);
     if (!status && nodes->count > 1)
-        status = nodes->all->ops->split(nodes->all, nodes->first_of[nodes->all->rank], nodes->all->rank,
-                                        &nodes->node, err);
+        status = nodes->all->ops->split(nodes->all, nodes->first_of[nodes->all->rank],
+                                        nodes->all->rank, &nodes->node, err);
     return status;
 }
 

@@ -1,5 +1,6 @@
 /*
- * only — which tensors a user means by `--only`: "all", "model", "optimizer", or a glob over their names.
+ * only — which tensors a user means by `--only`: "all", "model", "optimizer", or a glob over their
+ * names.
  */
 #ifndef MILLRACE_CKPT_ONLY_H
 #define MILLRACE_CKPT_ONLY_H

@@ -50,10 +50,11 @@ static void look_at(struct prune *prune, struct candidate *candidate)
         return;
     }
     struct retention_step *rule = &prune->rules[prune->rules_count++];
-    *rule =
-        (struct retention_step){.step = candidate->step, .is_saved = candidate->step == prune->saved_step};
+    *rule = (struct retention_step){.step = candidate->step,
+                                    .is_saved = candidate->step == prune->saved_step};
     if (keep->best.metric)
-        rule->has_metric = ckpt_metric(manifest.state, keep->best.metric, rule->step, &rule->metric);
+        rule->has_metric =
+            ckpt_metric(manifest.state, keep->best.metric, rule->step, &rule->metric);
     candidate->is_whole = true;
     manifest_deinit(&manifest);
 }
@@ -97,12 +98,15 @@ static void remove_step(struct prune *prune, struct ckpt_verdict *verdict)
     prune->status = prune->status ? prune->status : verdict->status;
 }
 
-static int carry_out(struct prune *prune, struct candidate *candidate, unsigned reasons, struct err *err)
+static int carry_out(struct prune *prune, struct candidate *candidate, unsigned reasons,
+                     struct err *err)
 {
     const struct ckpt_prune_options *options = prune->options;
     char path[IO_PATH_BYTES_MAX];
-    struct ckpt_verdict verdict = {
-        .step = candidate->step, .path = path, .size_bytes = candidate->size_bytes, .reasons = reasons};
+    struct ckpt_verdict verdict = {.step = candidate->step,
+                                   .path = path,
+                                   .size_bytes = candidate->size_bytes,
+                                   .reasons = reasons};
     int status = folder_step_path(prune->folder, candidate->step, path, err);
     if (status)
         return status;
@@ -144,7 +148,8 @@ static int judge(struct prune *prune, struct err *err)
     int status = 0;
     for (size_t i = 0; i < prune->count && !status; i++) {
         struct candidate *candidate = &prune->candidates[i];
-        status = carry_out(prune, candidate, candidate->is_whole ? rule++->reasons : CKPT_KEPT_BROKEN, err);
+        status = carry_out(prune, candidate,
+                           candidate->is_whole ? rule++->reasons : CKPT_KEPT_BROKEN, err);
     }
     if (!status && !prune->options->dry_run)
         status = prune->io->ops->list(prune->io, prune->folder, remove_aside, prune, err);
@@ -154,8 +159,12 @@ static int judge(struct prune *prune, struct err *err)
 int prune_folder(struct io *io, const char *folder, const struct ckpt_prune_options *options,
                  struct io_lock *lock, uint64_t saved_step, struct err *err)
 {
-    struct prune prune = {
-        .io = io, .folder = folder, .options = options, .lock = lock, .saved_step = saved_step, .err = err};
+    struct prune prune = {.io = io,
+                          .folder = folder,
+                          .options = options,
+                          .lock = lock,
+                          .saved_step = saved_step,
+                          .err = err};
     uint64_t *steps;
     int status = folder_steps(io, folder, &steps, &prune.count, err);
     if (status)
@@ -174,7 +183,8 @@ int prune_folder(struct io *io, const char *folder, const struct ckpt_prune_opti
     return status;
 }
 
-int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_options *options, struct err *err)
+int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_options *options,
+               struct err *err)
 {
     struct io_lock *lock = NULL;
     int status = folder_check_of_steps(io, folder, err);

@@ -43,8 +43,8 @@ static int open_with(struct io *io, const char *path, bool is_file, struct manif
     return status;
 }
 
-int reader_open_beside(const struct ckpt_reader *reader, unsigned ahead, struct ckpt_reader **ret_reader,
-                       struct err *err)
+int reader_open_beside(const struct ckpt_reader *reader, unsigned ahead,
+                       struct ckpt_reader **ret_reader, struct err *err)
 {
     struct ckpt_reader *beside = calloc(1, sizeof *beside);
     if (!beside)
@@ -77,7 +77,10 @@ int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_cho
                 char step_path[IO_PATH_BYTES_MAX], struct io_hold **ret_hold, const struct log *log,
                 struct err *err)
 {
-    enum { ATTEMPTS_MAX = 11, PAUSE_FIRST_NS = 1000000 }; /* a second: each pause is twice the one before */
+    enum {
+        ATTEMPTS_MAX = 11,
+        PAUSE_FIRST_NS = 1000000
+    }; /* a second: each pause is twice the one before */
     for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
         if (attempt > 0) /* who removes it renames it now */
             nanosleep(&(struct timespec){.tv_nsec = (long)PAUSE_FIRST_NS << (attempt - 1)}, NULL);
@@ -109,7 +112,8 @@ int reader_open_held(struct io *io, const char *step_path, struct io_hold *hold,
     return status;
 }
 
-int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **ret_reader, struct err *err)
+int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **ret_reader,
+                     struct err *err)
 {
     struct io_hold *hold;
     int status = reader_hold(io, step_path, &hold, err);
@@ -129,7 +133,8 @@ void ckpt_reader_close(struct ckpt_reader *reader)
 
 static int compare_names(const void *a, const void *b)
 {
-    return strcmp(((const struct manifest_tensor *)a)->name, ((const struct manifest_tensor *)b)->name);
+    return strcmp(((const struct manifest_tensor *)a)->name,
+                  ((const struct manifest_tensor *)b)->name);
 }
 
 /* Takes the header's document, whose names the manifest borrows. */
@@ -144,12 +149,14 @@ static int describe_file(struct safetensors *file, const char *path, struct mani
     int status = 0;
     if (!manifest.files || !manifest.tensors || !manifest.chunks) {
         manifest_deinit(&manifest);
-        return err_set(err, -ENOMEM, "out of memory for %llu tensors", (unsigned long long)file->count);
+        return err_set(err, -ENOMEM, "out of memory for %llu tensors",
+                       (unsigned long long)file->count);
     }
-    manifest.files[0] = (struct manifest_file){.name = "",
-                                               .size_bytes = file->file_bytes,
-                                               .identity = file->identity,
-                                               .blocks_count = manifest_blocks_count(file->file_bytes)};
+    manifest.files[0] =
+        (struct manifest_file){.name = "",
+                               .size_bytes = file->file_bytes,
+                               .identity = file->identity,
+                               .blocks_count = manifest_blocks_count(file->file_bytes)};
     manifest.files_count = 1;
     for (uint64_t i = 0; i < file->count; i++) {
         const struct safetensors_entry *entry = &file->entries[i];
@@ -173,7 +180,8 @@ static int describe_file(struct safetensors *file, const char *path, struct mani
     return status;
 }
 
-static int open_file(struct io *io, const char *path, struct ckpt_reader **ret_reader, struct err *err)
+static int open_file(struct io *io, const char *path, struct ckpt_reader **ret_reader,
+                     struct err *err)
 {
     struct safetensors file;
     struct manifest manifest;
@@ -185,8 +193,8 @@ static int open_file(struct io *io, const char *path, struct ckpt_reader **ret_r
     return status ? status : open_with(io, path, true, &manifest, ret_reader, err);
 }
 
-static int open_step(struct io *io, const char *path, struct ckpt_reader **ret_reader, const struct log *log,
-                     struct err *err)
+static int open_step(struct io *io, const char *path, struct ckpt_reader **ret_reader,
+                     const struct log *log, struct err *err)
 {
     char folder[IO_PATH_BYTES_MAX], step_path[IO_PATH_BYTES_MAX];
     struct io_hold *hold;
@@ -196,8 +204,8 @@ static int open_step(struct io *io, const char *path, struct ckpt_reader **ret_r
     return status ? status : reader_open_held(io, step_path, hold, ret_reader, err);
 }
 
-int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader, const struct log *log,
-                    struct err *err)
+int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader,
+                    const struct log *log, struct err *err)
 {
     struct io_stat info;
     int status = io->ops->stat(io, path, &info, err);

@@ -17,8 +17,8 @@ static bool is_better(const struct ckpt_keep *keep, const struct retention_step 
     return keep->best.mode == CKPT_MAX ? a->metric > b->metric : a->metric < b->metric;
 }
 
-static bool is_among_best(const struct ckpt_keep *keep, const struct retention_step *steps, size_t count,
-                          const struct retention_step *step)
+static bool is_among_best(const struct ckpt_keep *keep, const struct retention_step *steps,
+                          size_t count, const struct retention_step *step)
 {
     uint32_t better_count = 0;
     if (!keep->best.metric || !step->has_metric)

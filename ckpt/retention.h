@@ -1,9 +1,11 @@
 /*
- * retention — which steps of a folder stay: pure, steps in, verdicts out. Finding and removing them is prune's (prune.h).
+ * retention — which steps of a folder stay: pure, steps in, verdicts out. Finding and removing them
+ * is prune's (prune.h).
  *
- * A step stays for any of these reasons: it is among the newest `last`, or the newest of all; its number is a multiple of `every`; it is
- * among the best `count` by a metric; it was saved just now. So the verdict on a folder is the same whether rules were applied
- * after each save or once at the end: what goes is not the best of fewer steps, and would not be of more.
+ * A step stays for any of these reasons: it is among the newest `last`, or the newest of all; its
+ * number is a multiple of `every`; it is among the best `count` by a metric; it was saved just now.
+ * So the verdict on a folder is the same whether rules were applied after each save or once at the
+ * end: what goes is not the best of fewer steps, and would not be of more.
  */
 #ifndef MILLRACE_CKPT_RETENTION_H
 #define MILLRACE_CKPT_RETENTION_H
@@ -22,7 +24,8 @@ struct retention_step {
     unsigned reasons; /* out: of enum ckpt_reason; 0: it goes */
 };
 
-/* steps: by rising number, each number once. Of two equally good steps the earlier is the better one. */
+/* steps: by rising number, each number once. Of two equally good steps the earlier is the better
+ * one. */
 void retention_decide(const struct ckpt_keep *keep, struct retention_step *steps, size_t count);
 
 #endif

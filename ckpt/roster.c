@@ -50,7 +50,8 @@ static int fill_tensors(struct manifest *manifest, const struct listed *listed, 
         if (i > 0 && strcmp(listed[i - 1].name, listed[i].name) == 0) {
             tensor--;
             if (!is_same_array(tensor, told))
-                return err_set(err, -EINVAL, "checkpoint: ranks disagree on dtype or shape of \"%.100s\"",
+                return err_set(err, -EINVAL,
+                               "checkpoint: ranks disagree on dtype or shape of \"%.100s\"",
                                tensor->name);
         } else {
             *tensor = (struct manifest_tensor){.name = listed[i].name,
@@ -63,7 +64,8 @@ static int fill_tensors(struct manifest *manifest, const struct listed *listed, 
         if (listed[i].is_copy)
             continue;
         tensor->chunks_count++;
-        *chunk = (struct manifest_chunk){.file = listed[i].file, .offset_bytes = told->offset_bytes};
+        *chunk =
+            (struct manifest_chunk){.file = listed[i].file, .offset_bytes = told->offset_bytes};
         memcpy(chunk->start, told->start, sizeof chunk->start);
         memcpy(chunk->extent, told->extent, sizeof chunk->extent);
         chunk++;
@@ -71,8 +73,8 @@ static int fill_tensors(struct manifest *manifest, const struct listed *listed, 
     return 0;
 }
 
-static int alloc_all(struct roster *roster, uint64_t chunks_count, int ranks, struct listed **ret_listed,
-                     struct err *err)
+static int alloc_all(struct roster *roster, uint64_t chunks_count, int ranks,
+                     struct listed **ret_listed, struct err *err)
 {
     struct manifest *manifest = &roster->manifest;
     const struct full *full = roster->full;
@@ -86,10 +88,11 @@ static int alloc_all(struct roster *roster, uint64_t chunks_count, int ranks, st
     roster->common_crc32c = calloc(common_blocks + 1, sizeof *roster->common_crc32c);
     roster->common = calloc((full ? full->entries_count : 0) + 1, sizeof *roster->common);
     *ret_listed = calloc(count, sizeof **ret_listed);
-    if (manifest->tensors && manifest->chunks && manifest->files && roster->file_names && roster->gathered &&
-        roster->common_crc32c && roster->common && *ret_listed)
+    if (manifest->tensors && manifest->chunks && manifest->files && roster->file_names &&
+        roster->gathered && roster->common_crc32c && roster->common && *ret_listed)
         return 0;
-    return err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %" PRIu64 " chunks", chunks_count);
+    return err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %" PRIu64 " chunks",
+                   chunks_count);
 }
 
 /* The file of a rank; returns behind the last that it added. */
@@ -106,8 +109,8 @@ static struct listed *list_rank(struct roster *roster, const struct nodes *nodes
                                    .block_crc32c = roster_checksums(roster, rank),
                                    .elsewhere = elsewhere};
     for (uint64_t i = 0; i < head->chunks_count; i++, chunk = telling_next(chunk))
-        *listed++ =
-            (struct listed){telling_name(chunk), chunk, (uint32_t)rank, elsewhere && chunk->replicated};
+        *listed++ = (struct listed){telling_name(chunk), chunk, (uint32_t)rank,
+                                    elsewhere && chunk->replicated};
     return listed;
 }
 
@@ -210,7 +213,8 @@ uint32_t *roster_checksums(struct roster *roster, int rank)
     return roster->gathered + (uint64_t)rank * roster->blocks_max;
 }
 
-/* Of the common file's blocks, by those of their pieces, which each rank has behind its own file's. */
+/* Of the common file's blocks, by those of their pieces, which each rank has behind its own
+ * file's. */
 static void join_checksums(struct roster *roster)
 {
     const struct full *full = roster->full;
@@ -227,7 +231,8 @@ static void join_checksums(struct roster *roster)
 int roster_gather(struct roster *roster, struct comm *comm, struct err *err)
 {
     size_t bytes = (size_t)roster->blocks_max * sizeof *roster->gathered;
-    int status = collective_gather(comm, roster->gathered, bytes, "gathering what the ranks save", err);
+    int status =
+        collective_gather(comm, roster->gathered, bytes, "gathering what the ranks save", err);
     if (status)
         roster->gather_failed = true;
     else if (roster->full)

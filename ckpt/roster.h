@@ -1,8 +1,8 @@
 /*
  * roster — what all ranks store, put together into one plan of the manifest.
  *
- * Layouts do not change during a run, so this is done once: every rank tells what it stores, and all learn it. A save then only
- * gathers the blocks' checksums.
+ * Layouts do not change during a run, so this is done once: every rank tells what it stores, and
+ * all learn it. A save then only gathers the blocks' checksums.
  */
 #ifndef MILLRACE_CKPT_ROSTER_H
 #define MILLRACE_CKPT_ROSTER_H
@@ -26,21 +26,22 @@ struct roster {
     const struct full *full;      /* borrowed; NULL: there is no common file */
     struct telling_chunk *common; /* its arrays */
     uint32_t *common_crc32c;      /* of its blocks */
-    uint64_t blocks_max;          /* of any rank: of its own file, and its pieces of the common one */
-    uint32_t *gathered;           /* [ranks][blocks_max] checksums */
-    bool gather_failed;           /* gathered is borrowed for ever: comm.h */
+    uint64_t blocks_max; /* of any rank: of its own file, and its pieces of the common one */
+    uint32_t *gathered;  /* [ranks][blocks_max] checksums */
+    bool gather_failed;  /* gathered is borrowed for ever: comm.h */
 };
 
 /* "rank-00003.safetensors" */
 const char *roster_file_name(int rank, char name[ROSTER_NAME_BYTES_MAX]);
-/* Of replicated arrays each node knows its own copy only. Collective, blocks. -EINVAL on all ranks where arrays overlap, leave something
- * out, or disagree. */
+/* Of replicated arrays each node knows its own copy only. Collective, blocks. -EINVAL on all ranks
+ * where arrays overlap, leave something out, or disagree. */
 int roster_init(struct roster *roster, const struct layout *layout, const struct nodes *nodes,
                 struct err *err);
 void roster_deinit(struct roster *roster);
 /* Where a rank puts the checksums of its own blocks, in the layout's order. */
 uint32_t *roster_checksums(struct roster *roster, int rank);
-/* This rank's checksums to everybody; manifest.files[] point to those of all. Collective, blocks. */
+/* This rank's checksums to everybody; manifest.files[] point to those of all. Collective,
+ * blocks. */
 int roster_gather(struct roster *roster, struct comm *comm, struct err *err);
 
 #endif

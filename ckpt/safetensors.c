@@ -1,7 +1,8 @@
 /*
  * safetensors — reading headers; see safetensors.h. Writing is in safetensors_write.c.
  *
- * An error about the header names where in the file the entry's key stands, one about the data where the bytes lie.
+ * An error about the header names where in the file the entry's key stands, one about the data
+ * where the bytes lie.
  */
 #include "ckpt/safetensors.h"
 
@@ -26,7 +27,8 @@ struct parse {
     struct err *err;
 };
 
-/* The offset in the file of the quoted name in the header; of the header itself where the name is written with escapes. */
+/* The offset in the file of the quoted name in the header; of the header itself where the name is
+ * written with escapes. */
 static int64_t locate(const struct parse *parse, const char *name)
 {
     size_t name_bytes = strlen(name);
@@ -47,7 +49,8 @@ static int bad(const struct parse *parse, const char *name, int64_t offset, cons
     return -EBADMSG;
 }
 
-static int bad_entry(const struct parse *parse, const char *name, const char *what, const char *expected)
+static int bad_entry(const struct parse *parse, const char *name, const char *what,
+                     const char *expected)
 {
     bad(parse, name, locate(parse, name), what);
     err_expected(parse->err, "%s", expected);
@@ -71,7 +74,8 @@ static int parse_shape(const struct parse *parse, const char *name, struct json_
     return 0;
 }
 
-/* offset_bytes is from the start of the data here; it becomes the file's once all entries are known to fit. */
+/* offset_bytes is from the start of the data here; it becomes the file's once all entries are known
+ * to fit. */
 static int parse_offsets(const struct parse *parse, const char *name, struct json_t *value,
                          struct safetensors_entry *entry)
 {
@@ -98,7 +102,8 @@ static int check_metadata_value(void *context, const char *key, struct json_t *v
     const struct parse *parse = context;
     if (json_kind(value) == JSON_KIND_STRING)
         return 0;
-    err_set(parse->err, -EBADMSG, "safetensors: a value of __metadata__ is no string: \"%.100s\"", key);
+    err_set(parse->err, -EBADMSG, "safetensors: a value of __metadata__ is no string: \"%.100s\"",
+            key);
     err_at(parse->err, parse->path, locate(parse, key));
     return -EBADMSG;
 }
@@ -118,7 +123,8 @@ static int parse_entry(void *context, const char *name, struct json_t *value)
     if (strcmp(name, "__metadata__") == 0)
         return parse_metadata(parse, value);
     if (json_kind(value) != JSON_KIND_OBJECT)
-        return bad_entry(parse, name, "the entry is no object", "{\"dtype\", \"shape\", \"data_offsets\"}");
+        return bad_entry(parse, name, "the entry is no object",
+                         "{\"dtype\", \"shape\", \"data_offsets\"}");
     struct safetensors_entry entry = {.name = name};
     const char *dtype;
     if (json_text(json_get(value, "dtype"), &dtype))
@@ -146,7 +152,8 @@ static int compare_offsets(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Sorted by offset, the tensors must follow each other without hole or overlap up to the file's end. */
+/* Sorted by offset, the tensors must follow each other without hole or overlap up to the file's
+ * end. */
 static int check_tiling(struct parse *parse)
 {
     struct safetensors *file = parse->file;
@@ -179,21 +186,24 @@ static int check_tiling(struct parse *parse)
     return -EBADMSG;
 }
 
-static int check_length(uint64_t header_bytes, uint64_t file_bytes, const char *path, struct err *err)
+static int check_length(uint64_t header_bytes, uint64_t file_bytes, const char *path,
+                        struct err *err)
 {
     if (header_bytes <= SAFETENSORS_HEADER_BYTES_MAX && header_bytes <= file_bytes - LENGTH_BYTES)
         return 0;
     err_set(err, -EBADMSG, "safetensors: the header's length is impossible");
     err_at(err, path, 0);
-    err_expected(err, "at most %" PRIu64, bytes_min(SAFETENSORS_HEADER_BYTES_MAX, file_bytes - LENGTH_BYTES));
+    err_expected(err, "at most %" PRIu64,
+                 bytes_min(SAFETENSORS_HEADER_BYTES_MAX, file_bytes - LENGTH_BYTES));
     err_found(err, "%" PRIu64, header_bytes);
     return -EBADMSG;
 }
 
-int safetensors_parse(const char *header, uint64_t header_bytes, uint64_t file_bytes, const char *path,
-                      struct safetensors *ret_file, struct err *err)
+int safetensors_parse(const char *header, uint64_t header_bytes, uint64_t file_bytes,
+                      const char *path, struct safetensors *ret_file, struct err *err)
 {
-    struct safetensors file = {.data_offset = LENGTH_BYTES + header_bytes, .file_bytes = file_bytes};
+    struct safetensors file = {.data_offset = LENGTH_BYTES + header_bytes,
+                               .file_bytes = file_bytes};
     struct parse parse = {header, path, header_bytes, file_bytes, &file, err};
     if (file_bytes < LENGTH_BYTES) {
         err_set(err, -EBADMSG, "safetensors: the file is too short");
@@ -227,7 +237,8 @@ int safetensors_parse(const char *header, uint64_t header_bytes, uint64_t file_b
 }
 
 /* What torch.save writes is a zip file, or in the old format a pickle of protocol 2. */
-static int refuse_pickle(const unsigned char length[LENGTH_BYTES], const char *path, struct err *err)
+static int refuse_pickle(const unsigned char length[LENGTH_BYTES], const char *path,
+                         struct err *err)
 {
     if (memcmp(length, "PK\3\4", 4) != 0 && memcmp(length, "\x80\x02\x8a\x0a", 4) != 0)
         return 0;
@@ -251,7 +262,8 @@ int safetensors_read(struct io *io, const char *path, struct safetensors *ret_fi
         return status;
     uint64_t file_bytes = io->ops->file_size(file);
     if (file_bytes < LENGTH_BYTES) {
-        err_set(err, status = -EBADMSG, "safetensors: the file is too short for the header's length");
+        err_set(err, status = -EBADMSG,
+                "safetensors: the file is too short for the header's length");
         err_at(err, path, 0);
         err_expected(err, "8 bytes at least");
         err_found(err, "%" PRIu64, file_bytes);
@@ -270,7 +282,8 @@ int safetensors_read(struct io *io, const char *path, struct safetensors *ret_fi
         goto out;
     header = malloc((size_t)header_bytes + 1);
     if (!header) {
-        status = err_set(err, -ENOMEM, "out of memory for a header of %" PRIu64 " bytes", header_bytes);
+        status =
+            err_set(err, -ENOMEM, "out of memory for a header of %" PRIu64 " bytes", header_bytes);
         goto out;
     }
     status = io_read_exact(queue, io, file, path, LENGTH_BYTES, header, (size_t)header_bytes, err);

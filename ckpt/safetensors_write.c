@@ -18,7 +18,8 @@ int safetensors_compare(const void *a, const void *b)
     if (dtype_bytes(x->dtype) != dtype_bytes(y->dtype))
         return dtype_bytes(x->dtype) > dtype_bytes(y->dtype) ? -1 : 1;
     if (x->dtype !=
-        y->dtype) /* among equally wide ones as the reference implementation does: its list backwards */
+        /* among equally wide ones as the reference implementation does: its list backwards */
+        y->dtype)
         return x->dtype > y->dtype ? -1 : 1;
     return strcmp(x->name, y->name);
 }
@@ -39,7 +40,8 @@ static void write_entry(struct json_writer *json, const struct safetensors_entry
 }
 
 /* Sizes, and offsets from the start of the data. */
-static int place(struct safetensors_entry *entries, uint64_t count, uint64_t *ret_data_bytes, struct err *err)
+static int place(struct safetensors_entry *entries, uint64_t count, uint64_t *ret_data_bytes,
+                 struct err *err)
 {
     uint64_t at = 0;
     for (uint64_t i = 0; i < count; i++) {
@@ -48,7 +50,8 @@ static int place(struct safetensors_entry *entries, uint64_t count, uint64_t *re
         uint64_t end;
         if (box_shape_bytes(entry->shape, entry->rank, entry->dtype, &entry->size_bytes) ||
             __builtin_add_overflow(at, entry->size_bytes, &end) || end > INT64_MAX)
-            return err_set(err, -EOVERFLOW, "the data of a safetensors file overflows at tensor \"%.100s\"",
+            return err_set(err, -EOVERFLOW,
+                           "the data of a safetensors file overflows at tensor \"%.100s\"",
                            entry->name);
         entry->offset_bytes = at;
         at = end;
@@ -57,9 +60,10 @@ static int place(struct safetensors_entry *entries, uint64_t count, uint64_t *re
     return 0;
 }
 
-int safetensors_encode(struct safetensors_entry *entries, uint64_t count, const char *const (*metadata)[2],
-                       uint64_t metadata_count, uint64_t align_bytes, struct str *out,
-                       uint64_t *ret_file_bytes, struct err *err)
+int safetensors_encode(struct safetensors_entry *entries, uint64_t count,
+                       const char *const (*metadata)[2], uint64_t metadata_count,
+                       uint64_t align_bytes, struct str *out, uint64_t *ret_file_bytes,
+                       struct err *err)
 {
     assert(align_bytes > 0);
     uint64_t data_bytes = 0;

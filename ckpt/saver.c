@@ -1,8 +1,9 @@
 /*
  * saver — ckpt.h's saving half: the caller's side and the writer thread.
  *
- * The caller hands a save over by `due` and goes on; the writer thread begins the set, writes the image, commits, and clears
- * `due`. What lies between is snapshot's (bytes), image's (writing) and commit's (the folder).
+ * The caller hands a save over by `due` and goes on; the writer thread begins the set, writes the
+ * image, commits, and clears `due`. What lies between is snapshot's (bytes), image's (writing) and
+ * commit's (the folder).
  *
  * Locks: saver->mutex, then snapshot->mutex; never the other way round.
  */
@@ -14,7 +15,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* The others wait for what this rank lends them, whatever failed here: status is of this rank so far, with its detail in err. */
+/* The others wait for what this rank lends them, whatever failed here: status is of this rank so
+ * far, with its detail in err. */
 static int exchange_ends(struct ckpt_saver *saver, int status, struct err *err)
 {
     struct err detail = {0};
@@ -65,8 +67,9 @@ static void record(struct ckpt_saver *saver, int status, const struct err *detai
     }
 }
 
-/* Until a save is due. Meanwhile staging is taken from the kernel, what is used first in front, which else would be done while an update
- * waits for its copies. The mutex is held, but not while that is done. */
+/* Until a save is due. Meanwhile staging is taken from the kernel, what is used first in front,
+ * which else would be done while an update waits for its copies. The mutex is held, but not while
+ * that is done. */
 static void await_due(struct ckpt_saver *saver)
 {
     const struct snapshot *snapshot = &saver->snapshot;
@@ -134,7 +137,8 @@ static int check_state(const char *state_json, struct err *err)
         return status;
     if (json_kind(root) != JSON_KIND_OBJECT) {
         status = err_set(err, -EINVAL, "the state to be saved is no JSON object");
-    } else if (json_is_deeper(root, MANIFEST_STATE_DEPTH_MAX)) { /* no manifest that has it could be read */
+    } else if (json_is_deeper(
+                   root, MANIFEST_STATE_DEPTH_MAX)) { /* no manifest that has it could be read */
         status = err_set(err, -EINVAL, "the state to be saved is nested too deeply");
         err_expected(err, "at most %d levels", MANIFEST_STATE_DEPTH_MAX);
     }
@@ -147,19 +151,23 @@ static int check_step(uint64_t step, struct err *err)
     return step > INT64_MAX ? err_set(err, -EINVAL, "a step beyond 2^63") : 0;
 }
 
-/* The others wait for this rank's word: a save that can't be is begun all the same, and fails on all. The mutex is held. */
-static void begin_save(struct ckpt_saver *saver, uint64_t step, const char *state_json, uint64_t begun_ns)
+/* The others wait for this rank's word: a save that can't be is begun all the same, and fails on
+ * all. The mutex is held. */
+static void begin_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
+                       uint64_t begun_ns)
 {
     struct err *detail = &saver->refused_detail;
-    str_deinit(&saver->state_json); /* and with it that the save before may have failed for want of memory */
+    str_deinit(&saver
+                    /* and with it that the save before may have failed for want of memory */
+                    ->state_json);
     saver->refused = check_step(step, detail);
     if (!saver->refused)
         saver->refused = check_state(state_json, detail);
     if (!saver->refused) {
         str_add_text(&saver->state_json, state_json);
         if (str_status(&saver->state_json))
-            saver->refused =
-                err_set(detail, -ENOMEM, "out of memory for a state of %zu bytes", strlen(state_json));
+            saver->refused = err_set(detail, -ENOMEM, "out of memory for a state of %zu bytes",
+                                     strlen(state_json));
     }
     saver->step = step;
     saver->begun_ns = begun_ns;
@@ -168,7 +176,8 @@ static void begin_save(struct ckpt_saver *saver, uint64_t step, const char *stat
     pthread_cond_broadcast(&saver->changed);
 }
 
-int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json, struct err *err)
+int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
+                    struct err *err)
 {
     uint64_t begun_ns = clock_now_ns();
     pthread_mutex_lock(&saver->mutex);

@@ -1,5 +1,6 @@
 /*
- * saver — what ckpt_saver's halves share: saver_open.c opens and closes one, saver.c saves. See ckpt.h.
+ * saver — what ckpt_saver's halves share: saver_open.c opens and closes one, saver.c saves. See
+ * ckpt.h.
  */
 #ifndef MILLRACE_CKPT_SAVER_H
 #define MILLRACE_CKPT_SAVER_H
@@ -18,7 +19,8 @@
 #include <pthread.h>
 
 struct ckpt_saver {
-    struct io *io; /* immutable after open, as all down to commit; borrowed where options lent them */
+    struct io
+        *io; /* immutable after open, as all down to commit; borrowed where options lent them */
     struct nodes nodes;
     struct io_lock *lock; /* of the first rank of a node */
     char *folder, *run_id, *numerics_id, *metric;
@@ -44,7 +46,9 @@ struct ckpt_saver {
     bool due, quit; /* guarded by mutex, as all below */
     uint64_t step, begun_ns;
     struct str state_json; /* the writer's while due */
-    int refused; /* why this rank's part of the save can't be: told at once, and to the others where they agree */
+    /* why this rank's part of the save can't be: told at once, and to the others where they
+     * agree */
+    int refused;
     struct err refused_detail;
     int status; /* of the last save, until it is told */
     struct err detail;

@@ -15,7 +15,8 @@ enum { STAGING_DEFAULT_BYTES = 64 << 20 };
 
 static const char opening[] = "opening the checkpoint folder";
 
-/* The first rank of a node makes the folder its own; a step's temporary in it is then a dead owner's. */
+/* The first rank of a node makes the folder its own; a step's temporary in it is then a dead
+ * owner's. */
 static int own_folder(struct ckpt_saver *saver, const struct io_lock_options *lock, struct err *err)
 {
     struct io *io = saver->io;
@@ -31,7 +32,8 @@ static int own_folder(struct ckpt_saver *saver, const struct io_lock_options *lo
     return status < 0 ? status : 0;
 }
 
-static int copy_options(struct ckpt_saver *saver, const struct ckpt_saver_options *options, struct err *err)
+static int copy_options(struct ckpt_saver *saver, const struct ckpt_saver_options *options,
+                        struct err *err)
 {
     saver->io = options->io;
     saver->folder = strdup(options->folder);
@@ -50,7 +52,8 @@ static int copy_options(struct ckpt_saver *saver, const struct ckpt_saver_option
     saver->layout_kind = options->layout;
     if (options->layout == CKPT_FULL && options->per_node) {
         err_set(err, -EINVAL, "checkpoint: the layout full is one file, which all ranks write");
-        err_advise(err, "let all nodes share the folder of checkpoints, or save with the layout sharded");
+        err_advise(
+            err, "let all nodes share the folder of checkpoints, or save with the layout sharded");
         return -EINVAL;
     }
     return 0;
@@ -73,38 +76,42 @@ static int plan(struct ckpt_saver *saver, const struct ckpt_saver_options *optio
                                     .node_ranks = saver->nodes.node->ranks,
                                     .full = saver->layout_kind == CKPT_FULL ? &saver->full : NULL};
     const struct full_holding own = {tensors, tensors_count};
-    int status =
-        layout.full ? full_init(&saver->full, &own, options->groups_count, saver->nodes.all, err) : 0;
+    int status = layout.full
+                     ? full_init(&saver->full, &own, options->groups_count, saver->nodes.all, err)
+                     : 0;
     if (!status)
         status = agree(saver, layout_init(&saver->layout, &layout, err), err);
     return status ? status : roster_init(&saver->roster, &saver->layout, &saver->nodes, err);
 }
 
-static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *options, struct err *err)
+static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *options,
+                   struct err *err)
 {
     uint64_t staging = options->staging_bytes ? options->staging_bytes : STAGING_DEFAULT_BYTES;
     unsigned buffers;
     int status = snapshot_count_buffers(&saver->layout, staging, &buffers, err);
     if (!status)
-        status =
-            snapshot_init(&saver->snapshot, &saver->layout, options->device, options->updates, buffers, err);
+        status = snapshot_init(&saver->snapshot, &saver->layout, options->device, options->updates,
+                               buffers, err);
     if (!status)
         status = image_writer_init(&saver->image, &saver->snapshot,
-                                   roster_checksums(&saver->roster, saver->nodes.all->rank), saver->io, err);
+                                   roster_checksums(&saver->roster, saver->nodes.all->rank),
+                                   saver->io, err);
     if (status)
         return status;
     saver->image.file_names[LAYOUT_OWN] = saver->roster.file_names[saver->nodes.all->rank];
     saver->image.file_names[LAYOUT_COMMON] = FULL_FILE_NAME;
-    saver->commit = (struct commit){.io = saver->io,
-                                    .nodes = &saver->nodes,
-                                    .lock = saver->lock,
-                                    .roster = &saver->roster,
-                                    .folder = saver->folder,
-                                    .run_id = saver->run_id,
-                                    .numerics_id = saver->numerics_id,
-                                    .log = saver_log(saver),
-                                    .keep = saver->keep,
-                                    .file_bytes = {saver->layout.file_bytes, saver->full.file_bytes}};
+    saver->commit =
+        (struct commit){.io = saver->io,
+                        .nodes = &saver->nodes,
+                        .lock = saver->lock,
+                        .roster = &saver->roster,
+                        .folder = saver->folder,
+                        .run_id = saver->run_id,
+                        .numerics_id = saver->numerics_id,
+                        .log = saver_log(saver),
+                        .keep = saver->keep,
+                        .file_bytes = {saver->layout.file_bytes, saver->full.file_bytes}};
     return commit_init(&saver->commit, err);
 }
 
@@ -136,7 +143,8 @@ int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err)
 {
     struct nodes nodes = {0};
-    int status = nodes_init(&nodes, options, err); /* first: by them the others learn what fails here */
+    int status =
+        nodes_init(&nodes, options, err); /* first: by them the others learn what fails here */
     if (status) {
         nodes_deinit(&nodes);
         return status;

@@ -40,7 +40,8 @@ static bool take_run(struct scan *scan, struct run_of_blocks *ret_run)
     struct run_of_blocks *next = &scan->next;
     pthread_mutex_lock(&scan->mutex);
     while (next->file < manifest->files_count) {
-        if (options->skipped[next->file] || next->block >= manifest->files[next->file].blocks_count) {
+        if (options->skipped[next->file] ||
+            next->block >= manifest->files[next->file].blocks_count) {
             next->file++;
             next->block = 0;
         } else if (!scan_is_mine(&options->share, next->file, next->block)) {
@@ -106,7 +107,8 @@ static void scan_some(void *context, size_t tile, unsigned worker)
     pthread_mutex_unlock(&scan->mutex);
 }
 
-/* One a CPU, but no more than have two runs to read; where several share, they have as many together, or one each. */
+/* One a CPU, but no more than have two runs to read; where several share, they have as many
+ * together, or one each. */
 static unsigned threads_for(const struct scan_options *options)
 {
     uint64_t useful = options->bytes / (2 * SCAN_RUN_BLOCKS * (uint64_t)CKPT_BLOCK_BYTES) + 1;

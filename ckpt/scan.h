@@ -1,8 +1,11 @@
 /*
- * scan — every block of a step's files, read and compared with its checksum by several threads: which of them are bad.
+ * scan — every block of a step's files, read and compared with its checksum by several threads:
+ * which of them are bad.
  *
- * The threads take runs of neighbouring blocks in turn, each with its own reads ahead (blocks.h): SCAN_THREADS_MAX * BLOCKS_AHEAD blocks of
- * memory at most. Several processes can share the work: each takes every so manieth run. What is wrong with a block is for who reads the marked ones again, in order.
+ * The threads take runs of neighbouring blocks in turn, each with its own reads ahead (blocks.h):
+ * SCAN_THREADS_MAX * BLOCKS_AHEAD blocks of memory at most. Several processes can share the work:
+ * each takes every so manieth run. What is wrong with a block is for who reads the marked ones
+ * again, in order.
  */
 #ifndef MILLRACE_CKPT_SCAN_H
 #define MILLRACE_CKPT_SCAN_H
@@ -39,8 +42,8 @@ static inline bool scan_is_mine(const struct scan_share *share, uint32_t file, u
     return (file + block / SCAN_RUN_BLOCKS) % share->count == share->number;
 }
 
-/* Blocks. is_bad[first[file] + block] is set where a block can't be read or differs; returns how many are, or -errno where it could not go
- * on. */
+/* Blocks. is_bad[first[file] + block] is set where a block can't be read or differs; returns how
+ * many are, or -errno where it could not go on. */
 int64_t scan_blocks(const struct scan_options *options, bool *is_bad, struct err *err);
 
 #endif

@@ -16,7 +16,8 @@ int snapshot_count_buffers(const struct layout *layout, uint64_t staging_bytes, 
 {
     uint64_t buffers = staging_bytes / CKPT_BLOCK_BYTES;
     if (buffers < SNAPSHOT_BUFFERS_MIN)
-        return err_set(err, -EINVAL, "checkpoint: staging needs %d MiB at least", SNAPSHOT_BUFFERS_MIN);
+        return err_set(err, -EINVAL, "checkpoint: staging needs %d MiB at least",
+                       SNAPSHOT_BUFFERS_MIN);
     if (buffers > layout->blocks_count + SNAPSHOT_BUFFERS_MIN) /* more would never be used */
         buffers = layout->blocks_count + SNAPSHOT_BUFFERS_MIN;
     *ret_count = (unsigned)buffers;
@@ -27,7 +28,8 @@ int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct
                   struct device_stream *updates, unsigned buffers_count, struct err *err)
 {
     assert(buffers_count >= SNAPSHOT_BUFFERS_MIN);
-    *snapshot = (struct snapshot){.layout = layout, .buffers_count = buffers_count, .wanted = NO_BLOCK};
+    *snapshot =
+        (struct snapshot){.layout = layout, .buffers_count = buffers_count, .wanted = NO_BLOCK};
     pthread_mutex_init(&snapshot->mutex, NULL);
     pthread_cond_init(&snapshot->changed, NULL);
     snapshot->state = calloc(layout->blocks_count, sizeof *snapshot->state);
@@ -122,7 +124,8 @@ static bool is_over(const struct snapshot *snapshot)
     return !snapshot->active || snapshot->status || snapshot->uncaptured_count == 0;
 }
 
-/* A pending block into a free buffer; the mutex is held on entry and return, not while the bytes are copied. */
+/* A pending block into a free buffer; the mutex is held on entry and return, not while the bytes
+ * are copied. */
 static void stage(struct snapshot *snapshot, enum staging_who who, uint64_t block)
 {
     unsigned buffer = snapshot->free_list[--snapshot->free_count];
@@ -137,14 +140,18 @@ static void stage(struct snapshot *snapshot, enum staging_who who, uint64_t bloc
     snapshot->state[block] = STAGED;
     snapshot->uncaptured_count--;
     uint64_t bytes = snapshot->layout->blocks[block].size_bytes;
-    *(who == STAGING_CALLER ? &snapshot->stats.copied_bytes : &snapshot->stats.ahead_bytes) += bytes;
-    snapshot->staged[(snapshot->staged_first + snapshot->staged_count++) % snapshot->buffers_count] = buffer;
+    *(who == STAGING_CALLER ? &snapshot->stats.copied_bytes : &snapshot->stats.ahead_bytes) +=
+        bytes;
+    snapshot
+        ->staged[(snapshot->staged_first + snapshot->staged_count++) % snapshot->buffers_count] =
+        buffer;
     if (status)
         fail_locked(snapshot, status, &detail);
     pthread_cond_broadcast(&snapshot->changed);
 }
 
-/* Until the block is captured or nothing matters any more. Waits for a buffer, and for the writer where it is taking the block. */
+/* Until the block is captured or nothing matters any more. Waits for a buffer, and for the writer
+ * where it is taking the block. */
 static void capture(struct snapshot *snapshot, uint64_t block)
 {
     bool waited = false;
@@ -176,8 +183,8 @@ void snapshot_before_update(struct snapshot *snapshot, uint32_t group)
     const struct layout *layout = snapshot->layout;
     assert(group < layout->groups_count);
     pthread_mutex_lock(&snapshot->mutex);
-    for (uint64_t r = layout->range_index[group]; r < layout->range_index[group + 1] && !is_over(snapshot);
-         r++)
+    for (uint64_t r = layout->range_index[group];
+         r < layout->range_index[group + 1] && !is_over(snapshot); r++)
         for (uint64_t b = layout->ranges[r].first; b < layout->ranges[r].end; b++)
             capture(snapshot, b);
     bool copies = snapshot->active && !snapshot->status;
@@ -206,7 +213,8 @@ struct snapshot_stats snapshot_stats(struct snapshot *snapshot)
 /* Where the block lies, if it may be written from there. The mutex is held. */
 static const char *place_of(const struct snapshot *snapshot, uint64_t block)
 {
-    return snapshot->is_quiet ? staging_place(&snapshot->staging, block, snapshot->in_place_align) : NULL;
+    return snapshot->is_quiet ? staging_place(&snapshot->staging, block, snapshot->in_place_align)
+                              : NULL;
 }
 
 /* A pending block into a free buffer of the writer's; the mutex as for stage. */
@@ -231,7 +239,8 @@ static void take_pending_block(struct snapshot *snapshot, uint64_t block, unsign
     *ret_buffer = buffer;
 }
 
-/* The pending block that is needed first: what the caller waits for, else by the order of updates. NO_BLOCK: none. The mutex is held. */
+/* The pending block that is needed first: what the caller waits for, else by the order of updates.
+ * NO_BLOCK: none. The mutex is held. */
 static uint64_t find_pending(struct snapshot *snapshot)
 {
     const struct layout *layout = snapshot->layout;
@@ -240,10 +249,12 @@ static uint64_t find_pending(struct snapshot *snapshot)
     while (snapshot->next_pending < layout->blocks_count &&
            snapshot->state[layout->order[snapshot->next_pending]] != PENDING)
         snapshot->next_pending++;
-    return snapshot->next_pending < layout->blocks_count ? layout->order[snapshot->next_pending] : NO_BLOCK;
+    return snapshot->next_pending < layout->blocks_count ? layout->order[snapshot->next_pending]
+                                                         : NO_BLOCK;
 }
 
-enum snapshot_next snapshot_take(struct snapshot *snapshot, unsigned *ret_buffer, uint64_t *ret_block)
+enum snapshot_next snapshot_take(struct snapshot *snapshot, unsigned *ret_buffer,
+                                 uint64_t *ret_block)
 {
     enum snapshot_next next = SNAPSHOT_LATER;
     uint64_t pending;
@@ -278,7 +289,8 @@ bool snapshot_stage_ahead(struct snapshot *snapshot)
 {
     bool staged = false;
     pthread_mutex_lock(&snapshot->mutex);
-    uint64_t pending = is_over(snapshot) || snapshot->free_count == 0 ? NO_BLOCK : find_pending(snapshot);
+    uint64_t pending =
+        is_over(snapshot) || snapshot->free_count == 0 ? NO_BLOCK : find_pending(snapshot);
     if (pending != NO_BLOCK && !place_of(snapshot, pending)) {
         stage(snapshot, STAGING_WRITER, pending);
         staged = true;

@@ -45,7 +45,8 @@ int ckpt_speed_make(const struct ckpt_speed_options *options, struct ckpt_speed_
                      ? device_open("cpu", &state.device, err)
                      : err_set(err, -ENOMEM, "out of memory for %" PRIu64 " arrays", count);
     if (!status)
-        status = state.device->ops->mem_alloc(state.device, MEM_HUGE, count * bytes, &state.memory, err);
+        status =
+            state.device->ops->mem_alloc(state.device, MEM_HUGE, count * bytes, &state.memory, err);
     if (status) {
         ckpt_speed_free(&state);
         return status;
@@ -76,7 +77,8 @@ void ckpt_speed_free(struct ckpt_speed_state *state)
     *state = (struct ckpt_speed_state){0};
 }
 
-static int open_saver(const struct ckpt_speed_state *state, struct ckpt_saver **ret_saver, struct err *err)
+static int open_saver(const struct ckpt_speed_state *state, struct ckpt_saver **ret_saver,
+                      struct err *err)
 {
     struct ckpt_saver_options options = {.folder = state->options.folder,
                                          .io = state->options.io,
@@ -106,13 +108,15 @@ int ckpt_speed_save(const struct ckpt_speed_state *state, uint64_t step, struct 
 
 static void sleep_ns(uint64_t ns)
 {
-    struct timespec left = {.tv_sec = (time_t)(ns / CLOCK_NS_PER_S), .tv_nsec = (long)(ns % CLOCK_NS_PER_S)};
+    struct timespec left = {.tv_sec = (time_t)(ns / CLOCK_NS_PER_S),
+                            .tv_nsec = (long)(ns % CLOCK_NS_PER_S)};
     while (nanosleep(&left, &left) && errno == EINTR)
         ;
 }
 
-static int save_and_update(const struct ckpt_speed_state *state, struct ckpt_saver *saver, uint64_t step,
-                           uint64_t updates_after_ns, struct ckpt_speed_blocked *ret_blocked, struct err *err)
+static int save_and_update(const struct ckpt_speed_state *state, struct ckpt_saver *saver,
+                           uint64_t step, uint64_t updates_after_ns,
+                           struct ckpt_speed_blocked *ret_blocked, struct err *err)
 {
     struct ckpt_speed_blocked blocked = {0};
     uint64_t copied_before = ckpt_saver_stats(saver).copied_bytes;
@@ -165,8 +169,8 @@ int ckpt_speed_drop(struct io *io, const char *path, struct err *err)
     return status ? status : cached_drop(file, err);
 }
 
-int ckpt_speed_load(const struct ckpt_speed_state *state, uint64_t step, bool is_cold, struct io_speed *speed,
-                    struct err *err)
+int ckpt_speed_load(const struct ckpt_speed_state *state, uint64_t step, bool is_cold,
+                    struct io_speed *speed, struct err *err)
 {
     struct io *io = state->options.io;
     struct ckpt_reader *reader = NULL;

@@ -3,7 +3,8 @@
  *
  *     ckpt_speed_make(&options, &state, err);                  // the arrays
  *     ckpt_speed_save(&state, step, &speed, err);              // a new step of the folder, durable
- *     ckpt_speed_load(&state, step, true, &speed, err);        // into the same arrays, the page cache cold
+ *     // into the same arrays, the page cache cold
+ *     ckpt_speed_load(&state, step, true, &speed, err);
  *     ckpt_speed_free(&state);
  *
  * CPU time is that of the whole process, as in io/speed.h.
@@ -52,12 +53,14 @@ void ckpt_speed_free(struct ckpt_speed_state *state);
 /* Opening the saver does not count: a run does it once. */
 int ckpt_speed_save(const struct ckpt_speed_state *state, uint64_t step, struct io_speed *speed,
                     struct err *err);
-/* Two saves, from that step on, each so much after what was before; after each the arrays are updated once, the first of them so much later. */
+/* Two saves, from that step on, each so much after what was before; after each the arrays are
+ * updated once, the first of them so much later. */
 int ckpt_speed_block(const struct ckpt_speed_state *state, uint64_t step, uint64_t updates_after_ns,
-                     struct ckpt_speed_blocked ret_blocked[CKPT_SPEED_SAVES_COUNT], struct err *err);
+                     struct ckpt_speed_blocked ret_blocked[CKPT_SPEED_SAVES_COUNT],
+                     struct err *err);
 /* Opening the checkpoint counts. is_cold: its files leave the page cache first. */
-int ckpt_speed_load(const struct ckpt_speed_state *state, uint64_t step, bool is_cold, struct io_speed *speed,
-                    struct err *err);
+int ckpt_speed_load(const struct ckpt_speed_state *state, uint64_t step, bool is_cold,
+                    struct io_speed *speed, struct err *err);
 /* The files of a step leave the page cache. */
 int ckpt_speed_drop(struct io *io, const char *step_path, struct err *err);
 /* The checksums alone of all arrays' bytes, block by block; their exclusive or. */

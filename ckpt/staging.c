@@ -36,8 +36,8 @@ static int open_lent(struct staging *staging, struct err *err)
         staging->lent_bytes += full->loans[i].size_bytes;
     int status = device->ops->event_open(device, &staging->lent, err);
     if (!status && staging->lent_bytes > 0)
-        status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_STAGING), staging->lent_bytes,
-                                        (void **)&staging->lent_memory, err);
+        status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_STAGING),
+                                        staging->lent_bytes, (void **)&staging->lent_memory, err);
     return status;
 }
 
@@ -48,7 +48,8 @@ static int open_copies(struct staging *staging, struct err *err)
     int status = 0;
     staging->arrived = calloc(staging->buffers_count, sizeof(struct device_event *));
     if (!staging->arrived)
-        return err_set(err, -ENOMEM, "out of memory for the events of %u buffers", staging->buffers_count);
+        return err_set(err, -ENOMEM, "out of memory for the events of %u buffers",
+                       staging->buffers_count);
     for (unsigned i = 0; i < staging->buffers_count && !status; i++)
         status = device->ops->event_open(device, &staging->arrived[i], err);
     for (int i = 0; i < STAGING_WHO_COUNT && !status; i++)
@@ -132,8 +133,8 @@ int staging_copy(struct staging *staging, enum staging_who who, uint64_t block, 
         uint64_t skip = begin + at - segment->offset_bytes;
         uint64_t part = bytes_min(segment->size_bytes - skip, bytes - at);
         if (staging->queues && segment->source == LAYOUT_ARRAY) {
-            int status =
-                device->ops->copy(device, copier->stream, buffer + at, segment->data + skip, part, err);
+            int status = device->ops->copy(device, copier->stream, buffer + at,
+                                           segment->data + skip, part, err);
             if (status)
                 return status;
         } else if (segment->source != LAYOUT_ARRIVING) {
@@ -155,14 +156,16 @@ void staging_complete(const struct staging *staging, uint64_t block, unsigned nu
 {
     const struct layout *layout = staging->layout;
     char *buffer = staging_buffer(staging, number);
-    uint64_t begin = layout->blocks[block].offset_bytes, end = begin + layout->blocks[block].size_bytes;
+    uint64_t begin = layout->blocks[block].offset_bytes,
+             end = begin + layout->blocks[block].size_bytes;
     for (uint64_t s = layout->blocks[block].segment;
          s < layout->segments_count && layout->segments[s].offset_bytes < end; s++) {
         const struct layout_segment *segment = &layout->segments[s];
         uint64_t from = segment->offset_bytes > begin ? segment->offset_bytes : begin;
         uint64_t to = bytes_min(segment->offset_bytes + segment->size_bytes, end);
         if (segment->source == LAYOUT_ARRIVING)
-            memcpy(buffer + (from - begin), segment->data + (from - segment->offset_bytes), to - from);
+            memcpy(buffer + (from - begin), segment->data + (from - segment->offset_bytes),
+                   to - from);
     }
 }
 
@@ -185,7 +188,8 @@ int staging_lend(struct staging *staging, struct err *err)
         return status;
     status = device->ops->event_record(device, staging->lent, stream, err);
     return status ? status
-                  : device->ops->event_record(device, staging->copiers[STAGING_CALLER].copied, stream, err);
+                  : device->ops->event_record(device, staging->copiers[STAGING_CALLER].copied,
+                                              stream, err);
 }
 
 int staging_await_lent(struct staging *staging, struct err *err)
@@ -207,8 +211,9 @@ int staging_order(struct staging *staging, struct err *err)
     int status = 0;
     for (int i = 0; i < STAGING_WHO_COUNT && staging->queues && !status; i++) {
         struct device_event *copied = staging->copiers[i].copied;
-        status = staging->updates ? device->ops->stream_wait_event(device, staging->updates, copied, err)
-                                  : device->ops->event_wait(device, copied, err);
+        status = staging->updates
+                     ? device->ops->stream_wait_event(device, staging->updates, copied, err)
+                     : device->ops->event_wait(device, copied, err);
     }
     return status;
 }
@@ -225,7 +230,8 @@ const char *staging_place(const struct staging *staging, uint64_t block, unsigne
     const struct layout *layout = staging->layout;
     const struct layout_segment *segment = &layout->segments[layout->blocks[block].segment];
     uint64_t begin = layout->blocks[block].offset_bytes, bytes = layout->blocks[block].size_bytes;
-    uint64_t skip = begin - segment->offset_bytes; /* the segment reaches into it, so it may begin behind */
+    uint64_t skip =
+        begin - segment->offset_bytes; /* the segment reaches into it, so it may begin behind */
     if (staging->queues || align_bytes == 0 || segment->offset_bytes > begin ||
         segment->size_bytes - skip < bytes || bytes % IO_ALIGN_BYTES != 0 ||
         (uintptr_t)(segment->data + skip) % align_bytes != 0)

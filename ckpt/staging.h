@@ -1,10 +1,11 @@
 /*
- * staging — buffers of a block each, and the ways into them from wherever the arrays lie: by the processor in host memory, by the copy
- * engine on a device.
+ * staging — buffers of a block each, and the ways into them from wherever the arrays lie: by the
+ * processor in host memory, by the copy engine on a device.
  *
- * On a device copies are queued, and an event of the buffer tells when its bytes are there. Only the writer waits for it; the
- * caller's stream of updates waits for the copies, not the caller. Of arrays in pinned memory the copy is made before the call that queues
- * it returns (CUDA copies from host to host at once): there the caller copies itself.
+ * On a device copies are queued, and an event of the buffer tells when its bytes are there. Only
+ * the writer waits for it; the caller's stream of updates waits for the copies, not the caller. Of
+ * arrays in pinned memory the copy is made before the call that queues it returns (CUDA copies from
+ * host to host at once): there the caller copies itself.
  *
  * Threads: two may copy at a time, each as its own `who`; who has a buffer is snapshot's to say.
  */
@@ -53,24 +54,28 @@ static inline char *staging_buffer(const struct staging *staging, unsigned buffe
     return staging->memory + (size_t)buffer * CKPT_BLOCK_BYTES;
 }
 
-/* The kernel gives the buffer's memory now, which it would at its first use; what is in it stays. Any thread. */
+/* The kernel gives the buffer's memory now, which it would at its first use; what is in it stays.
+ * Any thread. */
 void staging_touch(const struct staging *staging, unsigned buffer);
-/* The block's bytes into the buffer, but those that arrive; zeros behind them up to a multiple of IO_ALIGN_BYTES. They are there after
- * staging_await. */
+/* The block's bytes into the buffer, but those that arrive; zeros behind them up to a multiple of
+ * IO_ALIGN_BYTES. They are there after staging_await. */
 int staging_copy(struct staging *staging, enum staging_who who, uint64_t block, unsigned buffer,
                  struct err *err);
 /* Until what was queued for a buffer is there. */
 int staging_await(struct staging *staging, unsigned buffer, struct err *err);
 /* The writer, behind full_exchange: what arrived of the block into a buffer that has the rest. */
 void staging_complete(const struct staging *staging, uint64_t block, unsigned buffer);
-/* The caller: takes what other ranks write of this one's arrays (full.h); it is there after staging_await_lent. */
+/* The caller: takes what other ranks write of this one's arrays (full.h); it is there after
+ * staging_await_lent. */
 int staging_lend(struct staging *staging, struct err *err);
 int staging_await_lent(struct staging *staging, struct err *err);
-/* The caller: updates come after all copies that were queued before, by waiting itself only where it lent no stream. */
+/* The caller: updates come after all copies that were queued before, by waiting itself only where
+ * it lent no stream. */
 int staging_order(struct staging *staging, struct err *err);
 /* No copy is under way any more. */
 void staging_settle(struct staging *staging);
-/* Where the block lies in host memory, if it lies there in one piece, aligned so, that can be written as it is; NULL. */
+/* Where the block lies in host memory, if it lies there in one piece, aligned so, that can be
+ * written as it is; NULL. */
 const char *staging_place(const struct staging *staging, uint64_t block, unsigned align_bytes);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * sweep — what dead owners left in a folder of steps, removed by who owns it now. See ckpt_sweep in ckpt.h.
+ * sweep — what dead owners left in a folder of steps, removed by who owns it now. See ckpt_sweep in
+ * ckpt.h.
  */
 #include "ckpt/ckpt.h"
 #include "ckpt/folder.h"

@@ -71,8 +71,8 @@ static bool is_box(const struct telling_chunk *chunk, uint64_t *sum_bytes)
     if (chunk->dtype >= DTYPE_COUNT || chunk->rank > DTYPE_RANK_MAX || chunk->replicated > 1)
         return false;
     for (uint64_t d = 0; d < DTYPE_RANK_MAX; d++) {
-        bool fits =
-            chunk->start[d] <= chunk->shape[d] && chunk->extent[d] <= chunk->shape[d] - chunk->start[d];
+        bool fits = chunk->start[d] <= chunk->shape[d] &&
+                    chunk->extent[d] <= chunk->shape[d] - chunk->start[d];
         if (!fits || (d >= chunk->rank && chunk->shape[d] > 0))
             return false;
     }
@@ -127,7 +127,8 @@ static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, uint6
         return status;
     }
     for (int r = 0; r < comm->ranks && !status; r++)
-        if (sizes[r] < sizeof(struct telling_head) || sizes[r] > TELLING_TEXT_BYTES_MAX || sizes[r] % 8 != 0)
+        if (sizes[r] < sizeof(struct telling_head) || sizes[r] > TELLING_TEXT_BYTES_MAX ||
+            sizes[r] % 8 != 0)
             status = refuse(r, "its size is none", err);
     if (status)
         free(sizes);
@@ -137,15 +138,16 @@ static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, uint6
 }
 
 /* Everybody's, each in bytes_max bytes. */
-static int exchange_texts(struct comm *comm, const struct str *own, const uint64_t *sizes, size_t bytes_max,
-                          char **ret_all, struct err *err)
+static int exchange_texts(struct comm *comm, const struct str *own, const uint64_t *sizes,
+                          size_t bytes_max, char **ret_all, struct err *err)
 {
     char *all = calloc((size_t)comm->ranks, bytes_max);
     int status = 0;
     if (all)
         memcpy(all + (size_t)comm->rank * bytes_max, own->data, own->bytes);
     else
-        status = err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", comm->ranks);
+        status =
+            err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", comm->ranks);
     status = collective_agree(comm, status, planning, err);
     if (status) {
         free(all);
@@ -165,8 +167,9 @@ static int exchange_texts(struct comm *comm, const struct str *own, const uint64
     return status;
 }
 
-int telling_exchange(struct comm *comm, int status, const struct layout_chunk *chunks, uint64_t chunks_count,
-                     uint64_t file_bytes, struct telling *ret_telling, struct err *err)
+int telling_exchange(struct comm *comm, int status, const struct layout_chunk *chunks,
+                     uint64_t chunks_count, uint64_t file_bytes, struct telling *ret_telling,
+                     struct err *err)
 {
     struct str own = {0};
     struct telling told = {0};
@@ -204,12 +207,14 @@ static int tell_all(const struct telling_part *parts, int ranks, struct str *tex
     return 0;
 }
 
-int telling_collect(const struct telling_part *parts, int ranks, struct telling *ret_telling, struct err *err)
+int telling_collect(const struct telling_part *parts, int ranks, struct telling *ret_telling,
+                    struct err *err)
 {
     struct str *texts = calloc((size_t)ranks, sizeof *texts);
     int status = texts ? tell_all(parts, ranks, texts, ret_telling) : -ENOMEM;
     for (int r = 0; texts && r < ranks; r++)
         str_deinit(&texts[r]);
     free(texts);
-    return status ? err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", ranks) : 0;
+    return status ? err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", ranks)
+                  : 0;
 }

@@ -1,8 +1,8 @@
 /*
  * telling — chunks of arrays, as one rank tells them to the others; in memory only.
  *
- * A text of u64 file_bytes, u64 chunks, then for each chunk its record and its name with a NUL, padded to 8
- * bytes. So every part of it is aligned.
+ * A text of u64 file_bytes, u64 chunks, then for each chunk its record and its name with a NUL,
+ * padded to 8 bytes. So every part of it is aligned.
  */
 #ifndef MILLRACE_CKPT_TELLING_H
 #define MILLRACE_CKPT_TELLING_H
@@ -20,11 +20,13 @@ struct telling_head {
 
 struct telling_chunk {
     uint64_t name_bytes, dtype, rank, replicated;
-    uint64_t shape[DTYPE_RANK_MAX], start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX]; /* zero beyond rank */
+    uint64_t shape[DTYPE_RANK_MAX], start[DTYPE_RANK_MAX],
+        extent[DTYPE_RANK_MAX]; /* zero beyond rank */
     uint64_t offset_bytes;
 };
 
-/* Of a rank: what it tells, and the arrays that it has. Sums over CKPT_RANKS_MAX ranks do not overflow. */
+/* Of a rank: what it tells, and the arrays that it has. Sums over CKPT_RANKS_MAX ranks do not
+ * overflow. */
 #define TELLING_TEXT_BYTES_MAX   (UINT64_C(1) << 30)
 #define TELLING_ARRAYS_BYTES_MAX (UINT64_C(1) << 43)
 
@@ -34,12 +36,15 @@ struct telling {
     size_t bytes_max;
 };
 
-/* That the text of that rank is one, and all that it says lies within bounds. -EPROTO naming the rank. text is aligned for u64. */
+/* That the text of that rank is one, and all that it says lies within bounds. -EPROTO naming the
+ * rank. text is aligned for u64. */
 int telling_check(const char *text, size_t bytes, int rank, struct err *err);
 
-/* Collective, blocks. What others tell is checked: -EPROTO. file_bytes: of the file that the chunks lie in. status: of this rank so far; where it is none, its detail is in err. */
-int telling_exchange(struct comm *comm, int status, const struct layout_chunk *chunks, uint64_t chunks_count,
-                     uint64_t file_bytes, struct telling *ret_telling, struct err *err);
+/* Collective, blocks. What others tell is checked: -EPROTO. file_bytes: of the file that the chunks
+ * lie in. status: of this rank so far; where it is none, its detail is in err. */
+int telling_exchange(struct comm *comm, int status, const struct layout_chunk *chunks,
+                     uint64_t chunks_count, uint64_t file_bytes, struct telling *ret_telling,
+                     struct err *err);
 
 /* The same of chunks that all are at hand, of ranks that need not be there. */
 struct telling_part {

@@ -1,12 +1,16 @@
 /*
- * together — ckpt.h's finding and loading where several ranks must do the same: what one of them sees decides for all.
+ * together — ckpt.h's finding and loading where several ranks must do the same: what one of them
+ * sees decides for all.
  *
- * Each rank looks by itself, tells the others what came of it, and comes to the same verdict from the same words:
+ * Each rank looks by itself, tells the others what came of it, and comes to the same verdict from
+ * the same words:
  *
- *     some could not look     the end for all: that is no damage, and an older step would be a guess
+ *     some could not look     the end for all: that is no damage, and an older step would be a
+ *                             guess
  *     some found damage       damage for all (-EBADMSG)
  *     they found other steps  they look below what one of them lacks
- *     other saves of a step   the one that all have, some of them where it was put aside; else they look below it
+ *     other saves of a step   the one that all have, some of them where it was put aside; else they
+ *                             look below it
  */
 #include "base/hash.h"
 #include "base/json_format.h"
@@ -80,7 +84,8 @@ static int first_failure(const struct told *all, int ranks)
 {
     int first = -1;
     for (int r = 0; r < ranks; r++)
-        if (all[r].status && (first < 0 || (all[first].status == -EBADMSG && all[r].status != -EBADMSG)))
+        if (all[r].status &&
+            (first < 0 || (all[first].status == -EBADMSG && all[r].status != -EBADMSG)))
             first = r;
     return first;
 }
@@ -121,8 +126,9 @@ struct search {
     struct hash128 content; /* of it */
 };
 
-/* Which save a step is, whatever its node's copy of what is replicated: each file's hash is over the checksums of its bytes. The metrics count,
- * unlike where one save replaces another: they say what was evaluated, and all ranks evaluate together. */
+/* Which save a step is, whatever its node's copy of what is replicated: each file's hash is over
+ * the checksums of its bytes. The metrics count, unlike where one save replaces another: they say
+ * what was evaluated, and all ranks evaluate together. */
 static int describe(const struct manifest *manifest, struct hash128 *ret_content, struct err *err)
 {
     struct json_member *members;
@@ -206,7 +212,8 @@ static void look(struct search *search)
     str_deinit(&search->warnings);
     ckpt_reader_close(search->reader);
     search->reader = NULL;
-    int status = reader_find(search->io, search->where, &search->choice, path, &hold, &log, &own->detail);
+    int status =
+        reader_find(search->io, search->where, &search->choice, path, &hold, &log, &own->detail);
     own->is_absent = status == -ENOENT;
     if (!status)
         status = reader_open_held(search->io, path, hold, &search->reader, &own->detail);
@@ -242,9 +249,8 @@ static int none_in_common(const struct search *search, struct err *err)
 {
     err_set(err, -ESTALE, "there are checkpoints, but none that all ranks have");
     err_at(err, search->where, ERR_NO_OFFSET);
-    err_advise(
-        err,
-        "let all ranks see the same folder, or restore that of a node from a copy, or move the folders away");
+    err_advise(err, "let all ranks see the same folder, or restore that of a node from a copy, or "
+                    "move the folders away");
     return -ESTALE;
 }
 
@@ -253,27 +259,31 @@ static bool all_have(const struct search *search, const struct hash128 *content)
 {
     const struct told *all = search->all;
     int rank = 0;
-    while (rank < search->comm->ranks && (is_same(&all[rank].content, content) ||
-                                          (all[rank].has_aside && is_same(&all[rank].aside, content))))
+    while (rank < search->comm->ranks &&
+           (is_same(&all[rank].content, content) ||
+            (all[rank].has_aside && is_same(&all[rank].aside, content))))
         rank++;
     return rank == search->comm->ranks;
 }
 
-/* Of a step of which the ranks have other saves: where a save of it was published on some nodes and not on others, these have the one
- * before, and those have put it aside. False: none is on all, or it could not be opened. */
+/* Of a step of which the ranks have other saves: where a save of it was published on some nodes and
+ * not on others, these have the one before, and those have put it aside. False: none is on all, or
+ * it could not be opened. */
 static bool choose_save(struct search *search)
 {
     const struct told *first = &search->all[0];
-    const struct hash128 *content = all_have(search, &first->content)                     ? &first->content
-                                    : first->has_aside && all_have(search, &first->aside) ? &first->aside
-                                                                                          : NULL;
+    const struct hash128 *content = all_have(search, &first->content) ? &first->content
+                                    : first->has_aside && all_have(search, &first->aside)
+                                        ? &first->aside
+                                        : NULL;
     if (search->is_chosen || !content)
         return false;
     search->has_found = search->is_chosen = true;
     search->content = *content;
     if (search->comm->rank == 0)
         log_line(search->log, LOG_WARN,
-                 "step %" PRIu64 " was saved again, but not on all nodes: the save before is taken, which "
+                 "step %" PRIu64
+                 " was saved again, but not on all nodes: the save before is taken, which "
                  "some of them put aside",
                  first->step);
     return true;
@@ -310,8 +320,8 @@ static int compare(struct search *search, struct err *err)
         return none_in_common(search, err);
     if (search->comm->rank == 0 && is_one_step)
         log_line(search->log, LOG_WARN,
-                 "step %" PRIu64 " is passed over: rank %d has another save of it than rank 0", all[0].step,
-                 other);
+                 "step %" PRIu64 " is passed over: rank %d has another save of it than rank 0",
+                 all[0].step, other);
     else if (search->comm->rank == 0)
         log_line(search->log, LOG_WARN,
                  "step %" PRIu64 " of rank %d is passed over: rank %d has none after step %" PRIu64,
@@ -322,12 +332,14 @@ static int compare(struct search *search, struct err *err)
     return 1;
 }
 
-int ckpt_reader_open_together(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
-                              struct comm *comm, struct ckpt_reader **ret_reader, const struct log *log,
+int ckpt_reader_open_together(struct io *io, const char *path_or_folder,
+                              const struct ckpt_choice *choice, struct comm *comm,
+                              struct ckpt_reader **ret_reader, const struct log *log,
                               struct err *err)
 {
     static const char what[] = "looking for a checkpoint that all ranks have";
-    struct search search = {.io = io, .where = path_or_folder, .choice = *choice, .comm = comm, .log = log};
+    struct search search = {
+        .io = io, .where = path_or_folder, .choice = *choice, .comm = comm, .log = log};
     int status = told_open(comm, what, &search.all, err);
     if (status)
         return status;
@@ -365,8 +377,9 @@ int ckpt_find_together(struct io *io, const char *path_or_folder, const struct c
     return 0;
 }
 
-int ckpt_reader_load_together(struct ckpt_reader *reader, struct comm *comm, const struct ckpt_tensor *wanted,
-                              uint64_t wanted_count, struct device *device, struct err *err)
+int ckpt_reader_load_together(struct ckpt_reader *reader, struct comm *comm,
+                              const struct ckpt_tensor *wanted, uint64_t wanted_count,
+                              struct device *device, struct err *err)
 {
     static const char what[] = "loading a checkpoint";
     struct told *all;

@@ -1,5 +1,6 @@
 /*
- * verify — every checksum and every header of a step against its manifest; see verify.h, and ckpt_verify in ckpt.h.
+ * verify — every checksum and every header of a step against its manifest; see verify.h, and
+ * ckpt_verify in ckpt.h.
  */
 #include "ckpt/verify.h"
 
@@ -36,7 +37,8 @@ struct check {
 static int tell(struct check *check, const struct err *detail)
 {
     struct err cause = *detail;
-    if (folder_judge_failure(check->io, check->path, check->manifest, detail->code, &cause) == -ESTALE) {
+    if (folder_judge_failure(check->io, check->path, check->manifest, detail->code, &cause) ==
+        -ESTALE) {
         if (check->err)
             *check->err = cause;
         return -ESTALE;
@@ -68,7 +70,8 @@ static bool next_block(void *context, struct block_want *ret_want)
 static const char *tensor_in(const struct check *check, uint32_t file, uint64_t block)
 {
     const struct manifest *manifest = check->manifest;
-    uint64_t begin = block * CKPT_BLOCK_BYTES, end = begin + CKPT_BLOCK_BYTES, first = UINT64_MAX, bytes;
+    uint64_t begin = block * CKPT_BLOCK_BYTES, end = begin + CKPT_BLOCK_BYTES, first = UINT64_MAX,
+             bytes;
     const char *name = NULL;
     for (uint64_t i = 0; i < manifest->tensors_count; i++) {
         const struct manifest_tensor *tensor = &manifest->tensors[i];
@@ -85,7 +88,8 @@ static const char *tensor_in(const struct check *check, uint32_t file, uint64_t 
     return name;
 }
 
-static void describe_unsteady(const struct check *check, const struct block_got *got, struct err *detail)
+static void describe_unsteady(const struct check *check, const struct block_got *got,
+                              struct err *detail)
 {
     char path[IO_PATH_BYTES_MAX] = "";
     io_join_path(check->path, check->manifest->files[got->file].name, path, NULL);
@@ -102,8 +106,8 @@ static int take_block(void *context, const struct block_got *got)
         describe_unsteady(check, got, &again);
     detail = again;
     const char *name = tensor_in(check, got->file, got->block);
-    snprintf(detail.what, sizeof detail.what, "%s%.100s%s: %.100s", name ? "tensor \"" : "the header",
-             name ? name : "", name ? "\"" : "", again.what);
+    snprintf(detail.what, sizeof detail.what, "%s%.100s%s: %.100s",
+             name ? "tensor \"" : "the header", name ? name : "", name ? "\"" : "", again.what);
     return tell(check, &detail);
 }
 
@@ -126,13 +130,14 @@ static int check_entry(struct check *check, uint32_t file, const char *path,
         memcmp(entry->shape, chunk->extent, tensor->rank * sizeof *entry->shape) == 0)
         return 0;
     struct err detail = {0};
-    err_set(&detail, -EBADMSG, "tensor \"%.100s\": the file's header and the manifest differ", entry->name);
+    err_set(&detail, -EBADMSG, "tensor \"%.100s\": the file's header and the manifest differ",
+            entry->name);
     err_at(&detail, path, (int64_t)entry->offset_bytes);
     return tell(check, &detail);
 }
 
-/* The header of a file names just the chunks that the manifest places in it; that of another node also its own copies of what is
- * replicated. */
+/* The header of a file names just the chunks that the manifest places in it; that of another node
+ * also its own copies of what is replicated. */
 static int check_header(struct check *check, uint32_t file)
 {
     const struct manifest *manifest = check->manifest;
@@ -150,7 +155,8 @@ static int check_header(struct check *check, uint32_t file)
     uint64_t copies = 0;
     for (uint64_t i = 0; i < header.count && !status; i++) {
         const struct safetensors_entry *entry = &header.entries[i];
-        if (manifest->files[file].elsewhere && !chunk_in(manifest_find(manifest, entry->name), file))
+        if (manifest->files[file].elsewhere &&
+            !chunk_in(manifest_find(manifest, entry->name), file))
             copies++;
         else
             status = check_entry(check, file, path, entry);
@@ -186,9 +192,10 @@ static int look_at_files(struct check *check, uint64_t *ret_bytes, struct err *e
         check->first[i] = blocks;
         blocks += manifest->files[i].blocks_count;
         bool has_file = folder_has_file(check->io, check->path, &manifest->files[i]);
-        check->skipped[i] =
-            !has_file || folder_check_file(check->io, check->path, &manifest->files[i], &detail) != 0;
-        int status = has_file && check->skipped[i] && is_my_file(check, i) ? tell(check, &detail) : 0;
+        check->skipped[i] = !has_file || folder_check_file(check->io, check->path,
+                                                           &manifest->files[i], &detail) != 0;
+        int status =
+            has_file && check->skipped[i] && is_my_file(check, i) ? tell(check, &detail) : 0;
         if (status)
             return status;
         if (!check->skipped[i])
@@ -201,7 +208,8 @@ static int look_at_files(struct check *check, uint64_t *ret_bytes, struct err *e
     return 0;
 }
 
-/* All blocks by several threads; those that are bad again by this one, to be told in their order. */
+/* All blocks by several threads; those that are bad again by this one, to be told in their
+ * order. */
 static int check_blocks(struct check *check, uint64_t bytes, struct err *err)
 {
     struct blocks *blocks = NULL;
@@ -214,7 +222,8 @@ static int check_blocks(struct check *check, uint64_t bytes, struct err *err)
                                       .first = check->first,
                                       .bytes = bytes / check->options->share.count,
                                       .watch = check->options->watch};
-    struct blocks_options options = {.io = check->io, .path = check->path, .manifest = check->manifest};
+    struct blocks_options options = {
+        .io = check->io, .path = check->path, .manifest = check->manifest};
     int64_t bad = scan_blocks(&scan, check->is_bad, err);
     if (bad <= 0)
         return (int)bad;
@@ -229,8 +238,11 @@ int verify_share(const struct verify_options *options, struct err *err)
 {
     struct io *io = options->io;
     struct manifest manifest;
-    struct check check = {
-        .options = options, .io = io, .path = options->step_path, .manifest = &manifest, .err = err};
+    struct check check = {.options = options,
+                          .io = io,
+                          .path = options->step_path,
+                          .manifest = &manifest,
+                          .err = err};
     struct io_hold *hold = NULL;
     uint64_t bytes;
     int status = reader_hold(io, check.path, &hold, err);
@@ -254,8 +266,9 @@ int verify_share(const struct verify_options *options, struct err *err)
     return status ? status : check.bad_count;
 }
 
-int ckpt_verify(struct io *io, const char *step_path, void (*bad)(void *context, const struct err *detail),
-                void *context, const struct ckpt_watch *watch, struct err *err)
+int ckpt_verify(struct io *io, const char *step_path,
+                void (*bad)(void *context, const struct err *detail), void *context,
+                const struct ckpt_watch *watch, struct err *err)
 {
     const struct verify_options all = {.io = io,
                                        .step_path = step_path,

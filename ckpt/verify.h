@@ -1,5 +1,6 @@
 /*
- * verify — what ckpt_verify is made of: a step's blocks and headers against its manifest, all of them or one share of several.
+ * verify — what ckpt_verify is made of: a step's blocks and headers against its manifest, all of
+ * them or one share of several.
  */
 #ifndef MILLRACE_CKPT_VERIFY_H
 #define MILLRACE_CKPT_VERIFY_H

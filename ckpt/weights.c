@@ -62,9 +62,11 @@ struct index_walk {
 
 static int refuse_entry(const struct index_walk *walk, const char *key, const char *found)
 {
-    err_set(walk->err, -EBADMSG, "the index of a sharded model names no file for tensor \"%.100s\"", key);
+    err_set(walk->err, -EBADMSG, "the index of a sharded model names no file for tensor \"%.100s\"",
+            key);
     err_at(walk->err, walk->path, ERR_NO_OFFSET);
-    err_expected(walk->err, "the name of a file in the same folder, of at most %d", WEIGHTS_FILES_MAX);
+    err_expected(walk->err, "the name of a file in the same folder, of at most %d",
+                 WEIGHTS_FILES_MAX);
     err_found(walk->err, "%.100s", found);
     return -EBADMSG;
 }
@@ -131,7 +133,8 @@ static int open_path(struct weights *weights, const char *path, struct err *err)
     if (status)
         return status;
     if (info.kind == IO_ENTRY_FILE)
-        return ends_with(path, ".json") ? open_index(weights, path, err) : open_part(weights, path, "", err);
+        return ends_with(path, ".json") ? open_index(weights, path, err)
+                                        : open_part(weights, path, "", err);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         status = io_join_path(path, names[i], inside, err);
         if (status)
@@ -142,8 +145,8 @@ static int open_path(struct weights *weights, const char *path, struct err *err)
     return open_part(weights, path, "", err);
 }
 
-int weights_open(struct io *io, const char *path, struct weights **ret_weights, const struct log *log,
-                 struct err *err)
+int weights_open(struct io *io, const char *path, struct weights **ret_weights,
+                 const struct log *log, struct err *err)
 {
     struct weights *weights = calloc(1, sizeof *weights);
     if (!weights)
@@ -168,7 +171,8 @@ void weights_close(struct weights *weights)
     free(weights);
 }
 
-bool weights_find(const struct weights *weights, const char *name, struct weights_tensor *ret_tensor)
+bool weights_find(const struct weights *weights, const char *name,
+                  struct weights_tensor *ret_tensor)
 {
     for (size_t i = 0; i < weights->count; i++) {
         struct ckpt_reader *reader = weights->parts[i].reader;
@@ -193,8 +197,11 @@ int weights_read(const struct weights_tensor *tensor, const uint64_t *start, con
         err_found(err, "%s", dtype_name(stored->dtype));
         return -ENOTSUP;
     }
-    struct ckpt_tensor wanted = {
-        .name = stored->name, .dtype = DTYPE_F32, .rank = stored->rank, .cast = true, .data = values};
+    struct ckpt_tensor wanted = {.name = stored->name,
+                                 .dtype = DTYPE_F32,
+                                 .rank = stored->rank,
+                                 .cast = true,
+                                 .data = values};
     memcpy(wanted.shape, stored->shape, sizeof wanted.shape);
     memcpy(wanted.start, start, stored->rank * sizeof start[0]);
     memcpy(wanted.extent, extent, stored->rank * sizeof extent[0]);

@@ -9,8 +9,8 @@
 enum { NUMBERS_MAX = 4 };
 
 /* Numbers with commas between them, `least` to `most` of them; those left out are 0. */
-static int parse_numbers(const char *text, const char *option, unsigned least, unsigned most, double *numbers,
-                         struct err *err)
+static int parse_numbers(const char *text, const char *option, unsigned least, unsigned most,
+                         double *numbers, struct err *err)
 {
     unsigned count = 0;
     const char *at = text;
@@ -34,8 +34,8 @@ static int parse_numbers(const char *text, const char *option, unsigned least, u
     return -EINVAL;
 }
 
-int augment_args_parse(const char *randaugment, const char *jitter, struct augment_options *ret_options,
-                       struct err *err)
+int augment_args_parse(const char *randaugment, const char *jitter,
+                       struct augment_options *ret_options, struct err *err)
 {
     double drawn[NUMBERS_MAX] = {0}, around[NUMBERS_MAX] = {0};
     int status = randaugment ? parse_numbers(randaugment, "randaugment", 2, 2, drawn, err) : 0;
@@ -46,7 +46,8 @@ int augment_args_parse(const char *randaugment, const char *jitter, struct augme
     struct augment_options options = {
         .brightness = around[0], .contrast = around[1], .saturation = around[2], .hue = around[3]};
     for (int i = 0; i < 2; i++) {
-        if (drawn[i] >= 0 && drawn[i] <= RANDAUGMENT_MAGNITUDE_MAX && drawn[i] == (uint32_t)drawn[i])
+        if (drawn[i] >= 0 && drawn[i] <= RANDAUGMENT_MAGNITUDE_MAX &&
+            drawn[i] == (uint32_t)drawn[i])
             continue;
         err_set(err, -EINVAL, "--randaugment can not be used");
         err_expected(err, "OPS,MAGNITUDE in whole numbers, at most %d,%d", RANDAUGMENT_OPS_MAX,
@@ -62,7 +63,8 @@ int augment_args_parse(const char *randaugment, const char *jitter, struct augme
     return status;
 }
 
-int mixup_args_parse(const char *mixup, const char *cutmix, struct mixup_options *options, struct err *err)
+int mixup_args_parse(const char *mixup, const char *cutmix, struct mixup_options *options,
+                     struct err *err)
 {
     double alphas[2] = {0};
     int status = mixup ? parse_numbers(mixup, "mixup", 1, 1, &alphas[0], err) : 0;

@@ -1,5 +1,6 @@
 /*
- * began — since when a run's time limit counts, where that is before the program began: launch's first attempt hands it on to those after it.
+ * began — since when a run's time limit counts, where that is before the program began: launch's
+ * first attempt hands it on to those after it.
  *
  *     MILLRACE_BEGAN=1732280000    seconds since 1970-01-01 UTC, whole
  */
@@ -12,7 +13,8 @@
 
 #define BEGAN_VARIABLE "MILLRACE_BEGAN"
 
-/* text: the variable's; NULL or empty: none. How long before wall_ns that was; 0: nobody says, or a clock that is ahead. -EINVAL where it is no time. Pure. */
+/* text: the variable's; NULL or empty: none. How long before wall_ns that was; 0: nobody says, or a
+ * clock that is ahead. -EINVAL where it is no time. Pure. */
 int began_before(const char *text, uint64_t wall_ns, uint64_t *ret_ns, struct err *err);
 
 #endif

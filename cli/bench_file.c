@@ -5,8 +5,8 @@
 
 #include "io/whole.h"
 
-static int fill(const struct bench_file *wanted, const char *path, struct io_set *set, struct io_file *file,
-                struct io_speed *speed, struct err *err)
+static int fill(const struct bench_file *wanted, const char *path, struct io_set *set,
+                struct io_file *file, struct io_speed *speed, struct err *err)
 {
     struct io_speed_job job = {.kind = IO_WRITE,
                                .file_bytes = wanted->bytes,
@@ -22,8 +22,8 @@ static int fill(const struct bench_file *wanted, const char *path, struct io_set
     return status ? status : sealed;
 }
 
-int bench_file_write(const struct bench_file *wanted, struct io_speed *speed, struct io_set **ret_set,
-                     struct err *err)
+int bench_file_write(const struct bench_file *wanted, struct io_speed *speed,
+                     struct io_set **ret_set, struct err *err)
 {
     const struct io_ops *ops = wanted->io->ops;
     char path[IO_PATH_BYTES_MAX];

@@ -1,6 +1,6 @@
 /*
- * bench_file — a temporary file that is written and made durable, and how long that took: what `bench io` and `bench ckpt` hold others
- * against, and read afterwards.
+ * bench_file — a temporary file that is written and made durable, and how long that took: what
+ * `bench io` and `bench ckpt` hold others against, and read afterwards.
  */
 #ifndef MILLRACE_CLI_BENCH_FILE_H
 #define MILLRACE_CLI_BENCH_FILE_H
@@ -19,9 +19,10 @@ struct bench_file {
 
 enum { BENCH_FILE_BLOCK_BYTES = 1 << 20, BENCH_FILE_DEPTH = 32 };
 
-/* Blocks. Adds to speed, whose bytes are then those of the file, its fsync too. The file lies at set_place of the set, until the caller aborts
- * that. -EINTR: stopped; otherwise what the engine reports. */
-int bench_file_write(const struct bench_file *wanted, struct io_speed *speed, struct io_set **ret_set,
-                     struct err *err);
+/* Blocks. Adds to speed, whose bytes are then those of the file, its fsync too. The file lies at
+ * set_place of the set, until the caller aborts that. -EINTR: stopped; otherwise what the engine
+ * reports. */
+int bench_file_write(const struct bench_file *wanted, struct io_speed *speed,
+                     struct io_set **ret_set, struct err *err);
 
 #endif

@@ -48,10 +48,11 @@ static struct loader_options options_of(const struct bench_loader *bench, enum l
     return options;
 }
 
-static struct bench_row *add(struct bench_loader *bench, unsigned workers, const struct loader_speed *speed,
-                             const char *format, ...) __attribute__((format(printf, 4, 5)));
-static struct bench_row *add(struct bench_loader *bench, unsigned workers, const struct loader_speed *speed,
-                             const char *format, ...)
+static struct bench_row *add(struct bench_loader *bench, unsigned workers,
+                             const struct loader_speed *speed, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static struct bench_row *add(struct bench_loader *bench, unsigned workers,
+                             const struct loader_speed *speed, const char *format, ...)
 {
     assert(bench->count < BENCH_ROWS_MAX);
     struct bench_row *row = &bench->list[bench->count++];
@@ -64,7 +65,8 @@ static struct bench_row *add(struct bench_loader *bench, unsigned workers, const
     return row;
 }
 
-static void hold_against(struct bench_row *row, const char *limit, enum bench_cost cost, double limit_rate)
+static void hold_against(struct bench_row *row, const char *limit, enum bench_cost cost,
+                         double limit_rate)
 {
     row->limit = limit;
     row->cost = cost;
@@ -84,13 +86,16 @@ static int make_cold(const struct bench_loader *bench, struct err *err)
     return status;
 }
 
-/* The files through the page cache or around it; its samples are as many as so many bytes are worth. */
+/* The files through the page cache or around it; its samples are as many as so many bytes are
+ * worth. */
 static int read_plainly(struct bench_loader *bench, bool is_cold, enum io_cache cache,
                         struct loader_speed *ret_speed, struct err *err)
 {
     struct loader_options options = options_of(bench, LOADER_BYTES, 1);
-    struct loader_speed_job job = {
-        .options = &options, .ns_max = bench->each_ns, .is_one_epoch = is_cold, .stop = bench->stop};
+    struct loader_speed_job job = {.options = &options,
+                                   .ns_max = bench->each_ns,
+                                   .is_one_epoch = is_cold,
+                                   .stop = bench->stop};
     struct io *io;
     int status = is_cold ? make_cold(bench, err) : 0;
     if (!status)
@@ -105,8 +110,10 @@ static int read_plainly(struct bench_loader *bench, bool is_cold, enum io_cache 
     return status;
 }
 
-/* Bytes are what both move, so they are compared; how many samples that were is the loader's matter. */
-static void hold_against_plain(struct bench_row *row, enum bench_cost cost, const struct loader_speed *plain)
+/* Bytes are what both move, so they are compared; how many samples that were is the loader's
+ * matter. */
+static void hold_against_plain(struct bench_row *row, enum bench_cost cost,
+                               const struct loader_speed *plain)
 {
     double bytes_rate = rate_by(plain, (double)plain->took.bytes, cost);
     double sample_bytes = (double)row->speed.took.bytes / (double)row->speed.samples_count;
@@ -129,7 +136,8 @@ static int measure_cold(struct bench_loader *bench, struct err *err)
     bool is_around = rate_by(&around, (double)around.took.bytes, BENCH_CLOCK) >
                      rate_by(&through, (double)through.took.bytes, BENCH_CLOCK);
     const struct loader_speed *plain = is_around ? &around : &through;
-    add(bench, 0, plain, "cold: plain reads %s", is_around ? "around the page cache" : "of the files");
+    add(bench, 0, plain, "cold: plain reads %s",
+        is_around ? "around the page cache" : "of the files");
     status = make_cold(bench, err);
     if (status)
         return status;
@@ -138,8 +146,8 @@ static int measure_cold(struct bench_loader *bench, struct err *err)
         .options = &options, .ns_max = bench->each_ns, .is_one_epoch = true, .stop = bench->stop};
     status = loader_speed_run(&job, &speed, err);
     if (!status)
-        hold_against_plain(add(bench, bench->workers_most, &speed, "cold: samples as stored"), BENCH_CLOCK,
-                           plain);
+        hold_against_plain(add(bench, bench->workers_most, &speed, "cold: samples as stored"),
+                           BENCH_CLOCK, plain);
     return status;
 }
 
@@ -171,10 +179,12 @@ static int measure_warm(struct bench_loader *bench, struct err *err)
 static unsigned next_workers(const struct bench_loader *bench, unsigned workers)
 {
     unsigned twice = 2 * workers;
-    return workers < bench->workers_most && twice > bench->workers_most ? bench->workers_most : twice;
+    return workers < bench->workers_most && twice > bench->workers_most ? bench->workers_most
+                                                                        : twice;
 }
 
-static int measure_workers(struct bench_loader *bench, const struct loader_speed *whole, struct err *err)
+static int measure_workers(struct bench_loader *bench, const struct loader_speed *whole,
+                           struct err *err)
 {
     bool are_photos = bench->decode == LOADER_IMAGE;
     double one = 0;
@@ -182,15 +192,17 @@ static int measure_workers(struct bench_loader *bench, const struct loader_speed
     for (unsigned workers = 1; !status && workers <= bench->workers_most;
          workers = next_workers(bench, workers)) {
         struct loader_options options = options_of(bench, bench->decode, workers);
-        struct loader_speed_job job = {.options = &options, .ns_max = bench->each_ns, .stop = bench->stop};
+        struct loader_speed_job job = {
+            .options = &options, .ns_max = bench->each_ns, .stop = bench->stop};
         struct loader_speed speed;
         options.single_pass = false;
         status = loader_speed_run(&job, &speed, err);
         if (status)
             break;
         struct bench_row *row =
-            are_photos ? add(bench, workers, &speed, "photos, cropped to %" PRIu64, bench->size)
-                       : add(bench, workers, &speed, "windows of %" PRIu64 " tokens", bench->block + 1);
+            are_photos
+                ? add(bench, workers, &speed, "photos, cropped to %" PRIu64, bench->size)
+                : add(bench, workers, &speed, "windows of %" PRIu64 " tokens", bench->block + 1);
         row->is_training = true;
         if (workers == 1)
             one = bench_row_rate(row, BENCH_CLOCK);
@@ -231,7 +243,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int measure_first(struct bench_loader *bench, const char *what, uint64_t position, struct err *err)
+static int measure_first(struct bench_loader *bench, const char *what, uint64_t position,
+                         struct err *err)
 {
     struct loader_options options = options_of(bench, bench->decode, bench->workers_most);
     struct loader_speed_job job = {.options = &options, .is_one_epoch = true, .stop = bench->stop};

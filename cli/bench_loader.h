@@ -1,9 +1,11 @@
 /*
  * bench_loader — what is measured of a loader, each figure beside what would limit it.
  *
- * What a figure is held against: samples as they are stored, against plain reads of the same files, by the clock where they are cold and by CPU time
- * where they are in the page cache; photos by one worker, against the same photos decoded whole by one thread, by CPU time; several workers, against so
- * many times one; a first micro-batch, against the time that its samples take in the middle of an epoch.
+ * What a figure is held against: samples as they are stored, against plain reads of the same files,
+ * by the clock where they are cold and by CPU time where they are in the page cache; photos by one
+ * worker, against the same photos decoded whole by one thread, by CPU time; several workers,
+ * against so many times one; a first micro-batch, against the time that its samples take in the
+ * middle of an epoch.
  *
  *     struct bench_loader bench = {.dataset = path, .each_ns = ..., ...};   // what is asked for
  *     bench_loader_look(&bench, io, err);                                   // what the dataset is
@@ -59,7 +61,8 @@ struct bench_loader {
     const char *engine;
     struct bench_row list[BENCH_ROWS_MAX];
     size_t count;
-    struct bench_first firsts[BENCH_FIRSTS]; /* in an epoch of less than two steps only that at the start */
+    struct bench_first
+        firsts[BENCH_FIRSTS]; /* in an epoch of less than two steps only that at the start */
     size_t firsts_count;
 };
 

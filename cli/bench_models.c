@@ -24,9 +24,10 @@ static const struct {
     [BENCH_GPT2] = {"gpt2", TOKENS_NAME,
                     "  text: {block: 256}\n"
                     "model: {type: gpt2, layers: 6, heads: 6, width: 384}\n"},
-    [BENCH_LLAMA] = {"llama", TOKENS_NAME,
-                     "  text: {block: 256}\n"
-                     "model: {type: llama, layers: 6, heads: 6, kv_heads: 2, width: 384, mlp_width: 1024}\n"},
+    [BENCH_LLAMA] =
+        {"llama", TOKENS_NAME,
+         "  text: {block: 256}\n"
+         "model: {type: llama, layers: 6, heads: 6, kv_heads: 2, width: 384, mlp_width: 1024}\n"},
     [BENCH_VIT] = {"vit", PHOTOS_NAME,
                    "  image: {size: 224}\n"
                    "model: {type: vit, layers: 6, heads: 6, width: 384, patch: 16, classes: 10}\n"},
@@ -43,16 +44,16 @@ int bench_model_configure(enum bench_model model, const struct bench_model_optio
     struct str text = {0};
     str_add_format(&text, "run: {dir: %s/run-%s, seed: 1, steps: 1000000}\n", options->folder,
                    models[model].name);
-    str_add_format(&text, "data:\n  train: %s/%s\n  memory: 128MiB\n%s", options->folder, models[model].data,
-                   models[model].config);
+    str_add_format(&text, "data:\n  train: %s/%s\n  memory: 128MiB\n%s", options->folder,
+                   models[model].data, models[model].config);
     str_add_format(&text, "batch: {micro: %" PRIu64 ", global: %" PRIu64 "}\n", options->batch,
                    options->batch * options->accumulation * options->ranks);
     int status = str_status(&text);
     if (status)
         err_set(err, status, "out of memory for a configuration");
     else
-        status = config_parse(str_text(&text), text.bytes, "the built-in configuration", options->sets,
-                              options->sets_count, ret_config, err);
+        status = config_parse(str_text(&text), text.bytes, "the built-in configuration",
+                              options->sets, options->sets_count, ret_config, err);
     str_deinit(&text);
     return status;
 }
@@ -74,8 +75,8 @@ static int write_letters(struct io *io, const char *path, struct err *err)
     return status;
 }
 
-static int make_tokens(struct io *io, const char *folder, const char *target, const atomic_int *stop,
-                       const struct log *log, struct err *err)
+static int make_tokens(struct io *io, const char *folder, const char *target,
+                       const atomic_int *stop, const struct log *log, struct err *err)
 {
     char source[IO_PATH_BYTES_MAX];
     struct convert_result result;
@@ -87,8 +88,8 @@ static int make_tokens(struct io *io, const char *folder, const char *target, co
     return status ? status : convert_dataset(io, &options, &result, err);
 }
 
-int bench_model_make_data(enum bench_model model, struct io *io, const char *folder, const atomic_int *stop,
-                          const struct log *log, struct err *err)
+int bench_model_make_data(enum bench_model model, struct io *io, const char *folder,
+                          const atomic_int *stop, const struct log *log, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     struct io_stat there;

@@ -1,7 +1,9 @@
 /*
- * bench_models — the models that `millrace bench train` measures by itself, and data for them out of nothing.
+ * bench_models — the models that `millrace bench train` measures by itself, and data for them out
+ * of nothing.
  *
- * Text is of random letters, a token each; pictures are made_photos.h's. What is computed does not depend on what they show.
+ * Text is of random letters, a token each; pictures are made_photos.h's. What is computed does not
+ * depend on what they show.
  */
 #ifndef MILLRACE_CLI_BENCH_MODELS_H
 #define MILLRACE_CLI_BENCH_MODELS_H
@@ -29,7 +31,7 @@ struct bench_model_options {
 int bench_model_configure(enum bench_model model, const struct bench_model_options *options,
                           struct train_config *ret_config, struct err *err);
 /* What it trains on, in an existing folder. stop: non-zero ends it with -EINTR. */
-int bench_model_make_data(enum bench_model model, struct io *io, const char *folder, const atomic_int *stop,
-                          const struct log *log, struct err *err);
+int bench_model_make_data(enum bench_model model, struct io *io, const char *folder,
+                          const atomic_int *stop, const struct log *log, struct err *err);
 
 #endif

@@ -1,9 +1,11 @@
 /*
- * cmd_bench_ckpt — `millrace bench ckpt [FOLDER]`: how fast a state is saved and loaded there, beside what the disk does.
+ * cmd_bench_ckpt — `millrace bench ckpt [FOLDER]`: how fast a state is saved and loaded there,
+ * beside what the disk does.
  *
- * A state of a few large arrays, and one of many small ones. What each measurement is held against is taken in its own turn, in the
- * same folder: for a save, a file of as many bytes written around the page cache and made durable; for a load, that file read; for checksums,
- * copying memory, by the CPU time that both take.
+ * A state of a few large arrays, and one of many small ones. What each measurement is held against
+ * is taken in its own turn, in the same folder: for a save, a file of as many bytes written around
+ * the page cache and made durable; for a load, that file read; for checksums, copying memory, by
+ * the CPU time that both take.
  */
 #include "base/clock.h"
 #include "ckpt/speed.h"
@@ -39,8 +41,8 @@ static const char *const only_choices[] = {"all", "save", "load", "async", "smal
 static const struct option rows[] = {
     {"size", 0, OPTION_SIZE, AT(size_bytes), "SIZE", "1GiB",
      "of the state, which is held in memory; larger ones tell more of a disk with a cache"},
-    {"small", 0, OPTION_COUNT, AT(small_count), "N", "20000", "arrays of 1 KiB in the other state", NULL, 1,
-     999999},
+    {"small", 0, OPTION_COUNT, AT(small_count), "N", "20000", "arrays of 1 KiB in the other state",
+     NULL, 1, 999999},
     {"step", 0, OPTION_DURATION, AT(step_ns), "DURATION", "1s",
      "from an asynchronous save to the update of every array"},
     {"staging", 0, OPTION_SIZE, AT(staging_bytes), "SIZE", "64MiB",
@@ -94,7 +96,8 @@ static int check_stop(const struct bench *bench, struct err *err)
 
 /* ---- The disk alone. ---- */
 
-static int read_back(const struct bench *bench, const char *path, struct io_speed *speed, struct err *err)
+static int read_back(const struct bench *bench, const char *path, struct io_speed *speed,
+                     struct err *err)
 {
     struct io_file *file;
     struct io_speed_job job = {.kind = IO_READ,
@@ -124,11 +127,11 @@ static int measure_disk(struct bench *bench, bool reads, struct err *err)
                                       .ns_max = FILL_NS_MAX,
                                       .stop = bench->stop};
     struct io_set *set = NULL;
-    int status =
-        bench_file_write(&wanted, add(bench, "a file, written and fsynced", LIMIT_WRITTEN), &set, err);
+    int status = bench_file_write(&wanted, add(bench, "a file, written and fsynced", LIMIT_WRITTEN),
+                                  &set, err);
     if (!status && reads)
-        status = read_back(bench, bench->io->ops->set_place(set), add(bench, "a file, read cold", LIMIT_READ),
-                           err);
+        status = read_back(bench, bench->io->ops->set_place(set),
+                           add(bench, "a file, read cold", LIMIT_READ), err);
     bench->io->ops->set_abort(set);
     return status;
 }
@@ -150,11 +153,12 @@ static int measure_large(struct bench *bench, const struct ckpt_speed_state *sta
     if (wants(bench, ONLY_SAVE) || loads) {
         status = measure_disk(bench, loads, err);
         if (!status)
-            status = ckpt_speed_save(state, STEP_LARGE, add(bench, "a state, saved", LIMIT_WRITTEN), err);
+            status = ckpt_speed_save(state, STEP_LARGE, add(bench, "a state, saved", LIMIT_WRITTEN),
+                                     err);
     }
     if (!status && loads)
-        status =
-            ckpt_speed_load(state, STEP_LARGE, true, add(bench, "a state, loaded cold", LIMIT_READ), err);
+        status = ckpt_speed_load(state, STEP_LARGE, true,
+                                 add(bench, "a state, loaded cold", LIMIT_READ), err);
     if (!status && (wants(bench, ONLY_SAVE) || loads)) {
         ckpt_speed_checksum(state, add(bench, "its checksums alone", LIMIT_COPIED));
         status = remove_step(bench, STEP_LARGE, err);
@@ -195,7 +199,8 @@ static int with_small(struct bench *bench, struct err *err)
     int status = ckpt_speed_make(&options, &state, err);
     if (status)
         return status;
-    status = ckpt_speed_save(&state, STEP_SMALL, add(bench, "many small arrays, saved", LIMIT_NONE), err);
+    status = ckpt_speed_save(&state, STEP_SMALL, add(bench, "many small arrays, saved", LIMIT_NONE),
+                             err);
     if (!status)
         status = ckpt_speed_load(&state, STEP_SMALL, true,
                                  add(bench, "many small arrays, loaded cold", LIMIT_NONE), err);
@@ -219,7 +224,8 @@ static int measure(struct bench *bench, struct err *err)
 static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
 {
     if (of->limit == LIMIT_COPIED)
-        return io_speed_bytes_per_cpu_second(&of->speed) / io_speed_bytes_per_cpu_second(&bench->copying);
+        return io_speed_bytes_per_cpu_second(&of->speed) /
+               io_speed_bytes_per_cpu_second(&bench->copying);
     const struct measurement *first = bench->list;
     while (first->limit != of->limit)
         first++;
@@ -323,17 +329,22 @@ const struct verb verb_bench_ckpt = {
     .arguments_least = 0,
     .arguments_most = 1,
     .summary = "Measure how fast checkpoints are saved to a folder and loaded from it.",
-    .details =
-        "FOLDER is where checkpoints are to be, `.` without it; a folder millrace-bench-ckpt is made there "
-        "and removed. A state of 64 arrays, in huge pages where the kernel offers them, is saved until it is "
-        "durable and loaded into its arrays with the page cache cold (the files' pages dropped first); then "
-        "it "
-        "is saved twice by one saver while every array is updated --step later, which "
-        "waits for what was neither written nor fits the staging; the first time staging may be memory that "
-        "the kernel has yet to give. CPU time is that of program and kernel. "
-        "The limit is, for a save, a file of as many bytes written around the page cache and made durable; "
-        "for a load, that file read; for checksums, copying memory, by the CPU time that both take. Nothing "
-        "else should run meanwhile.",
+    .details = "FOLDER is where checkpoints are to be, `.` without it; a folder "
+               "millrace-bench-ckpt is made there "
+               "and removed. A state of 64 arrays, in huge pages where the kernel offers them, is "
+               "saved until it is "
+               "durable and loaded into its arrays with the page cache cold (the files' pages "
+               "dropped first); then "
+               "it "
+               "is saved twice by one saver while every array is updated --step later, which "
+               "waits for what was neither written nor fits the staging; the first time staging "
+               "may be memory that "
+               "the kernel has yet to give. CPU time is that of program and kernel. "
+               "The limit is, for a save, a file of as many bytes written around the page cache "
+               "and made durable; "
+               "for a load, that file read; for checksums, copying memory, by the CPU time that "
+               "both take. Nothing "
+               "else should run meanwhile.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct bench_ckpt_args),

@@ -1,8 +1,10 @@
 /*
- * cmd_bench_comm — `millrace bench comm`: how fast ranks exchange, each figure beside what the machine itself takes.
+ * cmd_bench_comm — `millrace bench comm`: how fast ranks exchange, each figure beside what the
+ * machine itself takes.
  *
- * What an exchange is held against: each rank copying as many bytes as come to it, all at once, and two threads waking each other, as an
- * exchange by a thread of its own must. Both are measured in their own turn, by the same ranks.
+ * What an exchange is held against: each rank copying as many bytes as come to it, all at once, and
+ * two threads waking each other, as an exchange by a thread of its own must. Both are measured in
+ * their own turn, by the same ranks.
  */
 #include "base/clock.h"
 #include "base/workers.h"
@@ -37,11 +39,14 @@ struct bench_comm_args {
 #define AT(member) offsetof(struct bench_comm_args, member)
 static const struct option rows[] = {
     {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", "2",
-     "processes on this machine, started by mpirun; without meaning where a launcher has started some",
+     "processes on this machine, started by mpirun; without meaning where a launcher has started "
+     "some",
      .least = 2, .most = RANKS_MAX},
     {"size", 0, OPTION_SIZE, AT(size_bytes), "SIZE", "16MiB",
-     "of the largest exchange, all ranks' parts together; then a sixteenth, and so on down to 4KiB"},
-    {"seconds", 0, OPTION_DURATION, AT(each_ns), "DURATION", "200ms", "for each measurement, at least"},
+     "of the largest exchange, all ranks' parts together; then a sixteenth, and so on down to "
+     "4KiB"},
+    {"seconds", 0, OPTION_DURATION, AT(each_ns), "DURATION", "200ms",
+     "for each measurement, at least"},
 };
 
 struct measurement {
@@ -79,8 +84,8 @@ static int exchange(const struct bench *bench, enum comm_speed_what what, uint64
     return comm_speed_run(&job, ret_speed, err);
 }
 
-static int measure_one(struct bench *bench, enum comm_speed_what what, uint64_t bytes, double limit_seconds,
-                       struct err *err)
+static int measure_one(struct bench *bench, enum comm_speed_what what, uint64_t bytes,
+                       double limit_seconds, struct err *err)
 {
     assert(bench->count < MEASUREMENTS_MAX);
     struct measurement *m = &bench->list[bench->count];
@@ -94,11 +99,12 @@ static int measure_one(struct bench *bench, enum comm_speed_what what, uint64_t 
 /* All exchanges of a size, and the copying that they are held against. */
 static int measure_size(struct bench *bench, uint64_t bytes, struct err *err)
 {
-    static const enum comm_speed_what whats[] = {COMM_SPEED_ALL_GATHER, COMM_SPEED_CANONICAL, COMM_SPEED_FAST,
-                                                 COMM_SPEED_ALL_TO_ALL};
+    static const enum comm_speed_what whats[] = {COMM_SPEED_ALL_GATHER, COMM_SPEED_CANONICAL,
+                                                 COMM_SPEED_FAST, COMM_SPEED_ALL_TO_ALL};
     struct comm_speed copying;
     int status = exchange(bench, COMM_SPEED_COPY, bytes, &copying, err);
-    double limit_seconds = WAKES * clock_seconds(bench->wake_ns) + (status ? 0 : seconds_of(&copying));
+    double limit_seconds =
+        WAKES * clock_seconds(bench->wake_ns) + (status ? 0 : seconds_of(&copying));
     for (size_t i = 0; i < sizeof whats / sizeof whats[0] && !status; i++)
         status = measure_one(bench, whats[i], bytes, limit_seconds, err);
     return status;
@@ -111,8 +117,10 @@ static int measure(struct bench *bench, struct err *err)
     if (!status)
         status = measure_one(bench, COMM_SPEED_ALL_REDUCE, sizeof(int64_t), wakes_seconds, err);
     if (!status)
-        status = measure_one(bench, COMM_SPEED_ALL_REDUCE, 64 * sizeof(int64_t), wakes_seconds, err);
-    for (uint64_t bytes = bench->args->size_bytes; bytes >= SMALLEST_BYTES && !status; bytes /= RATIO)
+        status =
+            measure_one(bench, COMM_SPEED_ALL_REDUCE, 64 * sizeof(int64_t), wakes_seconds, err);
+    for (uint64_t bytes = bench->args->size_bytes; bytes >= SMALLEST_BYTES && !status;
+         bytes /= RATIO)
         status = measure_size(bench, bytes, err);
     return status;
 }
@@ -205,15 +213,17 @@ const struct verb verb_bench_comm = {
     .name = "bench comm",
     .arguments = "",
     .summary = "Measure how fast ranks exchange, each figure beside what the machine itself takes.",
-    .details = "By itself it starts ranks on this machine; under `mpirun` (or srun, torchrun) it measures "
-               "those that there are, on as many machines. "
-               "Gathers, sums of parts (canonical, whose bits depend on no number of ranks, and fast, the "
-               "library's own) and all-to-alls, from large to small, "
-               "and sums of integers, which are about time alone. Bytes are those that come to each rank "
-               "from others. "
-               "The limit is each rank copying as many bytes within its memory, all ranks at once, and two "
-               "threads that wake each other, one after the "
-               "other: what comes over a network has another one. Nothing else should run meanwhile.",
+    .details =
+        "By itself it starts ranks on this machine; under `mpirun` (or srun, torchrun) it measures "
+        "those that there are, on as many machines. "
+        "Gathers, sums of parts (canonical, whose bits depend on no number of ranks, and fast, the "
+        "library's own) and all-to-alls, from large to small, "
+        "and sums of integers, which are about time alone. Bytes are those that come to each rank "
+        "from others. "
+        "The limit is each rank copying as many bytes within its memory, all ranks at once, and "
+        "two "
+        "threads that wake each other, one after the "
+        "other: what comes over a network has another one. Nothing else should run meanwhile.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct bench_comm_args),

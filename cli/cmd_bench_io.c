@@ -1,9 +1,10 @@
 /*
- * cmd_bench_io — `millrace bench io [FOLDER]`: how fast this machine reads and writes there, engine beside engine.
+ * cmd_bench_io — `millrace bench io [FOLDER]`: how fast this machine reads and writes there, engine
+ * beside engine.
  *
- * One temporary file, written first, then read in every way. What each measurement is held against: reads that find the page
- * cache cold, and writes, against the fastest of them, which is the best that is known of the disk; warm ones against copying
- * memory, by the CPU time that both take.
+ * One temporary file, written first, then read in every way. What each measurement is held against:
+ * reads that find the page cache cold, and writes, against the fastest of them, which is the best
+ * that is known of the disk; warm ones against copying memory, by the CPU time that both take.
  */
 #include "base/clock.h"
 #include "cli/bench_file.h"
@@ -105,8 +106,8 @@ static struct measurement *add(struct bench *bench, const char *what, const stru
 /* ---- Writing. ---- */
 
 /* Into speed. The set goes on for as long as the file is to be there. */
-static int write_file(const struct bench *bench, struct io *io, uint64_t ns_max, struct io_speed *speed,
-                      struct io_set **ret_set, struct err *err)
+static int write_file(const struct bench *bench, struct io *io, uint64_t ns_max,
+                      struct io_speed *speed, struct io_set **ret_set, struct err *err)
 {
     const struct bench_file wanted = {.io = io,
                                       .folder = bench->folder,
@@ -119,8 +120,8 @@ static int write_file(const struct bench *bench, struct io *io, uint64_t ns_max,
 
 /* ---- Reading. ---- */
 
-static int read_by(struct bench *bench, enum io_engine engine, const struct way *way, const char *path,
-                   struct err *err)
+static int read_by(struct bench *bench, enum io_engine engine, const struct way *way,
+                   const char *path, struct err *err)
 {
     struct io *io;
     struct io_file *file = NULL;
@@ -132,10 +133,11 @@ static int read_by(struct bench *bench, enum io_engine engine, const struct way 
     if (!status)
         status = io->ops->file_open(io, path, &file, err);
     if (!status) {
-        struct measurement *m =
-            add(bench, way->what, io, way->cache, way->depth, way->is_warm ? MEDIUM_WARM : MEDIUM_COLD);
+        struct measurement *m = add(bench, way->what, io, way->cache, way->depth,
+                                    way->is_warm ? MEDIUM_WARM : MEDIUM_COLD);
         struct io_speed_job job = {.kind = IO_READ,
-                                   .file_bytes = bench->file_bytes / way->block_bytes * way->block_bytes,
+                                   .file_bytes =
+                                       bench->file_bytes / way->block_bytes * way->block_bytes,
                                    .block_bytes = way->block_bytes,
                                    .depth = way->depth,
                                    .is_random = way->is_random,
@@ -247,11 +249,13 @@ static int with_file(struct bench *bench, const enum io_engine *engines, size_t 
 
 /* ---- The result. ---- */
 
-/* What comes from memory costs a processor's time, whatever else runs; what does not, the disk's. */
+/* What comes from memory costs a processor's time, whatever else runs; what does not, the
+ * disk's. */
 static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
 {
     if (of->medium == MEDIUM_WARM)
-        return io_speed_bytes_per_cpu_second(&of->speed) / io_speed_bytes_per_cpu_second(&bench->copying);
+        return io_speed_bytes_per_cpu_second(&of->speed) /
+               io_speed_bytes_per_cpu_second(&bench->copying);
     double most = 0;
     for (size_t i = 0; i < bench->count; i++) {
         const struct measurement *m = &bench->list[i];
@@ -274,7 +278,8 @@ static int print(const struct bench *bench, struct err *err)
     json_begin_array(json, "measurements");
     for (size_t i = 0; i < bench->count; i++) {
         const struct measurement *m = &bench->list[i];
-        double gigabytes = (double)m->speed.bytes / 1e9, rate = io_speed_bytes_per_second(&m->speed);
+        double gigabytes = (double)m->speed.bytes / 1e9,
+               rate = io_speed_bytes_per_second(&m->speed);
         json_begin_object(json, NULL);
         json_write_string(json, "what", m->what);
         json_write_string(json, "engine", m->engine);
@@ -346,14 +351,17 @@ const struct verb verb_bench_io = {
     .arguments_least = 0,
     .arguments_most = 1,
     .summary = "Measure how fast files in a folder are read and written, engine beside engine.",
-    .details =
-        "FOLDER is where the data is, `.` without it; a temporary file is made there and removed. Each way "
-        "is "
-        "measured with the page cache cold (the file's pages dropped first) or warm, through it or around "
-        "it. CPU "
-        "time is that of program and kernel. The limit is, for cold reads and for writes, the fastest of "
-        "them; for "
-        "warm reads, copying memory, by the CPU time that both take. Nothing else should run meanwhile.",
+    .details = "FOLDER is where the data is, `.` without it; a temporary file is made there and "
+               "removed. Each way "
+               "is "
+               "measured with the page cache cold (the file's pages dropped first) or warm, "
+               "through it or around "
+               "it. CPU "
+               "time is that of program and kernel. The limit is, for cold reads and for writes, "
+               "the fastest of "
+               "them; for "
+               "warm reads, copying memory, by the CPU time that both take. Nothing else should "
+               "run meanwhile.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct bench_io_args),

@@ -1,6 +1,6 @@
 /*
- * cmd_bench_loader — `millrace bench loader [DATASET]`: how fast this machine reads and decodes a dataset. What is measured, and what each figure
- * is held against, is bench_loader.c's.
+ * cmd_bench_loader — `millrace bench loader [DATASET]`: how fast this machine reads and decodes a
+ * dataset. What is measured, and what each figure is held against, is bench_loader.c's.
  */
 #include "base/clock.h"
 #include "base/workers.h"
@@ -25,19 +25,20 @@ struct bench_loader_args {
 #define AT(member) offsetof(struct bench_loader_args, member)
 static const struct option rows[] = {
     {"seconds", 0, OPTION_DURATION, AT(each_ns), "DURATION", "1s", "for each measurement, at most"},
-    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "the most decoding threads; 0: one a CPU",
-     .most = 256},
+    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL,
+     "the most decoding threads; 0: one a CPU", .most = 256},
     {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples of a global batch", .least = 1,
      .most = BATCHING_SAMPLES_MAX},
-    {"micro", 0, OPTION_COUNT, AT(micro), "b", "32", "samples of a micro-batch; divides B", .least = 1,
-     .most = BATCHING_SAMPLES_MAX},
-    {"memory", 0, OPTION_SIZE, AT(memory_bytes), "SIZE", "256MiB", "for batches and all that is read ahead"},
+    {"micro", 0, OPTION_COUNT, AT(micro), "b", "32", "samples of a micro-batch; divides B",
+     .least = 1, .most = BATCHING_SAMPLES_MAX},
+    {"memory", 0, OPTION_SIZE, AT(memory_bytes), "SIZE", "256MiB",
+     "for batches and all that is read ahead"},
     {"size", 0, OPTION_COUNT, AT(size), "PIXELS", "224", "of photos: width and height of the crops",
      .least = 1, .most = 4096},
-    {"block", 0, OPTION_COUNT, AT(block), "TOKENS", "1024", "of text: windows of TOKENS + 1", .least = 1,
-     .most = 1 << 24},
-    {"photos", 0, OPTION_COUNT, AT(photos), "N", "256", "without DATASET: how many are made", .least = 1,
-     .most = 1 << 20},
+    {"block", 0, OPTION_COUNT, AT(block), "TOKENS", "1024", "of text: windows of TOKENS + 1",
+     .least = 1, .most = 1 << 24},
+    {"photos", 0, OPTION_COUNT, AT(photos), "N", "256", "without DATASET: how many are made",
+     .least = 1, .most = 1 << 20},
 };
 
 /* ---- The result. ---- */
@@ -63,12 +64,14 @@ static void write_row(struct json_writer *json, const struct bench_row *row)
     json_end_object(json);
 }
 
-static int print(const struct invocation *invocation, const struct bench_loader *bench, struct err *err)
+static int print(const struct invocation *invocation, const struct bench_loader *bench,
+                 struct err *err)
 {
     struct output output;
     struct json_writer *json = &output.json;
     output_begin(&output);
-    json_write_string(json, "dataset", invocation->positional_count ? bench->dataset : "made photos");
+    json_write_string(json, "dataset",
+                      invocation->positional_count ? bench->dataset : "made photos");
     json_write_u64(json, "samples_count", bench->samples);
     json_write_u64(json, "mean_sample_bytes", (uint64_t)bench->sample_bytes);
     json_write_u64(json, "cpus_count", workers_cpu_count());
@@ -113,8 +116,8 @@ static int measure(const struct invocation *invocation, struct bench_loader *ben
     return status ? status : print(invocation, bench, err);
 }
 
-static int measure_photos_in(const struct invocation *invocation, struct bench_loader *bench, struct io *io,
-                             const char *folder, struct err *err)
+static int measure_photos_in(const struct invocation *invocation, struct bench_loader *bench,
+                             struct io *io, const char *folder, struct err *err)
 {
     const struct bench_loader_args *args = invocation->args;
     char path[IO_PATH_BYTES_MAX];
@@ -133,8 +136,8 @@ static int measure_photos_in(const struct invocation *invocation, struct bench_l
 }
 
 /* In the current folder, in the place of an output that never appears. */
-static int measure_made_photos(const struct invocation *invocation, struct bench_loader *bench, struct io *io,
-                               struct err *err)
+static int measure_made_photos(const struct invocation *invocation, struct bench_loader *bench,
+                               struct io *io, struct err *err)
 {
     struct io_set_options options = {.path = "millrace-bench-photos", .replace = true};
     struct io_set *set;
@@ -198,20 +201,24 @@ const struct verb verb_bench_loader = {
     .arguments_least = 0,
     .arguments_most = 1,
     .summary = "Measure how fast a dataset is read and decoded here, each figure beside its limit.",
-    .details = "Without DATASET, photos are made in the current folder, and removed. Samples as they are "
-               "stored are read with the page cache cold "
-               "(the dataset's files are dropped from it first) and warm, beside plain reads of the same "
-               "files: by the clock where they are cold, by "
-               "CPU time where they are warm. Photos are cropped at random, beside the same photos decoded "
-               "whole by one thread; where restart "
-               "markers let crops be cut out of the files they cost less than that, so the fraction may be "
-               "above 1. More workers stand beside so many "
-               "times one, a first micro-batch (at the start, and at the middle's step where there are two "
-               "or more) beside the time of its samples in an epoch's middle. CPU time is that "
-               "of program and kernel. The "
-               "stage that limits is the one that the others waited for: who consumes here takes all at "
-               "once. Nothing else should run "
-               "meanwhile.",
+    .details =
+        "Without DATASET, photos are made in the current folder, and removed. Samples as they are "
+        "stored are read with the page cache cold "
+        "(the dataset's files are dropped from it first) and warm, beside plain reads of the same "
+        "files: by the clock where they are cold, by "
+        "CPU time where they are warm. Photos are cropped at random, beside the same photos "
+        "decoded "
+        "whole by one thread; where restart "
+        "markers let crops be cut out of the files they cost less than that, so the fraction may "
+        "be "
+        "above 1. More workers stand beside so many "
+        "times one, a first micro-batch (at the start, and at the middle's step where there are "
+        "two "
+        "or more) beside the time of its samples in an epoch's middle. CPU time is that "
+        "of program and kernel. The "
+        "stage that limits is the one that the others waited for: who consumes here takes all at "
+        "once. Nothing else should run "
+        "meanwhile.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct bench_loader_args),

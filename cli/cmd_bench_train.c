@@ -1,5 +1,6 @@
 /*
- * cmd_bench_train — `millrace bench train [CONFIG.yaml]`: how fast steps are here, beside the products in them alone, and where their time goes.
+ * cmd_bench_train — `millrace bench train [CONFIG.yaml]`: how fast steps are here, beside the
+ * products in them alone, and where their time goes.
  */
 #include "base/clock.h"
 #include "base/workers.h"
@@ -31,16 +32,19 @@ static const char *const model_choices[] = {"gpt2", "llama", "vit", "all", NULL}
 #define AT(member) offsetof(struct bench_train_args, member)
 static const struct option rows[] = {
     {"model", 0, OPTION_CHOICE, AT(model), NULL, "all", "of the built-in ones", model_choices},
-    {"steps", 0, OPTION_COUNT, AT(steps), "N", "10", "that are measured", .least = 1, .most = STEPS_MAX},
+    {"steps", 0, OPTION_COUNT, AT(steps), "N", "10", "that are measured", .least = 1,
+     .most = STEPS_MAX},
     {"warm-up", 0, OPTION_COUNT, AT(warming), "N", "2", "steps before them", .most = STEPS_MAX},
     {"batch", 0, OPTION_COUNT, AT(batch), "N", "8", "of built-in models: samples of a micro-batch",
      .least = 1, .most = BATCH_MAX},
     {"accumulation", 0, OPTION_COUNT, AT(accumulation), "N", "1",
      "of built-in models: micro-batches a rank and step", .least = 1, .most = BATCH_MAX},
     {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", "1",
-     "processes on this machine, started by mpirun; without meaning where a launcher has started some",
+     "processes on this machine, started by mpirun; without meaning where a launcher has started "
+     "some",
      .least = 1, .most = RANKS_MAX},
-    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "a key of the configuration, as threads=1"},
+    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL,
+     "a key of the configuration, as threads=1"},
 };
 
 struct measurement {
@@ -64,7 +68,8 @@ struct bench {
 
 /* ---- Measuring. ---- */
 
-static int measure(struct bench *bench, const char *what, const struct train_config *config, struct err *err)
+static int measure(struct bench *bench, const char *what, const struct train_config *config,
+                   struct err *err)
 {
     const struct trainer_options options = {.config = config,
                                             .comm = bench->comm,
@@ -73,8 +78,9 @@ static int measure(struct bench *bench, const char *what, const struct train_con
                                             .io = bench->io,
                                             .stop = bench->stop,
                                             .log = bench->invocation->log};
-    const struct trainer_speed_job job = {
-        .warming_steps = bench->args->warming, .steps = bench->args->steps, .products_ns = PRODUCTS_NS};
+    const struct trainer_speed_job job = {.warming_steps = bench->args->warming,
+                                          .steps = bench->args->steps,
+                                          .products_ns = PRODUCTS_NS};
     struct measurement *m = &bench->list[bench->count];
     *m = (struct measurement){.what = what, .global = config->batch.global};
     int status = trainer_speed_run(&options, &job, &m->speed, err);
@@ -96,8 +102,8 @@ static int measure_model(struct bench *bench, enum bench_model model, struct err
     if (!status)
         status = config_resolve_batch(&config, (uint32_t)bench->comm->ranks, err);
     if (!status && bench->comm->rank == 0)
-        status =
-            bench_model_make_data(model, bench->io, bench->folder, bench->stop, bench->invocation->log, err);
+        status = bench_model_make_data(model, bench->io, bench->folder, bench->stop,
+                                       bench->invocation->log, err);
     status = crew_agree(bench->comm, status, err);
     return status ? status : measure(bench, bench_model_name(model), &config, err);
 }
@@ -115,8 +121,8 @@ static int measure_models(struct bench *bench, struct err *err)
 static int measure_config(struct bench *bench, const char *path, struct err *err)
 {
     struct train_config config;
-    int status =
-        config_load(path, (const char *const *)bench->args->set.items, bench->args->set.count, &config, err);
+    int status = config_load(path, (const char *const *)bench->args->set.items,
+                             bench->args->set.count, &config, err);
     if (!status)
         status = config_resolve_batch(&config, (uint32_t)bench->comm->ranks, err);
     if (!status)
@@ -128,17 +134,20 @@ static int measure_config(struct bench *bench, const char *path, struct err *err
 
 /* ---- The result. ---- */
 
-/* Of the time of all steps, by another clock than that of the parts: what they left out would show. */
+/* Of the time of all steps, by another clock than that of the parts: what they left out would
+ * show. */
 static void print_time(struct json_writer *json, const struct trainer_speed *speed)
 {
-    static const enum time_part parts[] = {TIME_LOAD,  TIME_FORWARD, TIME_BACKWARD, TIME_REDUCE, TIME_UPDATE,
-                                           TIME_QUEUE, TIME_DEVICE,  TIME_SAVE,     TIME_OTHER};
+    static const enum time_part parts[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
+                                           TIME_REDUCE, TIME_UPDATE,  TIME_QUEUE,
+                                           TIME_DEVICE, TIME_SAVE,    TIME_OTHER};
     double all_ns = (double)speed->took.elapsed_ns;
     json_begin_object(json, "time");
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         char key[32];
         bool of_devices = parts[i] == TIME_QUEUE || parts[i] == TIME_DEVICE;
-        bool of_hosts = parts[i] == TIME_FORWARD || parts[i] == TIME_BACKWARD || parts[i] == TIME_UPDATE;
+        bool of_hosts =
+            parts[i] == TIME_FORWARD || parts[i] == TIME_BACKWARD || parts[i] == TIME_UPDATE;
         if (speed->queues ? of_hosts : of_devices)
             continue;
         snprintf(key, sizeof key, "%s_share", time_part_name(parts[i]));
@@ -149,7 +158,8 @@ static void print_time(struct json_writer *json, const struct trainer_speed *spe
 
 static void print_exchange(struct json_writer *json, const struct trainer_speed *speed)
 {
-    double alone = clock_seconds(speed->exchange_ns), waited = clock_seconds(speed->exchange_waited_ns);
+    double alone = clock_seconds(speed->exchange_ns),
+           waited = clock_seconds(speed->exchange_waited_ns);
     json_begin_object(json, "exchange");
     json_write_f64(json, "alone_seconds", alone);
     json_write_f64(json, "waited_seconds", waited);
@@ -225,8 +235,9 @@ static int measure_in_folder(struct bench *bench, struct err *err)
     int status = crew_agree(bench->comm, made, err);
     progress_begin(invocation->console, "measuring", PROGRESS_ITEMS);
     if (!status)
-        status = invocation->positional_count ? measure_config(bench, invocation->positional[0], err)
-                                              : measure_models(bench, err);
+        status = invocation->positional_count
+                     ? measure_config(bench, invocation->positional[0], err)
+                     : measure_models(bench, err);
     progress_end(invocation->console);
     if (!made && bench->comm->rank == 0)
         bench->io->ops->remove(bench->io, bench->folder, NULL);
@@ -265,19 +276,25 @@ const struct verb verb_bench_train = {
     .arguments = "[CONFIG.yaml]",
     .arguments_least = 0,
     .arguments_most = 1,
-    .summary = "Measure how fast training steps are here, beside the products in them alone, and where the "
+    .summary = "Measure how fast training steps are here, beside the products in them alone, and "
+               "where the "
                "time goes.",
-    .details = "Without CONFIG.yaml three small models are trained on made data: a GPT-2 and a Llama of 6 "
-               "blocks x 384 on windows of 256 bytes, a ViT of as many on "
-               "photos of 224 x 224. With it, that model on its data. Either is the whole step of `millrace "
-               "train`, from loading to the update; a folder "
-               "millrace-bench-train is made in the current one, and removed. On several ranks rates are of "
-               "all of them together, the rest is of the first; "
-               "the exchange is that of a step's gradients with nothing beside it, and hidden of it is what "
-               "no step waited for. "
-               "The limit is OpenBLAS's product of two square matrices by as many threads, all ranks at "
-               "once, and on a GPU its peak; floating-point operations "
-               "are those of the step's products alone (docs/models.md). Nothing else should run meanwhile.",
+    .details =
+        "Without CONFIG.yaml three small models are trained on made data: a GPT-2 and a Llama of 6 "
+        "blocks x 384 on windows of 256 bytes, a ViT of as many on "
+        "photos of 224 x 224. With it, that model on its data. Either is the whole step of "
+        "`millrace "
+        "train`, from loading to the update; a folder "
+        "millrace-bench-train is made in the current one, and removed. On several ranks rates are "
+        "of "
+        "all of them together, the rest is of the first; "
+        "the exchange is that of a step's gradients with nothing beside it, and hidden of it is "
+        "what "
+        "no step waited for. "
+        "The limit is OpenBLAS's product of two square matrices by as many threads, all ranks at "
+        "once, and on a GPU its peak; floating-point operations "
+        "are those of the step's products alone (docs/models.md). Nothing else should run "
+        "meanwhile.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct bench_train_args),

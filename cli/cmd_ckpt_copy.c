@@ -23,8 +23,8 @@ static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
     progress_update(context, bytes_done, bytes);
 }
 
-static int print_copied(const struct ckpt_copied *copied, double seconds, const struct common_args *common,
-                        struct err *err)
+static int print_copied(const struct ckpt_copied *copied, double seconds,
+                        const struct common_args *common, struct err *err)
 {
     struct output output;
     output_begin(&output);
@@ -62,27 +62,33 @@ static int run(const struct invocation *invocation, struct err *err)
         status = ckpt_copy(&options, &copied, err);
     progress_end(invocation->console);
     if (!status)
-        status = print_copied(&copied, clock_seconds(clock_now_ns() - began_ns), &args->common, err);
+        status =
+            print_copied(&copied, clock_seconds(clock_now_ns() - began_ns), &args->common, err);
     io_close(options.to);
     io_close(options.from);
     return status;
 }
 
 static const char *const examples[] = {"millrace ckpt copy runs/a/ckpt backup",
-                                       "millrace ckpt copy runs/a/ckpt backup --force --json", NULL};
+                                       "millrace ckpt copy runs/a/ckpt backup --force --json",
+                                       NULL};
 
 const struct verb verb_ckpt_copy = {
     .name = "ckpt copy",
     .arguments = "SRC DST",
     .arguments_least = 2,
     .arguments_most = 2,
-    .summary = "Copy a checkpoint into another folder of checkpoints, verified, whole or not at all.",
-    .details =
-        "SRC is a checkpoint (step-00001000), a folder of checkpoints or a run's folder, of which the newest "
-        "whole one is taken; the copy has the same name in DST, which is made if it is absent. Every block's "
-        "checksum is "
-        "compared before the block is written, so a damaged checkpoint is named and not copied. A run in SRC "
-        "may go on meanwhile: what is copied is not removed under it. DST must not be another run's.",
+    .summary =
+        "Copy a checkpoint into another folder of checkpoints, verified, whole or not at all.",
+    .details = "SRC is a checkpoint (step-00001000), a folder of checkpoints or a run's folder, of "
+               "which the newest "
+               "whole one is taken; the copy has the same name in DST, which is made if it is "
+               "absent. Every block's "
+               "checksum is "
+               "compared before the block is written, so a damaged checkpoint is named and not "
+               "copied. A run in SRC "
+               "may go on meanwhile: what is copied is not removed under it. DST must not be "
+               "another run's.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct copy_args),

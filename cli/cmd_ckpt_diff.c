@@ -1,5 +1,6 @@
 /*
- * cmd_ckpt_diff — `millrace ckpt diff A B`: what differs between two checkpoints; status 1 if anything does.
+ * cmd_ckpt_diff — `millrace ckpt diff A B`: what differs between two checkpoints; status 1 if
+ * anything does.
  */
 #include "ckpt/diff.h"
 
@@ -22,7 +23,8 @@ struct diff_args {
 static const struct option rows[] = {
     {"only", 0, OPTION_TEXT, AT(only), "all|model|optimizer|loader|GLOB", "all",
      "what to compare: everything, one section, or the tensors whose names match"},
-    {"limit", 0, OPTION_COUNT, AT(limit), "N", "20", "lines of each list, the others counted; 0: all"},
+    {"limit", 0, OPTION_COUNT, AT(limit), "N", "20",
+     "lines of each list, the others counted; 0: all"},
 };
 
 /* Words instead of numbers that JSON can't hold: nan, inf, naturals beyond int64. */
@@ -44,11 +46,15 @@ static void write_element(struct json_writer *json, const char *key, struct elem
         if (isfinite(value.real))
             json_write_f64(json, key, value.real);
         else
-            json_write_string(json, key, isnan(value.real) ? "nan" : value.real < 0 ? "-inf" : "inf");
+            json_write_string(json, key,
+                              isnan(value.real) ? "nan"
+                              : value.real < 0  ? "-inf"
+                                                : "inf");
     }
 }
 
-static void write_shape(struct json_writer *json, const char *key, const struct manifest_tensor *tensor)
+static void write_shape(struct json_writer *json, const char *key,
+                        const struct manifest_tensor *tensor)
 {
     json_begin_array(json, key);
     for (uint32_t d = 0; d < tensor->rank; d++)
@@ -57,8 +63,8 @@ static void write_shape(struct json_writer *json, const char *key, const struct 
 }
 
 /* The index of the element with that number in row-major order. */
-static void write_index(struct json_writer *json, const char *key, const struct manifest_tensor *tensor,
-                        uint64_t number)
+static void write_index(struct json_writer *json, const char *key,
+                        const struct manifest_tensor *tensor, uint64_t number)
 {
     uint64_t index[DTYPE_RANK_MAX];
     for (uint32_t d = tensor->rank; d-- > 0; number /= tensor->shape[d])
@@ -242,7 +248,8 @@ static int compare(const struct invocation *invocation, struct diff **ret_diff, 
         if (status)
             return status;
     }
-    struct diff_side a = {ios[0], invocation->positional[0]}, b = {ios[1], invocation->positional[1]};
+    struct diff_side a = {ios[0], invocation->positional[0]},
+                     b = {ios[1], invocation->positional[1]};
     progress_begin(invocation->console, "comparing", PROGRESS_BYTES);
     int status = diff_open(&a, &b, &options, ret_diff, err);
     progress_end(invocation->console);
@@ -273,25 +280,31 @@ static int run(const struct invocation *invocation, struct err *err)
     return status;
 }
 
-static const char *const examples[] = {"millrace ckpt diff runs/a/ckpt model.safetensors --only model",
-                                       "millrace ckpt diff runs/a/ckpt runs/a/ckpt --limit 0 --json", NULL};
+static const char *const examples[] = {
+    "millrace ckpt diff runs/a/ckpt model.safetensors --only model",
+    "millrace ckpt diff runs/a/ckpt runs/a/ckpt --limit 0 --json", NULL};
 
 const struct verb verb_ckpt_diff = {
     .name = "ckpt diff",
     .arguments = "A B",
     .arguments_least = 2,
     .arguments_most = 2,
-    .summary = "Say which tensors differ between two checkpoints, in how many elements, and by how much.",
-    .details = "A and B are checkpoints, folders of checkpoints (their newest whole ones) or safetensors "
-               "files. Status 0 where "
-               "nothing differs, 1 where something does.\n"
-               "Bits count, as for `millrace ckpt hash`: -0 and 0 differ, by 0; names, types, shapes and the "
-               "loader's state count too; "
-               "ranks, files, layouts, steps and times do not. The largest difference stands with the index "
-               "of its element and the two "
-               "values there; nan means that a number was compared with none. Every block is verified while "
-               "it is read, and memory "
-               "use does not depend on the model's size.",
+    .summary =
+        "Say which tensors differ between two checkpoints, in how many elements, and by how much.",
+    .details =
+        "A and B are checkpoints, folders of checkpoints (their newest whole ones) or safetensors "
+        "files. Status 0 where "
+        "nothing differs, 1 where something does.\n"
+        "Bits count, as for `millrace ckpt hash`: -0 and 0 differ, by 0; names, types, shapes and "
+        "the "
+        "loader's state count too; "
+        "ranks, files, layouts, steps and times do not. The largest difference stands with the "
+        "index "
+        "of its element and the two "
+        "values there; nan means that a number was compared with none. Every block is verified "
+        "while "
+        "it is read, and memory "
+        "use does not depend on the model's size.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct diff_args),

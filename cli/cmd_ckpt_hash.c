@@ -61,12 +61,14 @@ const struct verb verb_ckpt_hash = {
     .arguments_least = 1,
     .arguments_most = 1,
     .summary = "Print a hash of the model, of the optimizer and of the loader's state.",
-    .details = "PATH is a checkpoint, a folder of checkpoints or of a run (its newest whole one) or a "
-               "safetensors file. "
-               "The hashes depend on "
-               "names, types, shapes and bytes only: not on steps, times, paths, files or ranks. The model's "
-               "line of a full file "
-               "equals its checkpoint's.",
+    .details =
+        "PATH is a checkpoint, a folder of checkpoints or of a run (its newest whole one) or a "
+        "safetensors file. "
+        "The hashes depend on "
+        "names, types, shapes and bytes only: not on steps, times, paths, files or ranks. The "
+        "model's "
+        "line of a full file "
+        "equals its checkpoint's.",
     .examples = examples,
     .args_bytes = sizeof(struct hash_args),
     .run = run,

@@ -28,8 +28,8 @@ struct list {
     struct json_writer broken_json;
 };
 
-static void write_whole(struct json_writer *json, const struct manifest *manifest, uint64_t size_bytes,
-                        const char *path)
+static void write_whole(struct json_writer *json, const struct manifest *manifest,
+                        uint64_t size_bytes, const char *path)
 {
     char time[CLOCK_ISO_BYTES];
     struct json_t *metrics = json_get(manifest->state, "metrics");
@@ -93,10 +93,11 @@ static int list_other(void *context, const struct io_entry *entry)
     if ((!is_temporary && !folder_parse_aside(entry->name, &step)) ||
         io_join_path(list->folder, entry->name, path, NULL))
         return 0;
-    write_broken(list, path,
-                 is_temporary
-                     ? "being written, or left by a process that died: `millrace ckpt sweep` removes those"
-                     : "put aside, since another content of that step took its place");
+    write_broken(
+        list, path,
+        is_temporary
+            ? "being written, or left by a process that died: `millrace ckpt sweep` removes those"
+            : "put aside, since another content of that step took its place");
     return 0;
 }
 
@@ -175,11 +176,13 @@ const struct verb verb_ckpt_list = {
     .arguments_least = 1,
     .arguments_most = 1,
     .summary = "List the whole checkpoints of a folder, oldest first, and what there is not whole.",
-    .details =
-        "A checkpoint is whole if its manifest can be read and every file that it names is there with "
-        "its size; `millrace verify` compares the checksums too. The metrics are those known when it was "
-        "saved. "
-        "A folder that never had checkpoints is an error, one of a run that has saved none yet is not.",
+    .details = "A checkpoint is whole if its manifest can be read and every file that it names is "
+               "there with "
+               "its size; `millrace verify` compares the checksums too. The metrics are those "
+               "known when it was "
+               "saved. "
+               "A folder that never had checkpoints is an error, one of a run that has saved none "
+               "yet is not.",
     .examples = examples,
     .args_bytes = sizeof(struct list_args),
     .run = run,

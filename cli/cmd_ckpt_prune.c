@@ -25,17 +25,18 @@ static const char *const mode_choices[] = {"auto", "min", "max", NULL};
 enum { COUNT_MAX = 1 << 30 };
 #define AT(member) offsetof(struct prune_args, member)
 static const struct option rows[] = {
-    {"keep-last", 0, OPTION_COUNT, AT(last), "N", NULL, "the newest N stay", .least = 1, .most = COUNT_MAX,
-     .required = true},
-    {"keep-every", 0, OPTION_COUNT, AT(every), "M", NULL, "those whose step is a multiple of M stay, too",
-     .least = 1, .most = COUNT_MAX},
+    {"keep-last", 0, OPTION_COUNT, AT(last), "N", NULL, "the newest N stay", .least = 1,
+     .most = COUNT_MAX, .required = true},
+    {"keep-every", 0, OPTION_COUNT, AT(every), "M", NULL,
+     "those whose step is a multiple of M stay, too", .least = 1, .most = COUNT_MAX},
     {"keep-best", 0, OPTION_TEXT, AT(best_metric), "METRIC", NULL,
      "the best by a metric of theirs stay, too, as val_loss (ckpt list shows what they have)"},
     {"best-mode", 0, OPTION_CHOICE, AT(best_mode), NULL, "auto",
-     "whether small or large is good; auto: small of a loss, large of an accuracy, by METRIC's name",
+     "whether small or large is good; auto: small of a loss, large of an accuracy, by METRIC's "
+     "name",
      mode_choices},
-    {"best-count", 0, OPTION_COUNT, AT(best_count), "K", NULL, "how many of the best stay; 1 unless given",
-     .least = 1, .most = COUNT_MAX},
+    {"best-count", 0, OPTION_COUNT, AT(best_count), "K", NULL,
+     "how many of the best stay; 1 unless given", .least = 1, .most = COUNT_MAX},
     {"dry-run", 0, OPTION_FLAG, AT(dry_run), .help = "only say what would stay and what would go"},
 };
 
@@ -46,9 +47,11 @@ struct pruning {
 };
 
 /* "last, best"; "removed", "would be removed", "could not be removed". */
-static const char *describe(const struct pruning *pruning, const struct ckpt_verdict *verdict, char text[96])
+static const char *describe(const struct pruning *pruning, const struct ckpt_verdict *verdict,
+                            char text[96])
 {
-    static const char *const reasons[] = {"last", "every", "best", "saved", "is read", "is not whole"};
+    static const char *const reasons[] = {"last",  "every",   "best",
+                                          "saved", "is read", "is not whole"};
     if (verdict->status)
         return "could not be removed";
     if (verdict->reasons == 0)
@@ -56,8 +59,8 @@ static const char *describe(const struct pruning *pruning, const struct ckpt_ver
     size_t used = (size_t)snprintf(text, 96, "kept:");
     for (unsigned i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
         if (verdict->reasons >> i & 1)
-            used += (size_t)snprintf(text + used, 96 - used, "%s %s", text[used - 1] == ':' ? "" : ",",
-                                     reasons[i]);
+            used += (size_t)snprintf(text + used, 96 - used, "%s %s",
+                                     text[used - 1] == ':' ? "" : ",", reasons[i]);
     return text;
 }
 
@@ -92,7 +95,8 @@ static int look_for_metric(void *context, const struct ckpt_entry *entry)
     return search->found;
 }
 
-static int check_metric(const struct prune_args *args, const char *folder, struct io *io, struct err *err)
+static int check_metric(const struct prune_args *args, const char *folder, struct io *io,
+                        struct err *err)
 {
     struct metric_search search = {.name = args->best_metric};
     if (!args->best_metric)
@@ -109,7 +113,8 @@ static int check_metric(const struct prune_args *args, const char *folder, struc
 static int choose_mode(const struct prune_args *args, enum ckpt_mode *ret_mode, struct err *err)
 {
     enum ckpt_mode known, asked = args->best_mode == MODE_MAX ? CKPT_MAX : CKPT_MIN;
-    bool is_known = ckpt_metric_mode(args->best_metric, &known), is_asked = args->best_mode != MODE_AUTO;
+    bool is_known = ckpt_metric_mode(args->best_metric, &known),
+         is_asked = args->best_mode != MODE_AUTO;
     *ret_mode = is_asked ? asked : known;
     if (is_asked ? !is_known || asked == known : is_known)
         return 0;
@@ -119,7 +124,8 @@ static int choose_mode(const struct prune_args *args, enum ckpt_mode *ret_mode, 
         err_advise(err, "leave --best-mode out, or give %s",
                    mode_choices[known == CKPT_MAX ? MODE_MAX : MODE_MIN]);
     } else {
-        err_set(err, -EINVAL, "whether a small or a large %s is good is not known", args->best_metric);
+        err_set(err, -EINVAL, "whether a small or a large %s is good is not known",
+                args->best_metric);
         err_advise(err, "give --best-mode min or --best-mode max");
     }
     return -EINVAL;
@@ -140,15 +146,17 @@ static int choose_best(const struct prune_args *args, struct ckpt_keep *keep, st
     return -EINVAL;
 }
 
-static int prune(const struct invocation *invocation, struct io *io, struct pruning *pruning, struct err *err)
+static int prune(const struct invocation *invocation, struct io *io, struct pruning *pruning,
+                 struct err *err)
 {
     const struct prune_args *args = invocation->args;
     char folder[IO_PATH_BYTES_MAX];
-    struct ckpt_prune_options options = {.keep = {.last = (uint32_t)args->last, .every = args->every},
-                                         .dry_run = args->dry_run,
-                                         .verdict = write_verdict,
-                                         .context = pruning,
-                                         .log = invocation->log};
+    struct ckpt_prune_options options = {
+        .keep = {.last = (uint32_t)args->last, .every = args->every},
+        .dry_run = args->dry_run,
+        .verdict = write_verdict,
+        .context = pruning,
+        .log = invocation->log};
     int status = ckpt_resolve(io, invocation->positional[0], folder, err);
     if (!status)
         status = check_metric(args, folder, io, err);
@@ -182,7 +190,8 @@ static int run(const struct invocation *invocation, struct err *err)
     json_write_u64(&output.json, "freed_bytes", pruning.removed_bytes);
     if (pruning.kept_count + pruning.removed_count >
         0) { /* also where a removal failed: the others are told */
-        bool is_asked = args->dry_run || !args->common.quiet; /* what would go is what a dry run is for */
+        bool is_asked =
+            args->dry_run || !args->common.quiet; /* what would go is what a dry run is for */
         int printed = output_end_report(&output, args->common.json, !is_asked, status ? NULL : err);
         status = status ? status : printed;
     } else {
@@ -204,10 +213,12 @@ const struct verb verb_ckpt_prune = {
     .arguments_least = 1,
     .arguments_most = 1,
     .summary = "Remove checkpoints of a folder, but the newest and those that a rule keeps.",
-    .details =
-        "What any rule names stays; so does the newest whole one, each that somebody reads, and what is not "
-        "whole. A checkpoint whose metric is unknown is no best one. Refused, naming the owner's host and "
-        "process, while a run writes there, whose own rules are checkpoint.keep of its configuration.",
+    .details = "What any rule names stays; so does the newest whole one, each that somebody reads, "
+               "and what is not "
+               "whole. A checkpoint whose metric is unknown is no best one. Refused, naming the "
+               "owner's host and "
+               "process, while a run writes there, whose own rules are checkpoint.keep of its "
+               "configuration.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct prune_args),

@@ -36,7 +36,8 @@ static int run(const struct invocation *invocation, struct err *err)
         status = removed_count;
     } else {
         json_write_u64(&output.json, "removed_count", (uint64_t)removed_count);
-        status = output_end_report(&output, invocation->common->json, invocation->common->quiet, err);
+        status =
+            output_end_report(&output, invocation->common->json, invocation->common->quiet, err);
     }
     io_close(io);
     return status;
@@ -49,12 +50,13 @@ const struct verb verb_ckpt_sweep = {
     .arguments = "DIR",
     .arguments_least = 1,
     .arguments_most = 1,
-    .summary =
-        "Remove what processes that died in a save, a copy or a removal left in a folder of checkpoints.",
-    .details =
-        "A run does so by itself when it begins. Refused, naming the owner's host and process, while "
-        "somebody writes there. Checkpoints that are listed are not touched, and of `.tmp-*` only what "
-        "is named as what a save, a copy or a removal leaves.",
+    .summary = "Remove what processes that died in a save, a copy or a removal left in a folder of "
+               "checkpoints.",
+    .details = "A run does so by itself when it begins. Refused, naming the owner's host and "
+               "process, while "
+               "somebody writes there. Checkpoints that are listed are not touched, and of "
+               "`.tmp-*` only what "
+               "is named as what a save, a copy or a removal leaves.",
     .examples = examples,
     .args_bytes = sizeof(struct sweep_args),
     .run = run,

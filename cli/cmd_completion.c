@@ -50,11 +50,14 @@ const struct verb verb_completion = {
     .arguments_least = 1,
     .arguments_most = 1,
     .summary = "Print the script by which a shell completes the command line.",
-    .details = "An installed millrace has brought these scripts along; this is for one that runs from where "
+    .details = "An installed millrace has brought these scripts along; this is for one that runs "
+               "from where "
                "it was built. "
-               "In bash, `source <(millrace completion bash)` in ~/.bashrc; in zsh the same with zsh, after "
+               "In bash, `source <(millrace completion bash)` in ~/.bashrc; in zsh the same with "
+               "zsh, after "
                "compinit; in fish, "
-               "`millrace completion fish | source`. They complete verbs, options, their values and the keys "
+               "`millrace completion fish | source`. They complete verbs, options, their values "
+               "and the keys "
                "of --set.",
     .examples = examples,
     .args_bytes = sizeof(struct completion_args),

@@ -24,7 +24,8 @@ enum { TO_FULL, TO_HF };
 static const char *const to_choices[] = {"full", "hf", NULL};
 
 /* As people call them; keep: no cast. */
-static const char *const dtype_choices[] = {"keep", "f64", "f32", "bf16", "f16", "f8_e4m3", "f8_e5m2", NULL};
+static const char *const dtype_choices[] = {"keep", "f64",     "f32",     "bf16",
+                                            "f16",  "f8_e4m3", "f8_e5m2", NULL};
 static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F64,     DTYPE_F32,    DTYPE_BF16,
                                     DTYPE_F16, DTYPE_F8_E4M3, DTYPE_F8_E5M2};
 
@@ -41,11 +42,13 @@ static const struct option rows[] = {
     {"max-file", 0, OPTION_SIZE, AT(max_file_bytes), "SIZE", "5GB",
      "hf: at most so many bytes of tensors in a file; more makes several and an index"},
     {"verify", 0, OPTION_FLAG, AT(verify),
-     .help = "read what was written back and compare it with the checkpoint, before it becomes DST"},
+     .help =
+         "read what was written back and compare it with the checkpoint, before it becomes DST"},
     {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL,
      "threads that read, cast and write; 0: one a CPU, 4 at most", .most = PIECES_WORKERS_MAX},
     {"resume", 0, OPTION_FLAG, AT(resume),
-     .help = "go on where a conversion was stopped or killed: what it wrote stays where its checksums hold"},
+     .help = "go on where a conversion was stopped or killed: what it wrote stays where its "
+             "checksums hold"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "an existing DST gives way"},
 };
 
@@ -118,7 +121,8 @@ static int run(const struct invocation *invocation, struct err *err)
 
 static const char *const examples[] = {
     "millrace convert checkpoint runs/a/ckpt model.safetensors --to full",
-    "millrace convert checkpoint runs/a/ckpt everything.safetensors --to full --only all --verify -j 2",
+    "millrace convert checkpoint runs/a/ckpt everything.safetensors --to full --only all --verify "
+    "-j 2",
     "millrace convert checkpoint runs/a/ckpt small.safetensors --to full --dtype bf16 --resume",
     NULL,
 };
@@ -129,11 +133,12 @@ const struct verb verb_convert_checkpoint = {
     .arguments_least = 2,
     .arguments_most = 2,
     .summary = "Turn a checkpoint into one full file, or a folder, that other programs open.",
-    .details =
-        "SRC is a checkpoint (step-00001000), a folder of checkpoints or a run's folder, of which the newest "
-        "whole one is "
-        "taken. "
-        "Every block is verified while it is read, and memory use does not depend on the model's size.",
+    .details = "SRC is a checkpoint (step-00001000), a folder of checkpoints or a run's folder, of "
+               "which the newest "
+               "whole one is "
+               "taken. "
+               "Every block is verified while it is read, and memory use does not depend on the "
+               "model's size.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct convert_checkpoint_args),

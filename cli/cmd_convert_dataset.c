@@ -24,8 +24,9 @@ struct convert_dataset_args {
     const char *tokenizer, *vocab, *max_errors;
 };
 
-static const char *const jpeg_choices[] = {"tile", "keep", "reencode", NULL};   /* as enum convert_jpeg */
-static const char *const store_choices[] = {"encoded", "raw", NULL};            /* as enum convert_store */
+static const char *const jpeg_choices[] = {"tile", "keep", "reencode",
+                                           NULL};                    /* as enum convert_jpeg */
+static const char *const store_choices[] = {"encoded", "raw", NULL}; /* as enum convert_store */
 static const char *const split_folders_choices[] = {"auto", "yes", "no", NULL}; /* as the enum */
 static const char *const on_error_choices[] = {"stop", "skip", NULL};
 enum { ON_ERROR_STOP, ON_ERROR_SKIP };
@@ -34,15 +35,18 @@ static_assert(CONVERT_JPEG_TILE == 0 && CONVERT_JPEG_KEEP == 1 && CONVERT_JPEG_R
 static_assert(CONVERT_SPLIT_FOLDERS_AUTO == 0 && CONVERT_SPLIT_FOLDERS_YES == 1 &&
                   CONVERT_SPLIT_FOLDERS_NO == 2,
               "split_folders_choices stand in this order");
-static_assert(CONVERT_STORE_ENCODED == 0 && CONVERT_STORE_RAW == 1, "store_choices stand in this order");
+static_assert(CONVERT_STORE_ENCODED == 0 && CONVERT_STORE_RAW == 1,
+              "store_choices stand in this order");
 
 #define AT(member) offsetof(struct convert_dataset_args, member)
 static const struct option rows[] = {
-    {"shard-bytes", 0, OPTION_SIZE, AT(shard_bytes), "SIZE", "256MiB", "begin a new shard beyond this size"},
+    {"shard-bytes", 0, OPTION_SIZE, AT(shard_bytes), "SIZE", "256MiB",
+     "begin a new shard beyond this size"},
     {"shard-samples", 0, OPTION_COUNT, AT(shard_samples), "N", NULL,
      "and beyond so many samples; 0: no limit"},
     {"jpeg", 0, OPTION_CHOICE, AT(jpeg), NULL, "tile",
-     "photos with restart markers, without loss, so that crops decode faster; as they are; or decoded, "
+     "photos with restart markers, without loss, so that crops decode faster; as they are; or "
+     "decoded, "
      "scaled down and encoded again, unless that takes more bytes",
      jpeg_choices},
     {"store", 0, OPTION_CHOICE, AT(store), NULL, "encoded",
@@ -57,13 +61,16 @@ static const struct option rows[] = {
     {"split", 0, OPTION_LIST, AT(split), "NAME=PART,...",
      .help = "several datasets, DST/NAME each, as train=0.9,val=0.1; the parts sum to 1"},
     {"split-folders", 0, OPTION_CHOICE, AT(split_folders), NULL, "auto",
-     "whether the folders in SRC are splits, each of which becomes a dataset; auto: if all have names like "
+     "whether the folders in SRC are splits, each of which becomes a dataset; auto: if all have "
+     "names like "
      "train, val and test; no: they are classes",
      split_folders_choices},
     {"ignore", 0, OPTION_REPEAT, AT(ignore), "GLOB", NULL,
-     "skip files and folders whose names match, or with a slash, whose paths in SRC do; repeatable"},
+     "skip files and folders whose names match, or with a slash, whose paths in SRC do; "
+     "repeatable"},
     {"fields", 0, OPTION_LIST, AT(fields), "EXT,...",
-     .help = "extensions that become fields of samples, as jpg,json,xml; without it a sample is a photo "
+     .help = "extensions that become fields of samples, as jpg,json,xml; without it a sample is a "
+             "photo "
              "(jpg, png, webp, ppm) with json, txt, npy or cls files of its name"},
     {"tokenizer", 0, OPTION_TEXT, AT(tokenizer), "bytes|gpt2", NULL,
      "of text files; bytes, the default: each byte is a token; gpt2: byte pairs, as GPT-2"},
@@ -88,7 +95,8 @@ static int bad_split(const char *item, const char *found, struct err *err)
     return EXIT_USAGE;
 }
 
-static int parse_splits(const struct option_list *list, struct convert_options *options, struct err *err)
+static int parse_splits(const struct option_list *list, struct convert_options *options,
+                        struct err *err)
 {
     double sum = 0;
     if (list->count > CONVERT_SPLITS_MAX)
@@ -98,8 +106,8 @@ static int parse_splits(const struct option_list *list, struct convert_options *
         struct convert_split *split = &options->splits[i];
         size_t bytes = strcspn(item, "=");
         char *end;
-        if (bytes == 0 || bytes >= sizeof split->name || item[bytes] != '=' || memchr(item, '/', bytes) ||
-            item[0] == '.')
+        if (bytes == 0 || bytes >= sizeof split->name || item[bytes] != '=' ||
+            memchr(item, '/', bytes) || item[0] == '.')
             return bad_split(item, "the item", err);
         memcpy(split->name, item, bytes);
         split->name[bytes] = '\0';
@@ -137,7 +145,8 @@ static int check_tokenizer(const struct convert_dataset_args *args, struct err *
     return EXIT_USAGE;
 }
 
-static void write_splits(const struct convert_result *result, const char *target, struct json_writer *json)
+static void write_splits(const struct convert_result *result, const char *target,
+                         struct json_writer *json)
 {
     json_begin_array(json, "splits");
     for (uint32_t i = 0; i < result->splits_count; i++) {
@@ -241,8 +250,8 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status == -EINTR && result.is_resumable)
         status = EXIT_STOPPED;
     else if (!status)
-        status =
-            print_result(&result, options.target, options.jpeg == CONVERT_JPEG_REENCODE, &args->common, err);
+        status = print_result(&result, options.target, options.jpeg == CONVERT_JPEG_REENCODE,
+                              &args->common, err);
 out:
     io_close(io);
     return status;
@@ -253,7 +262,8 @@ static const char *const examples[] = {
     "millrace convert dataset photos same --jpeg keep",
     "millrace convert dataset photos some --ignore '*.tif' --ignore drafts",
     "millrace convert dataset photos split --split train=0.9,val=0.1 --shard-bytes 64MiB",
-    "millrace convert dataset photos small --jpeg reencode --max-side 256 -j 2 --on-error skip --max-errors "
+    "millrace convert dataset photos small --jpeg reencode --max-side 256 -j 2 --on-error skip "
+    "--max-errors "
     "1%",
     "millrace convert dataset photos raw --store raw --max-side 256",
     "millrace convert dataset book.txt tokens --split train=0.9,val=0.1",
@@ -265,20 +275,26 @@ const struct verb verb_convert_dataset = {
     .arguments = "SRC DST",
     .arguments_least = 2,
     .arguments_most = 2,
-    .summary =
-        "Turn photos or text into shards: plain tar files with an index, and a dataset.json beside them.",
-    .details =
-        "SRC is a folder of class folders of photos, a folder of files whose names share a key (a.jpg, "
-        "a.json), a text "
-        "file, or a folder of text files. Where SRC holds split folders (train, val, test), each becomes a "
-        "dataset, DST/train and so on, and all have the same list of classes. Files that belong to no sample "
-        "stop the conversion before it writes; hidden files and those of operating systems are skipped and "
-        "counted. DST must lie outside of SRC. The samples are shuffled by a key, and the same input gives "
-        "the same bytes "
-        "whatever the number of threads. By default photos get restart markers, which cost about a percent "
-        "of size: "
-        "pixels and metadata stay, progressive ones become baseline, and training decodes only the part of a "
-        "photo that a crop needs. Those that can't have them (CMYK) are kept as they are.",
+    .summary = "Turn photos or text into shards: plain tar files with an index, and a dataset.json "
+               "beside them.",
+    .details = "SRC is a folder of class folders of photos, a folder of files whose names share a "
+               "key (a.jpg, "
+               "a.json), a text "
+               "file, or a folder of text files. Where SRC holds split folders (train, val, test), "
+               "each becomes a "
+               "dataset, DST/train and so on, and all have the same list of classes. Files that "
+               "belong to no sample "
+               "stop the conversion before it writes; hidden files and those of operating systems "
+               "are skipped and "
+               "counted. DST must lie outside of SRC. The samples are shuffled by a key, and the "
+               "same input gives "
+               "the same bytes "
+               "whatever the number of threads. By default photos get restart markers, which cost "
+               "about a percent "
+               "of size: "
+               "pixels and metadata stay, progressive ones become baseline, and training decodes "
+               "only the part of a "
+               "photo that a crop needs. Those that can't have them (CMYK) are kept as they are.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct convert_dataset_args),

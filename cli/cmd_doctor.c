@@ -1,5 +1,6 @@
 /*
- * cmd_doctor — `millrace doctor [PATH]...`: what this machine offers and lacks for millrace, and what to do about it.
+ * cmd_doctor — `millrace doctor [PATH]...`: what this machine offers and lacks for millrace, and
+ * what to do about it.
  */
 #include "cli/doctor.h"
 #include "cli/help.h"
@@ -28,13 +29,15 @@ struct examination {
 
 static const char *state_name(enum doctor_state state)
 {
-    static const char *const names[] = {[DOCTOR_OK] = "ok", [DOCTOR_NOTE] = "note", [DOCTOR_LACK] = "lack"};
+    static const char *const names[] = {
+        [DOCTOR_OK] = "ok", [DOCTOR_NOTE] = "note", [DOCTOR_LACK] = "lack"};
     return names[state];
 }
 
 static void print_finding(const char *name, const struct doctor_finding *finding)
 {
-    printf("  %-*s%-*s", NAME_COLUMN - 2, state_name(finding->state), TEXT_COLUMN - NAME_COLUMN, name);
+    printf("  %-*s%-*s", NAME_COLUMN - 2, state_name(finding->state), TEXT_COLUMN - NAME_COLUMN,
+           name);
     help_print_wrapped(str_text(&finding->found), TEXT_COLUMN, TEXT_COLUMN);
     if (finding->advice.bytes == 0)
         return;
@@ -61,7 +64,8 @@ static void write_finding(struct json_writer *json, const struct doctor_group *g
     json_end_object(json);
 }
 
-static void keep_lack(struct examination *examination, const char *name, const struct doctor_finding *finding)
+static void keep_lack(struct examination *examination, const char *name,
+                      const struct doctor_finding *finding)
 {
     if (examination->lacks_count++ > 0)
         return;
@@ -182,7 +186,8 @@ static int run(const struct invocation *invocation, struct err *err)
 
 static const struct option rows[] = {
     {"dir", 0, OPTION_TEXT, offsetof(struct doctor_args, dir), "DIR", NULL,
-     "a folder, made or not, that outputs and checkpoints will be written to: what they need there is a "
+     "a folder, made or not, that outputs and checkpoints will be written to: what they need there "
+     "is a "
      "must"},
 };
 
@@ -198,12 +203,16 @@ const struct verb verb_doctor = {
     .arguments = "[PATH]...",
     .arguments_most = SIZE_MAX,
     .summary = "Tell what this machine offers and lacks for millrace, and what to do about it.",
-    .details = "Looks at processor, memory, limits, libraries, GPU, and at the file system of each PATH (a "
+    .details = "Looks at processor, memory, limits, libraries, GPU, and at the file system of each "
+               "PATH (a "
                "folder or a file in it; by "
-               "default the current folder): its kind, space, and what it can do. Each check is ok, a note "
+               "default the current folder): its kind, space, and what it can do. Each check is "
+               "ok, a note "
                "(it works, but could be "
-               "better) or a lack. The probes of a file system last some fsyncs and leave nothing behind.\n"
-               "Status 1 where something that millrace needs is missing. That a PATH can't be written to is "
+               "better) or a lack. The probes of a file system last some fsyncs and leave nothing "
+               "behind.\n"
+               "Status 1 where something that millrace needs is missing. That a PATH can't be "
+               "written to is "
                "a note, since data may "
                "be read there; for --dir it is a lack.",
     .options = {rows, sizeof rows / sizeof rows[0]},

@@ -18,10 +18,12 @@ struct eval_args {
 #define AT(member) offsetof(struct eval_args, member)
 static const struct option rows[] = {
     {"from", 0, OPTION_TEXT, AT(from), "CHECKPOINT", NULL,
-     "the weights: a step, a folder of steps or of a run, a full safetensors file, or a model of Hugging "
+     "the weights: a step, a folder of steps or of a run, a full safetensors file, or a model of "
+     "Hugging "
      "Face",
      .required = true},
-    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "a key over the file's, as data.val=other"},
+    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL,
+     "a key over the file's, as data.val=other"},
 };
 
 struct reporter {
@@ -60,16 +62,17 @@ static int print_result(const struct eval_args *args, const struct train_config 
     return output_end(&output, args->common.json, stdout, err);
 }
 
-static int read_config(const struct invocation *invocation, struct train_config *config, struct io **ret_io,
-                       struct err *err)
+static int read_config(const struct invocation *invocation, struct train_config *config,
+                       struct io **ret_io, struct err *err)
 {
     const struct eval_args *args = invocation->args;
-    int status = config_load(invocation->positional[0], (const char *const *)args->set.items, args->set.count,
-                             config, err);
+    int status = config_load(invocation->positional[0], (const char *const *)args->set.items,
+                             args->set.count, config, err);
     return status ? status : io_open(config->data.val, NULL, ret_io, err);
 }
 
-static int compare_ranks(const struct eval_args *args, const struct trainer_options *options, struct err *err)
+static int compare_ranks(const struct eval_args *args, const struct trainer_options *options,
+                         struct err *err)
 {
     struct rank_record record = {0};
     rank_record_add(&record, "the verb", "eval");
@@ -124,11 +127,12 @@ const struct verb verb_eval = {
     .arguments_least = 1,
     .arguments_most = 1,
     .summary = "Evaluate a model on the validation data of a configuration.",
-    .details = "The configuration describes the model and names `data.val`, of which each sample is taken "
-               "once; the loss is the mean "
-               "over all images or tokens, in nats, and the accuracy is top-1. The result is that of an "
-               "evaluation during "
-               "training with the same weights, to the bit.",
+    .details =
+        "The configuration describes the model and names `data.val`, of which each sample is taken "
+        "once; the loss is the mean "
+        "over all images or tokens, in nats, and the accuracy is top-1. The result is that of an "
+        "evaluation during "
+        "training with the same weights, to the bit.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct eval_args),

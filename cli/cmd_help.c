@@ -49,14 +49,19 @@ static int run(const struct invocation *invocation, struct err *err)
 }
 
 static const char *const examples[] = {
-    "millrace help", "millrace help convert dataset", "millrace help config", "millrace help formats", NULL,
+    "millrace help",
+    "millrace help convert dataset",
+    "millrace help config",
+    "millrace help formats",
+    NULL,
 };
 
 const struct verb verb_help = {
     .name = "help",
     .arguments = "[VERB | formats | config]",
     .arguments_most = 2,
-    .summary = "Tell about a verb, the files that are read and written, or the keys of a configuration.",
+    .summary =
+        "Tell about a verb, the files that are read and written, or the keys of a configuration.",
     .examples = examples,
     .args_bytes = sizeof(struct help_args),
     .run = run,

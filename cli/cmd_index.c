@@ -85,8 +85,10 @@ static int index_shard(struct indexing *in, const char *path)
 {
     struct io *io = NULL;
     struct shard *shard = NULL;
-    struct foreign_options options = {
-        .crcs = in->args->check, .accept_lost_index = true, .progress = show_progress, .context = in};
+    struct foreign_options options = {.crcs = in->args->check,
+                                      .accept_lost_index = true,
+                                      .progress = show_progress,
+                                      .context = in};
     bool has_trailer = false;
     int status = io_open(path, NULL, &io, in->err);
     if (!status)
@@ -169,7 +171,8 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         output_abort(&output);
     else
-        status = output_end_report(&output, invocation->common->json, invocation->common->quiet, err);
+        status =
+            output_end_report(&output, invocation->common->json, invocation->common->quiet, err);
     url_list_deinit(&list);
     return status;
 }
@@ -196,12 +199,14 @@ const struct verb verb_index = {
     .arguments_least = 1,
     .arguments_most = SIZE_MAX,
     .summary = "Make the index of shards that other tools wrote.",
-    .details = "Tars of GNU tar, bsdtar, Python and WebDataset are read like shards of millrace; their index "
-               "is made when it is first "
-               "needed, from the headers alone, and kept in $XDG_CACHE_HOME/millrace/index (~/.cache) "
-               "while the tar does not change. "
-               "This makes it anew, also of a shard whose own index was lost. A shard whose own index is "
-               "whole needs none.",
+    .details =
+        "Tars of GNU tar, bsdtar, Python and WebDataset are read like shards of millrace; their "
+        "index "
+        "is made when it is first "
+        "needed, from the headers alone, and kept in $XDG_CACHE_HOME/millrace/index (~/.cache) "
+        "while the tar does not change. "
+        "This makes it anew, also of a shard whose own index was lost. A shard whose own index is "
+        "whole needs none.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct index_args),

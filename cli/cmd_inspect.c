@@ -43,7 +43,8 @@ static int inspect_run(struct inspection *in, const char *path)
     json_begin_object(json, "last");
     for (int kind = 0; kind < RUN_SERIES_COUNT; kind++)
         if (metrics->series[kind].count > 0)
-            json_write_f64(json, run_series_key((enum run_series_kind)kind), metrics->series[kind].last);
+            json_write_f64(json, run_series_key((enum run_series_kind)kind),
+                           metrics->series[kind].last);
     json_end_object(json);
     free(metrics);
     return 0;
@@ -142,8 +143,8 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status) {
         output_begin(&output);
         json_write_string(&output.json, "kind", path_kind_name(kind));
-        status =
-            args->html ? write_page(&in, kind, path, args, invocation->log) : inspect_kind(&in, kind, path);
+        status = args->html ? write_page(&in, kind, path, args, invocation->log)
+                            : inspect_kind(&in, kind, path);
         if (status)
             output_abort(&output);
         else
@@ -171,16 +172,18 @@ const struct verb verb_inspect = {
     .arguments_least = 1,
     .arguments_most = 1,
     .summary = "Say what a dataset, shard, checkpoint, run or file is and what is in it.",
-    .details =
-        "A file may be safetensors, .npy, JPEG, PNG, WebP or PPM. Reads headers only (of PNG, WebP and PPM "
-        "all). Of a folder of checkpoints the newest "
-        "whole one is shown. With --verbose or "
-        "--json a "
-        "dataset's shards are listed.\n"
-        "With --html, a page for a browser: of a dataset or shard a contact sheet, sizes, classes, fields "
-        "and "
-        "shards (it reads the samples that it shows), of a run its curves over the steps, checkpoints and "
-        "configuration. A run is its folder or its metrics.jsonl.",
+    .details = "A file may be safetensors, .npy, JPEG, PNG, WebP or PPM. Reads headers only (of "
+               "PNG, WebP and PPM "
+               "all). Of a folder of checkpoints the newest "
+               "whole one is shown. With --verbose or "
+               "--json a "
+               "dataset's shards are listed.\n"
+               "With --html, a page for a browser: of a dataset or shard a contact sheet, sizes, "
+               "classes, fields "
+               "and "
+               "shards (it reads the samples that it shows), of a run its curves over the steps, "
+               "checkpoints and "
+               "configuration. A run is its folder or its metrics.jsonl.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct inspect_args),

@@ -36,22 +36,25 @@ struct launch_args {
 #define AT(member) offsetof(struct launch_args, member)
 static const struct option rows[] = {
     {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", NULL,
-     "processes, of all nodes together (default: one for each GPU of a node, or without GPUs one for each "
+     "processes, of all nodes together (default: one for each GPU of a node, or without GPUs one "
+     "for each "
      "core group of a node, which is a NUMA node)",
      .least = 1, .most = RANKS_MAX},
-    {"nnodes", 0, OPTION_COUNT, AT(nodes), "N", "1", "machines, among which the ranks are divided evenly",
-     .least = 1, .most = RANKS_MAX},
+    {"nnodes", 0, OPTION_COUNT, AT(nodes), "N", "1",
+     "machines, among which the ranks are divided evenly", .least = 1, .most = RANKS_MAX},
     {"node-rank", 0, OPTION_COUNT, AT(node_rank), "N", "0",
      "which of them this is: the first starts all ranks, on others there is nothing to do",
      .most = RANKS_MAX - 1},
     {"hosts", 0, OPTION_LIST, AT(hosts), "NAME,...", NULL,
-     "the machines, this one first, which ssh reaches (default: this one, or those of the Slurm job)"},
+     "the machines, this one first, which ssh reaches (default: this one, or those of the Slurm "
+     "job)"},
     {"restarts", 0, OPTION_COUNT, AT(restarts), "N", "0",
      "how often to start again after a failure, from the newest checkpoint"},
     {"dry-run", 0, OPTION_FLAG, AT(dry_run), .help = "print the command and do nothing else"},
     {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "as train's"},
     {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", NULL,
-     "as train's; a restart goes on from the newest checkpoint of the run, where there is one after PATH"},
+     "as train's; a restart goes on from the newest checkpoint of the run, where there is one "
+     "after PATH"},
     {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL, "as train's"},
 };
 
@@ -61,7 +64,8 @@ struct launch {
     const struct launch_args *args;
     struct launch_place place;
     char program[PATH_MAX];
-    char began[64]; /* for ranks' environment, alike for all attempts; "": there is no limit of time */
+    char began
+        [64]; /* for ranks' environment, alike for all attempts; "": there is no limit of time */
     char run_dir[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX]; /* of the run; of its checkpoints */
     struct launch_command command;
 };
@@ -83,7 +87,8 @@ static int check_nodes(const struct launch_args *args, struct err *err)
 }
 
 /* An option that train has too, where it was given. */
-static int add_option(struct launch_command *command, const char *name, const char *value, struct err *err)
+static int add_option(struct launch_command *command, const char *name, const char *value,
+                      struct err *err)
 {
     if (!value)
         return 0;
@@ -100,7 +105,8 @@ static int make_command(struct launch *launch, const char *resume, struct err *e
     launch_deinit(command);
     int status = launch_begin(command, &launch->place, err);
     if (!status && leaves_machine) /* ranks of this machine inherit them */
-        status = launch_add_environment(command, environ, is_first_began ? BEGAN_VARIABLE : NULL, err);
+        status =
+            launch_add_environment(command, environ, is_first_began ? BEGAN_VARIABLE : NULL, err);
     if (!status)
         status = add_option(command, "-x", is_first_began ? launch->began : NULL, err);
     const char *const words[] = {launch->program, "train", launch->invocation->positional[0]};
@@ -130,7 +136,8 @@ static int note_folders(struct launch *launch, const struct train_config *config
     return 0;
 }
 
-/* An attempt that comes later has what the first one left of run.max_time. A command that is only shown is for another day. */
+/* An attempt that comes later has what the first one left of run.max_time. A command that is only
+ * shown is for another day. */
 static int note_beginning(struct launch *launch, const struct train_config *config, struct err *err)
 {
     const char *given = getenv(BEGAN_VARIABLE);
@@ -165,8 +172,8 @@ static const char *resume_of_restart(const struct launch *launch)
 
 /* Where -n is not given: one rank for each GPU of this machine, or without GPUs for each core
  * group; other nodes get as many. */
-static int choose_ranks(const struct launch *launch, const struct train_config *config, unsigned *ret_ranks,
-                        struct err *err)
+static int choose_ranks(const struct launch *launch, const struct train_config *config,
+                        unsigned *ret_ranks, struct err *err)
 {
     const char *device = config_device_name(config->device);
     unsigned nodes = (unsigned)launch->args->nodes, groups = cpu_groups_count("");
@@ -191,20 +198,20 @@ static int prepare(struct launch *launch, struct err *err)
     struct train_config config;
     int status = check_nodes(args, err);
     if (!status)
-        status = config_load(launch->invocation->positional[0], (const char *const *)args->set.items,
-                             args->set.count, &config, err);
+        status = config_load(launch->invocation->positional[0],
+                             (const char *const *)args->set.items, args->set.count, &config, err);
     unsigned ranks = (unsigned)args->ranks;
     if (!status && ranks == 0)
         status = choose_ranks(launch, &config, &ranks, err);
     if (status)
         return status;
-    launch->place =
-        (struct launch_place){.ranks = ranks,
-                              .nodes = (unsigned)args->nodes,
-                              .hosts = args->hosts.count > 0 ? (const char *const *)args->hosts.items : NULL,
-                              .is_job = getenv("SLURM_JOB_ID") != NULL,
-                              .cpus = workers_cpu_count(),
-                              .is_root = geteuid() == 0};
+    launch->place = (struct launch_place){
+        .ranks = ranks,
+        .nodes = (unsigned)args->nodes,
+        .hosts = args->hosts.count > 0 ? (const char *const *)args->hosts.items : NULL,
+        .is_job = getenv("SLURM_JOB_ID") != NULL,
+        .cpus = workers_cpu_count(),
+        .is_root = geteuid() == 0};
     status = launch_own_program(launch->program, err);
     if (!status)
         status = note_beginning(launch, &config, err);
@@ -219,7 +226,8 @@ static bool is_final(int status)
            status == EXIT_INTERRUPTED;
 }
 
-/* A moment before a restart, for what failed at once may soon be there again. A wish to stop ends it, and restarts. */
+/* A moment before a restart, for what failed at once may soon be there again. A wish to stop ends
+ * it, and restarts. */
 static bool pause_before_restart(const struct signals_counts *counts)
 {
     if (atomic_load(&counts->wishes) == 0)
@@ -241,7 +249,8 @@ static int run_with_restarts(struct launch *launch, struct err *err)
             return EXIT_FAILED;
         }
         log_line(launch->invocation->log, LOG_WARN,
-                 "mpirun ended with status %d: restart %" PRIu64 " of %" PRIu64, status, n + 1, restarts);
+                 "mpirun ended with status %d: restart %" PRIu64 " of %" PRIu64, status, n + 1,
+                 restarts);
         int made = make_command(launch, resume_of_restart(launch), err);
         if (made)
             return made;
@@ -263,7 +272,8 @@ static int show_and_run(struct launch *launch, struct err *err)
         return EXIT_DONE;
     if (args->node_rank > 0) {
         console_line(launch->invocation->console,
-                     "node %" PRIu64 " has nothing to do: the first node starts all ranks", args->node_rank);
+                     "node %" PRIu64 " has nothing to do: the first node starts all ranks",
+                     args->node_rank);
         return EXIT_DONE;
     }
     return run_with_restarts(launch, err);
@@ -293,14 +303,17 @@ const struct verb verb_launch = {
     .arguments_least = 1,
     .arguments_most = 1,
     .summary = "Train on several ranks: mpirun, typed for you.",
-    .details =
-        "Runs `millrace train CONFIG.yaml` by Open MPI's mpirun, with what root and ranks that share cores "
-        "need. -v and --dry-run show the command. Ranks of other machines get this machine's variables "
-        "NCCL_*, UCX_*, FI_*, OMP_*, OPENBLAS_*, MILLRACE_*, CUDA_* and AWS_*.\n"
-        "Ctrl-C, SIGTERM and SIGUSR1 are passed on to all ranks, which save and end with status 75; a second "
-        "Ctrl-C ends them at once, with status 130. With --restarts a run that fails for another reason than "
-        "wrong usage (status 2) is started again, and goes on from its "
-        "newest checkpoint, with what is left of run.max_time.",
+    .details = "Runs `millrace train CONFIG.yaml` by Open MPI's mpirun, with what root and ranks "
+               "that share cores "
+               "need. -v and --dry-run show the command. Ranks of other machines get this "
+               "machine's variables "
+               "NCCL_*, UCX_*, FI_*, OMP_*, OPENBLAS_*, MILLRACE_*, CUDA_* and AWS_*.\n"
+               "Ctrl-C, SIGTERM and SIGUSR1 are passed on to all ranks, which save and end with "
+               "status 75; a second "
+               "Ctrl-C ends them at once, with status 130. With --restarts a run that fails for "
+               "another reason than "
+               "wrong usage (status 2) is started again, and goes on from its "
+               "newest checkpoint, with what is left of run.max_time.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct launch_args),

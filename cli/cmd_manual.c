@@ -1,5 +1,6 @@
 /*
- * cmd_manual — `millrace manual [VERB | config | formats]`: a manual page, or all of them into a folder.
+ * cmd_manual — `millrace manual [VERB | config | formats]`: a manual page, or all of them into a
+ * folder.
  */
 #include "cli/manual.h"
 #include "cli/verbs.h"
@@ -17,7 +18,8 @@ struct manual_args {
 
 #define AT(member) offsetof(struct manual_args, member)
 static const struct option rows[] = {
-    {"out", 'o', OPTION_TEXT, AT(out), "DIR", .help = "write all pages, DIR/man1/millrace.1 and so on"},
+    {"out", 'o', OPTION_TEXT, AT(out), "DIR",
+     .help = "write all pages, DIR/man1/millrace.1 and so on"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "existing pages in DIR give way"},
 };
 
@@ -27,16 +29,16 @@ static int out_of_memory(struct err *err)
 }
 
 /* DIR/man1/millrace.1 and so on. */
-static int page_path(const char *folder, const struct manual_page *page, char path[IO_PATH_BYTES_MAX],
-                     struct err *err)
+static int page_path(const char *folder, const struct manual_page *page,
+                     char path[IO_PATH_BYTES_MAX], struct err *err)
 {
     char name[MANUAL_NAME_BYTES + 16];
     snprintf(name, sizeof name, "man%u/%s.%u", page->section, page->name, page->section);
     return io_join_path(folder, name, path, err);
 }
 
-static int write_page(struct io *io, const char *folder, size_t n, const struct manual_page *page, bool force,
-                      struct err *err)
+static int write_page(struct io *io, const char *folder, size_t n, const struct manual_page *page,
+                      bool force, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     struct str text = {0};
@@ -163,9 +165,10 @@ const struct verb verb_manual = {
     .arguments = "[VERB | config | formats]",
     .arguments_most = 2,
     .summary = "Print a manual page, as man reads it.",
-    .details = "Without a name it is the page millrace(1). An installed millrace has brought all pages "
-               "along; for one that runs "
-               "from where it was built, `millrace manual read | man -l -` shows one of them.",
+    .details =
+        "Without a name it is the page millrace(1). An installed millrace has brought all pages "
+        "along; for one that runs "
+        "from where it was built, `millrace manual read | man -l -` shows one of them.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct manual_args),

@@ -48,10 +48,13 @@ enum { DECODE_NONE, DECODE_IMAGE };
 enum { MICRO_DEFAULT_MAX = 32 };
 static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2,
               "order_choices stand in this order");
-static_assert(READ_PRINT_KEYS == 0 && READ_PRINT_JSON == 1 && READ_PRINT_NONE == 2, "so do print_choices");
+static_assert(READ_PRINT_KEYS == 0 && READ_PRINT_JSON == 1 && READ_PRINT_NONE == 2,
+              "so do print_choices");
 
-static_assert(IO_ENGINE_AUTO == 0 && IO_ENGINE_URING == 1 && IO_ENGINE_THREADS == 2, "and engine_choices");
-static_assert(IO_CACHE_AUTO == 0 && IO_CACHE_ALL == 1 && IO_CACHE_NONE == 2, "and page_cache_choices");
+static_assert(IO_ENGINE_AUTO == 0 && IO_ENGINE_URING == 1 && IO_ENGINE_THREADS == 2,
+              "and engine_choices");
+static_assert(IO_CACHE_AUTO == 0 && IO_CACHE_ALL == 1 && IO_CACHE_NONE == 2,
+              "and page_cache_choices");
 
 #define AT(member) offsetof(struct read_args, member)
 static const struct option rows[] = {
@@ -63,55 +66,66 @@ static const struct option rows[] = {
     {"lanes", 0, OPTION_COUNT, AT(lanes), "L", NULL, "lanes of the order; 0: 64"},
     {"window", 0, OPTION_COUNT, AT(window), "W", NULL,
      "samples of a lane that are shuffled together; 0: by size"},
-    {"run", 0, OPTION_COUNT, AT(run), "C", NULL, "neighbours that stay together on disk; 0: 1 MiB of them"},
+    {"run", 0, OPTION_COUNT, AT(run), "C", NULL,
+     "neighbours that stay together on disk; 0: 1 MiB of them"},
     {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples of a global batch", .least = 1,
      .most = BATCHING_SAMPLES_MAX},
     {"micro", 0, OPTION_COUNT, AT(micro), "b", NULL,
-     "samples of a micro-batch; divides B; 0: the largest divisor up to 32 that leaves each rank one",
+     "samples of a micro-batch; divides B; 0: the largest divisor up to 32 that leaves each rank "
+     "one",
      .most = BATCHING_SAMPLES_MAX},
-    {"rank", 0, OPTION_COUNT, AT(rank), "R", "0", "read what rank R of --ranks would", .most = UINT32_MAX},
+    {"rank", 0, OPTION_COUNT, AT(rank), "R", "0", "read what rank R of --ranks would",
+     .most = UINT32_MAX},
     {"ranks", 0, OPTION_COUNT, AT(ranks), "W", "1", "how many share the micro-batches", .least = 1,
      .most = UINT32_MAX},
     {"start", 0, OPTION_COUNT, AT(start), "POSITION", "0", "begin at this position of the epoch"},
     {"count", 0, OPTION_COUNT, AT(count), "N", NULL,
      "stop after so many global positions; 0: at the epoch's end"},
-    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "decoding threads; 0: one a CPU", .most = 256},
-    {"memory", 0, OPTION_SIZE, AT(memory_bytes), "SIZE", "1GiB", "for batches and all that is read ahead"},
-    {"decode", 0, OPTION_CHOICE, AT(decode), NULL, "none", "fields as they are stored, or photos as pixels",
-     decode_choices},
-    {"size", 0, OPTION_COUNT, AT(size), "PIXELS", "224", "with --decode image: width and height", .least = 1,
-     .most = 4096},
+    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "decoding threads; 0: one a CPU",
+     .most = 256},
+    {"memory", 0, OPTION_SIZE, AT(memory_bytes), "SIZE", "1GiB",
+     "for batches and all that is read ahead"},
+    {"decode", 0, OPTION_CHOICE, AT(decode), NULL, "none",
+     "fields as they are stored, or photos as pixels", decode_choices},
+    {"size", 0, OPTION_COUNT, AT(size), "PIXELS", "224", "with --decode image: width and height",
+     .least = 1, .most = 4096},
     {"max-pixels", 0, OPTION_COUNT, AT(max_pixels), "PIXELS", NULL,
-     "with --decode image: a photo with more is a bad sample; 0: 134217728", .most = LOADER_PIXELS_MAX},
-    {"crop", 0, OPTION_CHOICE, AT(crop), NULL, "random", "with --decode image: which part of the photo",
-     crop_choices},
+     "with --decode image: a photo with more is a bad sample; 0: 134217728",
+     .most = LOADER_PIXELS_MAX},
+    {"crop", 0, OPTION_CHOICE, AT(crop), NULL, "random",
+     "with --decode image: which part of the photo", crop_choices},
     {"flip", 0, OPTION_FLAG, AT(flip), .help = "with --decode image: mirror half of them"},
     {"randaugment", 0, OPTION_TEXT, AT(randaugment), "OPS,MAGNITUDE", NULL,
      "with --decode image: so many random operations an image, as strong as MAGNITUDE of 30"},
     {"jitter", 0, OPTION_TEXT, AT(jitter), "B,C,S,H", NULL,
      "with --decode image: random brightness, contrast, saturation and hue, each up to this part"},
     {"mixup", 0, OPTION_TEXT, AT(mixup), "ALPHA", NULL,
-     "with --decode image: blend each with the one before it in its micro-batch, by Beta(ALPHA, ALPHA)"},
+     "with --decode image: blend each with the one before it in its micro-batch, by Beta(ALPHA, "
+     "ALPHA)"},
     {"cutmix", 0, OPTION_TEXT, AT(cutmix), "ALPHA", NULL,
      "with --decode image: paste a box of that one instead; with --mixup too, into half of them"},
     {"block", 0, OPTION_COUNT, AT(block), "TOKENS", NULL,
-     "of text: read windows of TOKENS + 1 as a training run does; 0: whole members", .most = 1 << 24},
+     "of text: read windows of TOKENS + 1 as a training run does; 0: whole members",
+     .most = 1 << 24},
     {"print", 0, OPTION_CHOICE, AT(print), NULL, "none",
      "a line a sample on stdout: position<TAB>key, or JSON", print_choices},
     {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop",
-     "at a sample that can not be used, or a damaged tar; skip names, counts and leaves out what is bad",
+     "at a sample that can not be used, or a damaged tar; skip names, counts and leaves out what "
+     "is bad",
      on_error_choices},
     {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
      "with --on-error skip: more than N, or P percent of an epoch, end it; no limit without it"},
     {"quality", 0, OPTION_FLAG, AT(quality),
-     .help =
-         "read no samples: tell how well batches are mixed, beside a full shuffle, and what would mix them "
-         "better"},
+     .help = "read no samples: tell how well batches are mixed, beside a full shuffle, and what "
+             "would mix them "
+             "better"},
     {"out", 'o', OPTION_TEXT, AT(out), "DIR", NULL,
-     "write each sample's fields as files, pixels as .ppm, windows as .npy; of a mix below DIR/N-E, of "
+     "write each sample's fields as files, pixels as .ppm, windows as .npy; of a mix below "
+     "DIR/N-E, of "
      "dataset N in its epoch E"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "existing files in DIR give way"},
-    {"cold", 0, OPTION_FLAG, AT(cold), .help = "first drop the dataset's files from the page cache"},
+    {"cold", 0, OPTION_FLAG, AT(cold),
+     .help = "first drop the dataset's files from the page cache"},
     {"page-cache", 0, OPTION_CHOICE, AT(page_cache), NULL, "auto",
      "read through it; auto: where it has most of a shard already", page_cache_choices},
     {"engine", 0, OPTION_CHOICE, AT(engine), NULL, "auto",
@@ -127,7 +141,8 @@ static enum loader_decode decode_of(const struct read_args *args)
     return args->block ? LOADER_TOKENS : args->decode == DECODE_IMAGE ? LOADER_IMAGE : LOADER_BYTES;
 }
 
-/* The default of --micro. Where there are more ranks than samples, 1 is left, and batching_check names them. */
+/* The default of --micro. Where there are more ranks than samples, 1 is left, and batching_check
+ * names them. */
 static uint64_t choose_micro(uint64_t batch, uint64_t ranks)
 {
     uint64_t micro = bytes_min(batch, MICRO_DEFAULT_MAX);
@@ -155,11 +170,11 @@ static struct loader_options options_of(const struct invocation *invocation)
     options.positions_max = args->count;
     options.epochs_max = 1;
     options.drop_tail = false;
-    options.batching =
-        (struct batching){.global = args->batch,
-                          .micro = args->micro ? args->micro : choose_micro(args->batch, args->ranks),
-                          .rank = (uint32_t)args->rank,
-                          .ranks = (uint32_t)args->ranks};
+    options.batching = (struct batching){
+        .global = args->batch,
+        .micro = args->micro ? args->micro : choose_micro(args->batch, args->ranks),
+        .rank = (uint32_t)args->rank,
+        .ranks = (uint32_t)args->ranks};
     options.decode = decode_of(args);
     options.image.width = options.image.height = (uint32_t)args->size;
     options.image.pixels_max = args->max_pixels;
@@ -188,8 +203,8 @@ struct reading {
     struct read_sink sink;
 };
 
-static int print_summary(const struct read_args *args, const struct reading *reading, uint64_t elapsed_ns,
-                         struct err *err)
+static int print_summary(const struct read_args *args, const struct reading *reading,
+                         uint64_t elapsed_ns, struct err *err)
 {
     struct loader *loader = reading->loader;
     const struct read_sink *sink = &reading->sink;
@@ -239,7 +254,8 @@ static int print_summary(const struct read_args *args, const struct reading *rea
     return output_end(&output, args->common.json, to_stdout ? stdout : stderr, err);
 }
 
-/* How many of positions first..end-1 the micro-batches of this rank hold, about: for the progress bar only. */
+/* How many of positions first..end-1 the micro-batches of this rank hold, about: for the progress
+ * bar only. */
 static uint64_t samples_expected(const struct read_args *args, const struct batching *batching,
                                  uint64_t samples)
 {
@@ -256,8 +272,8 @@ struct stopping {
     uint64_t whole_steps_count; /* samples that came in whole steps */
 };
 
-/* Where to go on can be told of whole steps alone: the micro-batches of one share its positions like cards that are dealt. So a step is read
- * to its end first, where that needs no long wait. */
+/* Where to go on can be told of whole steps alone: the micro-batches of one share its positions
+ * like cards that are dealt. So a step is read to its end first, where that needs no long wait. */
 enum { STEP_END_WAIT_MS_MAX = 1000, STEP_END_POLL_MS = 5 };
 
 static bool step_goes_on(const struct stopping *stopping, struct loader *loader)
@@ -269,14 +285,16 @@ static bool step_goes_on(const struct stopping *stopping, struct loader *loader)
     return is_ready && clock_now_ns() < until_ns;
 }
 
-/* A command that begins where the last whole step ended; again_count samples behind that came already. */
+/* A command that begins where the last whole step ended; again_count samples behind that came
+ * already. */
 static int stopped(const struct read_args *args, const struct cursor *cursor, uint64_t again_count,
                    struct err *err)
 {
     char count[32] = "", again[64] = "";
     err_set(err, -EINTR, "stopped on request");
     if (args->count)
-        snprintf(count, sizeof count, " --count %" PRIu64, args->count - (cursor->position - args->start));
+        snprintf(count, sizeof count, " --count %" PRIu64,
+                 args->count - (cursor->position - args->start));
     if (again_count)
         snprintf(again, sizeof again, "%s, and %" PRIu64 " samples once more",
                  args->out && !args->force ? " --force" : "", again_count);
@@ -284,7 +302,8 @@ static int stopped(const struct read_args *args, const struct cursor *cursor, ui
     return -EINTR;
 }
 
-/* After each micro-batch, and where a wait for one was cut short: 0, also where nothing is left to be stopped. */
+/* After each micro-batch, and where a wait for one was cut short: 0, also where nothing is left to
+ * be stopped. */
 static int heed_stop(struct stopping *stopping, const struct read_args *args, struct loader *loader,
                      const atomic_int *stop, bool is_step_whole, const struct read_sink *sink,
                      struct err *err)
@@ -303,8 +322,8 @@ static int heed_stop(struct stopping *stopping, const struct read_args *args, st
     return stopped(args, &cursor, sink->samples_count - stopping->whole_steps_count, err);
 }
 
-static int check_skipped(const struct loader *loader, const struct error_limit *limit, uint64_t skipped,
-                         uint64_t samples, struct err *err)
+static int check_skipped(const struct loader *loader, const struct error_limit *limit,
+                         uint64_t skipped, uint64_t samples, struct err *err)
 {
     const struct loader_dataset *list;
     uint32_t datasets_count = loader_datasets(loader, &list);
@@ -324,19 +343,21 @@ static int check_skipped(const struct loader *loader, const struct error_limit *
 }
 
 static int read_all(const struct invocation *invocation, struct loader *loader,
-                    const struct batching *batching, const struct error_limit *limit, struct read_sink *sink,
-                    struct err *err)
+                    const struct batching *batching, const struct error_limit *limit,
+                    struct read_sink *sink, struct err *err)
 {
     const struct read_args *args = invocation->args;
     atomic_int *stop = signals_install();
     struct stopping stopping = {0};
-    uint64_t samples = loader_shape(loader).samples, total = samples_expected(args, batching, samples);
+    uint64_t samples = loader_shape(loader).samples,
+             total = samples_expected(args, batching, samples);
     uint64_t left_out = loader_stats(loader).left_out_count;
     const struct batch *batch;
     int status;
     bool is_step_whole = true;
     bool prints_here = args->print != READ_PRINT_NONE && isatty(STDOUT_FILENO);
-    if (!prints_here) /* lines that run over the same terminal show that it goes on, and a bar would stand in them */
+    /* lines that run over the same terminal show that it goes on, and a bar would stand in them */
+    if (!prints_here)
         progress_begin(invocation->console, "reading", PROGRESS_SAMPLES);
     do {
         status = loader_next(loader, &batch, err);
@@ -373,7 +394,8 @@ static int print_quality(const struct read_args *args, const struct loader *load
     return status;
 }
 
-static int check_usage(const struct read_args *args, const struct batching *batching, struct err *err)
+static int check_usage(const struct read_args *args, const struct batching *batching,
+                       struct err *err)
 {
     if (args->block && args->decode == DECODE_IMAGE) {
         err_set(err, -EINVAL, "--block is for text, --decode image for photos");
@@ -440,7 +462,8 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status && read_mix_init(&reading.mix, dataset, &args->mix, err))
         status = EXIT_USAGE;
     if (!status)
-        status = error_limit_parse(args->max_errors, options.bad_policy == LOADER_BAD_SKIP, &limit, err);
+        status =
+            error_limit_parse(args->max_errors, options.bad_policy == LOADER_BAD_SKIP, &limit, err);
     if (status) {
         read_mix_deinit(&reading.mix);
         return status;
@@ -458,7 +481,8 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status && args->quality) {
         status = print_quality(args, reading.loader, err);
     } else if (!status) {
-        status = read_all(invocation, reading.loader, &options.batching, &limit, &reading.sink, err);
+        status =
+            read_all(invocation, reading.loader, &options.batching, &limit, &reading.sink, err);
         uint64_t elapsed_ns = clock_now_ns() - began_ns;
         if (!status)
             status = print_summary(args, &reading, elapsed_ns, err);
@@ -495,13 +519,16 @@ const struct verb verb_read = {
         "DATASET is a dataset.json or its folder, one tar, or a pattern of tars as "
         "`train-{000000..000099}.tar`. The order is a function of the seed, the epoch and "
         "the dataset alone: the "
-        "ranks share it by micro-batches, and their digests add up (mod 2^64) to those of one rank. "
+        "ranks share it by micro-batches, and their digests add up (mod 2^64) to those of one "
+        "rank. "
         "The digest `once` "
         "says which samples came, `order` in which order. With --print the summary goes to stderr. "
-        "Several datasets are mixed by weight: an epoch has as many samples as all of them together, "
+        "Several datasets are mixed by weight: an epoch has as many samples as all of them "
+        "together, "
         "and each "
         "goes through its own epochs, in its own order. "
-        "--quality counts the neighbourhoods on disk that a batch touches, as many as it has samples in all, "
+        "--quality counts the neighbourhoods on disk that a batch touches, as many as it has "
+        "samples in all, "
         "beside those that a full shuffle would touch. "
         "`millrace help formats` says what --fault takes.",
     .options = {rows, sizeof rows / sizeof rows[0]},

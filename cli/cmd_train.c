@@ -34,24 +34,31 @@ struct train_args {
 
 #define AT(member) offsetof(struct train_args, member)
 static const struct option rows[] = {
-    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "a key over the file's, as optimizer.lr=1e-4"},
+    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL,
+     "a key over the file's, as optimizer.lr=1e-4"},
     {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", NULL,
-     "auto: from the newest whole checkpoint, if there is one; never: an existing one is an error; PATH: a "
-     "checkpoint, a folder of checkpoints or a run's folder (default: what checkpoint.resume says)"},
+     "auto: from the newest whole checkpoint, if there is one; never: an existing one is an error; "
+     "PATH: a "
+     "checkpoint, a folder of checkpoints or a run's folder (default: what checkpoint.resume "
+     "says)"},
     {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL,
-     "print where the time of steps A to B went, write what all threads of all ranks did in them to "
-     "trace-A-B.json in run.dir, for ui.perfetto.dev, and let a profiler that is attached see them alone "
+     "print where the time of steps A to B went, write what all threads of all ranks did in them "
+     "to "
+     "trace-A-B.json in run.dir, for ui.perfetto.dev, and let a profiler that is attached see them "
+     "alone "
      "(nsys "
      "profile --capture-range=cudaProfilerApi)"},
     {"print-config", 0, OPTION_FLAG, AT(print_config),
      .help = "print the effective configuration and do nothing else"},
     {"dry-run", 0, OPTION_FLAG, AT(dry_run),
-     .help =
-         "print what a rank takes of memory, by what it is for, and what it moves and computes in a step, "
-         "and do nothing else"},
-    {"all-strategies", 0, OPTION_FLAG, AT(all_strategies), .help = "with --dry-run: of each strategy a line"},
+     .help = "print what a rank takes of memory, by what it is for, and what it moves and computes "
+             "in a step, "
+             "and do nothing else"},
+    {"all-strategies", 0, OPTION_FLAG, AT(all_strategies),
+     .help = "with --dry-run: of each strategy a line"},
     {"fits", 0, OPTION_SIZE, AT(fits_bytes), "SIZE", NULL,
-     "with --dry-run: which strategies, recomputation and offloading fit into so much memory a rank, the "
+     "with --dry-run: which strategies, recomputation and offloading fit into so much memory a "
+     "rank, the "
      "cheapest "
      "first"},
     {"ranks", 0, OPTION_COUNT, AT(ranks), "N", NULL,
@@ -70,8 +77,8 @@ struct reporter {
 static void print_step(struct console *console, const struct trainer_report *report)
 {
     struct str line = {0};
-    step_line_format(report, console->terminal ? console_columns_or(STDERR_FILENO, UINT_MAX) : UINT_MAX,
-                     &line);
+    step_line_format(
+        report, console->terminal ? console_columns_or(STDERR_FILENO, UINT_MAX) : UINT_MAX, &line);
     console_line(console, "%s", str_text(&line));
     str_deinit(&line);
 }
@@ -82,12 +89,13 @@ static void log_used(const struct log *log, const struct trainer_report *report)
     char text[256] = "", size[STR_SIZE_BYTES];
     size_t at = 0;
     for (int use = 0; use < MEM_USE_COUNT && at < sizeof text; use++)
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s %s", use ? ", " : "",
-                               usage_name((enum mem_use)use),
-                               str_format_size(usage_bytes(report->usage, (enum mem_use)use), size));
+        at += (size_t)snprintf(
+            text + at, sizeof text - at, "%s%s %s", use ? ", " : "", usage_name((enum mem_use)use),
+            str_format_size(usage_bytes(report->usage, (enum mem_use)use), size));
     log_line(log, LOG_DEBUG,
              "rank %d took at most: %s; in a step it sent %" PRIu64 " bytes and received %" PRIu64,
-             report->rank, text, report->usage->traffic.sent_bytes, report->usage->traffic.received_bytes);
+             report->rank, text, report->usage->traffic.sent_bytes,
+             report->usage->traffic.received_bytes);
 }
 
 static void print_text_event(struct console *console, const struct trainer_report *report)
@@ -128,7 +136,8 @@ static bool is_progress(const struct trainer_report *report)
     return report->event == TRAINER_STEPPED || report->event == TRAINER_EVALUATING;
 }
 
-/* An evaluation has a bar of its own; that of the steps then begins anew, so that its rate is of steps alone. */
+/* An evaluation has a bar of its own; that of the steps then begins anew, so that its rate is of
+ * steps alone. */
 static void show_progress(struct reporter *reporter, const struct trainer_report *report)
 {
     if (report->event == TRAINER_EVALUATING) {
@@ -146,9 +155,10 @@ static void show_progress(struct reporter *reporter, const struct trainer_report
 
 static void print_json_event(const struct trainer_report *report)
 {
-    static const char *const names[] = {[TRAINER_STARTED] = "started",         [TRAINER_STEP] = "step",
-                                        [TRAINER_EVALUATED] = "evaluated",     [TRAINER_SAVED] = "saved",
-                                        [TRAINER_SAVE_FAILED] = "save_failed", [TRAINER_USED] = "used"};
+    static const char *const names[] = {
+        [TRAINER_STARTED] = "started",         [TRAINER_STEP] = "step",
+        [TRAINER_EVALUATED] = "evaluated",     [TRAINER_SAVED] = "saved",
+        [TRAINER_SAVE_FAILED] = "save_failed", [TRAINER_USED] = "used"};
     struct output output;
     struct json_writer *json = &output.json;
     output_begin(&output);
@@ -175,7 +185,8 @@ static void print_json_event(const struct trainer_report *report)
         scalars_write(json, scalars, scalars_of(report, scalars));
         json_write_f64(json, "remaining_seconds", report->remaining_seconds);
     }
-    output_end(&output, true, stdout, NULL); /* a lost line shows when stdout is flushed at the end */
+    output_end(&output, true, stdout,
+               NULL); /* a lost line shows when stdout is flushed at the end */
     fflush(stdout);
 }
 
@@ -208,7 +219,8 @@ static void show(void *context, const struct trainer_report *report)
     }
 }
 
-/* Of the steps that --profile names, those that were made: where the time of the program's own thread went. */
+/* Of the steps that --profile names, those that were made: where the time of the program's own
+ * thread went. */
 static void write_profile(struct json_writer *json, const struct trainer_result *result)
 {
     double seconds = clock_seconds(result->profiled_ns);
@@ -261,7 +273,8 @@ static int print_result(const struct trainer_result *result, const struct common
     return output_end_report(&output, common->json, common->quiet && !has_profile, err);
 }
 
-static int print_config(const struct train_config *given, uint32_t ranks, bool as_json, struct err *err)
+static int print_config(const struct train_config *given, uint32_t ranks, bool as_json,
+                        struct err *err)
 {
     struct train_config config = *given;
     struct str text = {0};
@@ -289,8 +302,8 @@ static int parse_profile(const char *text, struct trainer_steps *ret_steps, stru
     if (!text)
         return 0;
     if (strspn(text, "0123456789:") == strlen(text) &&
-        sscanf(text, "%" SCNu64 ":%" SCNu64 "%n", &steps.first, &steps.last, &end) == 2 && !text[end] &&
-        steps.first > 0 && steps.first <= steps.last) {
+        sscanf(text, "%" SCNu64 ":%" SCNu64 "%n", &steps.first, &steps.last, &end) == 2 &&
+        !text[end] && steps.first > 0 && steps.first <= steps.last) {
         *ret_steps = steps;
         return 0;
     }
@@ -312,7 +325,8 @@ static uint32_t ranks_of(const struct train_args *args, const struct train_confi
     return is_dry(args, config) && args->ranks > 0 ? (uint32_t)args->ranks : (uint32_t)comm->ranks;
 }
 
-static int check_dry_run(const struct train_args *args, const struct train_config *config, struct err *err)
+static int check_dry_run(const struct train_args *args, const struct train_config *config,
+                         struct err *err)
 {
     const char *option = args->all_strategies    ? "--all-strategies"
                          : args->fits_bytes > 0  ? "--fits"
@@ -331,14 +345,15 @@ static int read_options(const struct invocation *invocation, struct train_config
                         struct trainer_options *options, struct err *err)
 {
     const struct train_args *args = invocation->args;
-    int status = config_load(invocation->positional[0], (const char *const *)args->set.items, args->set.count,
-                             config, err);
+    int status = config_load(invocation->positional[0], (const char *const *)args->set.items,
+                             args->set.count, config, err);
     if (!status)
         status = check_dry_run(args, config, err);
     if (!status)
         status = parse_profile(args->profile, &options->profile, err);
     if (!status)
-        status = began_before(getenv(BEGAN_VARIABLE), clock_wall_ns() - (clock_now_ns() - options->began_ns),
+        status = began_before(getenv(BEGAN_VARIABLE),
+                              clock_wall_ns() - (clock_now_ns() - options->began_ns),
                               &options->before_ns, err);
     if (status)
         return status;
@@ -358,20 +373,24 @@ static int read_options(const struct invocation *invocation, struct train_config
 }
 
 /* The first rank's. */
-static int tell_end(const struct invocation *invocation, const struct trainer_result *result, struct err *err)
+static int tell_end(const struct invocation *invocation, const struct trainer_result *result,
+                    struct err *err)
 {
     const struct train_args *args = invocation->args;
     if (args->profile && result->profiled.last == 0)
-        log_line(invocation->log, LOG_WARN, "no step of %s was made: there is no profile", args->profile);
+        log_line(invocation->log, LOG_WARN, "no step of %s was made: there is no profile",
+                 args->profile);
     int status = print_result(result, &args->common, err);
     if (!status && result->end != TRAINER_DONE)
         console_line(invocation->console,
                      "stopped %s after step %" PRIu64 "; the same command goes on from there",
-                     result->end == TRAINER_OUT_OF_TIME ? "for run.max_time" : "on request", result->step);
+                     result->end == TRAINER_OUT_OF_TIME ? "for run.max_time" : "on request",
+                     result->step);
     return status;
 }
 
-static int run_training(const struct invocation *invocation, struct trainer_options *options, struct err *err)
+static int run_training(const struct invocation *invocation, struct trainer_options *options,
+                        struct err *err)
 {
     const struct train_args *args = invocation->args;
     struct reporter reporter = {.console = invocation->console, .as_json = args->common.json};
@@ -435,8 +454,9 @@ static int run(const struct invocation *invocation, struct err *err)
 {
     const struct train_args *args = invocation->args;
     struct train_config config;
-    struct trainer_options options = {.began_ns = clock_now_ns()}; /* before the others are waited for */
-    options.stop = signals_install();                              /* as early: a signal to one is for all */
+    struct trainer_options options = {.began_ns =
+                                          clock_now_ns()}; /* before the others are waited for */
+    options.stop = signals_install(); /* as early: a signal to one is for all */
     options.stop_asks = &signals_counts()->wishes;
     signals_outlive_pipes();
     int status = crew_open(invocation, &options.comm, &options.local_rank, err);
@@ -450,7 +470,8 @@ static int run(const struct invocation *invocation, struct err *err)
     else if (!status && !args->print_config)
         status = run_training(invocation, &options, err);
     else if (!status && options.comm->rank == 0)
-        status = print_config(&config, ranks_of(args, &config, options.comm), args->common.json, err);
+        status =
+            print_config(&config, ranks_of(args, &config, options.comm), args->common.json, err);
     io_close(options.io);
     status = crew_close(invocation, options.comm, status, err);
     trace_close(options.trace); /* of the ranks' threads too, which have ended */
@@ -464,7 +485,8 @@ static const char *const examples[] = {
     "millrace train train.yaml",
     "millrace train train.yaml --set run.dir=runs/b --set run.steps=4 --resume never",
     "millrace train train.yaml --set run.dir=runs/c --set run.steps=4 --profile 2:4",
-    "millrace train train.yaml --set run.dir=runs/d --set run.steps=4 --set log.tensorboard=runs/d/events",
+    "millrace train train.yaml --set run.dir=runs/d --set run.steps=4 --set "
+    "log.tensorboard=runs/d/events",
     NULL,
 };
 
@@ -474,11 +496,13 @@ const struct verb verb_train = {
     .arguments_least = 1,
     .arguments_most = 1,
     .summary = "Train a model as a configuration says, from wherever the last run of it stopped.",
-    .details = "SIGTERM, SIGUSR1 or Ctrl-C save a checkpoint after the step under way and end with status "
-               "75: the same command "
-               "goes on. A run killed at any moment goes on to the same weights, bit for bit. `millrace help "
-               "config` has every "
-               "key.",
+    .details =
+        "SIGTERM, SIGUSR1 or Ctrl-C save a checkpoint after the step under way and end with status "
+        "75: the same command "
+        "goes on. A run killed at any moment goes on to the same weights, bit for bit. `millrace "
+        "help "
+        "config` has every "
+        "key.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct train_args),

@@ -22,7 +22,8 @@ struct verify_args {
 
 static const struct option rows[] = {
     {"decode", 0, OPTION_FLAG, offsetof(struct verify_args, decode),
-     .help = "decode each image whole, on all CPUs; without it only the headers of images are read"},
+     .help =
+         "decode each image whole, on all CPUs; without it only the headers of images are read"},
 };
 
 /* What the functions below share. */
@@ -72,8 +73,8 @@ static void show_note(void *context, const struct verify_problem *note)
     console_line(v->invocation->console, "note: %s", err_format(note->err, line, sizeof line));
 }
 
-static int look_at_member(void *context, const struct verify_member *member, enum verify_kind *ret_kind,
-                          struct err *err)
+static int look_at_member(void *context, const struct verify_member *member,
+                          enum verify_kind *ret_kind, struct err *err)
 {
     struct checking *v = context;
     if (!image_is_expected(member->extension))
@@ -157,7 +158,8 @@ static int check_checkpoint(struct checking *v, const char *path)
     return 0;
 }
 
-/* One of several: a manifest that can't be read is bad, and the others are looked at all the same. */
+/* One of several: a manifest that can't be read is bad, and the others are looked at all the
+ * same. */
 static int check_step(void *context, uint64_t step, const char *path)
 {
     struct checking *v = context;
@@ -209,7 +211,8 @@ static int check_kind(struct checking *v, enum path_kind kind, const char *path)
     case PATH_PPM:
         err_set(v->err, -ENOTSUP, "a lone file holds no checksums");
         err_at(v->err, path, ERR_NO_OFFSET);
-        err_advise(v->err, "`millrace inspect` reads its headers; make a dataset of it to have checksums");
+        err_advise(v->err,
+                   "`millrace inspect` reads its headers; make a dataset of it to have checksums");
         return -ENOTSUP;
     case PATH_KIND_COUNT:
         break;
@@ -316,10 +319,11 @@ const struct verb verb_verify = {
     .arguments = "PATH",
     .arguments_least = 1,
     .arguments_most = 1,
-    .summary =
-        "Check every checksum and every count of a dataset, shard or checkpoint, and what training needs.",
+    .summary = "Check every checksum and every count of a dataset, shard or checkpoint, and what "
+               "training needs.",
     .details =
-        "Of a dataset, each sample must have the same fields, a label that is the number of a class, and "
+        "Of a dataset, each sample must have the same fields, a label that is the number of a "
+        "class, and "
         "images whose headers are sound; with --decode they are decoded whole. "
         "Names each bad sample or tensor on stdout and ends with status 1 if there are any. Of a "
         "safetensors file the "

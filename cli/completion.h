@@ -1,8 +1,9 @@
 /*
- * completion — scripts by which a shell completes millrace's command line; each is one walk over the grammar.
+ * completion — scripts by which a shell completes millrace's command line; each is one walk over
+ * the grammar.
  *
- * A script stands alone: it calls neither millrace nor another package, so that pressing TAB costs nothing, and it is as old as
- * the program that made it. Errors stay in out (str_status).
+ * A script stands alone: it calls neither millrace nor another package, so that pressing TAB costs
+ * nothing, and it is as old as the program that made it. Errors stay in out (str_status).
  */
 #ifndef MILLRACE_CLI_COMPLETION_H
 #define MILLRACE_CLI_COMPLETION_H

@@ -1,8 +1,9 @@
 /*
  * completion_bash — the script for bash 4.4 and later.
  *
- * Readline cuts words at = and completes what follows; the script joins such words again, completes the whole and gives back
- * what follows the last =. It never lets the shell expand a word: no compgen -W.
+ * Readline cuts words at = and completes what follows; the script joins such words again, completes
+ * the whole and gives back what follows the last =. It never lets the shell expand a word: no
+ * compgen -W.
  */
 #include "cli/completion.h"
 #include "cli/grammar.h"
@@ -11,7 +12,8 @@
 
 static const char head[] =
     "# Completion of millrace " MILLRACE_VERSION " for bash, made by `millrace completion bash`.\n"
-    "# Installed as share/bash-completion/completions/millrace; or: source <(millrace completion bash)\n";
+    "# Installed as share/bash-completion/completions/millrace; or: source <(millrace completion "
+    "bash)\n";
 
 /* What the four functions before it know of the tables is asked in turn. */
 static const char tail[] =
@@ -31,7 +33,8 @@ static const char tail[] =
     "  done\n"
     "  cur=${words[${#words[@]} - 1]}\n"
     "\n"
-    "  # What stands before the cursor's word: the verb, arguments, perhaps an option that waits for its "
+    "  # What stands before the cursor's word: the verb, arguments, perhaps an option that waits "
+    "for its "
     "value.\n"
     "  for word in \"${words[@]:0:${#words[@]} - 1}\"; do\n"
     "    if [[ $option ]]; then\n"
@@ -208,8 +211,8 @@ void completion_bash(struct str *out)
 {
     const struct verb *verb;
     str_add_text(out, head);
-    str_add_text(
-        out, "# Its functions set the caller's kind and choices, and fail where there is nothing to say.\n");
+    str_add_text(out, "# Its functions set the caller's kind and choices, and fail where there is "
+                      "nothing to say.\n");
     add_verbs(out);
     begin_function(out, "The options of the verb $1.", "_millrace_options", "$1");
     str_add_text(out, "  '') choices=(--help --version -h -V) ;;\n");
@@ -220,8 +223,8 @@ void completion_bash(struct str *out)
     for (size_t i = 0; (verb = verb_at(i)); i++)
         add_values_of(out, verb);
     end_function(out);
-    begin_function(out, "What the argument $2, from 0, of the verb $1 may be.", "_millrace_argument",
-                   "\"$1 $2\"");
+    begin_function(out, "What the argument $2, from 0, of the verb $1 may be.",
+                   "_millrace_argument", "\"$1 $2\"");
     for (size_t i = 0; (verb = verb_at(i)); i++)
         add_arguments_of(out, verb);
     end_function(out);

@@ -1,6 +1,6 @@
 /*
- * completion_fish — the script for fish 3: a `complete` line for each word and option, under the condition that the verb is
- * typed.
+ * completion_fish — the script for fish 3: a `complete` line for each word and option, under the
+ * condition that the verb is typed.
  */
 #include "cli/completion.h"
 #include "cli/grammar.h"
@@ -10,7 +10,8 @@
 
 static const char head[] =
     "# Completion of millrace " MILLRACE_VERSION " for fish, made by `millrace completion fish`.\n"
-    "# Installed as share/fish/vendor_completions.d/millrace.fish; or: millrace completion fish | source\n"
+    "# Installed as share/fish/vendor_completions.d/millrace.fish; or: millrace completion fish | "
+    "source\n"
     "\n"
     "# What was typed is these words, and nothing after them.\n"
     "function __millrace_at\n"
@@ -42,7 +43,8 @@ static void add_quoted(struct str *out, const char *text)
 
 static void add_line(struct str *out, const char *condition, const char *words)
 {
-    str_add_format(out, "complete -c millrace -n '%s%s%s'", condition, words ? " " : "", words ? words : "");
+    str_add_format(out, "complete -c millrace -n '%s%s%s'", condition, words ? " " : "",
+                   words ? words : "");
 }
 
 static void add_verbs(struct str *out, const char *group)
@@ -160,9 +162,10 @@ void completion_fish(struct str *out)
     const struct verb *verb;
     str_add_text(out, head);
     add_settings(out);
-    str_add_text(out, "\ncomplete -c millrace -f\n"
-                      "complete -c millrace -n __millrace_at -s h -l help -d 'what there is'\n"
-                      "complete -c millrace -n __millrace_at -s V -l version -d 'which version this is'\n");
+    str_add_text(
+        out, "\ncomplete -c millrace -f\n"
+             "complete -c millrace -n __millrace_at -s h -l help -d 'what there is'\n"
+             "complete -c millrace -n __millrace_at -s V -l version -d 'which version this is'\n");
     add_verbs(out, NULL);
     for (size_t i = 0; (verb = verb_at(i)); i++) {
         struct option_table tables[VERB_TABLES];

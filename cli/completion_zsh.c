@@ -58,7 +58,8 @@ static const char tail[] = "\n"
                            "  compdef _millrace millrace\n"
                            "fi\n";
 
-/* text with a backslash before what the reader of it would take for its own: brackets in an explanation, colons in a word. */
+/* text with a backslash before what the reader of it would take for its own: brackets in an
+ * explanation, colons in a word. */
 static void add_escaped(struct str *out, const char *text, const char *marks)
 {
     for (; *text; text++) {
@@ -98,8 +99,9 @@ static void add_verbs(struct str *out)
 {
     struct grammar_words first;
     grammar_verbs(NULL, &first);
-    str_add_text(out, "\n# Sets the caller's next to the words that may follow $1, the verb so far.\n"
-                      "_millrace_verbs() {\n  case $1 in\n  ");
+    str_add_text(out,
+                 "\n# Sets the caller's next to the words that may follow $1, the verb so far.\n"
+                 "_millrace_verbs() {\n  case $1 in\n  ");
     add_described(out, NULL);
     for (size_t i = 0; i < first.count; i++)
         if (verb_is_group(first.word[i])) {
@@ -135,7 +137,8 @@ static void add_action(struct str *out, const struct grammar_value *value)
 static void add_option(struct str *out, const struct option *option)
 {
     bool takes_value = grammar_takes_value(option);
-    const char *value_follows = takes_value ? "=" : "", *again = option->kind == OPTION_REPEAT ? "*" : "";
+    const char *value_follows = takes_value ? "=" : "",
+               *again = option->kind == OPTION_REPEAT ? "*" : "";
     str_add_text(out, "      ");
     if (option->letter && *again)
         str_add_text(out, "'*'");

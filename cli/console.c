@@ -42,7 +42,8 @@ static void wipe_bar(struct console *console)
 static void draw_bar(struct console *console)
 {
     char text[CONSOLE_BAR_BYTES_MAX];
-    unsigned columns = console->terminal ? console_columns(STDERR_FILENO) - 1 : CONSOLE_BAR_BYTES_MAX;
+    unsigned columns =
+        console->terminal ? console_columns(STDERR_FILENO) - 1 : CONSOLE_BAR_BYTES_MAX;
     progress_format(&console->progress, columns, text);
     fprintf(stderr, console->terminal ? "\r%s\033[K" : "%s\n", text);
     fflush(stderr);
@@ -114,8 +115,8 @@ void console_failure(struct console *console, const char *line)
 {
     pthread_mutex_lock(&console->lock);
     wipe_bar(console);
-    fprintf(stderr, "%smillrace:%s %s%s\n", console->color ? "\033[31m" : "", console->color ? "\033[0m" : "",
-            console->rank, line);
+    fprintf(stderr, "%smillrace:%s %s%s\n", console->color ? "\033[31m" : "",
+            console->color ? "\033[0m" : "", console->rank, line);
     pthread_mutex_unlock(&console->lock);
 }
 

@@ -1,8 +1,9 @@
 /*
  * console — stderr: log lines, errors, and one progress bar that the lines do not tear.
  *
- * On a terminal the bar is one line, drawn again at most ten times a second in the width that the terminal has at that moment;
- * elsewhere a line where ten seconds passed without another; with --quiet nothing. NO_COLOR is honoured.
+ * On a terminal the bar is one line, drawn again at most ten times a second in the width that the
+ * terminal has at that moment; elsewhere a line where ten seconds passed without another; with
+ * --quiet nothing. NO_COLOR is honoured.
  *
  * Threads: all calls may come from any thread.
  */
@@ -26,7 +27,8 @@ enum {
 
 enum progress_unit { PROGRESS_ITEMS, PROGRESS_SAMPLES, PROGRESS_STEPS, PROGRESS_BYTES };
 
-/* How far some work is. first: what was done when it began, as of a run that goes on; the rate is that of what came after. */
+/* How far some work is. first: what was done when it began, as of a run that goes on; the rate is
+ * that of what came after. */
 struct progress {
     const char *label; /* what is done: "converting" */
     enum progress_unit unit;
@@ -34,7 +36,8 @@ struct progress {
     uint64_t elapsed_ns;         /* since it began */
 };
 
-/* Guarded by lock, but for quiet, terminal, color and the rank, which are immutable after what sets them. */
+/* Guarded by lock, but for quiet, terminal, color and the rank, which are immutable after what sets
+ * them. */
 struct console {
     pthread_mutex_t lock;
     bool quiet, terminal, color;
@@ -53,27 +56,31 @@ void console_deinit(struct console *console);
 /* Once the command line is known; before other threads use it. */
 void console_set_quiet(struct console *console, bool quiet, bool verbose);
 
-/* Of several ranks the first alone writes lines and the bar; what goes wrong each tells, and says which it is. Before other threads use it. */
+/* Of several ranks the first alone writes lines and the bar; what goes wrong each tells, and says
+ * which it is. Before other threads use it. */
 void console_set_rank(struct console *console, int rank, int ranks);
 
 /* `millrace: LINE`, whatever --quiet says. */
 void console_error(struct console *console, const struct err *err);
 void console_failure(struct console *console, const char *line);
 /* A line as it is, unless quiet. */
-void console_line(struct console *console, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void console_line(struct console *console, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-/* One at a time; another one may begin in its place. label: "converting". What the first update tells of as done was done before. */
+/* One at a time; another one may begin in its place. label: "converting". What the first update
+ * tells of as done was done before. */
 void progress_begin(struct console *console, const char *label, enum progress_unit unit);
 /* total 0: unknown. */
 void progress_update(struct console *console, uint64_t done, uint64_t total);
 void progress_end(struct console *console);
-/* Takes the bar off its line before something is printed on stdout, which may be the same terminal; the next update draws it
- * again. */
+/* Takes the bar off its line before something is printed on stdout, which may be the same terminal;
+ * the next update draws it again. */
 void progress_give_way(struct console *console);
 
 /* Columns of the terminal on that descriptor, CONSOLE_COLUMNS_DEFAULT where it is none. */
 unsigned console_columns(int descriptor);
-/* The same, `otherwise` where nobody knows: where it is no terminal, or one without a size, as mpirun's for its ranks. */
+/* The same, `otherwise` where nobody knows: where it is no terminal, or one without a size, as
+ * mpirun's for its ranks. */
 unsigned console_columns_or(int descriptor, unsigned otherwise);
 /* The bar's text without its line end, at most columns wide; pure. Returns text. */
 const char *progress_format(const struct progress *progress, unsigned columns,

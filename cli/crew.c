@@ -29,10 +29,10 @@ int crew_open(const struct invocation *invocation, struct comm **ret_comm, int *
         *ret_local_rank = ranks.local_rank;
     console_set_rank(invocation->console, ranks.rank, ranks.ranks);
     if (ranks.job_tasks > 1)
-        log_line(
-            &invocation->console->log, LOG_WARN,
-            "this is one rank alone in a job of %d tasks (SLURM_NTASKS); srun --mpi=pmix starts them all",
-            ranks.job_tasks);
+        log_line(&invocation->console->log, LOG_WARN,
+                 "this is one rank alone in a job of %d tasks (SLURM_NTASKS); srun --mpi=pmix "
+                 "starts them all",
+                 ranks.job_tasks);
     return ranks_open(&ranks, signals_flag(), ret_comm, err);
 }
 
@@ -49,9 +49,9 @@ int crew_compare(struct comm *comm, const struct train_config *config, struct ra
     struct comm_options options = {.deadline_ns = clock_now_ns() + START_TIMEOUT_NS,
                                    .what = "comparing the configurations of the ranks"};
     rank_record_add_config(record, config);
-    return rank_agreement_check(comm, record,
-                                "give every rank the same configuration, options and version of millrace",
-                                &options, err);
+    return rank_agreement_check(
+        comm, record, "give every rank the same configuration, options and version of millrace",
+        &options, err);
 }
 
 int crew_close(const struct invocation *invocation, struct comm *comm, int status, struct err *err)

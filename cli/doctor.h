@@ -1,8 +1,9 @@
 /*
  * doctor — the checks of `millrace doctor`, as tables: one group a file, one function a check.
  *
- * A check looks at one thing and fills a finding: what was found, in words and as facts for --json, and, where something is to
- * be done, what. Where a choice is millrace's, it asks the code that chooses. It leaves nothing behind and prints nothing.
+ * A check looks at one thing and fills a finding: what was found, in words and as facts for --json,
+ * and, where something is to be done, what. Where a choice is millrace's, it asks the code that
+ * chooses. It leaves nothing behind and prints nothing.
  */
 #ifndef MILLRACE_CLI_DOCTOR_H
 #define MILLRACE_CLI_DOCTOR_H
@@ -21,7 +22,8 @@ enum doctor_state {
     DOCTOR_LACK, /* millrace needs it */
 };
 
-/* Zero but for json, which stands within the object of facts; names end in their unit. Owner thread. */
+/* Zero but for json, which stands within the object of facts; names end in their unit. Owner
+ * thread. */
 struct doctor_finding {
     enum doctor_state state;
     struct str found, advice;

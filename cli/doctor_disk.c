@@ -52,7 +52,8 @@ static void check_space(const struct doctor_folder *folder, struct doctor_findin
     json_write_u64(&finding->json, "total_bytes", probe->total_bytes);
     json_write_u64(&finding->json, "free_files_count", probe->free_files);
     if (probe->free_bytes < FREE_FEW_BYTES && !probe->write_status)
-        doctor_advise(finding, DOCTOR_NOTE, "shards and checkpoints will soon fill it: free some space");
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "shards and checkpoints will soon fill it: free some space");
 }
 
 static void check_read_ahead(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -72,12 +73,13 @@ static void check_writing(const struct doctor_folder *folder, struct doctor_find
     doctor_found(finding, status ? "refused: %s" : "%s", text_of(status));
     json_write_bool(&finding->json, "is_writable", status == 0);
     if (status)
-        doctor_advise(finding, for_outputs(folder), "%s",
-                      status == -ENOSPC || status == -EDQUOT
-                          ? "free some space, or choose another place for outputs"
-                      : status == -EROFS
-                          ? "data can be read here; choose a place that is not mounted read-only for outputs"
-                          : "data can be read here; for outputs, check owner and permissions");
+        doctor_advise(
+            finding, for_outputs(folder), "%s",
+            status == -ENOSPC || status == -EDQUOT
+                ? "free some space, or choose another place for outputs"
+            : status == -EROFS
+                ? "data can be read here; choose a place that is not mounted read-only for outputs"
+                : "data can be read here; for outputs, check owner and permissions");
 }
 
 /* Without them io/ goes other ways, which docs/io.md tells. */
@@ -89,10 +91,11 @@ static void check_renames(const struct doctor_folder *folder, struct doctor_find
     json_write_bool(&finding->json, "has_no_replace", probe->rename_new_status == 0);
     json_write_bool(&finding->json, "has_exchange", probe->exchange_status == 0);
     if (probe->rename_new_status || probe->exchange_status)
-        doctor_advise(finding, DOCTOR_NOTE,
-                      "outputs still appear whole; but a kill while a folder is replaced (--force) may leave "
-                      "neither the old nor "
-                      "the new under its name");
+        doctor_advise(
+            finding, DOCTOR_NOTE,
+            "outputs still appear whole; but a kill while a folder is replaced (--force) may leave "
+            "neither the old nor "
+            "the new under its name");
 }
 
 static void check_locks(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -101,9 +104,10 @@ static void check_locks(const struct doctor_folder *folder, struct doctor_findin
     doctor_found(finding, status ? "refused: %s" : "%s", text_of(status));
     json_write_bool(&finding->json, "has_locks", status == 0);
     if (status)
-        doctor_advise(finding, for_outputs(folder),
-                      "a training could not own its folder of checkpoints here: mount it with locks, or keep "
-                      "them elsewhere");
+        doctor_advise(
+            finding, for_outputs(folder),
+            "a training could not own its folder of checkpoints here: mount it with locks, or keep "
+            "them elsewhere");
 }
 
 static void check_reserving(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -112,7 +116,8 @@ static void check_reserving(const struct doctor_folder *folder, struct doctor_fi
     doctor_found(finding, status ? "fallocate refused: %s" : "fallocate: %s", text_of(status));
     json_write_bool(&finding->json, "has_fallocate", status == 0);
     if (status)
-        doctor_advise(finding, DOCTOR_NOTE, "a full disk is met while writing, not before: leave room");
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "a full disk is met while writing, not before: leave room");
 }
 
 static void check_direct(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -137,14 +142,17 @@ static void check_sync(const struct doctor_folder *folder, struct doctor_finding
     const struct io_probe *probe = &folder->probe;
     if (probe->sync_status) {
         doctor_found(finding, "refused: %s", text_of(probe->sync_status));
-        doctor_advise(finding, for_outputs(folder), "nothing can be made durable here: choose another place");
+        doctor_advise(finding, for_outputs(folder),
+                      "nothing can be made durable here: choose another place");
         return;
     }
-    doctor_found(finding, "%.2f ms for 4 KiB; an output takes several", (double)probe->sync_ns / 1e6);
+    doctor_found(finding, "%.2f ms for 4 KiB; an output takes several",
+                 (double)probe->sync_ns / 1e6);
     json_write_f64(&finding->json, "fsync_seconds", (double)probe->sync_ns / 1e9);
 }
 
-/* In an order that lets them end where there is nothing more to ask: a folder that can't be looked at, or be written to. */
+/* In an order that lets them end where there is nothing more to ask: a folder that can't be looked
+ * at, or be written to. */
 enum { CHECKS_UNSEEN = 1, CHECKS_READ_ONLY = 4 };
 static const struct doctor_check checks[] = {
     {"file system", check_type},    {"space", check_space},     {"read-ahead", check_read_ahead},

@@ -1,5 +1,6 @@
 /*
- * doctor_gpu — which GPUs there are, what stands between them and this build, and whether it computes on them. See doctor.h.
+ * doctor_gpu — which GPUs there are, what stands between them and this build, and whether it
+ * computes on them. See doctor.h.
  */
 #include "cli/doctor.h"
 
@@ -57,17 +58,19 @@ static void check_devices(const struct doctor_folder *folder, struct doctor_find
     (void)folder;
     size_t gpus = list_gpus(finding), files = gpu_probe_count_files("");
     if (gpus == 0)
-        doctor_found(finding,
-                     files ? "device files of an NVIDIA driver, which does not answer" : "no NVIDIA GPU");
+        doctor_found(finding, files ? "device files of an NVIDIA driver, which does not answer"
+                                    : "no NVIDIA GPU");
     else if (files == 0)
         doctor_found(finding, "; no /dev/nvidia* by which to reach them");
     json_write_u64(&finding->json, "device_files_count", files);
     if ((gpus == 0) != (files == 0))
-        doctor_advise(finding, DOCTOR_NOTE,
-                      "load the NVIDIA driver; in a container, pass the GPUs in (docker: --gpus all)");
+        doctor_advise(
+            finding, DOCTOR_NOTE,
+            "load the NVIDIA driver; in a container, pass the GPUs in (docker: --gpus all)");
 }
 
-/* Whether a training would come by a device and by what computes on it, which needs libraries of its own. */
+/* Whether a training would come by a device and by what computes on it, which needs libraries of
+ * its own. */
 static int open_as_training_does(struct device **ret_device, struct err *err)
 {
     struct device *device;
@@ -135,7 +138,8 @@ static int list_cuda(struct doctor_finding *finding, struct err *err)
         if (status)
             break;
         doctor_found(finding, "%s%d: %s, compute capability %d.%d, %s", i ? "; " : "", i, info.name,
-                     info.capability_major, info.capability_minor, str_format_size(info.total_bytes, size));
+                     info.capability_major, info.capability_minor,
+                     str_format_size(info.total_bytes, size));
         write_gpu(&finding->json, &info);
     }
     json_end_array(&finding->json);
@@ -196,13 +200,14 @@ static void check_libraries(const struct doctor_folder *folder, struct doctor_fi
     }
     json_end_array(&finding->json);
     if (libraries[0].major == 0 && gpu_probe_count_files("") > 0)
-        doctor_advise(finding, DOCTOR_NOTE,
-                      "training on the GPU needs cuBLASLt: install the CUDA toolkit's libcublas, or set "
-                      "LD_LIBRARY_PATH to where it is");
+        doctor_advise(
+            finding, DOCTOR_NOTE,
+            "training on the GPU needs cuBLASLt: install the CUDA toolkit's libcublas, or set "
+            "LD_LIBRARY_PATH to where it is");
 }
 
-/* As much as a loader takes by default, which on a GPU is pinned. The driver pins by itself: RLIMIT_MEMLOCK is told, since containers
- * that set it low often bound what may be pinned too. */
+/* As much as a loader takes by default, which on a GPU is pinned. The driver pins by itself:
+ * RLIMIT_MEMLOCK is told, since containers that set it low often bound what may be pinned too. */
 static void check_pinned(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
@@ -226,14 +231,15 @@ static void check_pinned(const struct doctor_folder *folder, struct doctor_findi
     status = device->ops->mem_alloc(device, MEM_PINNED, wanted, &memory, &err);
     device->ops->mem_free(device, MEM_PINNED, memory, wanted);
     device_close(device);
-    doctor_found(finding, "%s %s; RLIMIT_MEMLOCK: %s", size, status ? "were not given" : "were given", most);
+    doctor_found(finding, "%s %s; RLIMIT_MEMLOCK: %s", size,
+                 status ? "were not given" : "were given", most);
     json_write_bool(&finding->json, "is_given", status == 0);
     json_write_u64(&finding->json, "asked_bytes", wanted);
     if (status)
-        doctor_advise(
-            finding, DOCTOR_NOTE,
-            "give a training a smaller data.memory (128MiB), raise `ulimit -l`, or give the container "
-            "more memory");
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "give a training a smaller data.memory (128MiB), raise `ulimit -l`, or give "
+                      "the container "
+                      "more memory");
 }
 
 static const struct doctor_check checks[] = {

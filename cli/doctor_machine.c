@@ -47,9 +47,9 @@ static void check_cpu(const struct doctor_folder *folder, struct doctor_finding 
     if (limits.cpu_count > 0 && limits.cpu_count <= usable)
         doctor_found(finding, ", for the time of %.3g by their control group", limits.cpu_count);
     if (limits.cpu_count > 0 && limits.cpu_count < usable)
-        doctor_advise(
-            finding, DOCTOR_NOTE,
-            "a part of a CPU takes a thread of its own, which is throttled: give the group whole CPUs");
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "a part of a CPU takes a thread of its own, which is throttled: give the "
+                      "group whole CPUs");
 }
 
 /* Of those that kernels of ours or of OpenBLAS are made for, the ones that this processor has. */
@@ -61,10 +61,14 @@ static void list_instruction_sets(struct doctor_finding *finding)
         const char *name;
         bool has;
     } sets[] = {
-        {"sse4.2", __builtin_cpu_supports("sse4.2")},     {"avx", __builtin_cpu_supports("avx")},
-        {"avx2", __builtin_cpu_supports("avx2")},         {"fma", __builtin_cpu_supports("fma")},
-        {"avx512f", __builtin_cpu_supports("avx512f")},   {"avx512bw", __builtin_cpu_supports("avx512bw")},
-        {"avx512dq", __builtin_cpu_supports("avx512dq")}, {"avx512vl", __builtin_cpu_supports("avx512vl")},
+        {"sse4.2", __builtin_cpu_supports("sse4.2")},
+        {"avx", __builtin_cpu_supports("avx")},
+        {"avx2", __builtin_cpu_supports("avx2")},
+        {"fma", __builtin_cpu_supports("fma")},
+        {"avx512f", __builtin_cpu_supports("avx512f")},
+        {"avx512bw", __builtin_cpu_supports("avx512bw")},
+        {"avx512dq", __builtin_cpu_supports("avx512dq")},
+        {"avx512vl", __builtin_cpu_supports("avx512vl")},
     };
     const char *before = "; the processor has ";
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
@@ -88,11 +92,12 @@ static void check_kernels(const struct doctor_folder *folder, struct doctor_find
     list_instruction_sets(finding);
 #ifdef __x86_64__
     if (strcmp(compute, "baseline") == 0 && __builtin_cpu_supports("avx2"))
-        doctor_advise(
-            finding, DOCTOR_NOTE,
-            "this processor has avx2, this build has no kernels for it: build with gcc, without sanitizers");
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "this processor has avx2, this build has no kernels for it: build with gcc, "
+                      "without sanitizers");
     else if (strcmp(compute, "baseline") == 0)
-        doctor_advise(finding, DOCTOR_NOTE, "training is several times faster on a processor with avx2");
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "training is several times faster on a processor with avx2");
 #endif
 }
 
@@ -102,7 +107,8 @@ static void check_memory(const struct doctor_folder *folder, struct doctor_findi
     struct machine_memory memory;
     struct cgroup_limits limits;
     uint64_t wanted = loader_options_default().memory_bytes;
-    char total[STR_SIZE_BYTES], available[STR_SIZE_BYTES], limit[STR_SIZE_BYTES], need[STR_SIZE_BYTES];
+    char total[STR_SIZE_BYTES], available[STR_SIZE_BYTES], limit[STR_SIZE_BYTES],
+        need[STR_SIZE_BYTES];
     if (machine_read_memory(&memory)) {
         doctor_found(finding, "not told: /proc/meminfo can't be read");
         doctor_advise(finding, DOCTOR_NOTE, "mount /proc");
@@ -124,10 +130,11 @@ static void check_memory(const struct doctor_folder *folder, struct doctor_findi
     }
     json_write_u64(&finding->json, "loader_default_bytes", wanted);
     if (free_bytes < wanted)
-        doctor_advise(finding, DOCTOR_NOTE,
-                      "less than the %s that `read` takes by default: give --memory 256MiB, and data.memory "
-                      "to a training",
-                      str_format_size(wanted, need));
+        doctor_advise(
+            finding, DOCTOR_NOTE,
+            "less than the %s that `read` takes by default: give --memory 256MiB, and data.memory "
+            "to a training",
+            str_format_size(wanted, need));
 }
 
 static void check_huge_pages(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -140,8 +147,8 @@ static void check_huge_pages(const struct doctor_folder *folder, struct doctor_f
     doctor_found(finding, "transparent ones: %s", setting);
     json_write_string(&finding->json, "transparent", setting);
     if (strcmp(setting, "never") == 0)
-        doctor_advise(finding, DOCTOR_NOTE, "read-ahead lies in small pages; as root: echo madvise > %s",
-                      path);
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "read-ahead lies in small pages; as root: echo madvise > %s", path);
 }
 
 /* "unlimited" and null where there is none. */
@@ -163,7 +170,8 @@ static void check_locked_memory(const struct doctor_folder *folder, struct docto
     if (limit.rlim_cur == RLIM_INFINITY)
         doctor_found(finding, "unlimited");
     else
-        doctor_found(finding, "at most %s, for the rings of io_uring and the read-ahead that it registers",
+        doctor_found(finding,
+                     "at most %s, for the rings of io_uring and the read-ahead that it registers",
                      str_format_size(limit.rlim_cur, size));
     add_limit(finding, "soft_bytes", limit.rlim_cur);
     add_limit(finding, "hard_bytes", limit.rlim_max);
@@ -185,10 +193,11 @@ static void check_open_files(const struct doctor_folder *folder, struct doctor_f
     add_limit(finding, "hard_count", limit.rlim_max);
     json_write_u64(&finding->json, "shards_open_max_count", shards);
     if (shards < SHARDS_OPEN_FEW)
-        doctor_advise(finding, DOCTOR_NOTE,
-                      "a dataset of more shards is read slowly, since they are opened again and again; %d "
-                      "files will do: %s",
-                      4 * SHARDS_OPEN_MAX, open_files_advice());
+        doctor_advise(
+            finding, DOCTOR_NOTE,
+            "a dataset of more shards is read slowly, since they are opened again and again; %d "
+            "files will do: %s",
+            4 * SHARDS_OPEN_MAX, open_files_advice());
 }
 
 static void check_shared_memory(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -197,7 +206,8 @@ static void check_shared_memory(const struct doctor_folder *folder, struct docto
     struct statvfs space;
     char total[STR_SIZE_BYTES], available[STR_SIZE_BYTES];
     if (statvfs("/dev/shm", &space)) {
-        doctor_found(finding, "no /dev/shm, through which ranks of one machine talk; one rank needs none");
+        doctor_found(finding,
+                     "no /dev/shm, through which ranks of one machine talk; one rank needs none");
         json_write_null(&finding->json, "total_bytes");
         return;
     }
@@ -213,8 +223,8 @@ static void check_clock(const struct doctor_folder *folder, struct doctor_findin
 {
     (void)folder;
     char source[MACHINE_TEXT_BYTES];
-    if (machine_read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", source,
-                          sizeof source))
+    if (machine_read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource",
+                          source, sizeof source))
         snprintf(source, sizeof source, "unknown");
     uint64_t began = clock_now_ns();
     for (int i = 0; i < CLOCK_LOOKS; i++)
@@ -224,9 +234,9 @@ static void check_clock(const struct doctor_folder *folder, struct doctor_findin
     json_write_string(&finding->json, "source", source);
     json_write_f64(&finding->json, "look_seconds", look_ns / 1e9);
     if (look_ns > CLOCK_SLOW_NS)
-        doctor_advise(
-            finding, DOCTOR_NOTE,
-            "each look is a system call; a clock source that needs none (tsc, kvm-clock) spares some time");
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "each look is a system call; a clock source that needs none (tsc, kvm-clock) "
+                      "spares some time");
 }
 
 static void check_container(const struct doctor_folder *folder, struct doctor_finding *finding)

@@ -32,17 +32,19 @@ static void check_products(const struct doctor_folder *folder, struct doctor_fin
     const char *chosen = getenv("OPENBLAS_CORETYPE");
     size_t name = strcspn(blas.config, " ");
     name += blas.config[name] == ' ';
-    int shown = (int)(name + strcspn(blas.config + name, " ")); /* "OpenBLAS 0.3.21"; its options follow */
-    doctor_found(finding, "%.*s, kernels %s; one thread of its own, ours share the work", shown, blas.config,
-                 blas.core);
+    int shown =
+        (int)(name + strcspn(blas.config + name, " ")); /* "OpenBLAS 0.3.21"; its options follow */
+    doctor_found(finding, "%.*s, kernels %s; one thread of its own, ours share the work", shown,
+                 blas.config, blas.core);
     json_write_string(&finding->json, "config", blas.config);
     json_write_string(&finding->json, "core", blas.core);
     if (chosen)
-        doctor_advise(finding, DOCTOR_NOTE,
-                      "OPENBLAS_CORETYPE=%s chose the kernels, not millrace: unset it, or keep it the same "
-                      "for all runs that "
-                      "shall agree in their bits",
-                      chosen);
+        doctor_advise(
+            finding, DOCTOR_NOTE,
+            "OPENBLAS_CORETYPE=%s chose the kernels, not millrace: unset it, or keep it the same "
+            "for all runs that "
+            "shall agree in their bits",
+            chosen);
 }
 
 /* Also what could not be, where there is no BLAS: that lack is told by another check. */
@@ -72,7 +74,10 @@ static void check_jpeg(const struct doctor_folder *folder, struct doctor_finding
 {
     (void)folder;
     int simd = jpeg_simd();
-    doctor_found(finding, "%s%s", jpeg_library(), simd > 0 ? ", by SIMD" : simd == 0 ? ", without SIMD" : "");
+    doctor_found(finding, "%s%s", jpeg_library(),
+                 simd > 0    ? ", by SIMD"
+                 : simd == 0 ? ", without SIMD"
+                             : "");
     json_write_string(&finding->json, "library", jpeg_library());
     if (simd >= 0)
         json_write_bool(&finding->json, "has_simd", simd > 0);
@@ -82,9 +87,10 @@ static void check_jpeg(const struct doctor_folder *folder, struct doctor_finding
         doctor_advise(finding, DOCTOR_NOTE,
                       "images decode several times faster by libjpeg-turbo: build with it");
     if (simd == 0)
-        doctor_advise(finding, DOCTOR_NOTE,
-                      "images decode several times slower: unset JSIMD_FORCENONE, or install a libjpeg-turbo "
-                      "with SIMD");
+        doctor_advise(
+            finding, DOCTOR_NOTE,
+            "images decode several times slower: unset JSIMD_FORCENONE, or install a libjpeg-turbo "
+            "with SIMD");
 }
 
 static void check_libraries(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -118,7 +124,8 @@ static void check_engine(const struct doctor_folder *folder, struct doctor_findi
 {
     (void)folder;
     const char *name = engine_name();
-    doctor_found(finding, "by %s%s", name, strcmp(name, "threads") == 0 ? ": pread and pwrite" : "");
+    doctor_found(finding, "by %s%s", name,
+                 strcmp(name, "threads") == 0 ? ": pread and pwrite" : "");
     json_write_string(&finding->json, "engine", name);
 }
 
@@ -132,27 +139,29 @@ static void check_uring(const struct doctor_folder *folder, struct doctor_findin
         doctor_found(finding, "the kernel permits it");
     if (!status)
         doctor_found(finding,
-                     registering ? ", but registers no read-ahead (%s)" : " and registers read-ahead",
+                     registering ? ", but registers no read-ahead (%s)"
+                                 : " and registers read-ahead",
                      strerror(-registering));
     doctor_found(finding, "; this build reads by %s", engine_name());
     json_write_bool(&finding->json, "is_permitted", status == 0);
     json_write_bool(&finding->json, "has_registering", registering == 0);
     if (status == -EPERM)
-        doctor_advise(
-            finding, DOCTOR_NOTE,
-            "reading takes more CPU without it: let it through the container's seccomp profile, or as "
-            "root: sysctl kernel.io_uring_disabled=0");
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "reading takes more CPU without it: let it through the container's seccomp "
+                      "profile, or as "
+                      "root: sysctl kernel.io_uring_disabled=0");
     else if (registering == -ENOMEM)
-        doctor_advise(
-            finding, DOCTOR_NOTE,
-            "reading around the page cache takes about a quarter less CPU with it: ulimit -l unlimited, "
-            "or as much as data.memory");
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "reading around the page cache takes about a quarter less CPU with it: "
+                      "ulimit -l unlimited, "
+                      "or as much as data.memory");
 }
 
 static void check_mpi(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
-    char line[MACHINE_TEXT_BYTES], library[RANKS_LIBRARY_BYTES], program[] = "mpirun", option[] = "--version";
+    char line[MACHINE_TEXT_BYTES], library[RANKS_LIBRARY_BYTES], program[] = "mpirun",
+                                                                 option[] = "--version";
     int status = first_line_of((char *const[]){program, option, NULL}, line, sizeof line);
     if (status == -ENOENT)
         doctor_found(finding, "no mpirun on PATH, which `millrace launch` needs (openmpi-bin)");
@@ -168,7 +177,8 @@ static void check_mpi(const struct doctor_folder *folder, struct doctor_finding 
         doctor_found(finding, "; libmillrace_mpi is not there: training takes one rank");
         json_write_null(&finding->json, "library");
     } else {
-        doctor_found(finding, "; libmillrace_mpi, by which ranks train and save together, is of %s", library);
+        doctor_found(finding, "; libmillrace_mpi, by which ranks train and save together, is of %s",
+                     library);
         json_write_string(&finding->json, "library", library);
     }
 }
@@ -193,7 +203,8 @@ static void check_index_cache(const struct doctor_folder *folder, struct doctor_
     json_write_string(&finding->json, "path", cache);
     json_write_bool(&finding->json, "is_writable", status == 0);
     if (status)
-        doctor_advise(finding, DOCTOR_NOTE, "%s: set XDG_CACHE_HOME to a folder that can be written", loss);
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "%s: set XDG_CACHE_HOME to a folder that can be written", loss);
 }
 
 static const struct doctor_check checks[] = {

@@ -19,7 +19,8 @@ static void take_larger(struct usage *most, const struct usage *other)
 {
     usage_take_peaks(most, other);
     most->traffic.sent_bytes = bytes_max(most->traffic.sent_bytes, other->traffic.sent_bytes);
-    most->traffic.received_bytes = bytes_max(most->traffic.received_bytes, other->traffic.received_bytes);
+    most->traffic.received_bytes =
+        bytes_max(most->traffic.received_bytes, other->traffic.received_bytes);
 }
 
 bool dry_run_allows(const struct train_config *config)
@@ -38,7 +39,8 @@ int dry_run_rehearse(const struct dry_run_options *options, const struct train_c
                                           .local_ranks = options->local_ranks};
     *ret_planned = (struct planned){0};
     int status = rehearsal_model(config, &rehearsal.model, err);
-    rehearsal.by_nccl = !status && rehearsal_is_by_nccl(config, rehearsal.model, options->local_ranks);
+    rehearsal.by_nccl =
+        !status && rehearsal_is_by_nccl(config, rehearsal.model, options->local_ranks);
     for (uint32_t i = 0; i < options->ranks && !status; i++) {
         struct rehearsal one;
         rehearsal.rank = i;
@@ -49,7 +51,8 @@ int dry_run_rehearse(const struct dry_run_options *options, const struct train_c
             ret_planned->first = one;
         rehearsal.shape = &ret_planned->first.shape; /* the loaders of all ranks are alike */
         if (i > 0)
-            memcpy(one.usage.peak_bytes[MEM_FOR_LOADER], ret_planned->first.usage.peak_bytes[MEM_FOR_LOADER],
+            memcpy(one.usage.peak_bytes[MEM_FOR_LOADER],
+                   ret_planned->first.usage.peak_bytes[MEM_FOR_LOADER],
                    sizeof one.usage.peak_bytes[MEM_FOR_LOADER]);
         if (i < DRY_RUN_RANKS_MAX)
             ret_planned->ranks[i] = one.usage;
@@ -102,7 +105,8 @@ static int tell_one(const struct dry_run_options *options, struct err *err)
     if (!status) {
         struct output output;
         output_begin(&output);
-        json_write_string(&output.json, "strategy", strategy_of(options->config->parallel.strategy)->name);
+        json_write_string(&output.json, "strategy",
+                          strategy_of(options->config->parallel.strategy)->name);
         write_run(&output.json, options, planned);
         write_planned(&output.json, options, planned);
         status = output_end(&output, options->as_json, stdout, err);
@@ -131,10 +135,11 @@ static void print_row(const char *strategy, const struct planned *planned)
 
 static void print_titles(void)
 {
-    static const char *const titles[] = {[MEM_FOR_WORK] = "work",           [MEM_FOR_PARAMETERS] = "params",
-                                         [MEM_FOR_GRADIENTS] = "gradients", [MEM_FOR_OPTIMIZER] = "optimizer",
-                                         [MEM_FOR_ACTIVATIONS] = "activ.",  [MEM_FOR_COMMUNICATION] = "comm.",
-                                         [MEM_FOR_STAGING] = "staging",     [MEM_FOR_LOADER] = "loader"};
+    static const char *const titles[] = {
+        [MEM_FOR_WORK] = "work",           [MEM_FOR_PARAMETERS] = "params",
+        [MEM_FOR_GRADIENTS] = "gradients", [MEM_FOR_OPTIMIZER] = "optimizer",
+        [MEM_FOR_ACTIVATIONS] = "activ.",  [MEM_FOR_COMMUNICATION] = "comm.",
+        [MEM_FOR_STAGING] = "staging",     [MEM_FOR_LOADER] = "loader"};
     printf("%-13s", "strategy");
     for (int use = 0; use < MEM_USE_COUNT; use++)
         printf(" %9s", titles[use]);
@@ -197,12 +202,14 @@ static void tell_assumptions(const struct dry_run_options *options)
     if (options->ranks > 1 && rehearsal_model(options->config, &model, NULL) == 0 &&
         rehearsal_is_by_nccl(options->config, model, options->local_ranks))
         log_line(options->log, LOG_INFO,
-                 "%s are told as from GPU to GPU, a rank on each; what NCCL takes for itself is not told",
+                 "%s are told as from GPU to GPU, a rank on each; what NCCL takes for itself is "
+                 "not told",
                  config_moves_gradients(options->config) ? "weights and gradients"
                                                          : "weights that are gathered");
     if (options->config->batch.schedule[0])
         log_line(options->log, LOG_INFO,
-                 "batch.schedule: memory is told as the most that any of its batches takes, a step as one of "
+                 "batch.schedule: memory is told as the most that any of its batches takes, a step "
+                 "as one of "
                  "the batch that the run ends with");
 }
 

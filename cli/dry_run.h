@@ -1,5 +1,6 @@
 /*
- * dry_run — `millrace train --dry-run`: what a run takes, moves and computes, by rehearsal (trainer/rehearsal.h), before it takes any of it.
+ * dry_run — `millrace train --dry-run`: what a run takes, moves and computes, by rehearsal
+ * (trainer/rehearsal.h), before it takes any of it.
  */
 #ifndef MILLRACE_CLI_DRY_RUN_H
 #define MILLRACE_CLI_DRY_RUN_H
@@ -16,7 +17,8 @@ struct dry_run_options {
     const struct train_config *config; /* its batch is resolved for so many ranks */
     struct io *io;
     const struct log *log;
-    uint64_t accumulation;       /* batch.accumulation, where the batch was resolved by it; 0: it was not */
+    uint64_t
+        accumulation; /* batch.accumulation, where the batch was resolved by it; 0: it was not */
     uint32_t ranks, local_ranks; /* in all, and on each machine */
     bool all_strategies;         /* else the configuration's */
     uint64_t fits_bytes;         /* 0: nothing is looked for; else of a rank */

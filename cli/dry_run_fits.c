@@ -1,9 +1,10 @@
 /*
  * dry_run_fits — see dry_run_fits.h.
  *
- * The search tries every strategy with and without recomputation of all blocks and, on a GPU, with and
- * without offloading of activations, the optimizer's state and parameters: none of these changes a bit
- * of the result. It halves the micro-batch, which does change bits, only while nothing fits.
+ * The search tries every strategy with and without recomputation of all blocks and, on a GPU, with
+ * and without offloading of activations, the optimizer's state and parameters: none of these
+ * changes a bit of the result. It halves the micro-batch, which does change bits, only while
+ * nothing fits.
  */
 #include "cli/dry_run_fits.h"
 
@@ -57,8 +58,9 @@ static void apply(struct train_config *config, const struct setting *setting)
     config->batch.micro = setting->micro;
 }
 
-/* Settings with equal figures differ in nothing that a user could choose by: the first one stands for
- * them. Local updates and compression make strategies differ in more, but those allow one strategy. */
+/* Settings with equal figures differ in nothing that a user could choose by: the first one stands
+ * for them. Local updates and compression make strategies differ in more, but those allow one
+ * strategy. */
 static bool is_listed(const struct search *search, const struct tried *tried)
 {
     for (size_t i = 0; i < search->count; i++) {
@@ -80,14 +82,14 @@ static int try_setting(struct search *search, const struct setting *setting, str
     int status = dry_run_rehearse(search->options, search->config, search->planned, err);
     if (status)
         return status;
-    const struct tried tried = {.setting = *setting,
-                                .place = search->count,
-                                .bytes = planned->is_host
-                                             ? usage_total_bytes(&planned->most)
-                                             : memory_need_bytes(usage_device_bytes(&planned->most)),
-                                .moved_bytes = planned->most.traffic.sent_bytes,
-                                .crossed_bytes = planned->first.crossed_bytes,
-                                .flops = planned->flops};
+    const struct tried tried = {
+        .setting = *setting,
+        .place = search->count,
+        .bytes = planned->is_host ? usage_total_bytes(&planned->most)
+                                  : memory_need_bytes(usage_device_bytes(&planned->most)),
+        .moved_bytes = planned->most.traffic.sent_bytes,
+        .crossed_bytes = planned->first.crossed_bytes,
+        .flops = planned->flops};
     if (tried.bytes < search->least_bytes) {
         search->least_bytes = tried.bytes;
         search->least = *setting;
@@ -104,8 +106,8 @@ static int compare_u64(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* By what ranks give each other, then by what is computed, then by what crosses the link between host and device. Of equals the one that was
- * tried first. */
+/* By what ranks give each other, then by what is computed, then by what crosses the link between
+ * host and device. Of equals the one that was tried first. */
 static int by_cost(const void *a, const void *b)
 {
     const struct tried *x = a, *y = b;
@@ -117,7 +119,8 @@ static int by_cost(const void *a, const void *b)
     return order ? order : compare_u64(x->place, y->place);
 }
 
-/* Writes the given value and, unless it is already the other one, the other one. Returns how many. */
+/* Writes the given value and, unless it is already the other one, the other one. Returns how
+ * many. */
 static unsigned choices(uint64_t given, uint64_t other, bool tries_other, uint64_t ret_values[2])
 {
     ret_values[0] = given;
@@ -145,8 +148,10 @@ static int try_strategy(struct search *search, uint32_t strategy, uint64_t micro
             .offloads_optimizer = optimizer[i / recomputes / offloads % optimizers],
             .offloads_params = params[i / recomputes / offloads / optimizers],
         };
-        /* One rank has nobody to share with: another strategy only allows it to offload parameters. */
-        if (search->options->ranks > 1 || strategy == given->parallel.strategy || setting.offloads_params)
+        /* One rank has nobody to share with: another strategy only allows it to offload
+         * parameters. */
+        if (search->options->ranks > 1 || strategy == given->parallel.strategy ||
+            setting.offloads_params)
             status = try_setting(search, &setting, err);
     }
     return status;
@@ -179,14 +184,17 @@ static int look(struct search *search, struct err *err)
 }
 
 /* What makes the setting of the configuration: "parallel.strategy=zero1 model.recompute=1". */
-static void describe(const struct search *search, const struct setting *setting, char text[SET_BYTES])
+static void describe(const struct search *search, const struct setting *setting,
+                     char text[SET_BYTES])
 {
     const struct train_config *given = search->options->config;
     int at = snprintf(text, SET_BYTES, "parallel.strategy=%s", strategy_names[setting->strategy]);
     if (setting->recompute != given->model.recompute)
-        at += snprintf(text + at, SET_BYTES - (size_t)at, " model.recompute=%" PRIu64, setting->recompute);
+        at += snprintf(text + at, SET_BYTES - (size_t)at, " model.recompute=%" PRIu64,
+                       setting->recompute);
     if (setting->offload != given->model.offload)
-        at += snprintf(text + at, SET_BYTES - (size_t)at, " model.offload=%" PRIu64, setting->offload);
+        at += snprintf(text + at, SET_BYTES - (size_t)at, " model.offload=%" PRIu64,
+                       setting->offload);
     if (setting->offloads_optimizer != given->parallel.offload.optimizer)
         at += snprintf(text + at, SET_BYTES - (size_t)at, " parallel.offload.optimizer=true");
     if (setting->offloads_params != given->parallel.offload.params)
@@ -194,7 +202,8 @@ static void describe(const struct search *search, const struct setting *setting,
     if (setting->micro == given->batch.micro)
         return;
     at += snprintf(text + at, SET_BYTES - (size_t)at, " batch.micro=%" PRIu64, setting->micro);
-    if (search->options->accumulation > 0) /* else it made another batch, or contradicted this one */
+    if (search->options->accumulation >
+        0) /* else it made another batch, or contradicted this one */
         snprintf(text + at, SET_BYTES - (size_t)at, " batch.accumulation=%" PRIu64,
                  given->batch.global / setting->micro / search->options->ranks);
 }
@@ -246,10 +255,11 @@ static int nothing_fits(const struct search *search, struct err *err)
     err_set(err, -ENOMEM, "no setting fits");
     err_expected(err, "at most %s a rank", str_format_size(search->options->fits_bytes, limit));
     err_found(err, "%s at least, with %s", str_format_size(search->least_bytes, least), set);
-    err_advise(err,
-               "raise --ranks, or reduce model.layers, model.width or %s; what takes most is shown by "
-               "--dry-run without --fits",
-               is_image ? "data.image.size" : "data.text.block");
+    err_advise(
+        err,
+        "raise --ranks, or reduce model.layers, model.width or %s; what takes most is shown by "
+        "--dry-run without --fits",
+        is_image ? "data.image.size" : "data.text.block");
     return -ENOMEM;
 }
 

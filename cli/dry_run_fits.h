@@ -1,5 +1,6 @@
 /*
- * dry_run_fits — which settings of a run fit into so much memory, the cheapest first. Internal to dry_run.
+ * dry_run_fits — which settings of a run fit into so much memory, the cheapest first. Internal to
+ * dry_run.
  */
 #ifndef MILLRACE_CLI_DRY_RUN_FITS_H
 #define MILLRACE_CLI_DRY_RUN_FITS_H

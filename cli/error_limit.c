@@ -11,8 +11,8 @@
 
 static const double COUNT_MAX = 1e15; /* a double tells whole numbers apart well beyond it */
 
-/* "12", "1.5%": digits with at most one point among or after them, where strtod would also take signs, spaces, hexadecimal digits,
- * exponents, "inf" and "nan". */
+/* "12", "1.5%": digits with at most one point among or after them, where strtod would also take
+ * signs, spaces, hexadecimal digits, exponents, "inf" and "nan". */
 static bool parse(const char *text, double *ret_value, bool *ret_is_percent)
 {
     static const char digits[] = "0123456789";

@@ -1,5 +1,6 @@
 /*
- * error_limit — how many items a verb may leave out: its options `--on-error stop|skip` and `--max-errors N|P%`.
+ * error_limit — how many items a verb may leave out: its options `--on-error stop|skip` and
+ * `--max-errors N|P%`.
  */
 #ifndef MILLRACE_CLI_ERROR_LIMIT_H
 #define MILLRACE_CLI_ERROR_LIMIT_H
@@ -15,8 +16,8 @@ struct error_limit {
     double fraction; /* of all items; 0: most says */
 };
 
-/* text: what --max-errors was given, or NULL, which is no limit; skips: whether --on-error is skip, without which a limit has no
- * meaning. EXIT_USAGE with detail. */
+/* text: what --max-errors was given, or NULL, which is no limit; skips: whether --on-error is skip,
+ * without which a limit has no meaning. EXIT_USAGE with detail. */
 int error_limit_parse(const char *text, bool skips, struct error_limit *ret_limit, struct err *err);
 
 #endif

@@ -49,7 +49,8 @@ static int spawn(char *const *argv, int write_end, pid_t *ret_child)
     if (!status)
         status = posix_spawn_file_actions_adddup2(&actions, write_end, STDOUT_FILENO);
     if (!status)
-        status = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+        status =
+            posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     if (!status)
         status = posix_spawnp(ret_child, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);

@@ -6,8 +6,9 @@
 
 #include <stddef.h>
 
-/* Runs argv[0], found on PATH; argv ends with NULL. Its stderr goes nowhere. One that says nothing for some seconds is killed.
- * -ENOENT where there is no such program, -ETIMEDOUT, -ENODATA where it prints nothing. text holds bytes. Blocks. */
+/* Runs argv[0], found on PATH; argv ends with NULL. Its stderr goes nowhere. One that says nothing
+ * for some seconds is killed. -ENOENT where there is no such program, -ETIMEDOUT, -ENODATA where it
+ * prints nothing. text holds bytes. Blocks. */
 int first_line_of(char *const *argv, char *text, size_t bytes);
 
 #endif

@@ -80,9 +80,11 @@ static enum grammar_kind kind_of(const char *text, size_t bytes, enum grammar_ki
         const char *name;
         enum grammar_kind kind;
     } names[] = {
-        {"VERB", GRAMMAR_VERBS},     {"KEY=VALUE", GRAMMAR_SETTINGS}, {"DIR", GRAMMAR_FOLDERS},
-        {"FOLDER", GRAMMAR_FOLDERS}, {"PATH", GRAMMAR_FILES},         {"OUT", GRAMMAR_FILES},
-        {"FILE", GRAMMAR_FILES},     {"CHECKPOINT", GRAMMAR_FILES},   {"DATASET=WEIGHT", GRAMMAR_FILES},
+        {"VERB", GRAMMAR_VERBS},           {"KEY=VALUE", GRAMMAR_SETTINGS},
+        {"DIR", GRAMMAR_FOLDERS},          {"FOLDER", GRAMMAR_FOLDERS},
+        {"PATH", GRAMMAR_FILES},           {"OUT", GRAMMAR_FILES},
+        {"FILE", GRAMMAR_FILES},           {"CHECKPOINT", GRAMMAR_FILES},
+        {"DATASET=WEIGHT", GRAMMAR_FILES},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strlen(names[i].name) == bytes && memcmp(names[i].name, text, bytes) == 0)
@@ -91,7 +93,8 @@ static enum grammar_kind kind_of(const char *text, size_t bytes, enum grammar_ki
 }
 
 /* The alternatives of a value's name. */
-static void read_name(const char *name, enum grammar_kind otherwise, struct grammar_value *ret_value)
+static void read_name(const char *name, enum grammar_kind otherwise,
+                      struct grammar_value *ret_value)
 {
     *ret_value = (struct grammar_value){.kind = GRAMMAR_NOTHING};
     for (;;) {
@@ -126,7 +129,8 @@ void grammar_option(const struct option *option, struct grammar_value *ret_value
         read_name(option->value_name ? option->value_name : "", GRAMMAR_NOTHING, ret_value);
 }
 
-/* "SRC DST", "SHARD...", "[VERB | formats | config]": a name a word, without brackets, dots and the spaces around |. */
+/* "SRC DST", "SHARD...", "[VERB | formats | config]": a name a word, without brackets, dots and the
+ * spaces around |. */
 static void read_arguments(const char *text, struct grammar_words *ret_names, bool *ret_repeats)
 {
     char name[GRAMMAR_WORD_BYTES];

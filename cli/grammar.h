@@ -1,10 +1,13 @@
 /*
- * grammar — what may stand at a place of the command line, read off the tables: for completions in any shell.
+ * grammar — what may stand at a place of the command line, read off the tables: for completions in
+ * any shell.
  *
- * The name that help shows for a value says what it is. Its alternatives are separated by |: a word of two or more small letters
- * or digits is typed as it stands ("auto|never|PATH" takes auto, never or a path); VERB is a verb, KEY=VALUE a key of the
- * configuration with its value, DIR and FOLDER a folder, PATH, OUT, FILE, CHECKPOINT and DATASET=WEIGHT a file or folder. Another name of an
- * option's value is something that can't be completed; another name of an argument is a file or folder.
+ * The name that help shows for a value says what it is. Its alternatives are separated by |: a word
+ * of two or more small letters or digits is typed as it stands ("auto|never|PATH" takes auto, never
+ * or a path); VERB is a verb, KEY=VALUE a key of the configuration with its value, DIR and FOLDER a
+ * folder, PATH, OUT, FILE, CHECKPOINT and DATASET=WEIGHT a file or folder. Another name of an
+ * option's value is something that can't be completed; another name of an argument is a file or
+ * folder.
  */
 #ifndef MILLRACE_CLI_GRAMMAR_H
 #define MILLRACE_CLI_GRAMMAR_H

@@ -1,5 +1,6 @@
 /*
- * help_config — `millrace help config`: every key of a training configuration, from the table that parses it.
+ * help_config — `millrace help config`: every key of a training configuration, from the table that
+ * parses it.
  */
 #include "cli/help.h"
 
@@ -9,12 +10,14 @@ enum { KEY_COLUMNS = 26 }; /* of most; longer ones push what they take to the ri
 
 const char help_config_intro[] =
     "A training run is told what to do by one YAML file; `--set key=value` goes over it.\n"
-    "Keys marked * decide the order of samples or the bits: a resume under another value is refused.";
+    "Keys marked * decide the order of samples or the bits: a resume under another value is "
+    "refused.";
 
-const char help_config_example[] = "  run:   {dir: runs/a, seed: 7, steps: 2000}\n"
-                                   "  data:  {train: shards/train, val: shards/val, image: {size: 96}}\n"
-                                   "  model: {type: vit, layers: 6, heads: 6, width: 192, patch: 12}\n"
-                                   "  batch: {global: 256, micro: 32}";
+const char help_config_example[] =
+    "  run:   {dir: runs/a, seed: 7, steps: 2000}\n"
+    "  data:  {train: shards/train, val: shards/val, image: {size: 96}}\n"
+    "  model: {type: vit, layers: 6, heads: 6, width: 192, patch: 12}\n"
+    "  batch: {global: 256, micro: 32}";
 
 const char *help_config_kind(const struct config_field *field, char text[HELP_KIND_BYTES])
 {
@@ -32,8 +35,10 @@ const char *help_config_kind(const struct config_field *field, char text[HELP_KI
     if (field->kind != CONFIG_CHOICE)
         snprintf(text, HELP_KIND_BYTES, "%s", kinds[field->kind]);
     else
-        for (const char *const *choice = field->choices; *choice && used < HELP_KIND_BYTES; choice++)
-            used += (size_t)snprintf(text + used, HELP_KIND_BYTES - used, "%s%s", used ? "|" : "", *choice);
+        for (const char *const *choice = field->choices; *choice && used < HELP_KIND_BYTES;
+             choice++)
+            used += (size_t)snprintf(text + used, HELP_KIND_BYTES - used, "%s%s", used ? "|" : "",
+                                     *choice);
     return text;
 }
 

@@ -1,5 +1,6 @@
 /*
- * inspect — the parts of `millrace inspect`, a file a subject: each writes what its kind of thing is and holds.
+ * inspect — the parts of `millrace inspect`, a file a subject: each writes what its kind of thing
+ * is and holds.
  */
 #ifndef MILLRACE_CLI_INSPECT_H
 #define MILLRACE_CLI_INSPECT_H
@@ -24,8 +25,10 @@ struct inspection {
 int inspect_dataset(struct inspection *in, const char *path);
 int inspect_datasets(struct inspection *in, const char *path); /* each of a folder's */
 int inspect_shard(struct inspection *in, const char *path);
-int inspect_checkpoint(struct inspection *in, const char *path); /* of a folder the newest whole one */
-/* Appends the configuration of the run that saved the checkpoint: YAML that `train` takes, or JSON. */
+int inspect_checkpoint(struct inspection *in,
+                       const char *path); /* of a folder the newest whole one */
+/* Appends the configuration of the run that saved the checkpoint: YAML that `train` takes, or
+ * JSON. */
 int inspect_config(struct inspection *in, const char *path, bool as_json, struct str *out);
 int inspect_safetensors(struct inspection *in, const char *path);
 int inspect_npy(struct inspection *in, const char *path);

@@ -1,5 +1,6 @@
 /*
- * inspect_checkpoint — what `millrace inspect` says of a checkpoint, by its manifest, and of a safetensors file.
+ * inspect_checkpoint — what `millrace inspect` says of a checkpoint, by its manifest, and of a
+ * safetensors file.
  */
 #include "base/clock.h"
 #include "base/json_format.h"
@@ -15,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void write_tensor(struct json_writer *json, const char *name, enum dtype dtype, uint32_t rank,
-                         const uint64_t *shape, uint64_t bytes)
+static void write_tensor(struct json_writer *json, const char *name, enum dtype dtype,
+                         uint32_t rank, const uint64_t *shape, uint64_t bytes)
 {
     json_begin_object(json, NULL);
     json_write_string(json, "name", name);

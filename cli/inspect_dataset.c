@@ -1,5 +1,6 @@
 /*
- * inspect_dataset — what `millrace inspect` says of a dataset, of several beside each other, of a shard.
+ * inspect_dataset — what `millrace inspect` says of a dataset, of several beside each other, of a
+ * shard.
  */
 #include "cli/inspect.h"
 #include "cli/path_kind.h"
@@ -63,7 +64,8 @@ int inspect_dataset(struct inspection *in, const char *path)
     if (dataset->text.element[0])
         write_text_layout(json, &dataset->text);
     if (dataset->options_json.bytes > 0)
-        json_write_raw(json, "converted_with", dataset->options_json.data, dataset->options_json.bytes);
+        json_write_raw(json, "converted_with", dataset->options_json.data,
+                       dataset->options_json.bytes);
     if (in->lists_shards)
         write_shard_list(json, dataset);
     dataset_close(dataset);

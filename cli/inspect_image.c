@@ -1,6 +1,6 @@
 /*
- * inspect_image — what `millrace inspect` says of a PNG, WebP or PPM file. The whole file is read, since it says at its end whether
- * it can be decoded, and WebP where its EXIF is.
+ * inspect_image — what `millrace inspect` says of a PNG, WebP or PPM file. The whole file is read,
+ * since it says at its end whether it can be decoded, and WebP where its EXIF is.
  */
 #include "base/bytes.h"
 #include "cli/inspect.h"
@@ -51,7 +51,8 @@ static void write_webp(struct json_writer *json, const struct io_head *head)
 }
 
 /* Sizes as the headers tell them; 0 where they do not. */
-static struct pixels_info read_headers(const struct io_head *head, enum image_kind kind, struct err *err)
+static struct pixels_info read_headers(const struct io_head *head, enum image_kind kind,
+                                       struct err *err)
 {
     struct pixels_decoder *decoder = NULL;
     struct pixels_info info = {0};

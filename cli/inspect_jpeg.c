@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Headers are mostly short. Profiles, previews and the notes of cameras make long ones, of at most 64 KiB a segment. */
+/* Headers are mostly short. Profiles, previews and the notes of cameras make long ones, of at most
+ * 64 KiB a segment. */
 enum { READ_FIRST_BYTES = 64 << 10, READ_MOST_BYTES = 64 << 20, READ_GROWTH = 8 };
 
 /* Reads as much of the file as its headers take. */
@@ -23,7 +24,8 @@ static int read_headers(struct inspection *in, const char *path, struct io_head 
         int status = io_read_head(in->io, path, most, &head, in->err);
         if (status)
             return status;
-        status = jpeg_read_headers(head.data, head.bytes, head.file_bytes, path, ret_headers, in->err);
+        status =
+            jpeg_read_headers(head.data, head.bytes, head.file_bytes, path, ret_headers, in->err);
         if (status == 0) {
             *ret_head = head;
             return 0;
@@ -50,7 +52,8 @@ static void write_sampling(struct json_writer *json, const struct jpeg_headers *
     json_begin_array(json, "sampling_factors");
     for (uint32_t i = 0; i < headers->components; i++) {
         char factors[16];
-        snprintf(factors, sizeof factors, "%" PRIu32 "x%" PRIu32, headers->h_samp[i], headers->v_samp[i]);
+        snprintf(factors, sizeof factors, "%" PRIu32 "x%" PRIu32, headers->h_samp[i],
+                 headers->v_samp[i]);
         json_write_string(json, NULL, factors);
     }
     json_end_array(json);
@@ -70,7 +73,8 @@ static void write_markers(struct json_writer *json, const struct jpeg_headers *h
     json_write_u64(json, "orientation", headers->orientation);
     if (headers->has_jfif) {
         char version[16];
-        snprintf(version, sizeof version, "%" PRIu32 ".%02" PRIu32, headers->jfif_major, headers->jfif_minor);
+        snprintf(version, sizeof version, "%" PRIu32 ".%02" PRIu32, headers->jfif_major,
+                 headers->jfif_minor);
         json_write_string(json, "jfif", version);
     } else {
         json_write_null(json, "jfif");
@@ -81,9 +85,10 @@ static void write_markers(struct json_writer *json, const struct jpeg_headers *h
         json_write_null(json, "adobe_transform");
     json_write_u64(json, "icc_bytes", headers->icc_bytes);
     json_write_u64(json, "icc_chunks_count", headers->icc_chunks);
-    json_write_u64(
-        json, "icc_chunks_missing_count",
-        headers->icc_chunks_told > headers->icc_chunks ? headers->icc_chunks_told - headers->icc_chunks : 0);
+    json_write_u64(json, "icc_chunks_missing_count",
+                   headers->icc_chunks_told > headers->icc_chunks
+                       ? headers->icc_chunks_told - headers->icc_chunks
+                       : 0);
 }
 
 /* What the decoder makes of the headers. */

@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int check_size(const struct inspection *in, const struct npy_header *header, const char *path,
-                      uint64_t file_bytes)
+static int check_size(const struct inspection *in, const struct npy_header *header,
+                      const char *path, uint64_t file_bytes)
 {
     uint64_t room = file_bytes - header->header_bytes;
     if (header->data_bytes <= room)
@@ -26,7 +26,8 @@ static int check_size(const struct inspection *in, const struct npy_header *head
     return -EBADMSG;
 }
 
-static void write_header(struct json_writer *json, const struct npy_header *header, uint64_t file_bytes)
+static void write_header(struct json_writer *json, const struct npy_header *header,
+                         uint64_t file_bytes)
 {
     char version[16];
     struct str dtype = {0};

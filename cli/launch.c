@@ -64,11 +64,13 @@ void launch_deinit(struct launch_command *command)
     *command = (struct launch_command){0};
 }
 
-static int add_hosts(struct launch_command *command, const struct launch_place *place, struct err *err)
+static int add_hosts(struct launch_command *command, const struct launch_place *place,
+                     struct err *err)
 {
     struct str text = {0};
     for (unsigned i = 0; i < place->nodes; i++)
-        str_add_format(&text, "%s%s:%u", i ? "," : "", place->hosts[i], place->ranks / place->nodes);
+        str_add_format(&text, "%s%s:%u", i ? "," : "", place->hosts[i],
+                       place->ranks / place->nodes);
     int status = str_status(&text) ? out_of_memory(err) : launch_add(command, "--host", err);
     if (!status)
         status = launch_add(command, str_text(&text), err);
@@ -91,7 +93,8 @@ static bool is_forwarded(const char *variable, size_t name_bytes)
     return false;
 }
 
-static int add_variable(struct launch_command *command, const char *name, size_t bytes, struct err *err)
+static int add_variable(struct launch_command *command, const char *name, size_t bytes,
+                        struct err *err)
 {
     char *word = strndup(name, bytes);
     int status = word ? launch_add(command, "-x", err) : out_of_memory(err);
@@ -101,8 +104,8 @@ static int add_variable(struct launch_command *command, const char *name, size_t
     return status;
 }
 
-int launch_add_environment(struct launch_command *command, char *const *environment, const char *except,
-                           struct err *err)
+int launch_add_environment(struct launch_command *command, char *const *environment,
+                           const char *except, struct err *err)
 {
     int status = 0;
     for (char *const *at = environment; *at && !status; at++) {
@@ -134,7 +137,8 @@ int launch_begin(struct launch_command *command, const struct launch_place *plac
     if (!status && place->hosts)
         status = add_hosts(command, place, err);
     /* A core that runs two threads is one place to mpirun, and two processors to us. */
-    bool shares = place->ranks / place->nodes > place->cpus, has_places = place->hosts || place->is_job;
+    bool shares = place->ranks / place->nodes > place->cpus,
+         has_places = place->hosts || place->is_job;
     if (!status && (shares || !has_places))
         status = launch_add(command, "--oversubscribe", err);
     /* Of ranks that share processors, who waits lets others compute. */
@@ -161,8 +165,9 @@ char *launch_format(const struct launch_command *command)
     struct str text = {0};
     for (size_t i = 0; i < command->words_count; i++) {
         const char *word = command->words[i];
-        bool is_plain = *word && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                              "-_./:=,+@%") == strlen(word);
+        bool is_plain =
+            *word && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "-_./:=,+@%") == strlen(word);
         str_add_format(&text, "%s%s", i ? " " : "", is_plain ? word : "'");
         for (const char *c = word; !is_plain && *c; c++)
             str_add_format(&text, *c == '\'' ? "'\\''" : "%c", *c);
@@ -174,7 +179,8 @@ char *launch_format(const struct launch_command *command)
     return copy;
 }
 
-/* In the child: in a group of its own, so that Ctrl-C comes by the parent alone; it dies with the parent. */
+/* In the child: in a group of its own, so that Ctrl-C comes by the parent alone; it dies with the
+ * parent. */
 static void become(const struct launch_command *command, int failed)
 {
     int nothing = open("/dev/null", O_RDONLY);
@@ -194,7 +200,8 @@ static int start(const struct launch_command *command, pid_t *ret_pid, struct er
     int ends[2], code = 0;
     if (pipe2(ends, O_CLOEXEC))
         return err_errno(err, -errno, "no pipe to %s", command->words[0]);
-    signal(SIGCHLD, SIG_DFL); /* where it is ignored, which is inherited, nobody hears how a child ended */
+    signal(SIGCHLD,
+           SIG_DFL); /* where it is ignored, which is inherited, nobody hears how a child ended */
     pid_t pid = fork();
     if (pid == 0)
         become(command, ends[1]);
@@ -213,7 +220,8 @@ static int start(const struct launch_command *command, pid_t *ret_pid, struct er
     return status;
 }
 
-/* Passes on what came since `told`. mpirun hands SIGUSR1 to the ranks, and kills them on SIGTERM. */
+/* Passes on what came since `told`. mpirun hands SIGUSR1 to the ranks, and kills them on
+ * SIGTERM. */
 static void pass_on(pid_t pid, const struct signals_counts *counts, struct signals_told *told)
 {
     unsigned wishes = atomic_load(&counts->wishes), interrupts = atomic_load(&counts->interrupts);
@@ -234,7 +242,8 @@ static int status_of(int ended, unsigned interrupts)
     return WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
 }
 
-int launch_run(const struct launch_command *command, const struct signals_counts *counts, struct err *err)
+int launch_run(const struct launch_command *command, const struct signals_counts *counts,
+               struct err *err)
 {
     struct signals_told told = {0};
     pid_t pid = -1;

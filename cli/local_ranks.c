@@ -33,7 +33,8 @@ static int make_command(const struct invocation *invocation, unsigned ranks, con
     return status;
 }
 
-int local_ranks_run(const struct invocation *invocation, unsigned ranks, bool *ret_done, struct err *err)
+int local_ranks_run(const struct invocation *invocation, unsigned ranks, bool *ret_done,
+                    struct err *err)
 {
     struct ranks found;
     struct launch_command command = {0};

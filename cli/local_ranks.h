@@ -11,8 +11,10 @@
 
 #include "cli/verb.h"
 
-/* Where this process is alone: mpirun, typed for the user, with the words that were typed, on so many ranks; blocks until they end, and
- * *ret_done is true. One rank needs no other process. Ctrl-C and its like are passed on. The exit status of the ranks, or -errno. */
-int local_ranks_run(const struct invocation *invocation, unsigned ranks, bool *ret_done, struct err *err);
+/* Where this process is alone: mpirun, typed for the user, with the words that were typed, on so
+ * many ranks; blocks until they end, and *ret_done is true. One rank needs no other process. Ctrl-C
+ * and its like are passed on. The exit status of the ranks, or -errno. */
+int local_ranks_run(const struct invocation *invocation, unsigned ranks, bool *ret_done,
+                    struct err *err);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * main — the program `millrace`: finds the verb, parses its options, runs it, turns errors into one line and an exit status.
+ * main — the program `millrace`: finds the verb, parses its options, runs it, turns errors into one
+ * line and an exit status.
  */
 #include "base/str.h"
 #include "cli/output.h"
@@ -14,7 +15,8 @@
 
 enum { FILES_OPEN_MAX = 1 << 16 };
 
-/* A batch may be of as many shards as samples, each a file that is open: more than shells give by default, but the machine would. */
+/* A batch may be of as many shards as samples, each a file that is open: more than shells give by
+ * default, but the machine would. */
 static void raise_open_files(void)
 {
     struct rlimit limit;
@@ -36,7 +38,8 @@ static int usage(struct console *console, const struct err *err)
     return EXIT_USAGE;
 }
 
-static int check_positional(const struct verb *verb, const struct option_list *positional, struct err *err)
+static int check_positional(const struct verb *verb, const struct option_list *positional,
+                            struct err *err)
 {
     if (positional->count >= verb->arguments_least && positional->count <= verb->arguments_most)
         return 0;
@@ -48,7 +51,8 @@ static int check_positional(const struct verb *verb, const struct option_list *p
     return -EINVAL;
 }
 
-/* What lies below advises to ask for an output that is there to be replaced, and does not know what the verb's options are called. */
+/* What lies below advises to ask for an output that is there to be replaced, and does not know what
+ * the verb's options are called. */
 static void advise_force(const struct verb *verb, struct err *err)
 {
     for (size_t i = 0; i < verb->options.count; i++)

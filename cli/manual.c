@@ -161,10 +161,9 @@ static void add_overview_page(struct str *out, const struct manual_page *page)
     roff_section(out, "DESCRIPTION");
     roff_prose(out, help_intro);
     str_add_text(out, ".PP\n");
-    roff_prose(
-        out,
-        "Results go to stdout, progress and log to stderr. Outputs appear under their name when they are "
-        "whole, and an existing one stays unless --force is given.");
+    roff_prose(out, "Results go to stdout, progress and log to stderr. Outputs appear under their "
+                    "name when they are "
+                    "whole, and an existing one stays unless --force is given.");
     roff_section(out, "VERBS");
     for (size_t i = 0; (verb = verb_at(i)); i++) {
         char name[MANUAL_NAME_BYTES];
@@ -176,8 +175,8 @@ static void add_overview_page(struct str *out, const struct manual_page *page)
     }
     roff_section(out, "OPTIONS");
     roff_item(out);
-    str_add_text(out,
-                 "\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nwhat there is; after a verb, its options and examples\n");
+    str_add_text(out, "\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nwhat there is; after a verb, its options "
+                      "and examples\n");
     roff_item(out);
     str_add_text(out, "\\fB\\-V\\fR, \\fB\\-\\-version\\fR\nwhich version this is\n");
     add_statuses(out);
@@ -186,7 +185,8 @@ static void add_overview_page(struct str *out, const struct manual_page *page)
     str_add_text(out, "\\fBNO_COLOR\\fR\nnot empty: no colours\n");
     roff_item(out);
     str_add_text(out, "\\fBXDG_CACHE_HOME\\fR\n");
-    roff_prose(out, "where indexes of other tools' shards are kept, in millrace/index (default ~/.cache)");
+    roff_prose(
+        out, "where indexes of other tools' shards are kept, in millrace/index (default ~/.cache)");
     add_see_also(out, page);
 }
 

@@ -1,6 +1,6 @@
 /*
- * manual — the manual pages: millrace(1), one page a verb, millrace-config(5) and millrace-formats(5), from the same tables as
- * help.
+ * manual — the manual pages: millrace(1), one page a verb, millrace-config(5) and
+ * millrace-formats(5), from the same tables as help.
  */
 #ifndef MILLRACE_CLI_MANUAL_H
 #define MILLRACE_CLI_MANUAL_H

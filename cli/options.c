@@ -25,7 +25,8 @@ static const struct option *find_long(const struct option_table *tables, size_t 
     return NULL;
 }
 
-static const struct option *find_short(const struct option_table *tables, size_t tables_count, char letter)
+static const struct option *find_short(const struct option_table *tables, size_t tables_count,
+                                       char letter)
 {
     for (size_t t = 0; t < tables_count; t++)
         for (size_t i = 0; i < tables[t].count; i++)
@@ -45,7 +46,8 @@ static int unknown_option(const struct option_table *tables, size_t tables_count
     char bare[64];
     snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
     err_set(err, -EINVAL, "unknown option %s", bare);
-    const char *nearest = word[0] == '-' && word[1] == '-' ? str_nearest(bare + 2, names, count) : NULL;
+    const char *nearest =
+        word[0] == '-' && word[1] == '-' ? str_nearest(bare + 2, names, count) : NULL;
     if (nearest)
         err_advise(err, "did you mean --%s?", nearest);
     else
@@ -66,7 +68,8 @@ const char *option_value_text(const struct option *option, char *text, size_t by
     return text;
 }
 
-static int refuse(const struct option *option, const char *value, struct err *err, const char *expected)
+static int refuse(const struct option *option, const char *value, struct err *err,
+                  const char *expected)
 {
     err_set(err, -EINVAL, "--%s does not take this value", option->name);
     err_expected(err, "%s", expected);
@@ -78,8 +81,8 @@ static int set_count(const struct option *option, const char *value, uint64_t *r
 {
     char expected[80], *end;
     if (option->most)
-        snprintf(expected, sizeof expected, "a whole number from %" PRIu64 " to %" PRIu64, option->least,
-                 option->most);
+        snprintf(expected, sizeof expected, "a whole number from %" PRIu64 " to %" PRIu64,
+                 option->least, option->most);
     else
         snprintf(expected, sizeof expected, "a whole number of at least %" PRIu64, option->least);
     if (value[0] < '0' || value[0] > '9')
@@ -92,7 +95,8 @@ static int set_count(const struct option *option, const char *value, uint64_t *r
     return 0;
 }
 
-static int set_choice(const struct option *option, const char *value, uint32_t *ret, struct err *err)
+static int set_choice(const struct option *option, const char *value, uint32_t *ret,
+                      struct err *err)
 {
     size_t count = 0;
     for (; option->choices[count]; count++)
@@ -174,9 +178,11 @@ static int set_value(const struct option *option, const char *value, void *args,
     return status ? err_set(err, status, "out of memory for the command line") : 0;
 }
 
-/* The option that the word at argv[*index] names, and its value; *index moves on where the value is the next word. */
-static int take_option(const struct option_table *tables, size_t tables_count, int argc, char **argv,
-                       int *index, const struct option **ret_option, const char **ret_value, struct err *err)
+/* The option that the word at argv[*index] names, and its value; *index moves on where the value is
+ * the next word. */
+static int take_option(const struct option_table *tables, size_t tables_count, int argc,
+                       char **argv, int *index, const struct option **ret_option,
+                       const char **ret_value, struct err *err)
 {
     const char *word = argv[*index], *value = NULL;
     const struct option *option;
@@ -208,20 +214,22 @@ static int take_option(const struct option_table *tables, size_t tables_count, i
     return 0;
 }
 
-static int set_defaults(const struct option_table *tables, size_t tables_count, void *args, struct err *err)
+static int set_defaults(const struct option_table *tables, size_t tables_count, void *args,
+                        struct err *err)
 {
     for (size_t t = 0; t < tables_count; t++)
         for (size_t i = 0; i < tables[t].count; i++) {
             const struct option *option = &tables[t].rows[i];
-            int status = option->default_text ? set_value(option, option->default_text, args, err) : 0;
+            int status =
+                option->default_text ? set_value(option, option->default_text, args, err) : 0;
             if (status)
                 return status;
         }
     return 0;
 }
 
-int options_parse(const struct option_table *tables, size_t tables_count, int argc, char **argv, void *args,
-                  struct option_list *ret_positional, struct err *err)
+int options_parse(const struct option_table *tables, size_t tables_count, int argc, char **argv,
+                  void *args, struct option_list *ret_positional, struct err *err)
 {
     *ret_positional = (struct option_list){0};
     int status = set_defaults(tables, tables_count, args, err);
@@ -253,14 +261,15 @@ static bool is_given(const struct option_table *tables, size_t tables_count, int
         const char *value;
         if (argv[i][0] != '-' || argv[i][1] == '\0')
             continue;
-        if (take_option(tables, tables_count, argc, argv, &i, &option, &value, NULL) == 0 && option == wanted)
+        if (take_option(tables, tables_count, argc, argv, &i, &option, &value, NULL) == 0 &&
+            option == wanted)
             return true;
     }
     return false;
 }
 
-int options_check_required(const struct option_table *tables, size_t tables_count, int argc, char **argv,
-                           struct err *err)
+int options_check_required(const struct option_table *tables, size_t tables_count, int argc,
+                           char **argv, struct err *err)
 {
     for (size_t t = 0; t < tables_count; t++)
         for (size_t i = 0; i < tables[t].count; i++) {

@@ -1,14 +1,17 @@
 /*
- * options — what a verb takes on the command line, as one table that drives parsing, `--help`, suggestions, manual pages and completions.
+ * options — what a verb takes on the command line, as one table that drives parsing, `--help`,
+ * suggestions, manual pages and completions.
  *
  *     static const struct option rows[] = {
- *         {"workers", 'j', OPTION_COUNT, offsetof(struct read_args, workers), "N", .help = "decoding threads; 0: one a CPU"},
+ *         {"workers", 'j', OPTION_COUNT, offsetof(struct read_args, workers), "N",
+ *          .help = "decoding threads; 0: one a CPU"},
  *     };
  *
- * Values land in a struct of the verb's own, at the row's offset, as the type that the kind says. A row's default_text
- * is parsed like a value typed by the user, so that what is shown is what holds.
+ * Values land in a struct of the verb's own, at the row's offset, as the type that the kind says. A
+ * row's default_text is parsed like a value typed by the user, so that what is shown is what holds.
  *
- * Accepted: --name VALUE, --name=VALUE, -j VALUE, -jVALUE; "--" ends the options. A flag takes no value.
+ * Accepted: --name VALUE, --name=VALUE, -j VALUE, -jVALUE; "--" ends the options. A flag takes no
+ * value.
  */
 #ifndef MILLRACE_CLI_OPTIONS_H
 #define MILLRACE_CLI_OPTIONS_H
@@ -54,14 +57,16 @@ struct option_table {
     size_t count;
 };
 
-/* Fills args (zeroed, of the verb's own size) with defaults, then with what argv says. Everything that is no option goes to
- * ret_positional. Both own memory afterwards, also on failure: options_deinit. -EINVAL with detail: wrong usage. */
-int options_parse(const struct option_table *tables, size_t tables_count, int argc, char **argv, void *args,
-                  struct option_list *ret_positional, struct err *err);
+/* Fills args (zeroed, of the verb's own size) with defaults, then with what argv says. Everything
+ * that is no option goes to ret_positional. Both own memory afterwards, also on failure:
+ * options_deinit. -EINVAL with detail: wrong usage. */
+int options_parse(const struct option_table *tables, size_t tables_count, int argc, char **argv,
+                  void *args, struct option_list *ret_positional, struct err *err);
 
-/* -EINVAL names a required option that was not given. Apart from parsing, so that `--help` needs none. */
-int options_check_required(const struct option_table *tables, size_t tables_count, int argc, char **argv,
-                           struct err *err);
+/* -EINVAL names a required option that was not given. Apart from parsing, so that `--help` needs
+ * none. */
+int options_check_required(const struct option_table *tables, size_t tables_count, int argc,
+                           char **argv, struct err *err);
 
 void options_deinit(const struct option_table *tables, size_t tables_count, void *args,
                     struct option_list *positional);

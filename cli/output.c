@@ -32,7 +32,8 @@ static bool ends_in(const char *text, const char *ending)
     return bytes > wanted && strcmp(text + bytes - wanted, ending) == 0;
 }
 
-/* "mean_sample_bytes" -> "mean sample"; "read_bytes_per_second" -> "read per second"; "of_limit_fraction" -> "of limit" */
+/* "mean_sample_bytes" -> "mean sample"; "read_bytes_per_second" -> "read per second";
+ * "of_limit_fraction" -> "of limit" */
 static void add_name(struct str *out, const char *key)
 {
     static const char *const units[] = {"_bytes", "_count", "_seconds", "_fraction"};
@@ -66,7 +67,8 @@ static void add_number(struct str *out, const char *key, const struct json_t *va
     uint64_t whole = 0;
     int64_t integer;
     double real = 0;
-    bool is_bytes = (strcmp(key, "bytes") == 0 || ends_in(key, "_bytes")) && json_u64(value, &whole) == 0;
+    bool is_bytes =
+        (strcmp(key, "bytes") == 0 || ends_in(key, "_bytes")) && json_u64(value, &whole) == 0;
     json_f64(value, &real);
     char size[STR_SIZE_BYTES];
     if (strcmp(key, "bytes_per_second") == 0 || ends_in(key, "_bytes_per_second") ||
@@ -149,7 +151,8 @@ static void add_cell(struct str *out, const char *key, const struct json_t *valu
     str_add_text(out, numbers ? "]" : "");
 }
 
-/* A text, from its line's column at on, broken at spaces before the last of so many columns; what follows stands below its beginning. */
+/* A text, from its line's column at on, broken at spaces before the last of so many columns; what
+ * follows stands below its beginning. */
 static void add_wrapped(struct str *out, const char *text, size_t at, unsigned columns)
 {
     const size_t indent = at;

@@ -10,12 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char head[] = "<!DOCTYPE html>\n"
-                           "<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-                           "<meta http-equiv=\"Content-Security-Policy\" "
-                           "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\"/>\n"
-                           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-                           "<meta name=\"color-scheme\" content=\"light dark\"/>\n";
+static const char head[] =
+    "<!DOCTYPE html>\n"
+    "<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+    "<meta http-equiv=\"Content-Security-Policy\" "
+    "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\"/>\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+    "<meta name=\"color-scheme\" content=\"light dark\"/>\n";
 
 /* Bytes of the UTF-8 character at text, 0 where there is none that may stand in a page. */
 static size_t character_bytes(const uint8_t *text, size_t bytes)
@@ -88,9 +89,10 @@ void page_data_uri(struct str *out, const char *type, const void *data, size_t b
     str_add_format(out, "data:%s;base64,", type);
     for (size_t i = 0; i < bytes; i += 3) {
         size_t have = bytes - i < 3 ? bytes - i : 3;
-        uint32_t word =
-            (uint32_t)in[i] << 16 | (have > 1 ? (uint32_t)in[i + 1] << 8 : 0) | (have > 2 ? in[i + 2] : 0u);
-        char four[4] = {digits[word >> 18], digits[word >> 12 & 63], have > 1 ? digits[word >> 6 & 63] : '=',
+        uint32_t word = (uint32_t)in[i] << 16 | (have > 1 ? (uint32_t)in[i + 1] << 8 : 0) |
+                        (have > 2 ? in[i + 2] : 0u);
+        char four[4] = {digits[word >> 18], digits[word >> 12 & 63],
+                        have > 1 ? digits[word >> 6 & 63] : '=',
                         have > 2 ? digits[word & 63] : '='};
         str_add(out, four, sizeof four);
     }
@@ -155,14 +157,16 @@ void page_facts_end(struct str *out)
     str_add_text(out, "</dl>\n");
 }
 
-void page_table_begin(struct str *out, const char *caption, const struct page_column *columns, size_t count)
+void page_table_begin(struct str *out, const char *caption, const struct page_column *columns,
+                      size_t count)
 {
     /* tabindex: a keyboard can scroll it */
     str_add_text(out, "<div class=\"wide\" tabindex=\"0\"><table><caption>");
     page_text(out, caption);
     str_add_text(out, "</caption>\n<thead><tr>");
     for (size_t i = 0; i < count; i++) {
-        str_add_text(out, columns[i].number ? "<th scope=\"col\" class=\"n\">" : "<th scope=\"col\">");
+        str_add_text(out,
+                     columns[i].number ? "<th scope=\"col\" class=\"n\">" : "<th scope=\"col\">");
         page_text(out, columns[i].heading);
         str_add_text(out, "</th>");
     }

@@ -1,5 +1,6 @@
 /*
- * page — HTML built piece by piece into a str: one self-contained page, no scripts, nothing fetched from anywhere.
+ * page — HTML built piece by piece into a str: one self-contained page, no scripts, nothing fetched
+ * from anywhere.
  *
  *     page_begin(&out, "dataset", "shards/train");
  *     page_section_begin(&out, "Shards", NULL);
@@ -13,9 +14,10 @@
  *     page_end(&out);
  *     status = str_status(&out);
  *
- * Whatever text comes from outside is escaped by page_text and those that call it: the page is well-formed as HTML and as
- * XML, whatever the names in a dataset are. A content security policy in its head forbids scripts and the network on top.
- * Light or dark, narrow or wide, as the reader's window is.
+ * Whatever text comes from outside is escaped by page_text and those that call it: the page is
+ * well-formed as HTML and as XML, whatever the names in a dataset are. A content security policy in
+ * its head forbids scripts and the network on top. Light or dark, narrow or wide, as the reader's
+ * window is.
  */
 #ifndef MILLRACE_CLI_PAGE_H
 #define MILLRACE_CLI_PAGE_H
@@ -33,8 +35,8 @@ void page_end(struct str *out);
 void page_section_begin(struct str *out, const char *heading, const char *note);
 void page_section_end(struct str *out);
 
-/* Escaped, so that it may stand in an element or in a quoted attribute; what is no UTF-8, or a control character other than
- * line end and tab, becomes U+FFFD. */
+/* Escaped, so that it may stand in an element or in a quoted attribute; what is no UTF-8, or a
+ * control character other than line end and tab, becomes U+FFFD. */
 void page_text(struct str *out, const char *text);
 void page_text_bytes(struct str *out, const void *text, size_t bytes);
 /* Formatted, then escaped. Cut after PAGE_FORMAT_BYTES_MAX. */
@@ -54,7 +56,8 @@ struct page_column {
     bool number; /* aligned to the right */
 };
 /* caption is read aloud, not shown. */
-void page_table_begin(struct str *out, const char *caption, const struct page_column *columns, size_t count);
+void page_table_begin(struct str *out, const char *caption, const struct page_column *columns,
+                      size_t count);
 void page_row_begin(struct str *out);
 void page_cell(struct str *out, const char *text);
 void page_number(struct str *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -14,7 +14,9 @@ enum {
     WIDTH = 480,
     HEIGHT = 260,
     LEFT =
-        68, /* room for a number of 8 letters on each axis, which is centered at the ends of the lower one */
+        /* room for a number of 8 letters on each axis, which is centered at the ends of the lower
+         * one */
+    68,
     RIGHT = 448,
     TOP = 12,
     BOTTOM = 214,
@@ -31,7 +33,8 @@ struct axis {
 
 static double place(const struct axis *axis, double value)
 {
-    return axis->from + (axis->to - axis->from) * (value - axis->least) / (axis->most - axis->least);
+    return axis->from +
+           (axis->to - axis->from) * (value - axis->least) / (axis->most - axis->least);
 }
 
 double chart_step(double span, unsigned ticks)
@@ -74,8 +77,8 @@ static void draw_x_labels(struct str *out, const struct axis *x, double step)
         double value = (ceil(x->least / step - 1e-9) + i) * step;
         if (value > x->most + step * 1e-6)
             break;
-        str_add_format(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>", place(x, value),
-                       BOTTOM + 18, chart_number_text(value, text));
+        str_add_format(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>",
+                       place(x, value), BOTTOM + 18, chart_number_text(value, text));
     }
 }
 
@@ -88,8 +91,8 @@ static void draw_y_labels(struct str *out, const struct axis *y, double step)
             break;
         if (fabs(value) < step * 1e-6)
             value = 0;
-        str_add_format(out, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", LEFT, RIGHT,
-                       place(y, value), place(y, value));
+        str_add_format(out, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>",
+                       LEFT, RIGHT, place(y, value), place(y, value));
         str_add_format(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 6,
                        place(y, value) + 4, chart_number_text(value, text));
     }
@@ -97,9 +100,10 @@ static void draw_y_labels(struct str *out, const struct axis *y, double step)
 
 static void draw_frame(struct str *out, const char *x_name)
 {
-    str_add_format(out, "<line class=\"axis\" x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\"/>", LEFT, RIGHT, BOTTOM,
-                   BOTTOM);
-    str_add_format(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">", (LEFT + RIGHT) / 2, HEIGHT - 8);
+    str_add_format(out, "<line class=\"axis\" x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\"/>", LEFT,
+                   RIGHT, BOTTOM, BOTTOM);
+    str_add_format(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">", (LEFT + RIGHT) / 2,
+                   HEIGHT - 8);
     page_text(out, x_name);
     str_add_text(out, "</text>\n");
 }
@@ -112,7 +116,8 @@ static void draw_line(struct str *out, const struct chart_series *series, unsign
     for (size_t i = 0; i < series->count; i++) {
         const struct chart_point *point = &series->points[i];
         if (isfinite(point->y))
-            str_add_format(out, "%c%.1f %.1f", drawn ? 'L' : 'M', place(x, point->x), place(y, point->y));
+            str_add_format(out, "%c%.1f %.1f", drawn ? 'L' : 'M', place(x, point->x),
+                           place(y, point->y));
         drawn = isfinite(point->y);
     }
     str_add_text(out, "\"/>\n");
@@ -131,9 +136,10 @@ static void draw_dots(struct str *out, const struct chart_series *series, unsign
         double left = place(x, point->x), top = place(y, point->y);
         str_add_text(out, "<g>");
         if (series->count <= DOTS_MAX / 10)
-            str_add_format(out, "<circle class=\"d%u\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", number, left,
-                           top);
-        str_add_format(out, "<circle class=\"hit\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\"/><title>", left, top);
+            str_add_format(out, "<circle class=\"d%u\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", number,
+                           left, top);
+        str_add_format(out, "<circle class=\"hit\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\"/><title>", left,
+                       top);
         page_format(out, "%s %.6g at %.10g", series->name, point->y, point->x);
         str_add_text(out, "</title></g>\n");
     }
@@ -145,14 +151,16 @@ static void draw_marks(struct str *out, const struct chart *chart, const struct 
         double left = place(x, chart->marks[i]);
         if (chart->marks[i] < x->least || chart->marks[i] > x->most)
             continue;
-        str_add_format(out, "<path class=\"mark\" d=\"M%.1f %dl4 7h-8z\"><title>", left, BOTTOM - 7);
+        str_add_format(out, "<path class=\"mark\" d=\"M%.1f %dl4 7h-8z\"><title>", left,
+                       BOTTOM - 7);
         page_format(out, "%s %.10g", chart->marks_name, chart->marks[i]);
         str_add_text(out, "</title></path>\n");
     }
 }
 
 /* shape: the legend's little picture, within 28 x 10. */
-static void draw_legend_entry(struct str *out, const char *css_class, const char *shape, const char *name)
+static void draw_legend_entry(struct str *out, const char *css_class, const char *shape,
+                              const char *name)
 {
     str_add_format(out,
                    "<span class=\"legend\"><svg viewBox=\"0 0 28 10\" aria-hidden=\"true\"><path "
@@ -229,12 +237,13 @@ void chart_lines(struct str *out, const struct chart *chart)
     double y_step = round_axis(&y, TICKS_Y);
     begin_figure(out, chart->title, chart->unit);
     draw_legend(out, chart);
-    str_add_format(out, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH,
-                   HEIGHT);
+    str_add_format(out, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"",
+                   WIDTH, HEIGHT);
     page_format(out, "%s over %s 0 to %.10g", chart->title, chart->x_name, x.most);
     for (unsigned s = 0; s < CHART_SERIES_MAX; s++)
         if (isfinite(last_of(&chart->series[s])))
-            page_format(out, "; %s ends at %.6g", chart->series[s].name, last_of(&chart->series[s]));
+            page_format(out, "; %s ends at %.6g", chart->series[s].name,
+                        last_of(&chart->series[s]));
     str_add_text(out, "\">\n");
     draw_y_labels(out, &y, y_step);
     draw_x_labels(out, &x, x_step);
@@ -258,25 +267,26 @@ void chart_columns(struct str *out, const struct chart_histogram *h)
     struct axis y = {.from = BOTTOM, .to = TOP, .least = 0, .most = fmax(TICKS_Y, (double)most)};
     double step = round_axis(&y, TICKS_Y), wide = (double)(RIGHT - LEFT) / (double)h->count;
     begin_figure(out, h->title, "samples");
-    str_add_format(out, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH,
-                   HEIGHT);
+    str_add_format(out, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"",
+                   WIDTH, HEIGHT);
     page_format(out, "%s from %s to %s", h->title, h->edge_text(h->edges[0], from),
                 h->edge_text(h->edges[h->count], to));
     str_add_text(out, "\">\n");
     draw_y_labels(out, &y, step);
     for (size_t i = 0; i < h->count; i++) {
         double top = place(&y, (double)h->counts[i]);
-        str_add_format(out,
-                       "<rect class=\"column\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>",
-                       LEFT + wide * (double)i + .5, top, wide - 1, BOTTOM - top);
+        str_add_format(
+            out,
+            "<rect class=\"column\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>",
+            LEFT + wide * (double)i + .5, top, wide - 1, BOTTOM - top);
         page_format(out, "%s to %s: %" PRIu64, h->edge_text(h->edges[i], from),
                     h->edge_text(h->edges[i + 1], to), h->counts[i]);
         str_add_text(out, "</title></rect>\n");
     }
     size_t every = (h->count + LABELS_MAX - 1) / LABELS_MAX;
     for (size_t i = 0; i <= h->count; i += every) {
-        str_add_format(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", LEFT + wide * (double)i,
-                       BOTTOM + 18);
+        str_add_format(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">",
+                       LEFT + wide * (double)i, BOTTOM + 18);
         page_text(out, h->edge_text(h->edges[i], from));
         str_add_text(out, "</text>");
     }

@@ -1,7 +1,9 @@
 /*
- * page_chart — charts as SVG inside a page: lines over steps, columns of a histogram. Their colours are the page's.
+ * page_chart — charts as SVG inside a page: lines over steps, columns of a histogram. Their colours
+ * are the page's.
  *
- * Everything a chart shows is also said in words: its title, its legend, and a label that a screen reader speaks.
+ * Everything a chart shows is also said in words: its title, its legend, and a label that a screen
+ * reader speaks.
  */
 #ifndef MILLRACE_CLI_PAGE_CHART_H
 #define MILLRACE_CLI_PAGE_CHART_H
@@ -28,7 +30,8 @@ struct chart_series {
 /* Two series differ by colour and by dashes. */
 struct chart {
     const char *title, *x_name, *unit;
-    double x_end;   /* the x axis reaches from 0 to here, or to the last point where that is further */
+    double
+        x_end; /* the x axis reaches from 0 to here, or to the last point where that is further */
     bool from_zero; /* the y axis begins at 0 */
     struct chart_series series[CHART_SERIES_MAX];
     const double *marks; /* places on the x axis, as triangles; NULL: none */

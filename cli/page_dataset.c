@@ -96,8 +96,9 @@ static void show_samples(struct str *out, const struct source *source)
     const struct str *figures = page_sheet_figures(source->sheet, &count);
     char note[128];
     if (count > 0) {
-        snprintf(note, sizeof note, "%" PRIu64 " of %" PRIu64 ", evenly spread, as they lie in the shards.",
-                 count, source->dataset ? source->dataset->samples : source->survey.samples);
+        snprintf(note, sizeof note,
+                 "%" PRIu64 " of %" PRIu64 ", evenly spread, as they lie in the shards.", count,
+                 source->dataset ? source->dataset->samples : source->survey.samples);
         page_section_begin(out, "Samples", note);
         str_add_text(out, "<div class=\"sheet\">\n");
         str_add(out, figures->data, figures->bytes);
@@ -129,7 +130,8 @@ static void show_sizes(struct str *out, const struct survey *survey)
     for (size_t i = first; i <= end; i++)
         edges[i] = exp2((double)i / 2);
     struct chart_histogram histogram = {.title = "Size of a sample",
-                                        .x_name = "bytes of all its fields, by halves of powers of two",
+                                        .x_name =
+                                            "bytes of all its fields, by halves of powers of two",
                                         .edges = edges + first,
                                         .counts = survey->size_bins + first,
                                         .count = end - first,
@@ -154,7 +156,8 @@ static void show_sides(struct str *out, const struct survey *survey, bool vertic
     }
     if (most == 0)
         return;
-    double step = fmax(1, chart_step(most - least + 1, SIDE_BINS)), begin = floor(least / step) * step;
+    double step = fmax(1, chart_step(most - least + 1, SIDE_BINS)),
+           begin = floor(least / step) * step;
     size_t bins = 0;
     for (uint64_t i = 0; i < survey->sides_count; i++) {
         size_t bin = (size_t)((side_of(&survey->sides[i], vertical) - begin) / step);
@@ -164,7 +167,8 @@ static void show_sides(struct str *out, const struct survey *survey, bool vertic
     }
     for (size_t i = 0; i <= bins; i++)
         edges[i] = begin + (double)i * step;
-    struct chart_histogram histogram = {.title = vertical ? "Height of a photo" : "Width of a photo",
+    struct chart_histogram histogram = {.title =
+                                            vertical ? "Height of a photo" : "Width of a photo",
                                         .x_name = "pixels, as stored",
                                         .edges = edges,
                                         .counts = counts,
@@ -178,7 +182,8 @@ static void show_histograms(struct str *out, const struct survey *survey)
     struct str note = {0};
     str_add_format(&note, "Of %" PRIu64 " samples.", survey->samples);
     if (survey->sides_count > 0 && survey->sides_count < survey->samples)
-        str_add_format(&note, " Width and height of %" PRIu64 ", evenly spread.", survey->sides_count);
+        str_add_format(&note, " Width and height of %" PRIu64 ", evenly spread.",
+                       survey->sides_count);
     if (survey->sides_bad_count > 0)
         str_add_format(&note, " %" PRIu64 " photos have no headers that can be read.",
                        survey->sides_bad_count);
@@ -228,8 +233,9 @@ static void show_classes(struct str *out, const struct source *source)
 
 static void show_fields(struct str *out, const struct survey *survey)
 {
-    static const struct page_column columns[] = {{"field", false}, {"samples", true},  {"together", true},
-                                                 {"mean", true},   {"smallest", true}, {"largest", true}};
+    static const struct page_column columns[] = {{"field", false},   {"samples", true},
+                                                 {"together", true}, {"mean", true},
+                                                 {"smallest", true}, {"largest", true}};
     char size[STR_SIZE_BYTES];
     page_section_begin(out, "Fields", NULL);
     page_table_begin(out, "Fields and their sizes", columns, sizeof columns / sizeof columns[0]);
@@ -255,10 +261,12 @@ static void show_shards(struct str *out, const struct dataset *dataset, const st
     char size[STR_SIZE_BYTES], hex[17];
     struct str note = {0};
     if (survey->shards_count < dataset->shards_count)
-        str_add_format(&note, "Sizes, fields and classes above are of %" PRIu64 " of them, evenly spread. ",
-                       survey->shards_count);
+        str_add_format(
+            &note, "Sizes, fields and classes above are of %" PRIu64 " of them, evenly spread. ",
+            survey->shards_count);
     if (dataset->shards_count > SHARDS_MAX)
-        str_add_format(&note, "The first %d of %" PRIu64 " are listed.", SHARDS_MAX, dataset->shards_count);
+        str_add_format(&note, "The first %d of %" PRIu64 " are listed.", SHARDS_MAX,
+                       dataset->shards_count);
     page_section_begin(out, "Shards", note.bytes ? str_text(&note) : NULL);
     str_deinit(&note);
     page_table_begin(out, "Shards and their sizes", columns, sizeof columns / sizeof columns[0]);
@@ -281,8 +289,8 @@ static int show_options(struct str *out, const struct dataset *dataset, struct e
     struct json_t *root;
     if (dataset->options_json.bytes == 0)
         return 0;
-    int status =
-        json_parse(dataset->options_json.data, dataset->options_json.bytes, dataset->path, 0, &root, err);
+    int status = json_parse(dataset->options_json.data, dataset->options_json.bytes, dataset->path,
+                            0, &root, err);
     if (status)
         return status;
     page_section_begin(out, "Converted with", NULL);
@@ -325,7 +333,8 @@ static int build(struct io *io, struct source *source, struct str *out, struct e
     return status;
 }
 
-int page_dataset_build(struct io *io, const char *path, bool is_shard, struct str *out, struct err *err)
+int page_dataset_build(struct io *io, const char *path, bool is_shard, struct str *out,
+                       struct err *err)
 {
     struct source *source = calloc(1, sizeof *source);
     if (!source)

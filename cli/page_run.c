@@ -80,21 +80,23 @@ static int collect_checkpoints(struct io *io, const char *folder, const struct l
 
 static void show_checkpoints(struct str *out, const struct checkpoints *c, const char *folder)
 {
-    static const struct page_column columns[] = {{"step", true},         {"written", false},
-                                                 {"size", true},         {"validation loss, nats", true},
-                                                 {"its accuracy", true}, {"path", false}};
+    static const struct page_column columns[] = {
+        {"step", true},         {"written", false}, {"size", true}, {"validation loss, nats", true},
+        {"its accuracy", true}, {"path", false}};
     char size[STR_SIZE_BYTES];
     struct str note = {0};
     if (c->count == 0)
         str_add_format(&note, "None in %s.", folder);
     else
-        str_add_format(&note, "%" PRIu64 " whole, %s together.", c->count, str_format_size(c->bytes, size));
+        str_add_format(&note, "%" PRIu64 " whole, %s together.", c->count,
+                       str_format_size(c->bytes, size));
     if (c->count > ROWS_MAX)
         str_add_format(&note, " The oldest %d are listed.", ROWS_MAX);
     page_section_begin(out, "Checkpoints", str_text(&note));
     str_deinit(&note);
     if (c->count > 0) {
-        page_table_begin(out, "Checkpoints by rising step", columns, sizeof columns / sizeof columns[0]);
+        page_table_begin(out, "Checkpoints by rising step", columns,
+                         sizeof columns / sizeof columns[0]);
         str_add(out, str_text(&c->rows), c->rows.bytes);
         page_table_end(out);
     }
@@ -125,8 +127,20 @@ static const struct curve curves[] = {
     {"Validation accuracy", "%", 100, true, true, {{RUN_VAL_ACCURACY, "accuracy"}}, 1},
     {"Learning rate", "", 1, true, false, {{RUN_LR, "learning rate"}}, 1},
     {"Gradient norm", "before clipping", 1, true, false, {{RUN_GRADIENT_NORM, "norm"}}, 1},
-    {"Throughput", "samples a second", 1, true, false, {{RUN_SAMPLES_PER_SECOND, "samples a second"}}, 1},
-    {"Throughput", "tokens a second", 1, true, false, {{RUN_TOKENS_PER_SECOND, "tokens a second"}}, 1},
+    {"Throughput",
+     "samples a second",
+     1,
+     true,
+     false,
+     {{RUN_SAMPLES_PER_SECOND, "samples a second"}},
+     1},
+    {"Throughput",
+     "tokens a second",
+     1,
+     true,
+     false,
+     {{RUN_TOKENS_PER_SECOND, "tokens a second"}},
+     1},
     {"Waits",
      "% of the time",
      100,
@@ -149,7 +163,8 @@ static void show_curve(struct str *out, const struct curve *curve, struct run_me
         struct run_series *series = &metrics->series[curve->series[s].kind];
         for (size_t i = 0; i < series->count; i++)
             series->points[i].y *= curve->scale;
-        chart.series[s] = (struct chart_series){curve->series[s].name, series->points, series->count};
+        chart.series[s] =
+            (struct chart_series){curve->series[s].name, series->points, series->count};
     }
     if (curve->marked) {
         chart.marks = checkpoints->steps;
@@ -159,7 +174,8 @@ static void show_curve(struct str *out, const struct curve *curve, struct run_me
     chart_lines(out, &chart);
 }
 
-static void show_curves(struct str *out, struct run_metrics *metrics, const struct checkpoints *checkpoints)
+static void show_curves(struct str *out, struct run_metrics *metrics,
+                        const struct checkpoints *checkpoints)
 {
     struct str note = {0};
     uint64_t merged = metrics->series[RUN_LOSS].lines_a_point;
@@ -224,7 +240,8 @@ int page_run_build(struct io *io, const char *metrics_path, const struct log *lo
         show_checkpoints(out, checkpoints, folder);
         page_end(out);
     }
-    if (!status && (str_status(out) || str_status(&checkpoints->rows) || str_status(&checkpoints->config)))
+    if (!status &&
+        (str_status(out) || str_status(&checkpoints->rows) || str_status(&checkpoints->config)))
         status = err_set(err, -ENOMEM, "out of memory for the page of a run");
     str_deinit(&checkpoints->rows);
     str_deinit(&checkpoints->config);

@@ -28,8 +28,9 @@ struct page_sheet {
 int page_sheet_open(const struct dataset *dataset, struct page_sheet **ret_sheet, struct err *err)
 {
     /* only image_pipeline_whole is called, which ignores the target's size */
-    struct image_options options = {
-        .width = SHEET_SIDE_PIXELS, .height = SHEET_SIDE_PIXELS, .crop = crop_options_default(CROP_NONE)};
+    struct image_options options = {.width = SHEET_SIDE_PIXELS,
+                                    .height = SHEET_SIDE_PIXELS,
+                                    .crop = crop_options_default(CROP_NONE)};
     struct page_sheet *sheet = calloc(1, sizeof *sheet);
     if (!sheet)
         return err_set(err, -ENOMEM, "out of memory for a contact sheet");
@@ -71,8 +72,8 @@ const char *page_class_name(const struct dataset *dataset, int64_t number, char 
 }
 
 /* alt: what a reader who does not see it is told. */
-static void show_picture(struct page_sheet *sheet, const struct survey_sample *sample, const struct str *jpeg,
-                         uint32_t width, uint32_t height)
+static void show_picture(struct page_sheet *sheet, const struct survey_sample *sample,
+                         const struct str *jpeg, uint32_t width, uint32_t height)
 {
     struct str *out = &sheet->figures;
     char name[CLASS_NAME_BYTES_MAX];
@@ -92,15 +93,15 @@ static void show_words(struct str *out, const char *text, size_t bytes)
     str_add_text(out, "</span>");
 }
 
-static int show_thumbnail(struct page_sheet *sheet, const struct survey_sample *sample, const uint8_t *data,
-                          size_t bytes, struct err *err)
+static int show_thumbnail(struct page_sheet *sheet, const struct survey_sample *sample,
+                          const uint8_t *data, size_t bytes, struct err *err)
 {
     const uint8_t *rgb;
     uint32_t width, height;
     struct err detail = {0};
-    int status =
-        image_pipeline_whole(sheet->pipeline, data, bytes, NULL, (struct image_bounds){SHEET_SIDE_PIXELS},
-                             &rgb, &width, &height, &detail);
+    int status = image_pipeline_whole(sheet->pipeline, data, bytes, NULL,
+                                      (struct image_bounds){SHEET_SIDE_PIXELS}, &rgb, &width,
+                                      &height, &detail);
     if (status == -EBADMSG) {
         show_words(&sheet->figures, detail.what, strlen(detail.what));
         return 0;
@@ -108,7 +109,8 @@ static int show_thumbnail(struct page_sheet *sheet, const struct survey_sample *
     if (status)
         return err_set(err, status, "a thumbnail can not be made: %s", detail.what);
     str_clear(&sheet->thumbnail);
-    status = jpeg_encode(rgb, width, height, (size_t)width * 3, SHEET_QUALITY, 0, &sheet->thumbnail, err);
+    status = jpeg_encode(rgb, width, height, (size_t)width * 3, SHEET_QUALITY, 0, &sheet->thumbnail,
+                         err);
     if (!status)
         show_picture(sheet, sample, &sheet->thumbnail, width, height);
     return status;
@@ -124,10 +126,11 @@ static const struct {
 };
 
 /* *ret_is_picture: what is shown, or stands for one. */
-static int show_field(struct page_sheet *sheet, struct survey *survey, const struct survey_sample *sample,
-                      bool *ret_is_picture, struct err *err)
+static int show_field(struct page_sheet *sheet, struct survey *survey,
+                      const struct survey_sample *sample, bool *ret_is_picture, struct err *err)
 {
-    static const char too_large[] = "a picture too large for this page", nothing[] = "nothing to show";
+    static const char too_large[] = "a picture too large for this page",
+                      nothing[] = "nothing to show";
     struct str *out = &sheet->figures;
     const uint8_t *data;
     size_t bytes;
@@ -153,8 +156,8 @@ static int show_field(struct page_sheet *sheet, struct survey *survey, const str
 }
 
 /* The words that belong to a picture. */
-static int show_caption(struct page_sheet *sheet, struct survey *survey, const struct survey_sample *sample,
-                        struct err *err)
+static int show_caption(struct page_sheet *sheet, struct survey *survey,
+                        const struct survey_sample *sample, struct err *err)
 {
     struct str *out = &sheet->figures;
     const uint8_t *data;
@@ -168,8 +171,8 @@ static int show_caption(struct page_sheet *sheet, struct survey *survey, const s
     return 0;
 }
 
-int page_sheet_add(struct page_sheet *sheet, struct survey *survey, const struct survey_sample *sample,
-                   struct err *err)
+int page_sheet_add(struct page_sheet *sheet, struct survey *survey,
+                   const struct survey_sample *sample, struct err *err)
 {
     struct str *out = &sheet->figures;
     char name[CLASS_NAME_BYTES_MAX];

@@ -26,7 +26,8 @@ static bool continues_character(uint32_t token)
 }
 
 /* Bytes in the middle of whose character the member begins or the excerpt ends are left out. */
-static void show_bytes(struct str *out, const uint8_t *data, size_t count, unsigned bytes, uint32_t end_token)
+static void show_bytes(struct str *out, const uint8_t *data, size_t count, unsigned bytes,
+                       uint32_t end_token)
 {
     struct str run = {0};
     size_t first = 0;
@@ -35,7 +36,8 @@ static void show_bytes(struct str *out, const uint8_t *data, size_t count, unsig
     size_t last = count;
     while (last > first && count - last < 3 && continues_character(token_at(data, last - 1, bytes)))
         last--;
-    if (last > first && token_at(data, last - 1, bytes) >= 0xc0 && token_at(data, last - 1, bytes) < 256)
+    if (last > first && token_at(data, last - 1, bytes) >= 0xc0 &&
+        token_at(data, last - 1, bytes) < 256)
         last--;
     else
         last = count;
@@ -65,8 +67,9 @@ int page_tokens_add(struct survey *survey, const struct survey_sample *sample,
     struct npy npy;
     struct shard_field field;
     int number = shard_index_find(sample->shard->index, "npy");
-    int status = survey_read(survey, sample, "npy", HEADER_ROOM_BYTES + PAGE_TOKENS_MAX * sizeof(uint32_t),
-                             &data, &bytes, err);
+    int status =
+        survey_read(survey, sample, "npy", HEADER_ROOM_BYTES + PAGE_TOKENS_MAX * sizeof(uint32_t),
+                    &data, &bytes, err);
     if (status || bytes == 0)
         return status;
     shard_index_field(sample->shard->index, sample->in_shard, (uint32_t)number, &field);

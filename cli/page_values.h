@@ -7,7 +7,8 @@
 #include "base/json.h"
 #include "base/str.h"
 
-/* Rows only, for a table that was begun with two columns. Objects within are joined by dots: "image.size". */
+/* Rows only, for a table that was begun with two columns. Objects within are joined by dots:
+ * "image.size". */
 void page_values_rows(struct str *out, struct json_t *object);
 void page_values_table(struct str *out, const char *caption, struct json_t *object);
 /* Begins the table that the rows stand in; page_table_end ends it. */

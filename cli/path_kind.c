@@ -25,9 +25,9 @@ enum { HEAD_BYTES = 263, TAR_MAGIC_AT = 257 }; /* as far as a tar's magic, which
 
 const char *path_kind_name(enum path_kind kind)
 {
-    static const char *const names[PATH_KIND_COUNT] = {"dataset",     "datasets",    "shard", "checkpoint",
-                                                       "checkpoints", "safetensors", "run",   "npy",
-                                                       "jpeg",        "png",         "webp",  "ppm"};
+    static const char *const names[PATH_KIND_COUNT] = {
+        "dataset", "datasets", "shard", "checkpoint", "checkpoints", "safetensors",
+        "run",     "npy",      "jpeg",  "png",        "webp",        "ppm"};
     return names[kind];
 }
 
@@ -73,7 +73,8 @@ static int search_entry(void *context, const struct io_entry *entry)
     return search->each ? search->each(search->context, path) : 0;
 }
 
-static int kind_of_folder(struct io *io, const char *path, enum path_kind *ret_kind, struct err *err)
+static int kind_of_folder(struct io *io, const char *path, enum path_kind *ret_kind,
+                          struct err *err)
 {
     struct search search = {.io = io, .folder = path};
     if (is_there(io, path, DATASET_NAME)) {
@@ -98,7 +99,8 @@ static int kind_of_folder(struct io *io, const char *path, enum path_kind *ret_k
     return -ENOTSUP;
 }
 
-/* The first bytes, as many as there are up to HEAD_BYTES, and whether the file ends in a trailer of ours. */
+/* The first bytes, as many as there are up to HEAD_BYTES, and whether the file ends in a trailer of
+ * ours. */
 static int look_into(struct io *io, const char *path, uint64_t file_bytes, uint8_t head[HEAD_BYTES],
                      bool *ret_trailer, struct err *err)
 {
@@ -111,12 +113,14 @@ static int look_into(struct io *io, const char *path, uint64_t file_bytes, uint8
         return status;
     status = io->ops->queue_open(io, 1, &queue, err);
     if (!status)
-        status = io_read_exact(queue, io, file, path, 0, head, bytes_min(file_bytes, HEAD_BYTES), err);
+        status =
+            io_read_exact(queue, io, file, path, 0, head, bytes_min(file_bytes, HEAD_BYTES), err);
     *ret_trailer = false;
     if (!status && file_bytes >= SHARD_TRAILER_BYTES) {
         status = io_read_exact(queue, io, file, path, file_bytes - SHARD_TRAILER_BYTES, trailer,
                                sizeof trailer, err);
-        *ret_trailer = !status && shard_trailer_decode(trailer, file_bytes, path, &decoded, NULL) == 0;
+        *ret_trailer =
+            !status && shard_trailer_decode(trailer, file_bytes, path, &decoded, NULL) == 0;
     }
     if (queue)
         io->ops->queue_close(queue);
@@ -124,11 +128,13 @@ static int look_into(struct io *io, const char *path, uint64_t file_bytes, uint8
     return status;
 }
 
-static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes, enum path_kind *ret_kind,
-                        struct err *err)
+static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes,
+                        enum path_kind *ret_kind, struct err *err)
 {
-    static const enum path_kind kinds[IMAGE_KIND_COUNT] = {
-        [IMAGE_JPEG] = PATH_JPEG, [IMAGE_PNG] = PATH_PNG, [IMAGE_WEBP] = PATH_WEBP, [IMAGE_PPM] = PATH_PPM};
+    static const enum path_kind kinds[IMAGE_KIND_COUNT] = {[IMAGE_JPEG] = PATH_JPEG,
+                                                           [IMAGE_PNG] = PATH_PNG,
+                                                           [IMAGE_WEBP] = PATH_WEBP,
+                                                           [IMAGE_PPM] = PATH_PPM};
     uint8_t head[HEAD_BYTES] = {0};
     bool trailer;
     int status = look_into(io, path, file_bytes, head, &trailer, err);
@@ -162,7 +168,8 @@ static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes, en
     return 0;
 }
 
-int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path, struct err *err)
+int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path,
+                 struct err *err)
 {
     struct io_stat stat;
     if (strlen(path) >= IO_PATH_BYTES_MAX)
@@ -189,8 +196,8 @@ int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char
     return kind_of_file(io, path, stat.size_bytes, ret_kind, err);
 }
 
-int path_each_dataset(struct io *io, const char *folder, int (*each)(void *context, const char *path),
-                      void *context, struct err *err)
+int path_each_dataset(struct io *io, const char *folder,
+                      int (*each)(void *context, const char *path), void *context, struct err *err)
 {
     struct search search = {.io = io, .folder = folder, .each = each, .context = context};
     return io->ops->list(io, folder, search_entry, &search, err);

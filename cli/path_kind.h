@@ -25,13 +25,15 @@ enum path_kind {
 
 const char *path_kind_name(enum path_kind kind); /* for people */
 
-/* Reads at most a few bytes. ret_path (IO_PATH_BYTES_MAX) is the path to open: the folder for a manifest.json, metrics.jsonl for the
- * folder of a run, else as given.
- * -ENOENT; -ENOTSUP with detail where it is none of these. */
-int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path, struct err *err);
+/* Reads at most a few bytes. ret_path (IO_PATH_BYTES_MAX) is the path to open: the folder for a
+ * manifest.json, metrics.jsonl for the folder of a run, else as given. -ENOENT; -ENOTSUP with
+ * detail where it is none of these. */
+int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path,
+                 struct err *err);
 
-/* Each dataset of a PATH_DATASETS folder, in byte order; the callback's first non-zero result ends it and is returned. */
-int path_each_dataset(struct io *io, const char *folder, int (*each)(void *context, const char *path),
-                      void *context, struct err *err);
+/* Each dataset of a PATH_DATASETS folder, in byte order; the callback's first non-zero result ends
+ * it and is returned. */
+int path_each_dataset(struct io *io, const char *folder,
+                      int (*each)(void *context, const char *path), void *context, struct err *err);
 
 #endif

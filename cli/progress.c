@@ -1,7 +1,8 @@
 /*
- * progress — the text of the bar: `converting  1234/3068 items  40%  [=======>       ]  620/s  3 s left`.
+ * progress — the text of the bar: `converting 1234/3068 items 40% [=======> ] 620/s 3 s left`.
  *
- * What does not fit is left out, the bar first, then time, rate, unit and label, so that it never wraps and no number is cut.
+ * What does not fit is left out, the bar first, then time, rate, unit and label, so that it never
+ * wraps and no number is cut.
  */
 #include "base/clock.h"
 #include "base/str.h"
@@ -39,7 +40,8 @@ static void format_left(const struct progress *progress, char text[32])
     text[0] = '\0';
     if (progress->done <= progress->first || progress->total <= progress->done)
         return;
-    double seconds = clock_seconds(progress->elapsed_ns) * (double)(progress->total - progress->done) /
+    double seconds = clock_seconds(progress->elapsed_ns) *
+                     (double)(progress->total - progress->done) /
                      (double)(progress->done - progress->first);
     if (seconds < 60)
         snprintf(text, 32, "  %.0f s left", seconds);
@@ -79,8 +81,9 @@ static void format_head(const struct progress *progress, enum head head, char te
                  100.0 * (double)progress->done / (double)progress->total);
     }
     bool has_label = head < HEAD_WITHOUT_LABEL;
-    snprintf(text, 160, "%.63s%s%s%s%s%s%s", has_label ? progress->label : "", has_label ? "  " : "", amount,
-             *whole ? "/" : "", whole, head < HEAD_WITHOUT_UNIT ? units[progress->unit] : "", percent);
+    snprintf(text, 160, "%.63s%s%s%s%s%s%s", has_label ? progress->label : "",
+             has_label ? "  " : "", amount, *whole ? "/" : "", whole,
+             head < HEAD_WITHOUT_UNIT ? units[progress->unit] : "", percent);
 }
 
 const char *progress_format(const struct progress *progress, unsigned columns,
@@ -106,7 +109,8 @@ const char *progress_format(const struct progress *progress, unsigned columns,
     if (shown.total > 0 && used + BAR_COLUMNS_LEAST + 4 <= columns) {
         size_t inner = columns - used - 4;
         bar[0] = bar[1] = ' ';
-        format_bar(&shown, (unsigned)(inner > BAR_COLUMNS_MOST ? BAR_COLUMNS_MOST : inner), bar + 2);
+        format_bar(&shown, (unsigned)(inner > BAR_COLUMNS_MOST ? BAR_COLUMNS_MOST : inner),
+                   bar + 2);
     }
     if (used > columns)
         snprintf(tail, sizeof tail, "%s", rate);

@@ -38,11 +38,13 @@ int read_mix_init(struct read_mix *mix, const char *dataset, const struct option
     size_t count = (dataset ? 1 : 0) + weighted->count;
     if (count == 0 || count > MIX_DATASETS_MAX) {
         err_set(err, -EINVAL, weighted->count ? "too many datasets" : "no dataset was named");
-        err_expected(err, "DATASET, or --mix DATASET=WEIGHT for each of at most %d", MIX_DATASETS_MAX);
+        err_expected(err, "DATASET, or --mix DATASET=WEIGHT for each of at most %d",
+                     MIX_DATASETS_MAX);
         return -EINVAL;
     }
     if (dataset)
-        mix->sources[mix->count++] = (struct loader_source){.path = dataset, .weight = MIX_WEIGHT_UNIT};
+        mix->sources[mix->count++] =
+            (struct loader_source){.path = dataset, .weight = MIX_WEIGHT_UNIT};
     int status = 0;
     for (size_t i = 0; i < weighted->count && !status; i++)
         status = add_weighted(mix, weighted->items[i], err);
@@ -130,7 +132,8 @@ int read_mix_write_quality(struct json_writer *json, const struct loader *loader
         orders[i] = &list[i].order;
         weights[i] = list[i].weight;
     }
-    int status = quality_measure_mix(orders, weights, count, batch, QUALITY_POSITIONS, parts, &now, err);
+    int status =
+        quality_measure_mix(orders, weights, count, batch, QUALITY_POSITIONS, parts, &now, err);
     if (status)
         return status;
     json_write_string(json, "order_kind", order_kind_name(list[0].order.kind));

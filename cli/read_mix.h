@@ -1,5 +1,6 @@
 /*
- * read_mix — the datasets that `millrace read` was given, and what it says of them: how each is shuffled, and how well.
+ * read_mix — the datasets that `millrace read` was given, and what it says of them: how each is
+ * shuffled, and how well.
  */
 #ifndef MILLRACE_CLI_READ_MIX_H
 #define MILLRACE_CLI_READ_MIX_H

@@ -24,7 +24,8 @@ static int set_name(struct read_sink *sink, const struct batch_item *item, struc
     return str_status(&sink->name) ? err_set(err, -ENOMEM, "out of memory for a key") : 0;
 }
 
-/* The label among the fields of a sample that is not decoded; -1: it has none, or one that is no class number. */
+/* The label among the fields of a sample that is not decoded; -1: it has none, or one that is no
+ * class number. */
 static int32_t stored_label(const struct batch_item *item)
 {
     int32_t label = -1;
@@ -35,8 +36,8 @@ static int32_t stored_label(const struct batch_item *item)
     return label;
 }
 
-/* A sample without a label has no such key. Of an image that may be mixed with another also whose labels count, and how
- * much. */
+/* A sample without a label has no such key. Of an image that may be mixed with another also whose
+ * labels count, and how much. */
 static void write_labels(struct json_writer *json, const struct batch *batch, uint32_t n)
 {
     const struct batch_field *labels = batch_field_named(batch, "label"),
@@ -51,14 +52,16 @@ static void write_labels(struct json_writer *json, const struct batch *batch, ui
     json_write_f64(json, "label_weight", (double)((const float *)weights->data)[n]);
 }
 
-static int print_item(struct read_sink *sink, const struct batch *batch, uint32_t n, struct err *err)
+static int print_item(struct read_sink *sink, const struct batch *batch, uint32_t n,
+                      struct err *err)
 {
     const struct batch_item *item = &batch->items[n];
     if (sink->print == READ_PRINT_KEYS) {
         str_clear(&sink->line);
         if (sink->is_terminal)
             display_add(&sink->line, str_text(&sink->name));
-        printf("%" PRIu64 "\t%s\n", item->position, str_text(sink->is_terminal ? &sink->line : &sink->name));
+        printf("%" PRIu64 "\t%s\n", item->position,
+               str_text(sink->is_terminal ? &sink->line : &sink->name));
         return 0;
     }
     struct json_writer json = {.out = &sink->line};
@@ -124,14 +127,16 @@ static int write_named(struct read_sink *sink, const struct batch_item *item, co
 }
 
 /* Portable pixmap: netpbm's ppm(5). */
-static int write_image(struct read_sink *sink, const struct batch *batch, uint32_t n, struct err *err)
+static int write_image(struct read_sink *sink, const struct batch *batch, uint32_t n,
+                       struct err *err)
 {
     const struct batch_field *field = batch_field_named(batch, "image");
     if (!field)
         return err_set(err, -EINVAL, "the batch has no images");
     const uint8_t *row = (const uint8_t *)field->data + (int64_t)n * field->stride_bytes[0];
     str_clear(&sink->file);
-    str_add_format(&sink->file, "P6\n%" PRIu64 " %" PRIu64 "\n255\n", field->shape[2], field->shape[1]);
+    str_add_format(&sink->file, "P6\n%" PRIu64 " %" PRIu64 "\n255\n", field->shape[2],
+                   field->shape[1]);
     for (uint64_t y = 0; y < field->shape[1]; y++, row += field->stride_bytes[1])
         str_add(&sink->file, row, field->shape[2] * 3);
     if (str_status(&sink->file))
@@ -139,7 +144,8 @@ static int write_image(struct read_sink *sink, const struct batch *batch, uint32
     return write_named(sink, &batch->items[n], "ppm", sink->file.data, sink->file.bytes, err);
 }
 
-static int write_tokens(struct read_sink *sink, const struct batch *batch, uint32_t n, struct err *err)
+static int write_tokens(struct read_sink *sink, const struct batch *batch, uint32_t n,
+                        struct err *err)
 {
     const struct batch_field *field = batch_field_named(batch, "tokens");
     if (!field)
@@ -155,7 +161,8 @@ static int write_tokens(struct read_sink *sink, const struct batch *batch, uint3
     return write_named(sink, &batch->items[n], "npy", sink->file.data, sink->file.bytes, err);
 }
 
-static int write_item(struct read_sink *sink, const struct batch *batch, uint32_t n, struct err *err)
+static int write_item(struct read_sink *sink, const struct batch *batch, uint32_t n,
+                      struct err *err)
 {
     const struct batch_item *item = &batch->items[n];
     switch (sink->decode) {

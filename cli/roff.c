@@ -17,7 +17,8 @@ void roff_end_line(struct str *out)
         str_add_text(out, "\n");
 }
 
-/* A hyphen is written as the minus sign of options, so that what is copied from a page can be typed. */
+/* A hyphen is written as the minus sign of options, so that what is copied from a page can be
+ * typed. */
 static void add_bytes(struct str *out, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
@@ -66,12 +67,15 @@ void roff_font(struct str *out, enum roff_font font, const char *text)
     add_in_font(out, font, text, strlen(text));
 }
 
-/* Without a date, so that the same source makes the same page; ragged and without hyphenation, so that names stay whole. */
+/* Without a date, so that the same source makes the same page; ragged and without hyphenation, so
+ * that names stay whole. */
 void roff_begin(struct str *out, const char *title, unsigned section)
 {
-    str_add_text(out, ".\\\" Made by `millrace manual` from the tables that parse the command line.\n.TH ");
+    str_add_text(
+        out, ".\\\" Made by `millrace manual` from the tables that parse the command line.\n.TH ");
     add_bytes(out, title, strlen(title));
-    str_add_format(out, " %u \"\" \"millrace %s\" \"millrace\"\n.nh\n.ad l\n", section, MILLRACE_VERSION);
+    str_add_format(out, " %u \"\" \"millrace %s\" \"millrace\"\n.nh\n.ad l\n", section,
+                   MILLRACE_VERSION);
 }
 
 void roff_section(struct str *out, const char *heading)

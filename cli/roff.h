@@ -6,7 +6,8 @@
  *     roff_text(&out, "millrace-read");
  *     ...
  *
- * Whatever text is given is printed as it is: no character of it is taken for a request or an escape. Errors stay in out.
+ * Whatever text is given is printed as it is: no character of it is taken for a request or an
+ * escape. Errors stay in out.
  */
 #ifndef MILLRACE_CLI_ROFF_H
 #define MILLRACE_CLI_ROFF_H
@@ -27,8 +28,8 @@ void roff_end_line(struct str *out);
 /* Within a line; in a font. */
 void roff_text(struct str *out, const char *text);
 void roff_font(struct str *out, enum roff_font font, const char *text);
-/* As help has it: lines that are paragraphs or, with a space before them, tables (help.h); what stands between backquotes is
- * bold. */
+/* As help has it: lines that are paragraphs or, with a space before them, tables (help.h); what
+ * stands between backquotes is bold. */
 void roff_prose(struct str *out, const char *text);
 
 /* Lines that are not filled. */

@@ -78,7 +78,8 @@ static int add_line(struct run_metrics *metrics, const char *line, size_t bytes,
         return status;
     status = json_get_u64(root, "step", &step, path, err);
     if (!status && metrics->lines_count > 0 && step < metrics->last_step)
-        status = err_set(err, -EBADMSG, "metrics whose steps go back to %llu", (unsigned long long)step);
+        status =
+            err_set(err, -EBADMSG, "metrics whose steps go back to %llu", (unsigned long long)step);
     if (status) {
         err_at(err, path, (int64_t)offset);
         json_free(root);
@@ -90,12 +91,14 @@ static int add_line(struct run_metrics *metrics, const char *line, size_t bytes,
         if (node) /* null is a number that was not finite */
             add_value(&metrics->series[kind], (double)step, json_f64(node, &value) ? NAN : value);
     }
-    if (json_f64(json_get(root, "wall_seconds"), &wall) == 0 && wall > 0 && wall < WALL_SECONDS_MAX) {
+    if (json_f64(json_get(root, "wall_seconds"), &wall) == 0 && wall > 0 &&
+        wall < WALL_SECONDS_MAX) {
         if (metrics->first_wall_seconds <= 0)
             metrics->first_wall_seconds = wall;
         metrics->last_wall_seconds = wall;
     }
-    (void)json_u64(json_get(root, "epoch"), &metrics->last_epoch); /* one that is absent stays as it was */
+    (void)json_u64(json_get(root, "epoch"),
+                   &metrics->last_epoch); /* one that is absent stays as it was */
     metrics->last_step = step;
     metrics->lines_count++;
     json_free(root);
@@ -143,7 +146,8 @@ static int read_all(struct io *io, struct io_queue *queue, struct io_file *file,
     return status;
 }
 
-int run_metrics_read(struct io *io, const char *path, struct run_metrics **ret_metrics, struct err *err)
+int run_metrics_read(struct io *io, const char *path, struct run_metrics **ret_metrics,
+                     struct err *err)
 {
     struct io_file *file = NULL;
     struct io_queue *queue = NULL;

@@ -1,8 +1,10 @@
 /*
- * run_metrics — a run's metrics.jsonl as series over steps, in bounded memory however long the run was.
+ * run_metrics — a run's metrics.jsonl as series over steps, in bounded memory however long the run
+ * was.
  *
- * The file is read once, line by line. A series keeps at most RUN_POINTS_MAX points: beyond that, neighbours are merged
- * into their mean, and from then on each point stands for twice as many lines.
+ * The file is read once, line by line. A series keeps at most RUN_POINTS_MAX points: beyond that,
+ * neighbours are merged into their mean, and from then on each point stands for twice as many
+ * lines.
  */
 #ifndef MILLRACE_CLI_RUN_METRICS_H
 #define MILLRACE_CLI_RUN_METRICS_H
@@ -46,8 +48,9 @@ struct run_metrics {
 /* The key in the file: "val_loss". */
 const char *run_series_key(enum run_series_kind kind);
 
-/* A torn last line, as a run that goes on may have, is left out. -EBADMSG with the offset of a line that is none of ours.
- * Gives the metrics, to be freed with free(). */
-int run_metrics_read(struct io *io, const char *path, struct run_metrics **ret_metrics, struct err *err);
+/* A torn last line, as a run that goes on may have, is left out. -EBADMSG with the offset of a line
+ * that is none of ours. Gives the metrics, to be freed with free(). */
+int run_metrics_read(struct io *io, const char *path, struct run_metrics **ret_metrics,
+                     struct err *err);
 
 #endif

@@ -16,7 +16,8 @@ static atomic_int stop_signal; /* a handler has no other way to tell anybody */
 static struct signals_counts counts;
 static atomic_bool counts_only;
 static _Atomic(const char *) last_words;
-static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_POINTER_LOCK_FREE == 2,
+static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2 &&
+                  ATOMIC_POINTER_LOCK_FREE == 2,
               "a handler may touch lock-free atomics only");
 
 static void on_signal(int signal)

@@ -6,10 +6,12 @@
 const char *stage_advice(enum loader_stage stage)
 {
     static const char *const advice[LOADER_STAGE_COUNT] = {
-        [LOADER_STAGE_READ] = "`millrace bench io` tells what the disk can do; smaller samples help, and "
-                              "memory that holds all of them",
-        [LOADER_STAGE_DECODE] = "more workers where CPUs are idle; else tiled (`convert dataset`), smaller "
-                                "(`--jpeg reencode`) or raw (`--store raw`) photos",
+        [LOADER_STAGE_READ] =
+            "`millrace bench io` tells what the disk can do; smaller samples help, and "
+            "memory that holds all of them",
+        [LOADER_STAGE_DECODE] =
+            "more workers where CPUs are idle; else tiled (`convert dataset`), smaller "
+            "(`--jpeg reencode`) or raw (`--store raw`) photos",
         [LOADER_STAGE_COPY] = "larger micro-batches; a faster way from memory to the device",
         [LOADER_STAGE_CONSUMER] = "nothing: data comes faster than it is used",
     };

@@ -33,11 +33,13 @@ static void add_gauges(struct str *out, const struct trainer_gauges *gauges)
     str_add_format(out, "  memory %s", str_format_size(gauges->device_used_bytes, size));
 }
 
-/* What the time went to: "  time: load 1% forward 31% backward 62%", each percent of it and more; or "  backward 62%". */
+/* What the time went to: " time: load 1% forward 31% backward 62%", each percent of it and more; or
+ * " backward 62%". */
 static void add_time(struct str *out, const struct trainer_report *report, bool is_largest_alone)
 {
-    static const enum time_part order[] = {TIME_LOAD,  TIME_FORWARD, TIME_BACKWARD, TIME_REDUCE, TIME_UPDATE,
-                                           TIME_QUEUE, TIME_DEVICE,  TIME_SAVE,     TIME_OTHER};
+    static const enum time_part order[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
+                                           TIME_REDUCE, TIME_UPDATE,  TIME_QUEUE,
+                                           TIME_DEVICE, TIME_SAVE,    TIME_OTHER};
     double all_ns = (double)time_spent_in_training(&report->time), largest = 0;
     enum time_part largest_part = TIME_OTHER;
     str_add_text(out, is_largest_alone ? "" : "  time:");
@@ -55,7 +57,8 @@ static void add_time(struct str *out, const struct trainer_report *report, bool 
 static void format(const struct trainer_report *report, enum detail detail, struct str *out)
 {
     str_clear(out);
-    str_add_format(out, "step %" PRIu64 "/%" PRIu64 "  loss %.4f", report->step, report->steps, report->loss);
+    str_add_format(out, "step %" PRIu64 "/%" PRIu64 "  loss %.4f", report->step, report->steps,
+                   report->loss);
     if (detail < DETAIL_NO_UPDATE)
         str_add_format(out, "  lr %.3g  grad %.3f", report->lr, report->gradient_norm);
     if (report->tokens_per_second > 0)

@@ -116,8 +116,8 @@ static int count_label(struct survey *survey, const struct survey_sample *sample
     return 0;
 }
 
-static int measure_sides(struct survey *survey, const struct survey_sample *sample, const char *extension,
-                         struct err *err)
+static int measure_sides(struct survey *survey, const struct survey_sample *sample,
+                         const char *extension, struct err *err)
 {
     const uint8_t *data;
     size_t bytes;
@@ -167,8 +167,8 @@ static int look_at_sample(struct survey *survey, const struct survey_options *op
     return status ? status : options->sample(options->context, survey, &labelled, err);
 }
 
-static int look_at_shard(struct survey *survey, const struct survey_options *options, const char *path,
-                         uint64_t total, struct err *err)
+static int look_at_shard(struct survey *survey, const struct survey_options *options,
+                         const char *path, uint64_t total, struct err *err)
 {
     struct shard *shard;
     int status = shard_open(survey->io, path, &shard, err);
@@ -195,7 +195,8 @@ static int look_at_one(struct survey *survey, const struct survey_options *optio
     return look_at_shard(survey, options, options->path, samples, err);
 }
 
-static int look_at_dataset(struct survey *survey, const struct survey_options *options, struct err *err)
+static int look_at_dataset(struct survey *survey, const struct survey_options *options,
+                           struct err *err)
 {
     const struct dataset *dataset = options->dataset;
     char path[IO_PATH_BYTES_MAX];
@@ -228,7 +229,8 @@ int survey_run(struct io *io, const struct survey_options *options, struct surve
         status = image_checker_open(&survey->checker, err);
     if (status)
         return status;
-    return options->dataset ? look_at_dataset(survey, options, err) : look_at_one(survey, options, err);
+    return options->dataset ? look_at_dataset(survey, options, err)
+                            : look_at_one(survey, options, err);
 }
 
 void survey_deinit(struct survey *survey)

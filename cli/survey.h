@@ -1,11 +1,12 @@
 /*
- * survey — what is in the samples of a dataset or of one shard: sizes, classes, pixels; exact where they are few, from an even
- * sample where they are many.
+ * survey — what is in the samples of a dataset or of one shard: sizes, classes, pixels; exact where
+ * they are few, from an even sample where they are many.
  *
- * Of more than SURVEY_SHARDS_MAX shards an even choice is opened. All samples of those count for the fields and sizes, which
- * the index tells; classes and pixel sizes cost a read each and come from at most SURVEY_CLASSES_MAX and SURVEY_SIDES_MAX
- * samples, evenly spread. Item t of T is among the n chosen where floor((t + 1) n / T) is not floor(t n / T): no chance is
- * involved, and the same files give the same survey.
+ * Of more than SURVEY_SHARDS_MAX shards an even choice is opened. All samples of those count for
+ * the fields and sizes, which the index tells; classes and pixel sizes cost a read each and come
+ * from at most SURVEY_CLASSES_MAX and SURVEY_SIDES_MAX samples, evenly spread. Item t of T is among
+ * the n chosen where floor((t + 1) n / T) is not floor(t n / T): no chance is involved, and the
+ * same files give the same survey.
  */
 #ifndef MILLRACE_CLI_SURVEY_H
 #define MILLRACE_CLI_SURVEY_H
@@ -62,7 +63,8 @@ struct survey_options {
     const struct dataset *dataset; /* NULL: the one shard at path */
     const char *path;
     uint64_t wanted; /* of so many samples, evenly spread, sample is called, in order */
-    int (*sample)(void *context, struct survey *survey, const struct survey_sample *sample, struct err *err);
+    int (*sample)(void *context, struct survey *survey, const struct survey_sample *sample,
+                  struct err *err);
     void *context;
 };
 
@@ -71,8 +73,8 @@ int survey_run(struct io *io, const struct survey_options *options, struct surve
                struct err *err);
 void survey_deinit(struct survey *survey);
 
-/* The first bytes_max bytes (at most SURVEY_READ_BYTES_MAX) of a sample's field, in memory that belongs to the survey until
- * its next read. A field that the sample has not: no bytes. */
+/* The first bytes_max bytes (at most SURVEY_READ_BYTES_MAX) of a sample's field, in memory that
+ * belongs to the survey until its next read. A field that the sample has not: no bytes. */
 int survey_read(struct survey *survey, const struct survey_sample *sample, const char *extension,
                 size_t bytes_max, const uint8_t **ret_data, size_t *ret_bytes, struct err *err);
 

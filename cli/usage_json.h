@@ -1,5 +1,6 @@
 /*
- * usage_json — what a rank takes and moves (trainer/usage.h), as results have it: measured and told before under the same names.
+ * usage_json — what a rank takes and moves (trainer/usage.h), as results have it: measured and told
+ * before under the same names.
  */
 #ifndef MILLRACE_CLI_USAGE_JSON_H
 #define MILLRACE_CLI_USAGE_JSON_H
@@ -9,7 +10,8 @@
 
 /* "parameters", ...; lives for ever. */
 const char *usage_name(enum mem_use use);
-/* "memory" by use, with the total and how much of it is the device's own where that has memory; "a_step": the bytes that it moves. */
+/* "memory" by use, with the total and how much of it is the device's own where that has memory;
+ * "a_step": the bytes that it moves. */
 void usage_write_memory(struct json_writer *json, const struct usage *usage);
 void usage_write_traffic(struct json_writer *json, const struct usage *usage);
 

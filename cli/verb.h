@@ -1,8 +1,9 @@
 /*
- * verb — one act of the program: its name, arguments, options, examples and the function that does it.
+ * verb — one act of the program: its name, arguments, options, examples and the function that does
+ * it.
  *
- * Each stands in a file of its own, cmd_*.c, as a `const struct verb`; verbs.c lists them. Help, suggestions, manual pages and
- * completions come from these tables alone.
+ * Each stands in a file of its own, cmd_*.c, as a `const struct verb`; verbs.c lists them. Help,
+ * suggestions, manual pages and completions come from these tables alone.
  */
 #ifndef MILLRACE_CLI_VERB_H
 #define MILLRACE_CLI_VERB_H
@@ -34,8 +35,8 @@ struct invocation {
     const struct common_args *common;
     const char *const *positional;
     size_t positional_count;
-    const char *const
-        *words; /* all that was typed behind the program's name, verb and options; NULL at its end */
+    const char *const *
+        words; /* all that was typed behind the program's name, verb and options; NULL at its end */
     struct console *console;
     const struct log *log; /* to the console */
 };
@@ -50,12 +51,13 @@ struct verb {
     struct option_table options;
     const char *const *examples; /* NULL-terminated; commands that work as they stand */
     size_t args_bytes;
-    /* An exit status, or -errno with detail: -EINVAL, what was asked for can't be, is EXIT_USAGE, all others EXIT_FAILED.
-     * EXIT_USAGE with detail: main prints it too. */
+    /* An exit status, or -errno with detail: -EINVAL, what was asked for can't be, is EXIT_USAGE,
+     * all others EXIT_FAILED. EXIT_USAGE with detail: main prints it too. */
     int (*run)(const struct invocation *invocation, struct err *err);
 };
 
-/* The verb that argv begins with, and how many words its name took. -EINVAL with the nearest name. */
+/* The verb that argv begins with, and how many words its name took. -EINVAL with the nearest
+ * name. */
 int verb_find(int argc, char **argv, const struct verb **ret_verb, int *ret_words, struct err *err);
 /* The n-th verb, NULL beyond the last. */
 const struct verb *verb_at(size_t n);

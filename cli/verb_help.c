@@ -69,8 +69,8 @@ void help_option_phrase(const struct option *option, struct str *out)
         str_add_text(out, "; may be given again");
 }
 
-/* The last place at which the command breaks before so many columns: an option and its value stay together where the line gets half full. 0:
- * none. */
+/* The last place at which the command breaks before so many columns: an option and its value stay
+ * together where the line gets half full. 0: none. */
 static size_t find_break(const char *command, size_t columns)
 {
     size_t any = 0;
@@ -132,7 +132,8 @@ static void print_option(const struct option *option)
 
 void verb_print_help(const struct verb *verb)
 {
-    printf("usage: millrace %s%s%s [options]\n\n", verb->name, *verb->arguments ? " " : "", verb->arguments);
+    printf("usage: millrace %s%s%s [options]\n\n", verb->name, *verb->arguments ? " " : "",
+           verb->arguments);
     help_print_wrapped(verb->summary, 0, 0);
     if (verb->details) {
         putchar('\n');
@@ -167,14 +168,15 @@ void verb_print_overview(const char *group)
     }
     putchar('\n');
     help_print_wrapped(
-        "`millrace VERB --help` has the options and examples of one verb; `millrace help formats` the "
+        "`millrace VERB --help` has the options and examples of one verb; `millrace help formats` "
+        "the "
         "files that are read and written; `millrace help config` every key of a training "
         "configuration.",
         0, 0);
     struct str statuses = {0};
     for (const struct help_status *row = help_statuses; row->meaning; row++)
-        str_add_format(&statuses, "%s %d %s", row == help_statuses ? "exit status:" : ";", row->status,
-                       row->meaning);
+        str_add_format(&statuses, "%s %d %s", row == help_statuses ? "exit status:" : ";",
+                       row->status, row->meaning);
     str_add_text(&statuses, ".");
     putchar('\n');
     help_print_wrapped(str_text(&statuses), 0, 0);

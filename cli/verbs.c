@@ -31,10 +31,12 @@ static const struct verb *const verbs[] = {
 static_assert(sizeof verbs / sizeof verbs[0] <= GRAMMAR_WORDS_MAX, "room for suggestions");
 
 static const struct option common_rows[] = {
-    {"json", 0, OPTION_FLAG, offsetof(struct common_args, json), .help = "print the result as JSON"},
+    {"json", 0, OPTION_FLAG, offsetof(struct common_args, json),
+     .help = "print the result as JSON"},
     {"quiet", 'q', OPTION_FLAG, offsetof(struct common_args, quiet),
      .help = "no progress, no log, no summary of what was made; errors still on stderr"},
-    {"verbose", 'v', OPTION_FLAG, offsetof(struct common_args, verbose), .help = "a more talkative log"},
+    {"verbose", 'v', OPTION_FLAG, offsetof(struct common_args, verbose),
+     .help = "a more talkative log"},
     {"help", 'h', OPTION_FLAG, offsetof(struct common_args, help), .help = "this text"},
 };
 

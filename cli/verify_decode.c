@@ -28,8 +28,8 @@ struct verify_decode {
     uint64_t bytes;
 };
 
-int verify_decode_open(void (*bad)(void *context, const struct verify_problem *problem), void *context,
-                       struct verify_decode **ret_decode, struct err *err)
+int verify_decode_open(void (*bad)(void *context, const struct verify_problem *problem),
+                       void *context, struct verify_decode **ret_decode, struct err *err)
 {
     struct verify_decode *decode = calloc(1, sizeof *decode);
     if (!decode)
@@ -71,8 +71,10 @@ void verify_decode_flush(struct verify_decode *decode)
     workers_run(decode->crew, decode->count, run_job, decode);
     for (size_t i = 0; i < decode->count; i++) {
         const struct job *job = &decode->jobs[i];
-        const struct verify_problem problem = {
-            .kind = VERIFY_IMAGE, .path = job->member.path, .key = job->member.key, .err = &job->err};
+        const struct verify_problem problem = {.kind = VERIFY_IMAGE,
+                                               .path = job->member.path,
+                                               .key = job->member.key,
+                                               .err = &job->err};
         if (job->status)
             decode->bad(decode->context, &problem);
     }
@@ -80,7 +82,8 @@ void verify_decode_flush(struct verify_decode *decode)
     decode->bytes = 0;
 }
 
-int verify_decode_add(struct verify_decode *decode, const struct verify_member *member, struct err *err)
+int verify_decode_add(struct verify_decode *decode, const struct verify_member *member,
+                      struct err *err)
 {
     struct job *job = &decode->jobs[decode->count];
     const char *texts[] = {member->path, member->key, member->extension};

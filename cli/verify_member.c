@@ -13,7 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static int bad(const struct verify_member *member, uint64_t within, const char *what, struct err *err)
+static int bad(const struct verify_member *member, uint64_t within, const char *what,
+               struct err *err)
 {
     err_set(err, -EBADMSG, "%s in %.160s.%s", what, member->key, member->extension);
     err_at(err, member->path, (int64_t)(member->offset + within));
@@ -33,19 +34,20 @@ static int check_rows(const struct verify_member *member, struct err *err)
         ppm.width == picture->width && ppm.header_bytes == picture->pixels_at)
         return 0;
     bad(member, 0, "picture is not the one that the index tells of", err);
-    err_expected(err, "a PPM of width %" PRIu32 " with a header of %" PRIu32 " bytes", picture->width,
-                 picture->pixels_at);
+    err_expected(err, "a PPM of width %" PRIu32 " with a header of %" PRIu32 " bytes",
+                 picture->width, picture->pixels_at);
     return -EBADMSG;
 }
 
-int verify_member_image(struct image_checker *checker, const struct verify_member *member, bool whole,
-                        struct err *err)
+int verify_member_image(struct image_checker *checker, const struct verify_member *member,
+                        bool whole, struct err *err)
 {
     char what[64];
     struct err inner = {0};
     struct pixels_info info;
-    int status = whole ? image_check(checker, member->data, member->size_bytes, NULL, &inner)
-                       : image_check_headers(checker, member->data, member->size_bytes, NULL, &info, &inner);
+    int status =
+        whole ? image_check(checker, member->data, member->size_bytes, NULL, &inner)
+              : image_check_headers(checker, member->data, member->size_bytes, NULL, &info, &inner);
     if (status == 0)
         return check_rows(member, err);
     if (status != -EBADMSG) {
@@ -59,7 +61,8 @@ int verify_member_image(struct image_checker *checker, const struct verify_membe
     return -EBADMSG;
 }
 
-static int check_class(const struct dataset *dataset, const struct verify_member *member, struct err *err)
+static int check_class(const struct dataset *dataset, const struct verify_member *member,
+                       struct err *err)
 {
     int32_t number;
     uint64_t count = dataset ? dataset->classes_count : 0;
@@ -75,13 +78,14 @@ static int check_class(const struct dataset *dataset, const struct verify_member
     return -EBADMSG;
 }
 
-static int check_tokens(const struct dataset *dataset, const struct verify_member *member, struct err *err)
+static int check_tokens(const struct dataset *dataset, const struct verify_member *member,
+                        struct err *err)
 {
     struct npy npy;
     struct err inner = {0};
     enum dtype wanted = strcmp(dataset->text.element, "uint32") == 0 ? DTYPE_U32 : DTYPE_U16;
-    int status =
-        npy_decode_header(member->data, member->size_bytes, member->size_bytes, member->path, &npy, &inner);
+    int status = npy_decode_header(member->data, member->size_bytes, member->size_bytes,
+                                   member->path, &npy, &inner);
     if (!status && npy.dtype == wanted && npy.header_bytes == dataset->text.header_bytes)
         return 0;
     bad(member, 0, "no tokens", err);
@@ -98,7 +102,8 @@ bool verify_member_is_alternative(const char *a, const char *b)
 {
     const char *end_a = strrchr(a, '.'), *end_b = strrchr(b, '.');
     size_t bytes_a = end_a ? (size_t)(end_a - a) : 0, bytes_b = end_b ? (size_t)(end_b - b) : 0;
-    return image_is_expected(a) && image_is_expected(b) && bytes_a == bytes_b && memcmp(a, b, bytes_a) == 0;
+    return image_is_expected(a) && image_is_expected(b) && bytes_a == bytes_b &&
+           memcmp(a, b, bytes_a) == 0;
 }
 
 int verify_member_content(const struct dataset *dataset, const struct verify_member *member,

@@ -17,7 +17,8 @@ void comm_call_init(struct comm_call *call, const char *name, uint64_t size, con
 
 void comm_call_format(const struct comm_call *call, char line[COMM_CALL_LINE_BYTES])
 {
-    snprintf(line, COMM_CALL_LINE_BYTES, "%.*s of %" PRIu64 " %.*s%s%.*s", (int)sizeof call->name - 1,
-             call->name, call->size, (int)sizeof call->unit - 1, call->unit, *call->purpose ? " for " : "",
-             (int)sizeof call->purpose - 1, call->purpose);
+    snprintf(line, COMM_CALL_LINE_BYTES, "%.*s of %" PRIu64 " %.*s%s%.*s",
+             (int)sizeof call->name - 1, call->name, call->size, (int)sizeof call->unit - 1,
+             call->unit, *call->purpose ? " for " : "", (int)sizeof call->purpose - 1,
+             call->purpose);
 }

@@ -9,7 +9,8 @@
 
 enum { COMM_CALL_LINE_BYTES = 160 };
 
-/* Has no padding, because it is compared as bytes. Texts that come from another rank need not be terminated. */
+/* Has no padding, because it is compared as bytes. Texts that come from another rank need not be
+ * terminated. */
 struct comm_call {
     uint64_t communicator; /* the same on all its ranks, and another for each communicator */
     uint64_t number;       /* the first call on a communicator is 1 */

@@ -32,10 +32,11 @@ int comm_wait(struct comm *comm, struct comm_work *work, struct err *err)
         if (done)
             break;
         if (work->deadline_ns && clock_now_ns() >= work->deadline_ns) {
-            err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for %s", comm->rank, comm->ranks,
-                    name_of(work));
-            err_advise(err,
-                       "look for the rank that stopped or is slow; raise the timeout if it is only slow");
+            err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for %s", comm->rank,
+                    comm->ranks, name_of(work));
+            err_advise(
+                err,
+                "look for the rank that stopped or is slow; raise the timeout if it is only slow");
             return -ETIMEDOUT;
         }
         nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
@@ -74,8 +75,8 @@ int comm_prepare_fast(struct comm *comm, const struct comm_options *options, str
     float *values = calloc((size_t)comm->ranks + 1, sizeof *values); /* a slice a rank; the sum */
     if (!values)
         return err_set(err, -ENOMEM, "out of memory to prepare sums of %d ranks", comm->ranks);
-    int status = comm->ops->reduce_scatter(comm, values, values + comm->ranks, 1, DTYPE_F32, COMM_FAST,
-                                           options, &work, err);
+    int status = comm->ops->reduce_scatter(comm, values, values + comm->ranks, 1, DTYPE_F32,
+                                           COMM_FAST, options, &work, err);
     if (!status)
         status = comm_wait(comm, &work, err);
     if (status)
@@ -87,8 +88,9 @@ int comm_prepare_fast(struct comm *comm, const struct comm_options *options, str
 
 int comm_agree(struct comm *comm, int status, const struct comm_options *options, struct err *err)
 {
-    int64_t failed = status ? comm->ranks - comm->rank : 0; /* the largest is that of the first rank */
-    struct err *detail = status ? NULL : err;               /* this rank's own failure is told already */
+    int64_t failed =
+        status ? comm->ranks - comm->rank : 0; /* the largest is that of the first rank */
+    struct err *detail = status ? NULL : err;  /* this rank's own failure is told already */
     int reduced = reduce_one(comm, &failed, COMM_MAX, options, detail);
     if (reduced)
         return status ? status : reduced;

@@ -24,7 +24,7 @@ struct comm_checked {
     uint64_t communicator;     /* comm_call's */
     uint64_t calls_count;
     struct comm_call *calls; /* [ranks] */
-    uint64_t *slices;        /* [ranks][2 * ranks]: bytes that each sends to each, and expects of each */
+    uint64_t *slices; /* [ranks][2 * ranks]: bytes that each sends to each, and expects of each */
 };
 
 static struct comm_checked *checked_of(struct comm *comm)
@@ -57,13 +57,14 @@ static int agree(const struct comm_checked *comm, int status, const struct comm_
 }
 
 /* all: of bytes a rank, this one's in its place. */
-static int tell_all(struct comm_checked *comm, void *all, size_t bytes, const struct comm_options *options,
-                    struct err *err)
+static int tell_all(struct comm_checked *comm, void *all, size_t bytes,
+                    const struct comm_options *options, struct err *err)
 {
     struct comm_work work;
     deadlock_enter(comm->deadlock, &comm->calls[comm->base.rank], comm->base.ranks);
-    int status = comm->inner->ops->all_gather(comm->inner, (char *)all + (size_t)comm->base.rank * bytes, all,
-                                              bytes, options, &work, err);
+    int status =
+        comm->inner->ops->all_gather(comm->inner, (char *)all + (size_t)comm->base.rank * bytes,
+                                     all, bytes, options, &work, err);
     if (!status)
         status = comm_wait(comm->inner, &work, err);
     deadlock_leave(comm->deadlock);
@@ -100,7 +101,8 @@ static int compare_slices(const struct comm_checked *comm, struct err *err)
             err_set(err, -EPROTO,
                     "ranks do not make the same calls: call %" PRIu64
                     ", %s%s%s: rank %zu does not send rank %zu what that expects",
-                    call->number, call->name, *call->purpose ? " for " : "", call->purpose, from, to);
+                    call->number, call->name, *call->purpose ? " for " : "", call->purpose, from,
+                    to);
             err_expected(err, "%" PRIu64 " bytes", expected);
             err_found(err, "%" PRIu64, sent);
             return -EPROTO;
@@ -110,13 +112,15 @@ static int compare_slices(const struct comm_checked *comm, struct err *err)
 }
 
 /* What each rank sends to each is what that one expects; else all fail. After check. */
-static int check_slices(struct comm_checked *comm, const size_t *send_bytes, const size_t *receive_bytes,
-                        const struct comm_options *options, struct err *err)
+static int check_slices(struct comm_checked *comm, const size_t *send_bytes,
+                        const size_t *receive_bytes, const struct comm_options *options,
+                        struct err *err)
 {
     size_t ranks = (size_t)comm->base.ranks;
     uint64_t *own = comm->slices + (size_t)comm->base.rank * 2 * ranks;
     struct comm_options checking = {.deadline_ns = options ? options->deadline_ns : 0,
-                                    .what = options && options->what ? options->what : "all_to_all"};
+                                    .what =
+                                        options && options->what ? options->what : "all_to_all"};
     for (size_t r = 0; r < ranks; r++) {
         own[r] = send_bytes[r];
         own[ranks + r] = receive_bytes[r];
@@ -126,50 +130,57 @@ static int check_slices(struct comm_checked *comm, const size_t *send_bytes, con
 }
 
 static int checked_all_gather(struct comm *base, const void *send, void *receive, size_t bytes,
-                              const struct comm_options *options, struct comm_work *work, struct err *err)
+                              const struct comm_options *options, struct comm_work *work,
+                              struct err *err)
 {
     struct comm_checked *comm = checked_of(base);
     int status = check(comm, "all_gather", bytes, "bytes", options, err);
     return status ? status
-                  : comm->inner->ops->all_gather(comm->inner, send, receive, bytes, options, work, err);
+                  : comm->inner->ops->all_gather(comm->inner, send, receive, bytes, options, work,
+                                                 err);
 }
 
 static int checked_reduce_scatter(struct comm *base, const void *send, void *receive, size_t count,
-                                  enum dtype dtype, enum comm_order order, const struct comm_options *options,
-                                  struct comm_work *work, struct err *err)
+                                  enum dtype dtype, enum comm_order order,
+                                  const struct comm_options *options, struct comm_work *work,
+                                  struct err *err)
 {
     struct comm_checked *comm = checked_of(base);
     char unit[16];
     snprintf(unit, sizeof unit, "%.7s %s", dtype_name(dtype), order == COMM_FAST ? "fast" : "");
     int status = check(comm, "reduce_scatter", count, unit, options, err);
     return status ? status
-                  : comm->inner->ops->reduce_scatter(comm->inner, send, receive, count, dtype, order, options,
-                                                     work, err);
+                  : comm->inner->ops->reduce_scatter(comm->inner, send, receive, count, dtype,
+                                                     order, options, work, err);
 }
 
-static int checked_all_reduce_i64(struct comm *base, int64_t *values, size_t count, enum comm_i64_op op,
-                                  const struct comm_options *options, struct comm_work *work, struct err *err)
+static int checked_all_reduce_i64(struct comm *base, int64_t *values, size_t count,
+                                  enum comm_i64_op op, const struct comm_options *options,
+                                  struct comm_work *work, struct err *err)
 {
     static const char *const names[] = {
         [COMM_SUM] = "integers' sum", [COMM_MAX] = "integers' max", [COMM_OR] = "integers' or"};
     struct comm_checked *comm = checked_of(base);
     int status = check(comm, "all_reduce_i64", count, names[op], options, err);
     return status ? status
-                  : comm->inner->ops->all_reduce_i64(comm->inner, values, count, op, options, work, err);
+                  : comm->inner->ops->all_reduce_i64(comm->inner, values, count, op, options, work,
+                                                     err);
 }
 
 static int checked_all_to_all(struct comm *base, const void *send, const size_t *send_offsets,
-                              const size_t *send_bytes, void *receive, const size_t *receive_offsets,
-                              const size_t *receive_bytes, const struct comm_options *options,
-                              struct comm_work *work, struct err *err)
+                              const size_t *send_bytes, void *receive,
+                              const size_t *receive_offsets, const size_t *receive_bytes,
+                              const struct comm_options *options, struct comm_work *work,
+                              struct err *err)
 {
     struct comm_checked *comm = checked_of(base);
     int status = check(comm, "all_to_all", (uint64_t)base->ranks, "slices", options, err);
     if (!status)
         status = check_slices(comm, send_bytes, receive_bytes, options, err);
-    return status ? status
-                  : comm->inner->ops->all_to_all(comm->inner, send, send_offsets, send_bytes, receive,
-                                                 receive_offsets, receive_bytes, options, work, err);
+    return status
+               ? status
+               : comm->inner->ops->all_to_all(comm->inner, send, send_offsets, send_bytes, receive,
+                                              receive_offsets, receive_bytes, options, work, err);
 }
 
 static int checked_send(struct comm *base, const void *data, size_t bytes, int to, int tag,
@@ -180,7 +191,8 @@ static int checked_send(struct comm *base, const void *data, size_t bytes, int t
 }
 
 static int checked_receive(struct comm *base, void *data, size_t bytes, int from, int tag,
-                           const struct comm_options *options, struct comm_work *work, struct err *err)
+                           const struct comm_options *options, struct comm_work *work,
+                           struct err *err)
 {
     struct comm *inner = checked_of(base)->inner;
     return inner->ops->receive(inner, data, bytes, from, tag, options, work, err);
@@ -250,7 +262,8 @@ static void checked_tell_library(const struct comm *comm, char text[COMM_LIBRARY
 
 static const struct comm_ops checked_ops;
 
-static int make(struct comm *inner, uint64_t timeout_ns, struct comm_checked **ret_comm, struct err *err)
+static int make(struct comm *inner, uint64_t timeout_ns, struct comm_checked **ret_comm,
+                struct err *err)
 {
     size_t ranks = (size_t)inner->ranks;
     struct comm_checked *comm = calloc(1, sizeof *comm);
@@ -281,11 +294,13 @@ static uint64_t communicator_of(const struct comm_checked *comm, int color)
     return hash_64(from, sizeof from);
 }
 
-static int checked_split(struct comm *base, int color, int key, struct comm **ret_comm, struct err *err)
+static int checked_split(struct comm *base, int color, int key, struct comm **ret_comm,
+                         struct err *err)
 {
     struct comm_checked *comm = checked_of(base), *made = NULL;
     struct comm *part = NULL;
-    struct comm_options options = {.deadline_ns = comm->timeout_ns ? clock_now_ns() + comm->timeout_ns : 0};
+    struct comm_options options = {.deadline_ns =
+                                       comm->timeout_ns ? clock_now_ns() + comm->timeout_ns : 0};
     int status = check(comm, "split", 1, "communicator", &options, err);
     if (!status)
         status = comm->inner->ops->split(comm->inner, color, key, &part, err);
@@ -323,7 +338,8 @@ static const struct comm_ops checked_ops = {
     .tell_library = checked_tell_library,
 };
 
-int comm_checked_open(struct comm *inner, uint64_t timeout_ns, struct comm **ret_comm, struct err *err)
+int comm_checked_open(struct comm *inner, uint64_t timeout_ns, struct comm **ret_comm,
+                      struct err *err)
 {
     struct comm_checked *comm = NULL;
     int status = make(inner, timeout_ns, &comm, err);

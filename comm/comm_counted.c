@@ -35,7 +35,8 @@ static uint64_t others(const struct comm *comm)
     return (uint64_t)comm->ranks - 1;
 }
 
-static int counted_split(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err)
+static int counted_split(struct comm *comm, int color, int key, struct comm **ret_comm,
+                         struct err *err)
 {
     struct comm *part = NULL;
     int status = inner_of(comm)->ops->split(inner_of(comm), color, key, &part, err);
@@ -52,34 +53,40 @@ static int counted_split(struct comm *comm, int color, int key, struct comm **re
 }
 
 static int counted_all_gather(struct comm *comm, const void *send, void *receive, size_t bytes,
-                              const struct comm_options *options, struct comm_work *work, struct err *err)
+                              const struct comm_options *options, struct comm_work *work,
+                              struct err *err)
 {
     count(comm, bytes * others(comm), bytes * others(comm));
-    return inner_of(comm)->ops->all_gather(inner_of(comm), send, receive, bytes, options, work, err);
+    return inner_of(comm)->ops->all_gather(inner_of(comm), send, receive, bytes, options, work,
+                                           err);
 }
 
-static int counted_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t elements,
-                                  enum dtype dtype, enum comm_order order, const struct comm_options *options,
-                                  struct comm_work *work, struct err *err)
+static int counted_reduce_scatter(struct comm *comm, const void *send, void *receive,
+                                  size_t elements, enum dtype dtype, enum comm_order order,
+                                  const struct comm_options *options, struct comm_work *work,
+                                  struct err *err)
 {
     uint64_t bytes = elements * dtype_bytes(dtype) * others(comm);
     count(comm, bytes, bytes);
-    return inner_of(comm)->ops->reduce_scatter(inner_of(comm), send, receive, elements, dtype, order, options,
-                                               work, err);
+    return inner_of(comm)->ops->reduce_scatter(inner_of(comm), send, receive, elements, dtype,
+                                               order, options, work, err);
 }
 
-static int counted_all_reduce_i64(struct comm *comm, int64_t *values, size_t elements, enum comm_i64_op op,
-                                  const struct comm_options *options, struct comm_work *work, struct err *err)
+static int counted_all_reduce_i64(struct comm *comm, int64_t *values, size_t elements,
+                                  enum comm_i64_op op, const struct comm_options *options,
+                                  struct comm_work *work, struct err *err)
 {
     uint64_t bytes = others(comm) > 0 ? elements * sizeof *values : 0;
     count(comm, bytes, bytes);
-    return inner_of(comm)->ops->all_reduce_i64(inner_of(comm), values, elements, op, options, work, err);
+    return inner_of(comm)->ops->all_reduce_i64(inner_of(comm), values, elements, op, options, work,
+                                               err);
 }
 
 static int counted_all_to_all(struct comm *comm, const void *send, const size_t *send_offsets,
-                              const size_t *send_bytes, void *receive, const size_t *receive_offsets,
-                              const size_t *receive_bytes, const struct comm_options *options,
-                              struct comm_work *work, struct err *err)
+                              const size_t *send_bytes, void *receive,
+                              const size_t *receive_offsets, const size_t *receive_bytes,
+                              const struct comm_options *options, struct comm_work *work,
+                              struct err *err)
 {
     uint64_t sent = 0, received = 0;
     for (int rank = 0; rank < comm->ranks; rank++)
@@ -100,7 +107,8 @@ static int counted_send(struct comm *comm, const void *data, size_t bytes, int t
 }
 
 static int counted_receive(struct comm *comm, void *data, size_t bytes, int from, int tag,
-                           const struct comm_options *options, struct comm_work *work, struct err *err)
+                           const struct comm_options *options, struct comm_work *work,
+                           struct err *err)
 {
     count(comm, 0, from == comm->rank ? 0 : bytes);
     return inner_of(comm)->ops->receive(inner_of(comm), data, bytes, from, tag, options, work, err);
@@ -173,7 +181,8 @@ static const struct comm_ops counted_ops = {
     .tell_library = counted_tell_library,
 };
 
-int comm_counted_open(struct comm *inner, struct comm_counts *counts, struct comm **ret_comm, struct err *err)
+int comm_counted_open(struct comm *inner, struct comm_counts *counts, struct comm **ret_comm,
+                      struct err *err)
 {
     struct comm_counted *comm = malloc(sizeof *comm);
     if (!comm)

@@ -1,8 +1,10 @@
 /*
- * comm_counted — a communicator over another one that counts the bytes that this rank gives to others and gets from them.
+ * comm_counted — a communicator over another one that counts the bytes that this rank gives to
+ * others and gets from them.
  *
- * What a rank gives to itself is not counted. An all-gather gives the same bytes to each other rank; a reduce-scatter gives each of them its slice; an
- * all-reduce counts its values once each way, however many hops a backend makes of it.
+ * What a rank gives to itself is not counted. An all-gather gives the same bytes to each other
+ * rank; a reduce-scatter gives each of them its slice; an all-reduce counts its values once each
+ * way, however many hops a backend makes of it.
  */
 #ifndef MILLRACE_COMM_COMM_COUNTED_H
 #define MILLRACE_COMM_COMM_COUNTED_H
@@ -22,8 +24,9 @@ struct comm_counts {
 
 static inline struct comm_traffic comm_counts_read(const struct comm_counts *counts)
 {
-    return (struct comm_traffic){atomic_load_explicit(&counts->sent_bytes, memory_order_relaxed),
-                                 atomic_load_explicit(&counts->received_bytes, memory_order_relaxed)};
+    return (struct comm_traffic){
+        atomic_load_explicit(&counts->sent_bytes, memory_order_relaxed),
+        atomic_load_explicit(&counts->received_bytes, memory_order_relaxed)};
 }
 
 static inline struct comm_traffic comm_counts_since(const struct comm_counts *counts,

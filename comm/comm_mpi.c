@@ -1,6 +1,6 @@
 /*
- * comm_mpi — see comm_mpi.h. Its operations are messages (engine_comm.h) that mpi_engine moves, but for the library's own sums (mpi_fast.h, which has
- * its communicator).
+ * comm_mpi — see comm_mpi.h. Its operations are messages (engine_comm.h) that mpi_engine moves, but
+ * for the library's own sums (mpi_fast.h, which has its communicator).
  */
 #include "comm/comm_mpi.h"
 
@@ -13,8 +13,9 @@
 #include <string.h>
 
 static int mpi_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
-                              enum dtype dtype, enum comm_order order, const struct comm_options *options,
-                              struct comm_work *work, struct err *err)
+                              enum dtype dtype, enum comm_order order,
+                              const struct comm_options *options, struct comm_work *work,
+                              struct err *err)
 {
     assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
     if (order == COMM_FAST && count > 0)
@@ -48,7 +49,8 @@ int comm_mpi_open(const struct comm_mpi_options *options, struct comm **ret_comm
     struct engine *engine;
     size_t most = options && options->message_bytes_max ? options->message_bytes_max : 0;
     int status = mpi_engine_open(most < INT_MAX ? most : INT_MAX, &engine, err);
-    return status ? status : engine_comm_open(engine, &mpi_ops, sizeof(struct comm_mpi), ret_comm, err);
+    return status ? status
+                  : engine_comm_open(engine, &mpi_ops, sizeof(struct comm_mpi), ret_comm, err);
 }
 
 const char *comm_mpi_version(void)

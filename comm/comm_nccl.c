@@ -1,5 +1,6 @@
 /*
- * comm_nccl — see comm_nccl.h. Opening, splitting, waiting, closing, and the operations as they are asked for; nccl_op.c carries them out.
+ * comm_nccl — see comm_nccl.h. Opening, splitting, waiting, closing, and the operations as they are
+ * asked for; nccl_op.c carries them out.
  */
 #include "comm/comm_nccl.h"
 
@@ -14,7 +15,8 @@
 #include <string.h>
 #include <time.h>
 
-#define CLOSE_TIMEOUT_NS (10 * CLOCK_NS_PER_S) /* for what NCCL has to tell the others; then it is aborted */
+#define CLOSE_TIMEOUT_NS                                                                           \
+    (10 * CLOCK_NS_PER_S) /* for what NCCL has to tell the others; then it is aborted */
 
 enum {
     PAUSE_SHARE = 16, /* of the time waited so far */
@@ -45,7 +47,8 @@ static int start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_o
 }
 
 static int nccl_all_gather(struct comm *base, const void *send, void *receive, size_t bytes,
-                           const struct comm_options *options, struct comm_work *work, struct err *err)
+                           const struct comm_options *options, struct comm_work *work,
+                           struct err *err)
 {
     struct comm_nccl *comm = nccl_of(base);
     struct nccl_op *op;
@@ -64,8 +67,9 @@ static int nccl_all_gather(struct comm *base, const void *send, void *receive, s
 }
 
 static int nccl_reduce_scatter(struct comm *base, const void *send, void *receive, size_t count,
-                               enum dtype dtype, enum comm_order order, const struct comm_options *options,
-                               struct comm_work *work, struct err *err)
+                               enum dtype dtype, enum comm_order order,
+                               const struct comm_options *options, struct comm_work *work,
+                               struct err *err)
 {
     struct comm_nccl *comm = nccl_of(base);
     struct nccl_op *op;
@@ -113,8 +117,9 @@ static int nccl_all_to_all(struct comm *base, const void *send, const size_t *se
 
 /* What is the host's. */
 
-static int nccl_all_reduce_i64(struct comm *base, int64_t *values, size_t count, enum comm_i64_op op,
-                               const struct comm_options *options, struct comm_work *work, struct err *err)
+static int nccl_all_reduce_i64(struct comm *base, int64_t *values, size_t count,
+                               enum comm_i64_op op, const struct comm_options *options,
+                               struct comm_work *work, struct err *err)
 {
     struct comm *host = nccl_of(base)->host;
     return host->ops->all_reduce_i64(host, values, count, op, options, work, err);
@@ -231,13 +236,14 @@ void comm_nccl_halt(struct comm *base)
 }
 
 /* Until NCCL is not at it any more. */
-static int await_nccl(const struct comm_nccl *comm, uint64_t timeout_ns, const char *what, struct err *err)
+static int await_nccl(const struct comm_nccl *comm, uint64_t timeout_ns, const char *what,
+                      struct err *err)
 {
     uint64_t since_ns = clock_now_ns();
     for (;;) {
         ncclResult_t result = ncclSuccess;
-        int status =
-            nccl_status(comm, comm->shared->nccl->CommGetAsyncError(comm->handle, &result), what, err);
+        int status = nccl_status(comm, comm->shared->nccl->CommGetAsyncError(comm->handle, &result),
+                                 what, err);
         if (!status)
             status = nccl_status(comm, result, what, err);
         if (status || result == ncclSuccess)
@@ -246,10 +252,12 @@ static int await_nccl(const struct comm_nccl *comm, uint64_t timeout_ns, const c
             break;
         pause_after(since_ns);
     }
-    err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for NCCL: %s", comm->base.rank, comm->base.ranks,
-            what);
-    err_advise(err, "NCCL_DEBUG=INFO tells more, NCCL_SOCKET_IFNAME chooses the network; raise the timeout "
-                    "if it is only slow");
+    err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for NCCL: %s", comm->base.rank,
+            comm->base.ranks, what);
+    err_advise(
+        err,
+        "NCCL_DEBUG=INFO tells more, NCCL_SOCKET_IFNAME chooses the network; raise the timeout "
+        "if it is only slow");
     return -ETIMEDOUT;
 }
 
@@ -259,7 +267,8 @@ static void disconnect(struct comm_nccl *comm)
     if (!comm->handle)
         return;
     device_cuda_use(comm->shared->device, NULL);
-    int status = comm->first ? -EBUSY : nccl_status(comm, nccl->CommFinalize(comm->handle), "closing", NULL);
+    int status =
+        comm->first ? -EBUSY : nccl_status(comm, nccl->CommFinalize(comm->handle), "closing", NULL);
     if (!status)
         status = await_nccl(comm, CLOSE_TIMEOUT_NS, "closing", NULL);
     if (status)
@@ -301,15 +310,18 @@ static void nccl_close(struct comm *base)
 }
 
 /* The first rank's, by the host's communicator. */
-static int share_id(struct comm_nccl *comm, const struct comm_options *options, ncclUniqueId *ret_id,
-                    struct err *err)
+static int share_id(struct comm_nccl *comm, const struct comm_options *options,
+                    ncclUniqueId *ret_id, struct err *err)
 {
     struct comm *host = comm->host;
     struct comm_work work;
     ncclUniqueId *ids = calloc((size_t)host->ranks, sizeof *ids);
-    int status = ids ? 0 : err_set(err, -ENOMEM, "out of memory for a communicator of %d ranks", host->ranks);
+    int status =
+        ids ? 0
+            : err_set(err, -ENOMEM, "out of memory for a communicator of %d ranks", host->ranks);
     if (!status && host->rank == 0)
-        status = nccl_status(comm, comm->shared->nccl->GetUniqueId(&ids[0]), "naming a communicator", err);
+        status = nccl_status(comm, comm->shared->nccl->GetUniqueId(&ids[0]),
+                             "naming a communicator", err);
     status = comm_agree(host, status, options, err);
     if (status) {
         free(ids);
@@ -334,7 +346,8 @@ static struct comm_options connect_options(uint64_t timeout_ns)
                                  .what = "connecting by NCCL"};
 }
 
-static int connect_ranks(struct comm_nccl *comm, const struct comm_options *options, struct err *err)
+static int connect_ranks(struct comm_nccl *comm, const struct comm_options *options,
+                         struct err *err)
 {
     struct nccl_shared *shared = comm->shared;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -344,18 +357,18 @@ static int connect_ranks(struct comm_nccl *comm, const struct comm_options *opti
     if (!status)
         status = device_cuda_use(shared->device, err);
     if (!status)
-        status = nccl_status(
-            comm,
-            shared->nccl->CommInitRankConfig(&comm->handle, comm->base.ranks, id, comm->base.rank, &config),
-            "connecting", err);
+        status = nccl_status(comm,
+                             shared->nccl->CommInitRankConfig(&comm->handle, comm->base.ranks, id,
+                                                              comm->base.rank, &config),
+                             "connecting", err);
     if (!status)
         status = await_nccl(comm, shared->timeout_ns, "connecting", err);
     return comm_agree(comm->host, status, options, err);
 }
 
 /* Takes host, also where it fails. */
-static int make_comm(struct nccl_shared *shared, struct comm *host, const struct comm_options *options,
-                     struct comm **ret_comm, struct err *err)
+static int make_comm(struct nccl_shared *shared, struct comm *host,
+                     const struct comm_options *options, struct comm **ret_comm, struct err *err)
 {
     struct comm_nccl *comm = calloc(1, sizeof *comm);
     if (!comm) {
@@ -364,10 +377,12 @@ static int make_comm(struct nccl_shared *shared, struct comm *host, const struct
         comm_close(host);
         return -ENOMEM;
     }
-    *comm = (struct comm_nccl){
-        .base = {.ops = &nccl_ops, .rank = host->rank, .ranks = host->ranks, .takes_device_memory = true},
-        .shared = shared,
-        .host = host};
+    *comm = (struct comm_nccl){.base = {.ops = &nccl_ops,
+                                        .rank = host->rank,
+                                        .ranks = host->ranks,
+                                        .takes_device_memory = true},
+                               .shared = shared,
+                               .host = host};
     pthread_mutex_lock(&shared->mutex);
     shared->comms_count++;
     pthread_mutex_unlock(&shared->mutex);
@@ -390,7 +405,8 @@ static int make_comm(struct nccl_shared *shared, struct comm *host, const struct
     return 0;
 }
 
-static int nccl_split(struct comm *base, int color, int key, struct comm **ret_comm, struct err *err)
+static int nccl_split(struct comm *base, int color, int key, struct comm **ret_comm,
+                      struct err *err)
 {
     struct comm_nccl *comm = nccl_of(base);
     struct comm *part = NULL;
@@ -461,8 +477,8 @@ int comm_nccl_library(char text[COMM_NCCL_TEXT_BYTES], struct err *err)
     return 0;
 }
 
-int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns, struct comm **ret_comm,
-                   struct err *err)
+int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns,
+                   struct comm **ret_comm, struct err *err)
 {
     struct comm *part;
     const struct comm_options options = connect_options(timeout_ns);

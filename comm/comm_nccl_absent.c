@@ -8,7 +8,8 @@
 int comm_nccl_check(struct err *err)
 {
     err_set(err, -ENOTSUP, "this build has no NCCL");
-    err_advise(err, "build it where CMake finds the CUDA toolkit and nccl.h, or use parallel.comm: host");
+    err_advise(
+        err, "build it where CMake finds the CUDA toolkit and nccl.h, or use parallel.comm: host");
     return -ENOTSUP;
 }
 
@@ -23,8 +24,8 @@ void comm_nccl_halt(struct comm *comm)
     (void)comm;
 }
 
-int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns, struct comm **ret_comm,
-                   struct err *err)
+int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns,
+                   struct comm **ret_comm, struct err *err)
 {
     (void)host, (void)device, (void)timeout_ns, (void)ret_comm;
     return comm_nccl_check(err);

@@ -13,30 +13,36 @@ static int done(struct comm *comm, const struct comm_options *options, struct co
 }
 
 /* The same rank of the same ranks: nobody knows who else has the color. */
-static int null_split(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err)
+static int null_split(struct comm *comm, int color, int key, struct comm **ret_comm,
+                      struct err *err)
 {
     (void)key;
     *ret_comm = NULL;
-    return color < 0 ? 0 : comm_null_open(comm->rank, comm->ranks, comm->takes_device_memory, ret_comm, err);
+    return color < 0
+               ? 0
+               : comm_null_open(comm->rank, comm->ranks, comm->takes_device_memory, ret_comm, err);
 }
 
 static int null_all_gather(struct comm *comm, const void *send, void *receive, size_t bytes,
-                           const struct comm_options *options, struct comm_work *work, struct err *err)
+                           const struct comm_options *options, struct comm_work *work,
+                           struct err *err)
 {
     (void)send, (void)receive, (void)bytes, (void)err;
     return done(comm, options, work);
 }
 
 static int null_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
-                               enum dtype dtype, enum comm_order order, const struct comm_options *options,
-                               struct comm_work *work, struct err *err)
+                               enum dtype dtype, enum comm_order order,
+                               const struct comm_options *options, struct comm_work *work,
+                               struct err *err)
 {
     (void)send, (void)receive, (void)count, (void)dtype, (void)order, (void)err;
     return done(comm, options, work);
 }
 
-static int null_all_reduce_i64(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
-                               const struct comm_options *options, struct comm_work *work, struct err *err)
+static int null_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
+                               enum comm_i64_op op, const struct comm_options *options,
+                               struct comm_work *work, struct err *err)
 {
     (void)values, (void)count, (void)op, (void)err;
     return done(comm, options, work);
@@ -97,7 +103,8 @@ static const struct comm_ops null_ops = {
     .close = null_close,
 };
 
-int comm_null_open(int rank, int ranks, bool takes_device_memory, struct comm **ret_comm, struct err *err)
+int comm_null_open(int rank, int ranks, bool takes_device_memory, struct comm **ret_comm,
+                   struct err *err)
 {
     struct comm *comm = malloc(sizeof *comm);
     if (!comm)

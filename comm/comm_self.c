@@ -1,8 +1,8 @@
 /*
  * comm_self — one rank by itself: everything is done when the call returns.
  *
- * A send waits in a small buffer of its own until the receive of the same tag takes it, so that code written for many ranks
- * may send to itself; this is the only allocation after open.
+ * A send waits in a small buffer of its own until the receive of the same tag takes it, so that
+ * code written for many ranks may send to itself; this is the only allocation after open.
  */
 #include "comm/comm.h"
 
@@ -32,7 +32,8 @@ static struct comm_self *self_of(struct comm *comm)
     return (struct comm_self *)comm;
 }
 
-/* Fills work; where the communicator was aborted, work says so and the caller must not move a byte. */
+/* Fills work; where the communicator was aborted, work says so and the caller must not move a
+ * byte. */
 static bool begin(struct comm *comm, const struct comm_options *options, struct comm_work *work)
 {
     *work = (struct comm_work){
@@ -51,7 +52,8 @@ static void move(void *target, const void *source, size_t bytes)
         memmove(target, source, bytes);
 }
 
-static int self_split(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err)
+static int self_split(struct comm *comm, int color, int key, struct comm **ret_comm,
+                      struct err *err)
 {
     (void)key;
     if (self_of(comm)->aborted)
@@ -64,7 +66,8 @@ static int self_split(struct comm *comm, int color, int key, struct comm **ret_c
 }
 
 static int self_all_gather(struct comm *comm, const void *send, void *receive, size_t bytes,
-                           const struct comm_options *options, struct comm_work *work, struct err *err)
+                           const struct comm_options *options, struct comm_work *work,
+                           struct err *err)
 {
     (void)err;
     if (begin(comm, options, work))
@@ -73,8 +76,9 @@ static int self_all_gather(struct comm *comm, const void *send, void *receive, s
 }
 
 static int self_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
-                               enum dtype dtype, enum comm_order order, const struct comm_options *options,
-                               struct comm_work *work, struct err *err)
+                               enum dtype dtype, enum comm_order order,
+                               const struct comm_options *options, struct comm_work *work,
+                               struct err *err)
 {
     (void)order, (void)err;
     assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
@@ -83,8 +87,9 @@ static int self_reduce_scatter(struct comm *comm, const void *send, void *receiv
     return 0;
 }
 
-static int self_all_reduce_i64(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
-                               const struct comm_options *options, struct comm_work *work, struct err *err)
+static int self_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
+                               enum comm_i64_op op, const struct comm_options *options,
+                               struct comm_work *work, struct err *err)
 {
     (void)values, (void)count, (void)op, (void)err;
     begin(comm, options, work);
@@ -99,7 +104,8 @@ static int self_all_to_all(struct comm *comm, const void *send, const size_t *se
     (void)receive_bytes, (void)err; /* without assertions the first is unused */
     assert(send_bytes[0] == receive_bytes[0]);
     if (begin(comm, options, work) && send_bytes[0] > 0)
-        move((char *)receive + receive_offsets[0], (const char *)send + send_offsets[0], send_bytes[0]);
+        move((char *)receive + receive_offsets[0], (const char *)send + send_offsets[0],
+             send_bytes[0]);
     return 0;
 }
 
@@ -110,14 +116,16 @@ static int self_send(struct comm *comm, const void *data, size_t bytes, int to, 
     assert(to == 0);
     (void)to;
     if (self->letters_count == LETTERS_MAX)
-        return err_set(err, -ENOBUFS, "a rank has sent itself %d letters and read none", LETTERS_MAX);
+        return err_set(err, -ENOBUFS, "a rank has sent itself %d letters and read none",
+                       LETTERS_MAX);
     if (!begin(comm, options, work))
         return 0;
     void *copy = malloc(bytes > 0 ? bytes : 1);
     if (!copy)
         return err_set(err, -ENOMEM, "out of memory to send %zu bytes", bytes);
     move(copy, data, bytes);
-    self->letters[self->letters_count++] = (struct letter){.data = copy, .bytes = bytes, .tag = tag};
+    self->letters[self->letters_count++] =
+        (struct letter){.data = copy, .bytes = bytes, .tag = tag};
     return 0;
 }
 
@@ -133,7 +141,8 @@ static int self_receive(struct comm *comm, void *data, size_t bytes, int from, i
     while (i < self->letters_count && self->letters[i].tag != tag)
         i++;
     if (i == self->letters_count)
-        return err_set(err, -EIO, "a lone rank waits for a letter (tag %d) that it has not sent itself", tag);
+        return err_set(err, -EIO,
+                       "a lone rank waits for a letter (tag %d) that it has not sent itself", tag);
     if (self->letters[i].bytes != bytes) {
         err_set(err, -EPROTO, "a letter (tag %d) has another size", tag);
         err_expected(err, "%zu bytes", bytes);
@@ -143,7 +152,8 @@ static int self_receive(struct comm *comm, void *data, size_t bytes, int from, i
     move(data, self->letters[i].data, bytes);
     free(self->letters[i].data);
     self->letters_count--;
-    memmove(&self->letters[i], &self->letters[i + 1], (self->letters_count - i) * sizeof self->letters[0]);
+    memmove(&self->letters[i], &self->letters[i + 1],
+            (self->letters_count - i) * sizeof self->letters[0]);
     return 0;
 }
 

@@ -27,5 +27,6 @@ int comm_tcp_open(const struct tcp_meet_options *options, struct comm **ret_comm
     if (!status)
         status = tcp_engine_open(sockets, options->rank, options->ranks, &engine, err);
     free(sockets);
-    return status ? status : engine_comm_open(engine, &tcp_ops, sizeof(struct engine_comm), ret_comm, err);
+    return status ? status
+                  : engine_comm_open(engine, &tcp_ops, sizeof(struct engine_comm), ret_comm, err);
 }

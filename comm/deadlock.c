@@ -53,7 +53,8 @@ static bool is_stuck(const struct deadlock *deadlock)
 {
     int ranks = deadlock->comm->ranks;
     for (int r = 0; r < ranks; r++)
-        if (deadlock->waits[r].serial == 0 || deadlock->waits[r].serial != deadlock->before[r].serial ||
+        if (deadlock->waits[r].serial == 0 ||
+            deadlock->waits[r].serial != deadlock->before[r].serial ||
             is_complete(deadlock->waits, ranks, &deadlock->waits[r]))
             return false;
     return true;
@@ -65,7 +66,8 @@ static void set_verdict(struct deadlock *deadlock)
     char expected[COMM_CALL_LINE_BYTES], found[COMM_CALL_LINE_BYTES];
     struct err *err = &deadlock->verdict;
     int r = 1;
-    while (r + 1 < deadlock->comm->ranks && waits[r].call.communicator == waits[0].call.communicator &&
+    while (r + 1 < deadlock->comm->ranks &&
+           waits[r].call.communicator == waits[0].call.communicator &&
            waits[r].call.number == waits[0].call.number)
         r++; /* some rank is elsewhere, or rank 0's call would be complete */
     pthread_mutex_lock(&deadlock->mutex);
@@ -74,12 +76,14 @@ static void set_verdict(struct deadlock *deadlock)
     if (deadlock->comm->rank == 0) {
         comm_call_format(&waits[0].call, expected);
         comm_call_format(&waits[r].call, found);
-        err_set(err, -EPROTO,
-                "ranks do not make the same calls: they wait for each other, rank 0 in call %" PRIu64
-                " on a communicator of %" PRIu64 " ranks, rank %d in call %" PRIu64 " on %s of %" PRIu64,
-                waits[0].call.number, waits[0].ranks, r, waits[r].call.number,
-                waits[r].call.communicator == waits[0].call.communicator ? "that" : "another",
-                waits[r].ranks);
+        err_set(
+            err, -EPROTO,
+            "ranks do not make the same calls: they wait for each other, rank 0 in call %" PRIu64
+            " on a communicator of %" PRIu64 " ranks, rank %d in call %" PRIu64
+            " on %s of %" PRIu64,
+            waits[0].call.number, waits[0].ranks, r, waits[r].call.number,
+            waits[r].call.communicator == waits[0].call.communicator ? "that" : "another",
+            waits[r].ranks);
         err_expected(err, "%s, as rank 0", expected);
         err_found(err, "%s", found);
     }

@@ -4,8 +4,9 @@
  * A thread on each rank tells the others once a second which call the rank's main thread waits in.
  * When all ranks wait, none has moved for some seconds, and no call has all of its ranks, none of
  * them can ever go on: each rank that could come to the call waits in another one. Then every rank
- * learns the same verdict, and all work of the process ends with -ECONNABORTED. A rank that computes,
- * reads or writes does not wait in a call, however long it takes, so a slow rank is never accused.
+ * learns the same verdict, and all work of the process ends with -ECONNABORTED. A rank that
+ * computes, reads or writes does not wait in a call, however long it takes, so a slow rank is never
+ * accused.
  *
  * Threads: enter and leave from any thread, of which only the one that opened it counts.
  */

@@ -49,7 +49,8 @@ int engine_name(struct engine *engine, unsigned *ret_name, struct err *err)
         status = 0;
     }
     pthread_mutex_unlock(&engine->mutex);
-    return status ? err_set(err, status, "a process has %d communicators open", ENGINE_COMMS_MAX) : 0;
+    return status ? err_set(err, status, "a process has %d communicators open", ENGINE_COMMS_MAX)
+                  : 0;
 }
 
 void engine_forget_name(struct engine *engine, unsigned name)

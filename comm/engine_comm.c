@@ -30,16 +30,18 @@ int engine_comm_begin(struct comm *base, const struct comm_options *options, con
     return 0;
 }
 
-int engine_comm_start(struct comm *base, struct engine_op *op, int status, const struct comm_options *options,
-                      struct comm_work *work, struct err *err)
+int engine_comm_start(struct comm *base, struct engine_op *op, int status,
+                      const struct comm_options *options, struct comm_work *work, struct err *err)
 {
     if (status) {
         engine_comm_of(base)->sums_open &= ~op->sum;
         engine_give(op);
         return err_set(err, status, "out of memory for an exchange of %d ranks", base->ranks);
     }
-    *work = (struct comm_work){
-        .comm = base, .state = op, .deadline_ns = op->deadline_ns, .what = options ? options->what : NULL};
+    *work = (struct comm_work){.comm = base,
+                               .state = op,
+                               .deadline_ns = op->deadline_ns,
+                               .what = options ? options->what : NULL};
     engine_start(op);
     return 0;
 }
@@ -200,11 +202,11 @@ static int select_color(struct wish *wishes, int count, int color)
 static int gather_wishes(struct comm *base, struct wish *wishes, struct err *err)
 {
     uint64_t timeout_ns = atomic_load(&engine_comm_of(base)->engine->timeout_ns);
-    const struct comm_options options = {.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
-                                         .what = "splitting the ranks"};
+    const struct comm_options options = {
+        .deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0, .what = "splitting the ranks"};
     struct comm_work work;
-    int status =
-        engine_comm_all_gather(base, &wishes[base->rank], wishes, sizeof *wishes, &options, &work, err);
+    int status = engine_comm_all_gather(base, &wishes[base->rank], wishes, sizeof *wishes, &options,
+                                        &work, err);
     return status ? status : engine_comm_wait(&work, err);
 }
 
@@ -236,8 +238,8 @@ static int check_names(const struct wish *members, int count, struct err *err)
     return 0;
 }
 
-static int make_split(const struct engine_comm *comm, const struct wish *members, int count, unsigned name,
-                      struct comm **ret_comm, struct err *err)
+static int make_split(const struct engine_comm *comm, const struct wish *members, int count,
+                      unsigned name, struct comm **ret_comm, struct err *err)
 {
     struct engine_comm *made;
     int status = check_names(members, count, err);
@@ -251,7 +253,8 @@ static int make_split(const struct engine_comm *comm, const struct wish *members
     return 0;
 }
 
-int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_comm, struct err *err)
+int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_comm,
+                      struct err *err)
 {
     struct engine_comm *comm = engine_comm_of(base);
     struct wish *wishes = calloc((size_t)base->ranks, sizeof *wishes);

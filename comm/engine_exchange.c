@@ -1,5 +1,6 @@
 /*
- * engine_exchange — operations that move bytes and change none: gathering, all-to-all, letters. See engine_comm.h.
+ * engine_exchange — operations that move bytes and change none: gathering, all-to-all, letters. See
+ * engine_comm.h.
  */
 #include "comm/engine_comm.h"
 
@@ -7,8 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-int engine_comm_plan_send(struct comm *base, struct engine_op *op, int to, uint64_t tag, const void *data,
-                          size_t bytes)
+int engine_comm_plan_send(struct comm *base, struct engine_op *op, int to, uint64_t tag,
+                          const void *data, size_t bytes)
 {
     const struct engine_comm *comm = engine_comm_of(base);
     op->sent_bytes += bytes;
@@ -19,8 +20,8 @@ int engine_comm_plan_send(struct comm *base, struct engine_op *op, int to, uint6
                                                                 .is_send = true});
 }
 
-int engine_comm_plan_receive(struct comm *base, struct engine_op *op, int from, uint64_t tag, void *data,
-                             size_t bytes)
+int engine_comm_plan_receive(struct comm *base, struct engine_op *op, int from, uint64_t tag,
+                             void *data, size_t bytes)
 {
     const struct engine_comm *comm = engine_comm_of(base);
     return comm->engine->ops->plan(op, &(struct engine_message){.data = data,
@@ -29,8 +30,8 @@ int engine_comm_plan_receive(struct comm *base, struct engine_op *op, int from, 
                                                                 .peer = comm->world_ranks[from]});
 }
 
-int engine_comm_plan_gather(struct comm *base, struct engine_op *op, const void *send, char *receive,
-                            size_t bytes)
+int engine_comm_plan_gather(struct comm *base, struct engine_op *op, const void *send,
+                            char *receive, size_t bytes)
 {
     int status = 0;
     for (int i = 1; i < base->ranks && !status; i++) {
@@ -44,7 +45,8 @@ int engine_comm_plan_gather(struct comm *base, struct engine_op *op, const void 
 }
 
 int engine_comm_all_gather(struct comm *base, const void *send, void *receive, size_t bytes,
-                           const struct comm_options *options, struct comm_work *work, struct err *err)
+                           const struct comm_options *options, struct comm_work *work,
+                           struct err *err)
 {
     struct engine_op *op;
     int status = engine_comm_begin(base, options, "gathering", &op, err);
@@ -78,8 +80,8 @@ int engine_comm_all_to_all(struct comm *base, const void *send, const size_t *se
             status = engine_comm_plan_receive(base, op, rank, ENGINE_TAG_COLLECTIVE,
                                               to + receive_offsets[rank], receive_bytes[rank]);
         if (send_bytes[rank] > 0 && !status)
-            status = engine_comm_plan_send(base, op, rank, ENGINE_TAG_COLLECTIVE, from + send_offsets[rank],
-                                           send_bytes[rank]);
+            status = engine_comm_plan_send(base, op, rank, ENGINE_TAG_COLLECTIVE,
+                                           from + send_offsets[rank], send_bytes[rank]);
     }
     return engine_comm_start(base, op, status, options, work, err);
 }
@@ -93,7 +95,8 @@ static int begin_letter(struct comm *base, int rank, int tag, const struct comm_
     (void)rank; /* unused without assertions */
     assert(rank >= 0 && rank < base->ranks && tag >= 0);
     if (ENGINE_TAG_LETTER + (uint64_t)tag >= comm->engine->tags_count)
-        return err_set(err, -EINVAL, "the tag %d is too large for %s, which has %llu", tag, base->ops->name,
+        return err_set(err, -EINVAL, "the tag %d is too large for %s, which has %llu", tag,
+                       base->ops->name,
                        (unsigned long long)comm->engine->tags_count - ENGINE_TAG_LETTER);
     return engine_comm_begin(base, options, kind, ret_op, err);
 }
@@ -116,6 +119,7 @@ int engine_comm_receive(struct comm *base, void *data, size_t bytes, int from, i
     int status = begin_letter(base, from, tag, options, "a letter", &op, err);
     if (status)
         return status;
-    status = engine_comm_plan_receive(base, op, from, ENGINE_TAG_LETTER + (uint64_t)tag, data, bytes);
+    status =
+        engine_comm_plan_receive(base, op, from, ENGINE_TAG_LETTER + (uint64_t)tag, data, bytes);
     return engine_comm_start(base, op, status, options, work, err);
 }

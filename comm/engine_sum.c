@@ -18,7 +18,7 @@ struct sum {
     struct comm *comm;
     const char *send;
     char *receive;
-    size_t stride_bytes;                       /* of the leaves: a piece, or a slice that is shorter */
+    size_t stride_bytes; /* of the leaves: a piece, or a slice that is shorter */
     size_t slice_bytes, at_bytes, piece_bytes; /* at: of the piece under way */
     uint64_t tag;
     enum dtype dtype;
@@ -61,8 +61,9 @@ static int reduce_exactly(struct engine_op *op, struct err *err)
     return 0;
 }
 
-int engine_comm_all_reduce_i64(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op how,
-                               const struct comm_options *options, struct comm_work *work, struct err *err)
+int engine_comm_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
+                               enum comm_i64_op how, const struct comm_options *options,
+                               struct comm_work *work, struct err *err)
 {
     struct engine_op *op;
     size_t bytes = count * sizeof *values;
@@ -93,12 +94,12 @@ static int plan_piece(struct engine_op *op)
            sum->piece_bytes);
     for (int i = 1; i < comm->ranks && !status; i++) {
         size_t rank = (size_t)engine_comm_other(comm, i);
-        status = engine_comm_plan_receive(comm, op, (int)rank, sum->tag, leaves + rank * sum->stride_bytes,
-                                          sum->piece_bytes);
+        status = engine_comm_plan_receive(comm, op, (int)rank, sum->tag,
+                                          leaves + rank * sum->stride_bytes, sum->piece_bytes);
         if (!status)
-            status =
-                engine_comm_plan_send(comm, op, (int)rank, sum->tag,
-                                      sum->send + rank * sum->slice_bytes + sum->at_bytes, sum->piece_bytes);
+            status = engine_comm_plan_send(comm, op, (int)rank, sum->tag,
+                                           sum->send + rank * sum->slice_bytes + sum->at_bytes,
+                                           sum->piece_bytes);
     }
     return status;
 }
@@ -109,7 +110,8 @@ static int sum_piece(struct engine_op *op, struct err *err)
     size_t ranks = (size_t)sum->comm->ranks;
     char *leaves = (char *)(sum + 1);
     do {
-        tree_sum(leaves, ranks, sum->stride_bytes, sum->piece_bytes / dtype_bytes(sum->dtype), sum->dtype);
+        tree_sum(leaves, ranks, sum->stride_bytes, sum->piece_bytes / dtype_bytes(sum->dtype),
+                 sum->dtype);
         memcpy(sum->receive + sum->at_bytes, leaves, sum->piece_bytes);
         sum->at_bytes += sum->piece_bytes;
         if (sum->at_bytes == sum->slice_bytes)
@@ -136,8 +138,9 @@ static int take_number(struct comm *base, struct engine_op *op, struct err *err)
 }
 
 int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
-                               enum dtype dtype, enum comm_order order, const struct comm_options *options,
-                               struct comm_work *work, struct err *err)
+                               enum dtype dtype, enum comm_order order,
+                               const struct comm_options *options, struct comm_work *work,
+                               struct err *err)
 {
     static_assert(COMM_CANONICAL_MAX <= 64, "a bit each");
     struct engine_op *op;
@@ -148,7 +151,8 @@ int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receiv
         return status;
     if (count == 0)
         return engine_comm_start(comm, op, 0, options, work, err);
-    size_t slice_bytes = count * dtype_bytes(dtype), stride_bytes = bytes_min(slice_bytes, PIECE_BYTES);
+    size_t slice_bytes = count * dtype_bytes(dtype),
+           stride_bytes = bytes_min(slice_bytes, PIECE_BYTES);
     struct sum *sum = engine_op_scratch(op, sizeof *sum + (size_t)comm->ranks * stride_bytes);
     if (!sum)
         return engine_comm_start(comm, op, -ENOMEM, options, work, err);
@@ -167,6 +171,7 @@ int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receiv
     op->advance = sum_piece;
     status = plan_piece(op);
     if (status)
-        engine_comm_of(comm)->sums_count--; /* another try has the number that the other ranks' has */
+        engine_comm_of(comm)
+            ->sums_count--; /* another try has the number that the other ranks' has */
     return engine_comm_start(comm, op, status, options, work, err);
 }

@@ -1,5 +1,6 @@
 /*
- * engine_thread — see engine_thread.h: operations from their taking over to their end, the end of the run, who is late.
+ * engine_thread — see engine_thread.h: operations from their taking over to their end, the end of
+ * the run, who is late.
  */
 #include "comm/engine_thread.h"
 
@@ -62,7 +63,8 @@ void engine_end(struct engine *engine, const char *why, const struct err *own, b
     if (engine->ended)
         return;
     pthread_mutex_lock(&engine->mutex);
-    engine->abort_asked = true; /* from here on callers leave `why` as it is, which the others are sent */
+    engine->abort_asked =
+        true; /* from here on callers leave `why` as it is, which the others are sent */
     memmove(engine->why, why, strnlen(why, ENGINE_WHY_BYTES - 1) + 1);
     engine->why[ENGINE_WHY_BYTES - 1] = '\0';
     pthread_mutex_unlock(&engine->mutex);
@@ -83,8 +85,8 @@ static void fail(struct engine_op *op, const struct err *detail)
     char why[ENGINE_WHY_BYTES];
     assert(detail->code < 0);
     int found = (int)strcspn(detail->found, ";"); /* they need not know what else was asked */
-    snprintf(why, sizeof why, "rank %d: %.150s%s%.*s", engine->rank, detail->what, found > 0 ? ": " : "",
-             found < 60 ? found : 60, detail->found);
+    snprintf(why, sizeof why, "rank %d: %.150s%s%.*s", engine->rank, detail->what,
+             found > 0 ? ": " : "", found < 60 ? found : 60, detail->found);
     engine_end(engine, why, detail, false);
 }
 
@@ -174,7 +176,8 @@ uint64_t engine_due_ns(const struct engine_op *op)
     uint64_t timeout_ns = atomic_load(&op->engine->timeout_ns);
     if (op->deadline_ns)
         return op->deadline_ns;
-    return timeout_ns > 0 && timeout_ns < UINT64_MAX - op->heard_ns ? op->heard_ns + timeout_ns : UINT64_MAX;
+    return timeout_ns > 0 && timeout_ns < UINT64_MAX - op->heard_ns ? op->heard_ns + timeout_ns
+                                                                    : UINT64_MAX;
 }
 
 void engine_watch_deadlines(struct engine *engine)
@@ -204,7 +207,8 @@ int engine_list_late(const struct engine_op *op, int *ranks, int most)
     return count > 0 ? count : list_awaited(op, true, ranks, most);
 }
 
-/* "nothing from ranks 1, 3": those whose messages are awaited; "ranks 2 took nothing" where only sends are. */
+/* "nothing from ranks 1, 3": those whose messages are awaited; "ranks 2 took nothing" where only
+ * sends are. */
 static void tell_late(const struct engine_op *op, char *text, size_t bytes)
 {
     int late[LATE_NAMED_MAX + 1];
@@ -232,7 +236,8 @@ static bool is_late(const struct engine_op *op, int rank)
 }
 
 /* All of those who were asked and are late still. */
-static bool have_answered(const struct engine_op *op, const int *asked, const char *const *answers, int count)
+static bool have_answered(const struct engine_op *op, const int *asked, const char *const *answers,
+                          int count)
 {
     for (int i = 0; i < count; i++)
         if (!answers[i] && is_late(op, asked[i]))
@@ -241,7 +246,8 @@ static bool have_answered(const struct engine_op *op, const int *asked, const ch
 }
 
 /* Of those who are late still. */
-static bool any_may_last(const struct engine_op *op, const int *asked, const char *const *answers, int count)
+static bool any_may_last(const struct engine_op *op, const int *asked, const char *const *answers,
+                         int count)
 {
     for (int i = 0; i < count; i++)
         if (answers[i] && answers[i][0] == '+' && is_late(op, asked[i]))
@@ -275,11 +281,13 @@ void engine_fail_late(struct engine_op *op, const int *asked, const char *const 
         if (is_late(op, asked[i]))
             used += (size_t)snprintf(
                 text + used, sizeof text - used, "; rank %d: %.*s", asked[i], ENGINE_DOING_BYTES,
-                answers[i] && *answers[i] ? answers[i] + 1 : "no answer, as of a process that is stopped");
-    err_set(&detail, -ETIMEDOUT, "rank %d of %d waited too long for %s", engine->rank, engine->ranks,
-            op->what);
+                answers[i] && *answers[i] ? answers[i] + 1
+                                          : "no answer, as of a process that is stopped");
+    err_set(&detail, -ETIMEDOUT, "rank %d of %d waited too long for %s", engine->rank,
+            engine->ranks, op->what);
     err_found(&detail, "%s", text);
-    err_advise(&detail, "look for the rank that stopped or is slow; raise the timeout if it is only slow");
+    err_advise(&detail,
+               "look for the rank that stopped or is slow; raise the timeout if it is only slow");
     fail(op, &detail);
 }
 
@@ -291,15 +299,15 @@ void engine_answer(struct engine *engine, char answer[ENGINE_DOING_BYTES])
     bool has_lasted = engine->lasted_until_ns && now_ns - engine->lasted_until_ns < timeout_ns;
     char sign = engine->doing_may_last || has_lasted ? '+' : '-';
     if (engine->doing)
-        snprintf(answer, ENGINE_DOING_BYTES, "%cat %.32s of step %llu for %.1f s", sign, engine->doing,
-                 (unsigned long long)engine->doing_number, seconds);
+        snprintf(answer, ENGINE_DOING_BYTES, "%cat %.32s of step %llu for %.1f s", sign,
+                 engine->doing, (unsigned long long)engine->doing_number, seconds);
     else
         snprintf(answer, ENGINE_DOING_BYTES, "%chere for %.1f s", sign, seconds);
     pthread_mutex_unlock(&engine->mutex);
 }
 
-int engine_tell_size(const struct engine_op *op, int peer, uint64_t expected_bytes, const char *found,
-                     struct err *err)
+int engine_tell_size(const struct engine_op *op, int peer, uint64_t expected_bytes,
+                     const char *found, struct err *err)
 {
     err_set(err, -EPROTO, "%s: rank %d of the run sent another number of bytes", op->what, peer);
     err_expected(err, "%llu", (unsigned long long)expected_bytes);

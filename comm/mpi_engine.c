@@ -74,9 +74,9 @@ int mpi_engine_open(size_t message_bytes_max, struct engine **ret_engine, struct
 {
     pthread_condattr_t monotonic;
     if (atomic_flag_test_and_set(&engine_exists))
-        return err_set(
-            err, -EBUSY,
-            "MPI is in use by another communicator of all ranks (split that one), or its run was ended");
+        return err_set(err, -EBUSY,
+                       "MPI is in use by another communicator of all ranks (split that one), or "
+                       "its run was ended");
     struct mpi_engine *engine = calloc(1, sizeof *engine);
     if (!engine) {
         atomic_flag_clear(&engine_exists);

@@ -23,7 +23,8 @@ static struct comm_mpi *mpi_of(struct comm *comm)
     return (struct comm_mpi *)comm;
 }
 
-/* The ranks of the communicator as one of MPI's. It blocks the engine, but not for long: all have come. */
+/* The ranks of the communicator as one of MPI's. It blocks the engine, but not for long: all have
+ * come. */
 static int make_fast(struct comm_mpi *comm, struct err *err)
 {
     enum { TAGS = 32768 }; /* that any MPI has */
@@ -34,8 +35,8 @@ static int make_fast(struct comm_mpi *comm, struct err *err)
     int tag = (int)(((uint64_t)base->world_ranks[0] * ENGINE_COMMS_MAX + name) % TAGS);
     MPI_Comm_group(world, &all);
     MPI_Group_incl(all, base->base.ranks, base->world_ranks, &members);
-    int status =
-        mpi_check(MPI_Comm_create_group(world, members, tag, &comm->fast), "making a communicator", err);
+    int status = mpi_check(MPI_Comm_create_group(world, members, tag, &comm->fast),
+                           "making a communicator", err);
     MPI_Group_free(&members);
     MPI_Group_free(&all);
     comm->is_made = !status;
@@ -45,7 +46,8 @@ static int make_fast(struct comm_mpi *comm, struct err *err)
 }
 
 /* One slice after the other, each in parts that MPI can count. */
-static int start_slices(struct engine_op *op, const struct fast *fast, MPI_Datatype type, struct err *err)
+static int start_slices(struct engine_op *op, const struct fast *fast, MPI_Datatype type,
+                        struct err *err)
 {
     const struct comm_mpi *comm = fast->comm;
     size_t element = dtype_bytes(fast->dtype);
@@ -55,8 +57,8 @@ static int start_slices(struct engine_op *op, const struct fast *fast, MPI_Datat
             part = fast->count - at < INT_MAX ? fast->count - at : INT_MAX;
             MPI_Request request;
             status = mpi_check(MPI_Ireduce(fast->send + ((size_t)root * fast->count + at) * element,
-                                           fast->receive + at * element, (int)part, type, MPI_SUM, root,
-                                           comm->fast, &request),
+                                           fast->receive + at * element, (int)part, type, MPI_SUM,
+                                           root, comm->fast, &request),
                                "reducing", err);
             if (!status && mpi_op_adopt(op, request))
                 status = err_set(err, -ENOMEM, "out of memory for a reduction");
@@ -78,8 +80,8 @@ static int start_fast(struct engine_op *op, struct err *err)
         return status;
     if (fast->count > INT_MAX / (size_t)op->ranks)
         return start_slices(op, fast, type, err);
-    status = mpi_check(MPI_Ireduce_scatter_block(fast->send, fast->receive, (int)fast->count, type, MPI_SUM,
-                                                 fast->comm->fast, &request),
+    status = mpi_check(MPI_Ireduce_scatter_block(fast->send, fast->receive, (int)fast->count, type,
+                                                 MPI_SUM, fast->comm->fast, &request),
                        "reducing", err);
     if (!status && mpi_op_adopt(op, request))
         status = err_set(err, -ENOMEM, "out of memory for a reduction");
@@ -103,8 +105,8 @@ static int plan_fast(struct comm_mpi *comm, struct engine_op *op, const struct f
 }
 
 int mpi_fast_reduce_scatter(struct comm *base, const void *send, void *receive, size_t count,
-                            enum dtype dtype, const struct comm_options *options, struct comm_work *work,
-                            struct err *err)
+                            enum dtype dtype, const struct comm_options *options,
+                            struct comm_work *work, struct err *err)
 {
     struct comm_mpi *comm = mpi_of(base);
     struct engine_op *op;

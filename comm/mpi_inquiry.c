@@ -34,8 +34,8 @@ struct mpi_inquiry {
 
 static int listen_on(struct mpi_inquiry *inquiry, struct err *err)
 {
-    return mpi_check(MPI_Irecv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, MPI_INQUIRY_TAG_QUESTION, inquiry->control,
-                               &inquiry->listening),
+    return mpi_check(MPI_Irecv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, MPI_INQUIRY_TAG_QUESTION,
+                               inquiry->control, &inquiry->listening),
                      "listening", err);
 }
 
@@ -47,8 +47,8 @@ int mpi_inquiry_open(struct engine *engine, MPI_Comm control, struct mpi_inquiry
     struct check *checks = calloc((size_t)engine->ranks, sizeof *checks);
     int status = inquiry && answers && checks ? 0 : err_set(err, -ENOMEM, "out of memory for MPI");
     if (!status) {
-        *inquiry =
-            (struct mpi_inquiry){.engine = engine, .control = control, .answers = answers, .checks = checks};
+        *inquiry = (struct mpi_inquiry){
+            .engine = engine, .control = control, .answers = answers, .checks = checks};
         status = listen_on(inquiry, err);
     }
     if (status) {
@@ -103,18 +103,19 @@ void mpi_inquiry_serve(struct mpi_inquiry *inquiry)
         MPI_Test(&answer->request, &sent, MPI_STATUS_IGNORE);
     if (sent) { /* else an answer is under way */
         engine_answer(inquiry->engine, answer->text);
-        MPI_Isend(answer->text, ENGINE_DOING_BYTES, MPI_BYTE, asker, MPI_INQUIRY_TAG_ANSWER, inquiry->control,
-                  &answer->request);
+        MPI_Isend(answer->text, ENGINE_DOING_BYTES, MPI_BYTE, asker, MPI_INQUIRY_TAG_ANSWER,
+                  inquiry->control, &answer->request);
     }
     listen_on(inquiry, NULL);
 }
 
 /* Both end in a request each. */
-static void ask(struct mpi_inquiry *inquiry, int rank, struct letter *question, struct letter *answer)
+static void ask(struct mpi_inquiry *inquiry, int rank, struct letter *question,
+                struct letter *answer)
 {
     question->request = answer->request = MPI_REQUEST_NULL;
-    MPI_Irecv(answer->text, ENGINE_DOING_BYTES, MPI_BYTE, rank, MPI_INQUIRY_TAG_ANSWER, inquiry->control,
-              &answer->request);
+    MPI_Irecv(answer->text, ENGINE_DOING_BYTES, MPI_BYTE, rank, MPI_INQUIRY_TAG_ANSWER,
+              inquiry->control, &answer->request);
     MPI_Isend(question->text, 0, MPI_BYTE, rank, MPI_INQUIRY_TAG_QUESTION, inquiry->control,
               &question->request);
 }

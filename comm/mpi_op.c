@@ -92,15 +92,18 @@ int mpi_op_post(struct engine_op *base, struct err *err)
     for (size_t i = 0; i < base->planned_count && !status; i++) {
         const struct engine_message *message = &op->messages[i];
         MPI_Request *request = &op->requests[i];
-        int bytes = (int)message->bytes, tag = (int)message->tag; /* cut to fit; below MPI's own bound */
+        int bytes = (int)message->bytes,
+            tag = (int)message->tag; /* cut to fit; below MPI's own bound */
         if (message->peer == NO_PEER)
             continue;
         if (message->is_send)
-            status = mpi_check(MPI_Isend(message->data, bytes, MPI_BYTE, message->peer, tag, world, request),
-                               "sending", err);
+            status = mpi_check(
+                MPI_Isend(message->data, bytes, MPI_BYTE, message->peer, tag, world, request),
+                "sending", err);
         else
-            status = mpi_check(MPI_Irecv(message->data, bytes, MPI_BYTE, message->peer, tag, world, request),
-                               "receiving", err);
+            status = mpi_check(
+                MPI_Irecv(message->data, bytes, MPI_BYTE, message->peer, tag, world, request),
+                "receiving", err);
     }
     return status;
 }
@@ -130,7 +133,8 @@ int mpi_op_ask(struct engine_op *base, struct err *err)
 {
     const struct mpi_op *op = mpi_op_of(base);
     int count = 0, status = 0;
-    int code = MPI_Testsome((int)base->planned_count, op->requests, &count, op->indices, op->statuses);
+    int code =
+        MPI_Testsome((int)base->planned_count, op->requests, &count, op->indices, op->statuses);
     if (count == MPI_UNDEFINED)
         return 0;
     if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS)

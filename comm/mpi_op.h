@@ -22,7 +22,8 @@ static inline struct mpi_op *mpi_op_of(struct engine_op *op)
     return (struct mpi_op *)op;
 }
 
-/* Hooks of engine_ops. plan cuts what is long. post: -EIO. ask: -EIO where a request failed; -EPROTO where one brought another number of bytes. */
+/* Hooks of engine_ops. plan cuts what is long. post: -EIO. ask: -EIO where a request failed;
+ * -EPROTO where one brought another number of bytes. */
 void mpi_op_deinit(struct engine_op *op);
 int mpi_op_plan(struct engine_op *op, const struct engine_message *message);
 int mpi_op_post(struct engine_op *op, struct err *err);

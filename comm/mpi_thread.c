@@ -32,18 +32,20 @@ static int init_mpi(struct mpi_engine *engine, struct err *err)
     MPI_Finalized(&finalized);
     if (finalized)
         return err_set(err, -EALREADY, "MPI was ended in this process, and can't be started again");
-    int status =
-        initialized ? mpi_check(MPI_Query_thread(&provided), "its threads", err)
-                    : mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "starting", err);
+    int status = initialized
+                     ? mpi_check(MPI_Query_thread(&provided), "its threads", err)
+                     : mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided),
+                                 "starting", err);
     if (status)
         return status;
     engine->owns_mpi = !initialized;
     if (!initialized || provided == MPI_THREAD_MULTIPLE)
         return 0;
-    err_set(err, -EINVAL,
-            "the program started MPI without MPI_THREAD_MULTIPLE, so that no other thread may call it");
-    err_advise(err,
-               "call MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or leave starting MPI to comm_mpi_open");
+    err_set(
+        err, -EINVAL,
+        "the program started MPI without MPI_THREAD_MULTIPLE, so that no other thread may call it");
+    err_advise(err, "call MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or leave starting MPI to "
+                    "comm_mpi_open");
     return -EINVAL;
 }
 
@@ -52,7 +54,8 @@ static int make_worlds(struct mpi_engine *engine, struct err *err)
     int *tag_max = NULL, is_set = 0;
     int status = mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &engine->world), "copying the world", err);
     if (!status)
-        status = mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &engine->control), "copying the world", err);
+        status =
+            mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &engine->control), "copying the world", err);
     if (status)
         return status;
     MPI_Comm_set_errhandler(engine->world, MPI_ERRORS_RETURN);
@@ -64,8 +67,9 @@ static int make_worlds(struct mpi_engine *engine, struct err *err)
     engine->base.tags_count = (uint64_t)(is_set ? *tag_max : 32767) / ENGINE_COMMS_MAX;
     status = mpi_inquiry_open(&engine->base, engine->control, &engine->inquiry, err);
     return status ? status
-                  : mpi_check(MPI_Irecv(engine->control_why, ENGINE_WHY_BYTES, MPI_BYTE, MPI_ANY_SOURCE,
-                                        TAG_CONTROL, engine->control, &engine->control_request),
+                  : mpi_check(MPI_Irecv(engine->control_why, ENGINE_WHY_BYTES, MPI_BYTE,
+                                        MPI_ANY_SOURCE, TAG_CONTROL, engine->control,
+                                        &engine->control_request),
                               "listening", err);
 }
 
@@ -113,8 +117,8 @@ void mpi_thread_fail_late(struct engine_op *op)
     uint64_t due_ns = engine_due_ns(op), asked_ns;
     uint64_t limit_ns = op->deadline_ns ? ANSWER_NS : atomic_load(&op->engine->timeout_ns);
     for (int i = 0; i < count; i++) {
-        answers[i] = mpi_inquiry_check(mpi_engine_of(op->engine)->inquiry, op->world_ranks[asked[i]], due_ns,
-                                       &asked_ns);
+        answers[i] = mpi_inquiry_check(mpi_engine_of(op->engine)->inquiry,
+                                       op->world_ranks[asked[i]], due_ns, &asked_ns);
         bool is_dead = !answers[i] && clock_now_ns() - asked_ns >= limit_ns;
         dead_count += is_dead;
         waits_count += !answers[i] && !is_dead;
@@ -148,7 +152,8 @@ static void work(struct mpi_engine *engine, struct engine_op *first, bool abort_
     if (engine_progress(base))
         engine->last_event_ns = clock_now_ns();
     engine_watch_deadlines(base);
-    if (began_ns > 0 && (engine->last_event_ns >= began_ns || clock_now_ns() - began_ns >= LOOK_TRACED_NS))
+    if (began_ns > 0 &&
+        (engine->last_event_ns >= began_ns || clock_now_ns() - began_ns >= LOOK_TRACED_NS))
         trace_end(base->track, "progress", began_ns);
 }
 

@@ -29,7 +29,8 @@ static inline struct mpi_engine *mpi_engine_of(struct engine *engine)
     return (struct mpi_engine *)engine;
 }
 
-/* The thread: starts MPI and says so by is_open, carries out what comes until quit, ends MPI. argument: the engine. */
+/* The thread: starts MPI and says so by is_open, carries out what comes until quit, ends MPI.
+ * argument: the engine. */
 void *mpi_thread_main(void *argument);
 /* Hooks of engine_ops. */
 void mpi_thread_tell_others(struct engine *engine);

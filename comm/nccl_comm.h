@@ -1,12 +1,16 @@
 /*
- * nccl_comm — what the files of comm_nccl share: a communicator, its operations, and what all communicators of one open share.
+ * nccl_comm — what the files of comm_nccl share: a communicator, its operations, and what all
+ * communicators of one open share.
  *
- * An operation goes through these states; those of one communicator are launched in the order in which they were started:
+ * An operation goes through these states; those of one communicator are launched in the order in
+ * which they were started:
  *
- *     QUEUED ──(none before it is being launched)──> LAUNCHING ──(NCCL has put it on the stream)──> RUNNING ──(moved, and all called)──> DONE
+ *     QUEUED ──(none before it is being launched)──> LAUNCHING
+ *     LAUNCHING ──(NCCL has put it on the stream)──> RUNNING
+ *     RUNNING ──(moved, and all called)──> DONE
  *
- * LAUNCHING is what a non-blocking communicator does after ncclInProgress: until it says otherwise nothing else is asked of it, and nothing put on
- * its stream.
+ * LAUNCHING is what a non-blocking communicator does after ncclInProgress: until it says otherwise
+ * nothing else is asked of it, and nothing put on its stream.
  */
 #ifndef MILLRACE_COMM_NCCL_COMM_H
 #define MILLRACE_COMM_NCCL_COMM_H
@@ -30,8 +34,9 @@ struct nccl_op {
     char *receive;
     size_t count;        /* bytes of a rank, to gather; elements of a slice, to sum */
     ncclDataType_t type; /* of those */
-    size_t *send_offsets, *send_bytes, *receive_offsets, *receive_bytes; /* [ranks], of an all-to-all */
-    uint64_t began_ns, deadline_ns;                                      /* deadline: 0: none */
+    size_t *send_offsets, *send_bytes, *receive_offsets,
+        *receive_bytes;             /* [ranks], of an all-to-all */
+    uint64_t began_ns, deadline_ns; /* deadline: 0: none */
     char what[NCCL_WHAT_BYTES];
 
     enum nccl_state state;
@@ -56,7 +61,8 @@ struct nccl_shared {
     struct err why;
 };
 
-/* base, shared, host and stream are immutable after open; what is below them is guarded by shared's mutex. */
+/* base, shared, host and stream are immutable after open; what is below them is guarded by shared's
+ * mutex. */
 struct comm_nccl {
     struct comm base;
     struct nccl_shared *shared;
@@ -74,7 +80,8 @@ static inline struct comm_nccl *nccl_of(struct comm *comm)
 }
 
 /* 0 for ncclSuccess and ncclInProgress; else -EIO with what NCCL says. */
-int nccl_status(const struct comm_nccl *comm, ncclResult_t result, const char *what, struct err *err);
+int nccl_status(const struct comm_nccl *comm, ncclResult_t result, const char *what,
+                struct err *err);
 
 /* All of these with the mutex held. */
 
@@ -82,12 +89,14 @@ int nccl_status(const struct comm_nccl *comm, ncclResult_t result, const char *w
 int nccl_op_take(struct comm_nccl *comm, const struct comm_options *options, const char *name,
                  struct nccl_op **ret_op, struct err *err);
 void nccl_op_give(struct comm_nccl *comm, struct nccl_op *op);
-/* Starts what was filled in. Where that fails the operation is taken back, and everything has ended. */
+/* Starts what was filled in. Where that fails the operation is taken back, and everything has
+ * ended. */
 int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_options *options,
                   struct err *err);
 /* Moves all communicators on, as far as that goes without waiting. */
 void nccl_progress(struct nccl_shared *shared);
-/* Ends all that is under way with -ECONNABORTED, here and, by the host's communicator, on the other ranks. */
+/* Ends all that is under way with -ECONNABORTED, here and, by the host's communicator, on the other
+ * ranks. */
 void nccl_end(struct comm_nccl *comm, const struct err *why);
 /* The same here alone: for an end that all ranks know of. */
 void nccl_halt(struct nccl_shared *shared);

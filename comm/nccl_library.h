@@ -1,6 +1,6 @@
 /*
- * nccl_library — the functions of NCCL in use, by their names without the prefix: of the library that is loaded when it is first asked for, or in
- * tests on the CPU of one that stands in for it.
+ * nccl_library — the functions of NCCL in use, by their names without the prefix: of the library
+ * that is loaded when it is first asked for, or in tests on the CPU of one that stands in for it.
  */
 #ifndef MILLRACE_COMM_NCCL_LIBRARY_H
 #define MILLRACE_COMM_NCCL_LIBRARY_H
@@ -22,14 +22,15 @@ struct nccl_library {
     const char *(*GetLastError)(ncclComm_t comm);
     ncclResult_t (*GroupStart)(void);
     ncclResult_t (*GroupEnd)(void);
-    ncclResult_t (*Send)(const void *data, size_t count, ncclDataType_t type, int to, ncclComm_t comm,
-                         cudaStream_t stream);
+    ncclResult_t (*Send)(const void *data, size_t count, ncclDataType_t type, int to,
+                         ncclComm_t comm, cudaStream_t stream);
     ncclResult_t (*Recv)(void *data, size_t count, ncclDataType_t type, int from, ncclComm_t comm,
                          cudaStream_t stream);
     ncclResult_t (*AllGather)(const void *send, void *receive, size_t count, ncclDataType_t type,
                               ncclComm_t comm, cudaStream_t stream);
-    ncclResult_t (*ReduceScatter)(const void *send, void *receive, size_t count, ncclDataType_t type,
-                                  ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+    ncclResult_t (*ReduceScatter)(const void *send, void *receive, size_t count,
+                                  ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                                  cudaStream_t stream);
 };
 
 /* It lives for ever. -ENOTSUP with what is missing. Any thread. */

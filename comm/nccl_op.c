@@ -1,5 +1,6 @@
 /*
- * nccl_op — operations of comm_nccl: on NCCL's side and in the roll call, from their start to their end. See nccl_comm.h.
+ * nccl_op — operations of comm_nccl: on NCCL's side and in the roll call, from their start to their
+ * end. See nccl_comm.h.
  */
 #include "base/clock.h"
 #include "comm/nccl_comm.h"
@@ -13,7 +14,8 @@
 
 enum { REASON_NS = 1000000000, REASON_PAUSE_NS = 1000000 };
 
-int nccl_status(const struct comm_nccl *comm, ncclResult_t result, const char *what, struct err *err)
+int nccl_status(const struct comm_nccl *comm, ncclResult_t result, const char *what,
+                struct err *err)
 {
     const struct nccl_library *nccl = comm->shared->nccl;
     if (result == ncclSuccess || result == ncclInProgress)
@@ -43,8 +45,9 @@ static int make_op(struct comm_nccl *comm, struct nccl_op **ret_op, struct err *
     if (!op)
         return err_set(err, -ENOMEM, "out of memory for an exchange");
     op->send_offsets = calloc(4 * ranks, sizeof *op->send_offsets);
-    int status =
-        op->send_offsets ? 0 : err_set(err, -ENOMEM, "out of memory for an exchange of %zu ranks", ranks);
+    int status = op->send_offsets
+                     ? 0
+                     : err_set(err, -ENOMEM, "out of memory for an exchange of %zu ranks", ranks);
     if (!status)
         status = device->ops->event_open(device, &op->ready, err);
     if (!status)
@@ -126,11 +129,11 @@ static ncclResult_t post_slices(const struct comm_nccl *comm, const struct nccl_
     for (int i = 1; i < comm->base.ranks; i++) {
         int rank = (comm->base.rank + i) % comm->base.ranks;
         if (op->receive_bytes[rank] > 0 && (result == ncclSuccess || result == ncclInProgress))
-            result = nccl->Recv(op->receive + op->receive_offsets[rank], op->receive_bytes[rank], ncclInt8,
-                                rank, comm->handle, stream);
+            result = nccl->Recv(op->receive + op->receive_offsets[rank], op->receive_bytes[rank],
+                                ncclInt8, rank, comm->handle, stream);
         if (op->send_bytes[rank] > 0 && (result == ncclSuccess || result == ncclInProgress))
-            result = nccl->Send(op->send + op->send_offsets[rank], op->send_bytes[rank], ncclInt8, rank,
-                                comm->handle, stream);
+            result = nccl->Send(op->send + op->send_offsets[rank], op->send_bytes[rank], ncclInt8,
+                                rank, comm->handle, stream);
     }
     ncclResult_t ended = nccl->GroupEnd(); /* in any case: the group is the thread's */
     return result == ncclSuccess || result == ncclInProgress ? ended : result;
@@ -146,8 +149,8 @@ static ncclResult_t post(const struct comm_nccl *comm, const struct nccl_op *op)
         return ncclSuccess;
     return op->kind == NCCL_ALL_GATHER
                ? nccl->AllGather(op->send, op->receive, op->count, op->type, comm->handle, stream)
-               : nccl->ReduceScatter(op->send, op->receive, op->count, op->type, ncclSum, comm->handle,
-                                     stream);
+               : nccl->ReduceScatter(op->send, op->receive, op->count, op->type, ncclSum,
+                                     comm->handle, stream);
 }
 
 static int copy_own_slice(struct comm_nccl *comm, const struct nccl_op *op, struct err *err)
@@ -174,13 +177,15 @@ static int launch(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
     return status;
 }
 
-/* Has NCCL put it on the stream, and has the stream passed it? -EIO also for what went wrong since. */
-static int look_at_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_moved, struct err *err)
+/* Has NCCL put it on the stream, and has the stream passed it? -EIO also for what went wrong
+ * since. */
+static int look_at_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_moved,
+                          struct err *err)
 {
     struct device *device = comm->shared->device;
     ncclResult_t result = ncclSuccess;
-    int status =
-        nccl_status(comm, comm->shared->nccl->CommGetAsyncError(comm->handle, &result), op->what, err);
+    int status = nccl_status(comm, comm->shared->nccl->CommGetAsyncError(comm->handle, &result),
+                             op->what, err);
     if (!status)
         status = nccl_status(comm, result, op->what, err);
     if (status)
@@ -195,7 +200,8 @@ static int look_at_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_
     return status;
 }
 
-/* What NCCL calls a failure is often no more than that another rank ended the run, which tells why before it aborts: its word may be on the way. */
+/* What NCCL calls a failure is often no more than that another rank ended the run, which tells why
+ * before it aborts: its word may be on the way. */
 static int find_reason(const struct comm_nccl *comm, int status, struct err *err)
 {
     const struct comm_ops *host = comm->host->ops;
@@ -214,7 +220,8 @@ static int find_reason(const struct comm_nccl *comm, int status, struct err *err
 static int start_roll(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
 {
     const struct comm_options options = {.deadline_ns = op->deadline_ns, .what = op->what};
-    return comm->host->ops->all_reduce_i64(comm->host, &op->word, 1, COMM_SUM, &options, &op->roll, err);
+    return comm->host->ops->all_reduce_i64(comm->host, &op->word, 1, COMM_SUM, &options, &op->roll,
+                                           err);
 }
 
 static bool is_late(const struct nccl_op *op)
@@ -222,8 +229,8 @@ static bool is_late(const struct nccl_op *op)
     return op->deadline_ns && clock_now_ns() >= op->deadline_ns;
 }
 
-/* After the deadline the host's communicator ends the call and names who is late, or lets it wait on;
- * then what was called moves as long after as it would have. */
+/* After the deadline the host's communicator ends the call and names who is late, or lets it wait
+ * on; then what was called moves as long after as it would have. */
 static int await_roll(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called, struct err *err)
 {
     int status = comm_wait(comm->host, &op->roll, err);
@@ -235,7 +242,8 @@ static int await_roll(struct comm_nccl *comm, struct nccl_op *op, bool *ret_call
 }
 
 /* Have all called? */
-static int look_at_roll(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called, struct err *err)
+static int look_at_roll(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called,
+                        struct err *err)
 {
     *ret_called = op->roll.done;
     if (op->roll.done && op->roll.status)
@@ -249,8 +257,8 @@ static int look_at_roll(struct comm_nccl *comm, struct nccl_op *op, bool *ret_ca
 
 static int tell_late(const struct comm_nccl *comm, const struct nccl_op *op, struct err *err)
 {
-    err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for %s", comm->base.rank, comm->base.ranks,
-            op->what);
+    err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for %s", comm->base.rank,
+            comm->base.ranks, op->what);
     err_found(err, "that all ranks came to it, but their GPUs or the network did not move it");
     err_advise(err, "NCCL_DEBUG=INFO tells more; raise the timeout if they are only slow");
     return -ETIMEDOUT;
@@ -338,7 +346,8 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
     return 0;
 }
 
-/* In one group: an abort frees memory, which waits for all that the device has, and other communicators' kernels end by their own aborts. */
+/* In one group: an abort frees memory, which waits for all that the device has, and other
+ * communicators' kernels end by their own aborts. */
 static void end_here(struct nccl_shared *shared)
 {
     shared->ended = true;
@@ -366,7 +375,8 @@ void nccl_end(struct comm_nccl *comm, const struct err *why)
     if (why->code != -ECONNABORTED)
         err_set(&shared->why, -ECONNABORTED, "the run was ended: rank %d: %.180s", comm->base.rank,
                 why->what);
-    /* before NCCL's own end, which the others would see without a reason, and which may wait for theirs */
+    /* before NCCL's own end, which the others would see without a reason, and which may wait for
+     * theirs */
     comm->host->ops->abort(comm->host);
     end_here(shared);
 }

@@ -27,22 +27,26 @@ static const struct launcher {
 } launchers[] = {
     [RANKS_ALONE] = {"one process"},
     [RANKS_TORCHRUN] = {"torchrun (WORLD_SIZE)", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
-    [RANKS_OPEN_MPI] = {"mpirun (OMPI_COMM_WORLD_SIZE)", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                        "OMPI_COMM_WORLD_LOCAL_RANK"},
+    [RANKS_OPEN_MPI] = {"mpirun (OMPI_COMM_WORLD_SIZE)", "OMPI_COMM_WORLD_RANK",
+                        "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
     [RANKS_MVAPICH] = {"mpirun (MV2_COMM_WORLD_SIZE)", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE",
                        "MV2_COMM_WORLD_LOCAL_RANK"},
     [RANKS_PMI] = {"mpirun (PMI_SIZE)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-    [RANKS_JSRUN] = {"jsrun (JSM_NAMESPACE_SIZE)", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE",
-                     "JSM_NAMESPACE_LOCAL_RANK", .is_step = true,
-                     .advice = "load the MPI that belongs to jsrun, or start it by mpirun within the job"},
+    [RANKS_JSRUN] =
+        {"jsrun (JSM_NAMESPACE_SIZE)", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE",
+         "JSM_NAMESPACE_LOCAL_RANK", .is_step = true,
+         .advice = "load the MPI that belongs to jsrun, or start it by mpirun within the job"},
     [RANKS_FLUX] = {"Flux (FLUX_JOB_SIZE)", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID",
                     .is_step = true,
                     .advice = "start it by flux run -o pmi=pmix, or by mpirun within the job"},
-    [RANKS_PALS] = {"PALS (PMI_SIZE)", "PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID", .is_step = true,
-                    .advice = "start it by mpiexec --pmi=pmix, or by the mpirun of the MPI that millrace "
-                              "was built with"},
-    [RANKS_SLURM] = {"Slurm (SLURM_STEP_NUM_TASKS)", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
-                     .is_step = true, .advice = "start it by srun --mpi=pmix, or by mpirun within the job"},
+    [RANKS_PALS] = {"PALS (PMI_SIZE)", "PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID",
+                    .is_step = true,
+                    .advice =
+                        "start it by mpiexec --pmi=pmix, or by the mpirun of the MPI that millrace "
+                        "was built with"},
+    [RANKS_SLURM] = {"Slurm (SLURM_STEP_NUM_TASKS)", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+                     "SLURM_LOCALID", .is_step = true,
+                     .advice = "start it by srun --mpi=pmix, or by mpirun within the job"},
 };
 
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
@@ -60,10 +64,12 @@ static const struct partial {
     {"PMI_RANK", "PMI", "start the ranks by mpirun, or by srun --mpi=pmix"},
     {"PMIX_RANK", "PMIx", "start the ranks by mpirun, or by srun --mpi=pmix"},
     {"JOB_COMPLETION_INDEX", "a Kubernetes indexed job",
-     "set RANK=$JOB_COMPLETION_INDEX, WORLD_SIZE to the job's completions, LOCAL_RANK=0, MASTER_ADDR to "
+     "set RANK=$JOB_COMPLETION_INDEX, WORLD_SIZE to the job's completions, LOCAL_RANK=0, "
+     "MASTER_ADDR to "
      "the host name of pod 0, and MASTER_PORT"},
     {"AWS_BATCH_JOB_NODE_INDEX", "an AWS Batch multi-node job",
-     "set RANK=$AWS_BATCH_JOB_NODE_INDEX, WORLD_SIZE=$AWS_BATCH_JOB_NUM_NODES, LOCAL_RANK=0, MASTER_ADDR "
+     "set RANK=$AWS_BATCH_JOB_NODE_INDEX, WORLD_SIZE=$AWS_BATCH_JOB_NUM_NODES, LOCAL_RANK=0, "
+     "MASTER_ADDR "
      "to the main node's address, and MASTER_PORT"},
 };
 
@@ -105,13 +111,15 @@ static int ask(const char *(*variable)(const char *name), enum ranks_launcher la
         status = number_of(variable, from->local_rank, &found.local_rank, err);
     if (status)
         return status;
-    bool is_shared = launcher == RANKS_TORCHRUN || launcher == RANKS_PALS; /* the name of the count */
+    bool is_shared =
+        launcher == RANKS_TORCHRUN || launcher == RANKS_PALS; /* the name of the count */
     if (found.ranks < 0 || (found.rank < 0 && is_shared)) {
         *ret_ranks = (struct ranks){0};
         return 0;
     }
     if (found.rank < 0 || found.rank >= found.ranks) {
-        err_set(err, -EINVAL, "the environment's %s and %s contradict each other", from->rank, from->ranks);
+        err_set(err, -EINVAL, "the environment's %s and %s contradict each other", from->rank,
+                from->ranks);
         err_expected(err, "a rank from 0 to %d", found.ranks - 1);
         err_found(err, found.rank < 0 ? "none" : "%d", found.rank);
         return -EINVAL;
@@ -120,8 +128,9 @@ static int ask(const char *(*variable)(const char *name), enum ranks_launcher la
     return 0;
 }
 
-/* The same on all ranks of a run. Its id may be that of others, too: torchrun's default is "none", and by hand there is none. The port is this
- * run's own on its machine. The address is not asked: ranks may have names of their own for it. */
+/* The same on all ranks of a run. Its id may be that of others, too: torchrun's default is "none",
+ * and by hand there is none. The port is this run's own on its machine. The address is not asked:
+ * ranks may have names of their own for it. */
 static uint64_t token_of(const char *run, int port)
 {
     char text[512];
@@ -130,7 +139,8 @@ static uint64_t token_of(const char *run, int port)
 }
 
 /* Where torchrun's ranks meet. */
-static int ask_meeting(const char *(*variable)(const char *name), struct ranks *ranks, struct err *err)
+static int ask_meeting(const char *(*variable)(const char *name), struct ranks *ranks,
+                       struct err *err)
 {
     const char *address = variable("MASTER_ADDR"), *run = variable("TORCHELASTIC_RUN_ID");
     int status = number_of(variable, "MASTER_PORT", &ranks->meeting.port, err);
@@ -155,7 +165,8 @@ static int contradict(const struct ranks *a, const struct ranks *b, struct err *
 
 static int refuse_partial(const struct partial *partial, const char *value, struct err *err)
 {
-    err_set(err, -EINVAL, "%s started this process as one of several (%s), but not how many there are",
+    err_set(err, -EINVAL,
+            "%s started this process as one of several (%s), but not how many there are",
             partial->launcher, partial->variable);
     err_expected(err, "the number of ranks");
     err_found(err, "%s=%.60s alone", partial->variable, value);
@@ -170,15 +181,18 @@ static int refuse_lone_world_size(const char *(*variable)(const char *name), str
     int status = number_of(variable, "WORLD_SIZE", &ranks, err);
     if (status || ranks <= 1)
         return status;
-    err_set(err, -EINVAL, "the environment says how many ranks there are, but not which one this is");
+    err_set(err, -EINVAL,
+            "the environment says how many ranks there are, but not which one this is");
     err_expected(err, "RANK");
     err_found(err, "WORLD_SIZE=%d alone", ranks);
-    err_advise(err, "start the ranks by torchrun or mpirun; for a run of one process, unset WORLD_SIZE");
+    err_advise(err,
+               "start the ranks by torchrun or mpirun; for a run of one process, unset WORLD_SIZE");
     return -EINVAL;
 }
 
 /* No launcher gives both a rank and a number of ranks. */
-static int ask_alone(const char *(*variable)(const char *name), struct ranks *ranks, struct err *err)
+static int ask_alone(const char *(*variable)(const char *name), struct ranks *ranks,
+                     struct err *err)
 {
     int tasks;
     for (size_t i = 0; i < sizeof partials / sizeof partials[0]; i++) {
@@ -200,7 +214,8 @@ static bool agree(const struct ranks *a, const struct ranks *b)
     return a->rank == b->rank && a->ranks == b->ranks;
 }
 
-int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks, struct err *err)
+int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks,
+                 struct err *err)
 {
     struct ranks found = {.launcher = RANKS_ALONE, .ranks = 1, .local_rank = 0};
     for (int i = RANKS_TORCHRUN; i < LAUNCHERS; i++) {
@@ -217,7 +232,8 @@ int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ra
             return status;
         if (said.local_rank < 0 && !is_first)
             said.local_rank = found.local_rank;
-        /* Of two that agree, the one of MPI, which connects the ranks. PMI is a protocol of the others. */
+        /* Of two that agree, the one of MPI, which connects the ranks. PMI is a protocol of the
+         * others. */
         if (is_first || !launchers[i].is_step || found.launcher == RANKS_PMI)
             found = said;
         else if (found.local_rank < 0)
@@ -241,12 +257,14 @@ static int load_mpi(struct mpi_library *ret_mpi, struct err *err)
 {
     struct mpi_library mpi;
     static const char *const names[] = {LIBRARY};
-    const struct library_function wanted[] = {
-        {"comm_mpi_open", &mpi.open}, {"comm_mpi_version", &mpi.version}, {"comm_mpi_library", &mpi.library}};
+    const struct library_function wanted[] = {{"comm_mpi_open", &mpi.open},
+                                              {"comm_mpi_version", &mpi.version},
+                                              {"comm_mpi_library", &mpi.library}};
     void *handle = library_load(names, 1);
     if (!handle) {
         err_set(err, -ENOTSUP, "no MPI here: %.200s", dlerror());
-        err_advise(err, "install Open MPI (openmpi-bin, libopenmpi-dev) and build millrace with it");
+        err_advise(err,
+                   "install Open MPI (openmpi-bin, libopenmpi-dev) and build millrace with it");
         return -ENOTSUP;
     }
     const char *lacking = library_find(handle, wanted, sizeof wanted / sizeof wanted[0]);
@@ -279,14 +297,17 @@ static int check_opened(const struct ranks *ranks, const struct comm *comm, stru
     if (comm->ranks == ranks->ranks && comm->rank == ranks->rank)
         return 0;
     err_set(err, -EINVAL, "the launcher and MPI contradict each other");
-    err_expected(err, "rank %d of %d as %s says", ranks->rank, ranks->ranks, launchers[ranks->launcher].name);
+    err_expected(err, "rank %d of %d as %s says", ranks->rank, ranks->ranks,
+                 launchers[ranks->launcher].name);
     err_found(err, "rank %d of %d by MPI", comm->rank, comm->ranks);
     const char *advice = launchers[ranks->launcher].advice;
-    err_advise(err, "%s", advice ? advice : "start it by the mpirun of the MPI that millrace was built with");
+    err_advise(err, "%s",
+               advice ? advice : "start it by the mpirun of the MPI that millrace was built with");
     return -EINVAL;
 }
 
-static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm, struct err *err)
+static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm,
+                struct err *err)
 {
     struct tcp_secret secret;
     const struct tcp_meet_options options = {.address = ranks->meeting.address,
@@ -298,7 +319,8 @@ static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm *
                                              .timeout_ns = MEETING_NS,
                                              .stop = stop};
     if (ranks->ranks > TCP_MEET_RANKS_MAX) {
-        err_set(err, -EINVAL, "%d ranks are too many for connections of each with each", ranks->ranks);
+        err_set(err, -EINVAL, "%d ranks are too many for connections of each with each",
+                ranks->ranks);
         err_expected(err, "at most %d", TCP_MEET_RANKS_MAX);
         err_advise(err, "start them by mpirun or srun");
         return -EINVAL;
@@ -311,11 +333,13 @@ static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm *
         return status;
     }
     err_set(err, -EINVAL, "%d ranks of torchrun do not know where to meet", ranks->ranks);
-    err_advise(err, "give MASTER_ADDR and MASTER_PORT as torchrun does, or start them by mpirun or srun");
+    err_advise(
+        err, "give MASTER_ADDR and MASTER_PORT as torchrun does, or start them by mpirun or srun");
     return -EINVAL;
 }
 
-int ranks_open(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm, struct err *err)
+int ranks_open(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm,
+               struct err *err)
 {
     struct mpi_library mpi;
     struct comm *comm;

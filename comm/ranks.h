@@ -1,5 +1,6 @@
 /*
- * ranks — what the launcher says: how many processes this run has, and which of them this is. From the environment alone; nothing is started.
+ * ranks — what the launcher says: how many processes this run has, and which of them this is. From
+ * the environment alone; nothing is started.
  *
  * | launcher | variables |
  * |---|---|
@@ -14,14 +15,14 @@
  *
  * A rank without a count is refused, because such a process would train as rank 0 of 1: PMIX_RANK
  * alone (prterun), ALPS_APP_PE, JOB_COMPLETION_INDEX of a Kubernetes indexed job,
- * AWS_BATCH_JOB_NODE_INDEX, or the rank variable of a launcher above. RANK=0 and WORLD_SIZE=1 declare
- * a run of one process.
+ * AWS_BATCH_JOB_NODE_INDEX, or the rank variable of a launcher above. RANK=0 and WORLD_SIZE=1
+ * declare a run of one process.
  *
  * torchrun's ranks and those of MPI's launcher must agree where both are given. The count of a step
  * (jsrun, Flux, PALS, Slurm) applies only where no other does: a step may be a script that calls
- * mpirun. Slurm's is that of srun's step. SLURM_NTASKS is the job's, which a batch script and the shell
- * of salloc have too. A process that one of these starts without srun is alone; job_tasks lets it say
- * so.
+ * mpirun. Slurm's is that of srun's step. SLURM_NTASKS is the job's, which a batch script and the
+ * shell of salloc have too. A process that one of these starts without srun is alone; job_tasks
+ * lets it say so.
  */
 #ifndef MILLRACE_COMM_RANKS_H
 #define MILLRACE_COMM_RANKS_H
@@ -59,15 +60,18 @@ struct ranks {
 
 /* variable: getenv, or a test's own. -EINVAL, naming the variables, where they contradict each
  * other, are no numbers, or give a rank but no count. */
-int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks, struct err *err);
+int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks,
+                 struct err *err);
 /* "mpirun (OMPI_COMM_WORLD_SIZE)" and so on; lives for ever. */
 const char *ranks_launcher_name(enum ranks_launcher launcher);
 
-/* The communicator of those ranks: comm_self for one that is alone; of torchrun's comm_tcp, where they have found each other; else by libmillrace_mpi, which is looked for beside the
- * program's own libraries and loaded only then. -ENOTSUP where it is not there; -EINVAL where MPI knows
- * of another number of ranks than the launcher, as where srun was not told --mpi=pmix; -EINTR where ranks of torchrun have not met when stop, which may be
- * NULL, is no longer 0. */
-int ranks_open(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm, struct err *err);
+/* The communicator of those ranks: comm_self for one that is alone; of torchrun's comm_tcp, where
+ * they have found each other; else by libmillrace_mpi, which is looked for beside the program's own
+ * libraries and loaded only then. -ENOTSUP where it is not there; -EINVAL where MPI knows of
+ * another number of ranks than the launcher, as where srun was not told --mpi=pmix; -EINTR where
+ * ranks of torchrun have not met when stop, which may be NULL, is no longer 0. */
+int ranks_open(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm,
+               struct err *err);
 /* What ranks_open would load: "Open MPI v4.1.4". -ENOTSUP with what is missing. */
 enum { RANKS_LIBRARY_BYTES = 64 };
 int ranks_library(char text[RANKS_LIBRARY_BYTES], struct err *err);

@@ -16,9 +16,12 @@ enum { GROWTH_MOST = 16 }; /* from one round of exchanges to the next */
 const char *comm_speed_name(enum comm_speed_what what)
 {
     static const char *const names[COMM_SPEED_COUNT] = {
-        [COMM_SPEED_ALL_GATHER] = "all-gather",        [COMM_SPEED_CANONICAL] = "reduce-scatter, canonical",
-        [COMM_SPEED_FAST] = "reduce-scatter, fast",    [COMM_SPEED_ALL_TO_ALL] = "all-to-all",
-        [COMM_SPEED_ALL_REDUCE] = "all-reduce, int64", [COMM_SPEED_COPY] = "copying memory",
+        [COMM_SPEED_ALL_GATHER] = "all-gather",
+        [COMM_SPEED_CANONICAL] = "reduce-scatter, canonical",
+        [COMM_SPEED_FAST] = "reduce-scatter, fast",
+        [COMM_SPEED_ALL_TO_ALL] = "all-to-all",
+        [COMM_SPEED_ALL_REDUCE] = "all-reduce, int64",
+        [COMM_SPEED_COPY] = "copying memory",
     };
     return names[what];
 }
@@ -60,7 +63,8 @@ static int exchange(const struct run *run, uint64_t number, struct err *err)
     int status = 0;
     switch (run->job->what) {
     case COMM_SPEED_ALL_GATHER:
-        status = ops->all_gather(comm, run->send, run->receive, run->slice_bytes, &options, &work, err);
+        status =
+            ops->all_gather(comm, run->send, run->receive, run->slice_bytes, &options, &work, err);
         break;
     case COMM_SPEED_CANONICAL:
     case COMM_SPEED_FAST:
@@ -69,12 +73,13 @@ static int exchange(const struct run *run, uint64_t number, struct err *err)
             run->job->what == COMM_SPEED_FAST ? COMM_FAST : COMM_CANONICAL, &options, &work, err);
         break;
     case COMM_SPEED_ALL_TO_ALL:
-        status = ops->all_to_all(comm, run->send, run->offsets, run->bytes, run->receive, run->offsets,
-                                 run->bytes, &options, &work, err);
+        status = ops->all_to_all(comm, run->send, run->offsets, run->bytes, run->receive,
+                                 run->offsets, run->bytes, &options, &work, err);
         break;
     case COMM_SPEED_ALL_REDUCE:
-        status = ops->all_reduce_i64(comm, (int64_t *)(void *)run->send, run->job->bytes / sizeof(int64_t),
-                                     COMM_MAX, &options, &work, err);
+        status =
+            ops->all_reduce_i64(comm, (int64_t *)(void *)run->send,
+                                run->job->bytes / sizeof(int64_t), COMM_MAX, &options, &work, err);
         break;
     case COMM_SPEED_COPY:
     case COMM_SPEED_COUNT:
@@ -88,18 +93,20 @@ static int exchange(const struct run *run, uint64_t number, struct err *err)
 static int agree(const struct comm_speed_job *job, uint64_t *elapsed_ns, struct err *err)
 {
     int64_t words[2] = {(int64_t)*elapsed_ns, job->stop && atomic_load(job->stop)};
-    struct comm_options options = {.deadline_ns =
-                                       job->timeout_ns ? clock_now_ns() + job->timeout_ns + *elapsed_ns : 0,
-                                   .what = "comparing times"};
+    struct comm_options options = {
+        .deadline_ns = job->timeout_ns ? clock_now_ns() + job->timeout_ns + *elapsed_ns : 0,
+        .what = "comparing times"};
     struct comm_work work;
-    int status = job->comm->ops->all_reduce_i64(job->comm, words, 2, COMM_MAX, &options, &work, err);
+    int status =
+        job->comm->ops->all_reduce_i64(job->comm, words, 2, COMM_MAX, &options, &work, err);
     if (!status)
         status = comm_wait(job->comm, &work, err);
     *elapsed_ns = (uint64_t)words[0];
     return !status && words[1] ? err_set(err, -EINTR, "stopped on request") : status;
 }
 
-/* Rounds of exchanges, more of them each time, until one is long enough: the first ones make what the later ones need. */
+/* Rounds of exchanges, more of them each time, until one is long enough: the first ones make what
+ * the later ones need. */
 static int repeat(const struct run *run, struct comm_speed *speed, struct err *err)
 {
     const struct comm_speed_job *job = run->job;
@@ -134,7 +141,8 @@ int comm_speed_run(const struct comm_speed_job *job, struct comm_speed *ret_spee
     run.offsets = calloc(ranks, sizeof *run.offsets);
     run.bytes = calloc(ranks, sizeof *run.bytes);
     bool has_all = run.send && run.receive && run.offsets && run.bytes;
-    int status = has_all ? 0 : err_set(err, -ENOMEM, "out of memory for an exchange of %zu bytes", bytes);
+    int status =
+        has_all ? 0 : err_set(err, -ENOMEM, "out of memory for an exchange of %zu bytes", bytes);
     status = comm_agree(job->comm, status, NULL, err);
     bool is_idle = status != 0; /* nothing was begun */
     if (!status) {

@@ -1,11 +1,12 @@
 /*
  * speed — how fast ranks exchange: what `millrace bench comm` measures.
  *
- *     struct comm_speed_job job = {.comm = comm, .what = COMM_SPEED_ALL_GATHER, .bytes = 1 << 20, .ns_least = 200000000};
+ *     struct comm_speed_job job = {
+ *         .comm = comm, .what = COMM_SPEED_ALL_GATHER, .bytes = 1 << 20, .ns_least = 200000000};
  *     comm_speed_run(&job, &speed, err);       // all ranks, with the same job
  *
- * An exchange follows the other, so what is measured is one from its call to the end of its wait. All ranks make as many: the slowest says
- * when it was long enough.
+ * An exchange follows the other, so what is measured is one from its call to the end of its wait.
+ * All ranks make as many: the slowest says when it was long enough.
  */
 #ifndef MILLRACE_COMM_SPEED_H
 #define MILLRACE_COMM_SPEED_H
@@ -20,7 +21,8 @@ enum comm_speed_what {
     COMM_SPEED_FAST,
     COMM_SPEED_ALL_TO_ALL,
     COMM_SPEED_ALL_REDUCE, /* of int64 */
-    COMM_SPEED_COPY,       /* no exchange: each rank copies as many bytes as come to it in one, all at once */
+    /* no exchange: each rank copies as many bytes as come to it in one, all at once */
+    COMM_SPEED_COPY,
     COMM_SPEED_COUNT
 };
 
@@ -31,7 +33,9 @@ const char *comm_speed_name(enum comm_speed_what what);
 struct comm_speed_job {
     struct comm *comm; /* borrowed; of more than one rank */
     enum comm_speed_what what;
-    uint64_t bytes; /* of all ranks' slices together; of an all-reduce, what each brings. At least 8 each */
+    uint64_t
+        /* of all ranks' slices together; of an all-reduce, what each brings. At least 8 each */
+        bytes;
     uint64_t ns_least;      /* goes on for so long, and at most some times that */
     uint64_t timeout_ns;    /* of each exchange; 0: none */
     const atomic_int *stop; /* any rank's ends it when it is not zero; NULL: nobody asks for that */
@@ -44,7 +48,8 @@ struct comm_speed {
 
 /* -EINTR: stopped, on all ranks; -ENOMEM; what the exchange gives. */
 int comm_speed_run(const struct comm_speed_job *job, struct comm_speed *ret_speed, struct err *err);
-/* How long it takes a thread to wake another one that waits, on the mean: what no exchange by a thread of its own goes without. */
+/* How long it takes a thread to wake another one that waits, on the mean: what no exchange by a
+ * thread of its own goes without. */
 int comm_speed_wake(uint64_t ns_least, uint64_t *ret_ns, struct err *err);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * tcp_callers — who calls: a listener, and callers side by side, of whom nothing is read but a hello. See tcp_meeting.h.
+ * tcp_callers — who calls: a listener, and callers side by side, of whom nothing is read but a
+ * hello. See tcp_meeting.h.
  */
 #include "comm/tcp_meeting.h"
 
@@ -21,7 +22,8 @@ int tcp_callers_port(const struct tcp_meet_options *options, int i)
 
 static socklen_t address_bytes(const struct sockaddr_storage *address)
 {
-    return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                          : sizeof(struct sockaddr_in);
 }
 
 static void stop_listening(struct tcp_meeting *meeting)
@@ -30,7 +32,8 @@ static void stop_listening(struct tcp_meeting *meeting)
         close(meeting->listeners[--meeting->listeners_count].socket);
 }
 
-static bool listens_at_address(const struct tcp_meeting *meeting, const struct sockaddr_storage *address)
+static bool listens_at_address(const struct tcp_meeting *meeting,
+                               const struct sockaddr_storage *address)
 {
     for (int i = 0; i < meeting->listeners_count; i++)
         if (memcmp(&meeting->listeners[i].address, address, sizeof *address) == 0)
@@ -42,7 +45,8 @@ static bool listens_at_address(const struct tcp_meeting *meeting, const struct s
 static int listen_at(struct tcp_meeting *meeting, const struct sockaddr_storage *address, int port)
 {
     struct sockaddr_storage own = *address;
-    int both = 0, on = 1, listener = socket(own.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int both = 0, on = 1,
+        listener = socket(own.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener < 0)
         return -errno;
     if (own.ss_family == AF_INET6)
@@ -53,7 +57,8 @@ static int listen_at(struct tcp_meeting *meeting, const struct sockaddr_storage 
         setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both);
     /* connections do not keep the port from others */
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(listener, (struct sockaddr *)&own, address_bytes(&own)) || listen(listener, SOMAXCONN)) {
+    if (bind(listener, (struct sockaddr *)&own, address_bytes(&own)) ||
+        listen(listener, SOMAXCONN)) {
         int status = -errno;
         close(listener);
         return status;
@@ -74,8 +79,9 @@ static int listen_everywhere(struct tcp_meeting *meeting, int port)
     return listen_at(meeting, &any, port);
 }
 
-/* Whether the run is one machine's by the address that was given. Any other name of a loopback address may be one that only rank 0's
- * machine has for itself, while others know it by another address. */
+/* Whether the run is one machine's by the address that was given. Any other name of a loopback
+ * address may be one that only rank 0's machine has for itself, while others know it by another
+ * address. */
 static bool is_one_machine(const struct tcp_meeting *meeting)
 {
     const char *address = meeting->options->address;
@@ -83,7 +89,8 @@ static bool is_one_machine(const struct tcp_meeting *meeting)
            strcmp(address, "::1") == 0;
 }
 
-/* At that port of those of the addresses that are this machine's own. -EADDRNOTAVAIL: none is, or others know it by another one. */
+/* At that port of those of the addresses that are this machine's own. -EADDRNOTAVAIL: none is, or
+ * others know it by another one. */
 static int listen_at_own(struct tcp_meeting *meeting, const struct addrinfo *all, int port)
 {
     for (const struct addrinfo *found = all; found; found = found->ai_next) {
@@ -190,7 +197,8 @@ static void take_caller(struct tcp_meeting *meeting, int listener)
     struct tcp_caller caller = {.until_ns = clock_now_ns() + TCP_HELLO_NS};
     socklen_t bytes = sizeof caller.address;
     caller.socket = accept4(listener, (struct sockaddr *)&caller.address, &bytes, SOCK_CLOEXEC);
-    if (caller.socket < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+    if (caller.socket < 0 &&
+        (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
         meeting->accept_status = -errno; /* it stays at the door, perhaps not for long */
         tcp_meeting_pause(meeting, PAUSE_NS);
     }
@@ -205,7 +213,8 @@ static void take_caller(struct tcp_meeting *meeting, int listener)
 static bool hear_caller(struct tcp_caller *caller)
 {
     size_t all = caller->is_answered ? sizeof(struct tcp_proof) : sizeof(struct tcp_hello);
-    ssize_t count = recv(caller->socket, caller->heard + caller->got, all - caller->got, MSG_DONTWAIT);
+    ssize_t count =
+        recv(caller->socket, caller->heard + caller->got, all - caller->got, MSG_DONTWAIT);
     bool has_left = count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN);
     caller->got += count > 0 ? (size_t)count : 0;
     if (caller->got == all)
@@ -215,7 +224,8 @@ static bool hear_caller(struct tcp_caller *caller)
     return false;
 }
 
-/* Of its hello: it is answered where it is from a rank of this run that calls this one, else hung up on. */
+/* Of its hello: it is answered where it is from a rank of this run that calls this one, else hung
+ * up on. */
 static void answer_caller(struct tcp_meeting *meeting, struct tcp_caller *caller)
 {
     const struct tcp_hello *hello = &caller->hello;
@@ -232,8 +242,8 @@ static void answer_caller(struct tcp_meeting *meeting, struct tcp_caller *caller
     caller->until_ns = clock_now_ns() + TCP_PROOF_NS;
 }
 
-/* Of its proof: 1 where it is a rank that is awaited, whose socket now stands in sockets; else hung up on: 0, or -EINVAL of one that was told
- * another number of ranks. */
+/* Of its proof: 1 where it is a rank that is awaited, whose socket now stands in sockets; else hung
+ * up on: 0, or -EINVAL of one that was told another number of ranks. */
 static int admit_caller(struct tcp_meeting *meeting, struct tcp_caller *caller, struct err *err)
 {
     static const struct tcp_proof refusal;
@@ -275,7 +285,8 @@ static int serve_caller(struct tcp_meeting *meeting, struct tcp_caller *caller, 
     return 0;
 }
 
-/* Those who called and left again are awaited anew. What one sent before it left is for the engine, which sees then that it has left. */
+/* Those who called and left again are awaited anew. What one sent before it left is for the engine,
+ * which sees then that it has left. */
 static void forget_left(struct tcp_meeting *meeting)
 {
     char byte;

@@ -34,11 +34,12 @@ static int plan(struct engine_op *base, const struct engine_message *message)
         op->messages = messages;
         op->capacity = capacity;
     }
-    op->messages[base->planned_count++] = (struct tcp_message){.data = message->data,
-                                                               .frame = {message->tag, message->bytes},
-                                                               .peer = message->peer,
-                                                               .is_send = message->is_send,
-                                                               .op = op};
+    op->messages[base->planned_count++] =
+        (struct tcp_message){.data = message->data,
+                             .frame = {message->tag, message->bytes},
+                             .peer = message->peer,
+                             .is_send = message->is_send,
+                             .op = op};
     return 0;
 }
 
@@ -49,8 +50,8 @@ static int post(struct engine_op *op, struct err *err)
     int status = 0;
     for (size_t i = 0; i < op->planned_count && !status; i++) {
         struct tcp_message *message = &tcp_op_of(op)->messages[i];
-        status =
-            tcp_peer_take(&engine->peers[message->peer], message, message->peer == engine->base.rank, err);
+        status = tcp_peer_take(&engine->peers[message->peer], message,
+                               message->peer == engine->base.rank, err);
     }
     return status;
 }
@@ -59,7 +60,8 @@ static bool awaits(const struct engine_op *base, int peer, bool is_send)
 {
     const struct tcp_op *op = (const struct tcp_op *)base;
     for (size_t i = 0; i < base->planned_count; i++)
-        if (op->messages[i].peer == peer && op->messages[i].is_send == is_send && !op->messages[i].is_done)
+        if (op->messages[i].peer == peer && op->messages[i].is_send == is_send &&
+            !op->messages[i].is_done)
             return true;
     return false;
 }
@@ -124,7 +126,8 @@ int tcp_engine_open(int *sockets, int rank, int ranks, struct engine **ret_engin
         peers[r].socket = sockets[r];
     }
     engine_init(&engine->base, &tcp_engine_ops);
-    int status = engine->wake < 0 ? -errno : thread_start(&engine->base.thread, tcp_thread_main, engine);
+    int status =
+        engine->wake < 0 ? -errno : thread_start(&engine->base.thread, tcp_thread_main, engine);
     if (status) {
         release(engine);
         return err_errno(err, status, "no thread for TCP");

@@ -41,9 +41,11 @@ static void tell_missing(const struct tcp_meeting *meeting, struct err *err)
     size_t used = 0;
     for (int r = 0; r < meeting->options->ranks && used < sizeof missing - 16; r++)
         if (r != meeting->options->rank && meeting->sockets[r] < 0)
-            used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%d", used ? ", " : "", r);
+            used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%d",
+                                     used ? ", " : "", r);
     if (meeting->refused >= 0)
-        snprintf(refused, sizeof refused, "; rank %d called without the same secret", meeting->refused);
+        snprintf(refused, sizeof refused, "; rank %d called without the same secret",
+                 meeting->refused);
     err_found(err, "nothing of rank %s%s%s%s", missing,
               meeting->accept_status ? "; calls could not be taken: " : "",
               meeting->accept_status ? strerrordesc_np(-meeting->accept_status) : "", refused);
@@ -58,13 +60,15 @@ int tcp_meeting_tell_over(const struct tcp_meeting *meeting, struct err *err)
         tell_missing(meeting, err);
         return -EINTR;
     }
-    err_set(err, -ETIMEDOUT, "rank %d of %d did not find all others by %.100s", meeting->options->rank,
-            meeting->options->ranks, meeting->options->address);
+    err_set(err, -ETIMEDOUT, "rank %d of %d did not find all others by %.100s",
+            meeting->options->rank, meeting->options->ranks, meeting->options->address);
     tell_missing(meeting, err);
     err_advise(err,
-               "start all of them; MASTER_ADDR is to be rank 0's machine as the others see it, and its ports "
+               "start all of them; MASTER_ADDR is to be rank 0's machine as the others see it, and "
+               "its ports "
                "%d to %d open to them",
-               tcp_callers_port(meeting->options, 1), tcp_callers_port(meeting->options, TCP_MEET_PORTS));
+               tcp_callers_port(meeting->options, 1),
+               tcp_callers_port(meeting->options, TCP_MEET_PORTS));
     return -ETIMEDOUT;
 }
 
@@ -98,12 +102,14 @@ int tcp_meeting_hello(const struct tcp_meeting *meeting, struct tcp_hello *ret_h
                                     .ranks = options->ranks,
                                     .listens_at = meeting->listens_at,
                                     .has_secret = options->secret && options->secret->bytes > 0};
-    ssize_t count = getrandom(ret_hello->nonce, sizeof ret_hello->nonce, 0); /* never less of so few bytes */
+    ssize_t count =
+        getrandom(ret_hello->nonce, sizeof ret_hello->nonce, 0); /* never less of so few bytes */
     return count == (ssize_t)sizeof ret_hello->nonce ? 0 : count < 0 ? -errno : -EIO;
 }
 
-int tcp_meeting_prove(const struct tcp_meeting *meeting, enum tcp_role role, const struct tcp_hello *caller,
-                      const struct tcp_hello *called, struct tcp_proof *ret_proof)
+int tcp_meeting_prove(const struct tcp_meeting *meeting, enum tcp_role role,
+                      const struct tcp_hello *caller, const struct tcp_hello *called,
+                      struct tcp_proof *ret_proof)
 {
     static const struct tcp_secret none;
     const struct tcp_secret *secret = meeting->options->secret;
@@ -111,12 +117,13 @@ int tcp_meeting_prove(const struct tcp_meeting *meeting, enum tcp_role role, con
 }
 
 /* Somebody of this run, but how many are we? */
-int tcp_meeting_check_ranks(const struct tcp_meeting *meeting, const struct tcp_hello *hello, struct err *err)
+int tcp_meeting_check_ranks(const struct tcp_meeting *meeting, const struct tcp_hello *hello,
+                            struct err *err)
 {
     if (hello->ranks == meeting->options->ranks)
         return 0;
-    err_set(err, -EINVAL, "ranks %d and %d were told different numbers of ranks", meeting->options->rank,
-            hello->rank);
+    err_set(err, -EINVAL, "ranks %d and %d were told different numbers of ranks",
+            meeting->options->rank, hello->rank);
     err_expected(err, "%d", meeting->options->ranks);
     err_found(err, "%d", hello->ranks);
     err_advise(err, "give all ranks the same WORLD_SIZE");
@@ -124,7 +131,8 @@ int tcp_meeting_check_ranks(const struct tcp_meeting *meeting, const struct tcp_
 }
 
 /* All of it in that time, which is no longer than the meeting. False where it does not come. */
-static bool take(const struct tcp_meeting *meeting, int from, void *data, size_t bytes, uint64_t time_ns)
+static bool take(const struct tcp_meeting *meeting, int from, void *data, size_t bytes,
+                 uint64_t time_ns)
 {
     struct pollfd ready = {.fd = from, .events = POLLIN};
     uint64_t began_ns = clock_now_ns();
@@ -172,14 +180,16 @@ bool tcp_meeting_is_loopback(const struct sockaddr_storage *address)
     return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-/* Those beside the first rank may have called it by an address that is only this machine's: for ranks elsewhere they are where they found it. */
+/* Those beside the first rank may have called it by an address that is only this machine's: for
+ * ranks elsewhere they are where they found it. */
 static bool tell_places(const struct tcp_meeting *meeting, int receiver)
 {
     struct tcp_hello own;
     struct sockaddr_storage here;
     socklen_t bytes = sizeof here;
     bool is_elsewhere = !tcp_meeting_is_loopback(&meeting->places[receiver].address);
-    if (tcp_meeting_hello(meeting, &own) || !tcp_meeting_give(meeting->sockets[receiver], &own, sizeof own) ||
+    if (tcp_meeting_hello(meeting, &own) ||
+        !tcp_meeting_give(meeting->sockets[receiver], &own, sizeof own) ||
         getsockname(meeting->sockets[receiver], (struct sockaddr *)&here, &bytes))
         return false;
     tcp_callers_be_plain(&here);
@@ -240,7 +250,8 @@ static int refuse_secret(int rank, const struct tcp_hello *own, const struct tcp
     return -EACCES;
 }
 
-/* Of a rank that was called; see tcp_wire.h. 0: each knows the other. -EAGAIN: it is a stranger or does not answer; -EINVAL, -EACCES. */
+/* Of a rank that was called; see tcp_wire.h. 0: each knows the other. -EAGAIN: it is a stranger or
+ * does not answer; -EINVAL, -EACCES. */
 static int shake_hands(const struct tcp_meeting *meeting, int made, int rank, struct err *err)
 {
     struct tcp_hello own, hello;
@@ -267,8 +278,10 @@ static int shake_hands(const struct tcp_meeting *meeting, int made, int rank, st
     return tcp_meeting_check_ranks(meeting, &hello, err);
 }
 
-/* Of the first rank, at one of its ports. 0: each knows the other; -EAGAIN: not yet there; else as shake_hands, or listening failed. */
-static int call_first(struct tcp_meeting *meeting, const struct addrinfo *found, int port, struct err *err)
+/* Of the first rank, at one of its ports. 0: each knows the other; -EAGAIN: not yet there; else as
+ * shake_hands, or listening failed. */
+static int call_first(struct tcp_meeting *meeting, const struct addrinfo *found, int port,
+                      struct err *err)
 {
     struct sockaddr_storage address;
     memcpy(&address, found->ai_addr, found->ai_addrlen);
@@ -313,7 +326,8 @@ static int hear_first(struct tcp_meeting *meeting, struct err *err)
 /* -EAGAIN: nobody is there yet. */
 static int find_first(struct tcp_meeting *meeting, const struct addrinfo *all, struct err *err)
 {
-    uint64_t until_ns = clock_now_ns() + RESOLVE_NS; /* until its name may have got another address */
+    uint64_t until_ns =
+        clock_now_ns() + RESOLVE_NS; /* until its name may have got another address */
     while (!tcp_meeting_is_over(meeting) && clock_now_ns() < until_ns) {
         for (const struct addrinfo *found = all; found; found = found->ai_next)
             for (int i = 1; i <= TCP_MEET_PORTS && !tcp_meeting_is_over(meeting); i++) {
@@ -362,7 +376,8 @@ static int call_other(struct tcp_meeting *meeting, int rank, struct err *err)
         address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     char host[INET6_ADDRSTRLEN] = "?", port[8] = "?";
     int status = -ETIMEDOUT;
-    for (; !tcp_meeting_is_over(meeting) && status != -ECONNREFUSED; tcp_meeting_pause(meeting, PAUSE_NS)) {
+    for (; !tcp_meeting_is_over(meeting) && status != -ECONNREFUSED;
+         tcp_meeting_pause(meeting, PAUSE_NS)) {
         int made = call(address, bytes);
         status = made >= 0              ? shake_hands(meeting, made, rank, err)
                  : errno == EINPROGRESS ? -ETIMEDOUT
@@ -380,10 +395,12 @@ static int call_other(struct tcp_meeting *meeting, int rank, struct err *err)
     }
     if (tcp_meeting_tell_over(meeting, err) == -EINTR)
         return -EINTR;
-    getnameinfo(address, bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    getnameinfo(address, bytes, host, sizeof host, port, sizeof port,
+                NI_NUMERICHOST | NI_NUMERICSERV);
     err_errno(err, status, "rank %d can't be reached by rank %d", rank, meeting->options->rank);
     err_found(err, "%s port %s", host, port);
-    err_advise(err, "look whether it has ended; all ports between the machines of a run must be open");
+    err_advise(err,
+               "look whether it has ended; all ports between the machines of a run must be open");
     return status;
 }
 
@@ -400,7 +417,8 @@ static int connect_others(struct tcp_meeting *meeting, struct err *err)
     return status;
 }
 
-/* For what comes. A rank's machine that vanishes is missed in a minute where nothing is sent to it; else see tcp_peer_is_lost. */
+/* For what comes. A rank's machine that vanishes is missed in a minute where nothing is sent to it;
+ * else see tcp_peer_is_lost. */
 static void prepare(int made)
 {
     const int on = 1, idle_s = 15, interval_s = 5, count = 6;
@@ -425,7 +443,8 @@ int tcp_meet(const struct tcp_meet_options *options, int *ret_sockets, struct er
     for (int i = 0; i < TCP_CALLERS_MAX; i++)
         meeting.callers[i].socket = -1;
     meeting.places = calloc((size_t)options->ranks, sizeof *meeting.places);
-    int status = meeting.places ? 0 : err_set(err, -ENOMEM, "out of memory for %d ranks", options->ranks);
+    int status =
+        meeting.places ? 0 : err_set(err, -ENOMEM, "out of memory for %d ranks", options->ranks);
     if (!status && options->rank == 0)
         status = tcp_callers_listen(&meeting, err);
     if (!status)

@@ -1,5 +1,6 @@
 /*
- * tcp_meeting — a meeting of ranks from within: who calls (tcp_callers.c) and whom one calls (tcp_meet.c). See tcp_meet.h.
+ * tcp_meeting — a meeting of ranks from within: who calls (tcp_callers.c) and whom one calls
+ * (tcp_meet.c). See tcp_meet.h.
  */
 #ifndef MILLRACE_COMM_TCP_MEETING_H
 #define MILLRACE_COMM_TCP_MEETING_H
@@ -13,14 +14,16 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-#define TCP_HELLO_NS (2 * CLOCK_NS_PER_S)  /* for a hello, else it is a stranger's connection */
-#define TCP_PROOF_NS (30 * CLOCK_NS_PER_S) /* for each step after it, however slow the other's machine */
+#define TCP_HELLO_NS (2 * CLOCK_NS_PER_S) /* for a hello, else it is a stranger's connection */
+#define TCP_PROOF_NS                                                                               \
+    (30 * CLOCK_NS_PER_S) /* for each step after it, however slow the other's machine */
 enum {
     TCP_CALLERS_MAX = 16,  /* at a time, before they have proved who they are */
     TCP_LISTENERS_MAX = 8, /* addresses of this machine that rank 0's name stands for */
 };
 
-/* Of somebody who called, as far as it has come; hung up on where there are too many or it takes too long. */
+/* Of somebody who called, as far as it has come; hung up on where there are too many or it takes
+ * too long. */
 struct tcp_caller {
     int socket; /* -1: none */
     struct sockaddr_storage address;
@@ -40,8 +43,8 @@ struct tcp_meeting {
     } listeners[TCP_LISTENERS_MAX];
     int listeners_count, listens_at;
     int *sockets;
-    int accept_status;        /* of the last call that could not be taken, or 0 */
-    int refused;              /* the rank that the last caller with another secret claimed to be; -1: none */
+    int accept_status; /* of the last call that could not be taken, or 0 */
+    int refused; /* the rank that the last caller with another secret claimed to be; -1: none */
     struct tcp_place *places; /* [ranks] */
     struct tcp_caller callers[TCP_CALLERS_MAX];
 };
@@ -52,13 +55,15 @@ bool tcp_meeting_is_over(const struct tcp_meeting *meeting);
 int tcp_meeting_tell_over(const struct tcp_meeting *meeting, struct err *err);
 /* Waits so long, but no longer than the meeting. */
 void tcp_meeting_pause(const struct tcp_meeting *meeting, uint64_t time_ns);
-/* Sending all of it; a socket's sending and connecting end after TCP_HELLO_NS once that is limited. */
+/* Sending all of it; a socket's sending and connecting end after TCP_HELLO_NS once that is
+ * limited. */
 void tcp_meeting_limit(int made);
 bool tcp_meeting_give(int to, const void *data, size_t bytes);
 /* This rank's, with a new nonce. -errno of getrandom. */
 int tcp_meeting_hello(const struct tcp_meeting *meeting, struct tcp_hello *ret_hello);
-int tcp_meeting_prove(const struct tcp_meeting *meeting, enum tcp_role role, const struct tcp_hello *caller,
-                      const struct tcp_hello *called, struct tcp_proof *ret_proof);
+int tcp_meeting_prove(const struct tcp_meeting *meeting, enum tcp_role role,
+                      const struct tcp_hello *caller, const struct tcp_hello *called,
+                      struct tcp_proof *ret_proof);
 /* Of somebody of this run: 0, or -EINVAL where it was told another number of ranks. */
 int tcp_meeting_check_ranks(const struct tcp_meeting *meeting, const struct tcp_hello *hello,
                             struct err *err);
@@ -69,11 +74,13 @@ bool tcp_meeting_is_loopback(const struct sockaddr_storage *address);
 
 /* The first rank: at one of the ports that others know. */
 int tcp_callers_listen(struct tcp_meeting *meeting, struct err *err);
-/* Another rank: at any port of the address that this connection to the first one has here. Where it listens there already, that stays. */
+/* Another rank: at any port of the address that this connection to the first one has here. Where it
+ * listens there already, that stays. */
 int tcp_callers_listen_beside(struct tcp_meeting *meeting, int connected, struct err *err);
-/* Somebody of this run calls and proves the secret: what it said and from where, and its socket stands in sockets. Nobody else holds
- * that up. Those above this rank who called and have left are awaited anew: their sockets become -1. -ECONNABORTED where one of those
- * below this rank has left meanwhile. */
+/* Somebody of this run calls and proves the secret: what it said and from where, and its socket
+ * stands in sockets. Nobody else holds that up. Those above this rank who called and have left are
+ * awaited anew: their sockets become -1. -ECONNABORTED where one of those below this rank has left
+ * meanwhile. */
 int tcp_callers_accept(struct tcp_meeting *meeting, struct tcp_hello *ret_hello,
                        struct sockaddr_storage *ret_address, struct err *err);
 void tcp_callers_close(struct tcp_meeting *meeting);

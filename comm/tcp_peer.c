@@ -1,5 +1,6 @@
 /*
- * tcp_peer — the connection to one rank: frames out, in the order in which they were asked for, and frames in, to whoever wants them. See tcp_thread.h.
+ * tcp_peer — the connection to one rank: frames out, in the order in which they were asked for, and
+ * frames in, to whoever wants them. See tcp_thread.h.
  */
 #include "comm/tcp_thread.h"
 
@@ -17,7 +18,9 @@
 #include <unistd.h>
 
 enum { LETTER_BYTES_LEAST = 1 << 16 };
-enum { LOST_MS = 75000 }; /* well over the 15 s after which an idle connection is asked for a sign of life */
+enum {
+    LOST_MS = 75000
+}; /* well over the 15 s after which an idle connection is asked for a sign of life */
 
 static void message_done(struct tcp_message *message)
 {
@@ -53,7 +56,8 @@ static int grow_letter(struct tcp_letter *letter, uint64_t got_bytes, struct err
 {
     if (got_bytes < letter->capacity || got_bytes == letter->frame.bytes)
         return 0;
-    uint64_t capacity = letter->capacity < LETTER_BYTES_LEAST ? LETTER_BYTES_LEAST : 2 * letter->capacity;
+    uint64_t capacity =
+        letter->capacity < LETTER_BYTES_LEAST ? LETTER_BYTES_LEAST : 2 * letter->capacity;
     capacity = capacity < letter->frame.bytes ? capacity : letter->frame.bytes;
     char *data = realloc(letter->data, capacity);
     if (!data)
@@ -65,7 +69,8 @@ static int grow_letter(struct tcp_letter *letter, uint64_t got_bytes, struct err
 }
 
 /* A letter for it, the oldest of its tag: taken out where it is whole. */
-static int take_letter(struct tcp_peer *peer, struct tcp_message *message, bool *ret_found, struct err *err)
+static int take_letter(struct tcp_peer *peer, struct tcp_message *message, bool *ret_found,
+                       struct err *err)
 {
     struct tcp_letter **link = &peer->letters_first, *before = NULL;
     *ret_found = false;
@@ -93,8 +98,8 @@ static int take_letter(struct tcp_peer *peer, struct tcp_message *message, bool 
     return 0;
 }
 
-static int add_letter(struct tcp_peer *peer, const struct tcp_frame *frame, struct tcp_letter **ret_letter,
-                      struct err *err)
+static int add_letter(struct tcp_peer *peer, const struct tcp_frame *frame,
+                      struct tcp_letter **ret_letter, struct err *err)
 {
     if (frame->bytes > TCP_KEPT_BYTES_MAX || peer->kept_bytes + frame->bytes > TCP_KEPT_BYTES_MAX) {
         err_set(err, -ENOBUFS, "rank %d sent too much that nobody wants yet", peer->rank);
@@ -175,7 +180,8 @@ int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_se
             return status;
     }
     if (!is_self && (peer->socket < 0 || peer->has_left))
-        return err_set(err, -ECONNABORTED, "%s: rank %d has left", message->op->base.what, message->peer);
+        return err_set(err, -ECONNABORTED, "%s: rank %d has left", message->op->base.what,
+                       message->peer);
     struct tcp_message **first = message->is_send ? &peer->sends_first : &peer->wanted_first,
                        **last = message->is_send ? &peer->sends_last : &peer->wanted_last;
     if (*last)
@@ -194,8 +200,10 @@ bool tcp_peer_has_to_send(const struct tcp_peer *peer)
     return has && peer->socket >= 0;
 }
 
-/* Of a frame and its data, from `*sent` on: 1 where all is sent, 0 where the socket takes no more, -EPIPE. */
-static int push(struct tcp_peer *peer, const struct tcp_frame *frame, const char *data, size_t *sent)
+/* Of a frame and its data, from `*sent` on: 1 where all is sent, 0 where the socket takes no more,
+ * -EPIPE. */
+static int push(struct tcp_peer *peer, const struct tcp_frame *frame, const char *data,
+                size_t *sent)
 {
     size_t all = sizeof *frame + frame->bytes;
     while (*sent < all) {
@@ -240,7 +248,8 @@ int tcp_peer_send(struct tcp_peer *peer, bool is_end)
         int word = next_word(peer), pushed;
         struct tcp_message *message = is_end && peer->sent == 0 ? NULL : peer->sends_first;
         if (word < TCP_WORD_COUNT && (peer->sent == 0 || peer->words[word].sent > 0)) {
-            pushed = push(peer, &peer->words[word].frame, peer->words[word].text, &peer->words[word].sent);
+            pushed = push(peer, &peer->words[word].frame, peer->words[word].text,
+                          &peer->words[word].sent);
             peer->words[word].is_due = pushed != 1;
         } else if (message) {
             pushed = push(peer, &message->frame, message->data, &peer->sent);
@@ -270,7 +279,9 @@ static int begin_data(struct tcp_peer *peer, struct err *err)
         return err_set(err, -EPROTO, "what came from rank %d is no frame", peer->rank);
     peer->to = take_wanted(peer, peer->frame.tag);
     if (peer->to)
-        return peer->to->frame.bytes == peer->frame.bytes ? 0 : tell_length(peer->to, peer->frame.bytes, err);
+        return peer->to->frame.bytes == peer->frame.bytes
+                   ? 0
+                   : tell_length(peer->to, peer->frame.bytes, err);
     return add_letter(peer, &peer->frame, &peer->letter, err);
 }
 
@@ -295,17 +306,20 @@ static int end_data(struct tcp_peer *peer, enum tcp_word *ret_word)
         struct tcp_message *message = letter->wanted;
         bool found;
         letter->wanted = NULL;
-        take_letter(peer, message, &found, NULL); /* of this tag it is the first that nobody wants */
+        take_letter(peer, message, &found,
+                    NULL); /* of this tag it is the first that nobody wants */
     }
     return 0;
 }
 
-int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_more, struct err *err)
+int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_more,
+                     struct err *err)
 {
     *ret_more = false;
     for (;;) {
         bool in_frame = peer->got < sizeof peer->frame;
-        size_t got = in_frame ? peer->got : peer->got - sizeof peer->frame; /* of the frame, or of its data */
+        size_t got = in_frame ? peer->got
+                              : peer->got - sizeof peer->frame; /* of the frame, or of its data */
         int status = in_frame || !peer->letter ? 0 : grow_letter(peer->letter, got, err);
         if (status)
             return status;
@@ -337,7 +351,8 @@ bool tcp_peer_is_lost(const struct tcp_peer *peer)
 {
     struct tcp_info info = {0};
     socklen_t bytes = sizeof info;
-    return peer->socket >= 0 && getsockopt(peer->socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+    return peer->socket >= 0 &&
+           getsockopt(peer->socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
            info.tcpi_unacked > 0 && info.tcpi_last_ack_recv > LOST_MS;
 }
 

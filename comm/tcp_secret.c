@@ -45,7 +45,8 @@ static int check_file(int file, const char *path, struct err *err)
     err_set(err, -EACCES, "the file of the ranks' secret is open to other users");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(err, "mode 0600 or 0400, owned by this user or root");
-    err_found(err, "mode %04o, owned by user %u", (unsigned)(info.st_mode & 07777), (unsigned)info.st_uid);
+    err_found(err, "mode %04o, owned by user %u", (unsigned)(info.st_mode & 07777),
+              (unsigned)info.st_uid);
     err_advise(err, "make it your own and type: chmod 600 FILE");
     return -EACCES;
 }
@@ -53,7 +54,8 @@ static int check_file(int file, const char *path, struct err *err)
 /* All of it but newlines at the end. */
 static int read_file(int file, const char *path, struct tcp_secret *ret_secret, struct err *err)
 {
-    char text[TCP_SECRET_BYTES_MAX + 3]; /* a line end of two bytes, and one more where it is too long */
+    char text[TCP_SECRET_BYTES_MAX +
+              3]; /* a line end of two bytes, and one more where it is too long */
     size_t got = 0;
     int status = 0;
     while (got < sizeof text) {
@@ -86,7 +88,8 @@ static int read_file(int file, const char *path, struct tcp_secret *ret_secret, 
 
 static int read_path(const char *path, struct tcp_secret *ret_secret, struct err *err)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO is refused, not waited for */
+    int file =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO is refused, not waited for */
     if (file < 0) {
         int status = -errno;
         err_errno(err, status, "the secret of the ranks can't be read");
@@ -105,7 +108,8 @@ int tcp_secret_read(struct tcp_secret *ret_secret, struct err *err)
     const char *text = getenv(TCP_SECRET_VARIABLE), *path = getenv(TCP_SECRET_FILE_VARIABLE);
     *ret_secret = (struct tcp_secret){0};
     if (text && path) {
-        err_set(err, -EINVAL, "both " TCP_SECRET_VARIABLE " and " TCP_SECRET_FILE_VARIABLE " are set");
+        err_set(err, -EINVAL,
+                "both " TCP_SECRET_VARIABLE " and " TCP_SECRET_FILE_VARIABLE " are set");
         err_advise(err, "unset one of them");
         return -EINVAL;
     }
@@ -122,8 +126,9 @@ int tcp_secret_read(struct tcp_secret *ret_secret, struct err *err)
     return 0;
 }
 
-int tcp_secret_prove(const struct tcp_secret *secret, enum tcp_role role, const struct tcp_hello *caller,
-                     const struct tcp_hello *called, struct tcp_proof *ret_proof)
+int tcp_secret_prove(const struct tcp_secret *secret, enum tcp_role role,
+                     const struct tcp_hello *caller, const struct tcp_hello *called,
+                     struct tcp_proof *ret_proof)
 {
     struct {
         char label[16];

@@ -31,15 +31,16 @@ struct tcp_secret {
 
 enum tcp_role { TCP_ROLE_CALLER, TCP_ROLE_CALLED };
 
-/* From the environment: MILLRACE_SECRET, or the contents of the file that MILLRACE_SECRET_FILE names,
- * without newlines at its end. -EINVAL where both are set, or the secret is too short or too long;
- * -EACCES where others than the file's owner may read it; or that of reading. Errors never hold any of
- * it. Clear it after use. */
+/* From the environment: MILLRACE_SECRET, or the contents of the file that MILLRACE_SECRET_FILE
+ * names, without newlines at its end. -EINVAL where both are set, or the secret is too short or too
+ * long; -EACCES where others than the file's owner may read it; or that of reading. Errors never
+ * hold any of it. Clear it after use. */
 int tcp_secret_read(struct tcp_secret *ret_secret, struct err *err);
 void tcp_secret_clear(struct tcp_secret *secret);
 
 /* What the side of that role sends after both hellos. Errors as hmac_sha256. */
-int tcp_secret_prove(const struct tcp_secret *secret, enum tcp_role role, const struct tcp_hello *caller,
-                     const struct tcp_hello *called, struct tcp_proof *ret_proof);
+int tcp_secret_prove(const struct tcp_secret *secret, enum tcp_role role,
+                     const struct tcp_hello *caller, const struct tcp_hello *called,
+                     struct tcp_proof *ret_proof);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * tcp_thread — the engine's thread: takes over operations, moves what the connections let it, watches deadlines, ends the run. See tcp_thread.h.
+ * tcp_thread — the engine's thread: takes over operations, moves what the connections let it,
+ * watches deadlines, ends the run. See tcp_thread.h.
  */
 #include "comm/tcp_thread.h"
 
@@ -17,7 +18,7 @@
 #define ANSWER_NS   CLOCK_NS_PER_S        /* for who is late to say what it does */
 #define FAREWELL_NS CLOCK_NS_PER_S        /* for telling the others that the run has ended */
 #define CLOSE_NS    (10 * CLOCK_NS_PER_S) /* for the others to close, too */
-#define LOOK_NS     (5 * CLOCK_NS_PER_S)  /* between looks at whether the others' machines are there */
+#define LOOK_NS     (5 * CLOCK_NS_PER_S)  /* between looks for machines that are gone */
 enum { IDLE_MS = 1000, TICK_MS = 1 };
 
 /* Ending the run. */
@@ -49,8 +50,8 @@ static bool push_words(struct tcp_engine *engine)
     return waits;
 }
 
-/* A word to each other rank, as far as they take it in time. Their machines have it then: this process may exit, whatever it has not read, which would
- * drop what is still on its way. */
+/* A word to each other rank, as far as they take it in time. Their machines have it then: this
+ * process may exit, whatever it has not read, which would drop what is still on its way. */
 void tcp_thread_tell_others(struct engine *base)
 {
     struct tcp_engine *engine = tcp_engine_of(base);
@@ -140,9 +141,11 @@ static void end_by_peer(struct tcp_engine *engine, struct tcp_peer *peer, int st
     if (detail)
         snprintf(why, sizeof why, "rank %d: %.150s", own, detail->what);
     else if (status == -ETIMEDOUT)
-        snprintf(why, sizeof why, "rank %d is gone: its machine does not answer rank %d's", rank, own);
+        snprintf(why, sizeof why, "rank %d is gone: its machine does not answer rank %d's", rank,
+                 own);
     else if (!peer->has_left)
-        snprintf(why, sizeof why, "rank %d is gone: its connection to rank %d has ended", rank, own);
+        snprintf(why, sizeof why, "rank %d is gone: its connection to rank %d has ended", rank,
+                 own);
     else if (waits)
         snprintf(why, sizeof why, "rank %d has left, for which rank %d waits with %.60s", rank, own,
                  waits->op->base.what);
@@ -204,7 +207,8 @@ static int poll_ms(const struct tcp_engine *engine)
     return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / 1000000 + 1);
 }
 
-/* Until something can be moved, somebody wakes it, or a deadline passes; then moves it. fds: [ranks + 1]. */
+/* Until something can be moved, somebody wakes it, or a deadline passes; then moves it. fds: [ranks
+ * + 1]. */
 static void move(struct tcp_engine *engine, struct pollfd *fds)
 {
     int ranks = engine->base.ranks;
@@ -213,7 +217,8 @@ static void move(struct tcp_engine *engine, struct pollfd *fds)
     for (int r = 0; r < ranks; r++) {
         struct tcp_peer *peer = &engine->peers[r];
         short wish = tcp_peer_has_to_send(peer) ? POLLIN | POLLOUT : POLLIN;
-        fds[r] = (struct pollfd){.fd = peer->socket, .events = wish}; /* one below 0 is passed over */
+        fds[r] =
+            (struct pollfd){.fd = peer->socket, .events = wish}; /* one below 0 is passed over */
     }
     int ready = poll(fds, (nfds_t)ranks + 1, poll_ms(engine));
     if (ready < 0 || (fds[ranks].revents && read(engine->wake, &count, sizeof count) < 0))

@@ -1,5 +1,6 @@
 /*
- * tcp_thread — the engine from within: what its thread and its callers share, and the connection to each other rank. See tcp_engine.h.
+ * tcp_thread — the engine from within: what its thread and its callers share, and the connection to
+ * each other rank. See tcp_engine.h.
  */
 #ifndef MILLRACE_COMM_TCP_THREAD_H
 #define MILLRACE_COMM_TCP_THREAD_H
@@ -21,7 +22,7 @@ struct tcp_op {
     struct engine_op base;
     struct tcp_message *messages; /* of this round */
     size_t capacity;
-    uint64_t asked_ns;                        /* when those who were late were asked; 0: nobody was */
+    uint64_t asked_ns; /* when those who were late were asked; 0: nobody was */
     int asked[ENGINE_ASKED_MAX], asked_count; /* ranks of the communicator */
 };
 
@@ -33,7 +34,9 @@ struct tcp_letter {
     struct tcp_message *wanted; /* by this one, since */
     char *data;
     uint64_t
-        capacity; /* of data, which grows as bytes come: a length that another rank tells is no reason to allocate it */
+        /* of data, which grows as bytes come: a length that another rank tells is no reason to
+         * allocate it */
+        capacity;
 };
 
 /* The connection to a rank; the thread's. */
@@ -64,9 +67,10 @@ struct tcp_peer {
 
 struct tcp_engine {
     struct engine base;
-    struct tcp_peer *peers; /* [ranks]; immutable after open, as wake; what they hold is the thread's */
-    int wake;               /* an eventfd */
-    uint64_t looked_ns;     /* when connections were looked at; the thread's */
+    struct tcp_peer
+        *peers;         /* [ranks]; immutable after open, as wake; what they hold is the thread's */
+    int wake;           /* an eventfd */
+    uint64_t looked_ns; /* when connections were looked at; the thread's */
 };
 
 static inline struct tcp_engine *tcp_engine_of(struct engine *engine)
@@ -79,7 +83,8 @@ static inline struct tcp_op *tcp_op_of(struct engine_op *op)
     return (struct tcp_op *)op;
 }
 
-/* The thread: carries out what comes until quit, then parts from the others. argument: the engine. */
+/* The thread: carries out what comes until quit, then parts from the others. argument: the
+ * engine. */
 void *tcp_thread_main(void *argument);
 /* Hooks of engine_ops. */
 void tcp_thread_tell_others(struct engine *engine);
@@ -89,19 +94,22 @@ void tcp_thread_fail_late(struct engine_op *op);
 
 /* Queues a word; one of a kind at a time. */
 void tcp_peer_say(struct tcp_peer *peer, enum tcp_word word, const char *text);
-/* Takes a message to send or to receive; what it wants may have come already. -EPROTO where that has another length; -ECONNABORTED where the rank has
- * left. */
-int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_self, struct err *err);
+/* Takes a message to send or to receive; what it wants may have come already. -EPROTO where that
+ * has another length; -ECONNABORTED where the rank has left. */
+int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_self,
+                  struct err *err);
 bool tcp_peer_has_to_send(const struct tcp_peer *peer);
-/* As far as it goes at once. is_end: words alone, and what is half sent. 0, or -EPIPE where the connection has ended. */
+/* As far as it goes at once. is_end: words alone, and what is half sent. 0, or -EPIPE where the
+ * connection has ended. */
 int tcp_peer_send(struct tcp_peer *peer, bool is_end);
 /* Words that the other machine has not acknowledged yet, as far as that can be known. */
 bool tcp_peer_has_unheard(const struct tcp_peer *peer);
-/* As far as it goes at once, but no more than one frame: 1 where a word came (*ret_word, peer->heard), 0 else; -EPIPE; -EPROTO, -ENOBUFS or
- * -ENOMEM with detail. */
-int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_more, struct err *err);
-/* What was sent to it has not been acknowledged for more than a minute, nor has anything else: its machine is gone, or the way to it. A process that is
- * stopped is not, whose machine answers. */
+/* As far as it goes at once, but no more than one frame: 1 where a word came (*ret_word,
+ * peer->heard), 0 else; -EPIPE; -EPROTO, -ENOBUFS or -ENOMEM with detail. */
+int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_more,
+                     struct err *err);
+/* What was sent to it has not been acknowledged for more than a minute, nor has anything else: its
+ * machine is gone, or the way to it. A process that is stopped is not, whose machine answers. */
 bool tcp_peer_is_lost(const struct tcp_peer *peer);
 void tcp_peer_deinit(struct tcp_peer *peer);
 

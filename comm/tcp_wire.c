@@ -8,7 +8,8 @@
 #include <netinet/in.h>
 #include <string.h>
 
-static_assert(sizeof(struct tcp_hello) == 72, "a hello has no padding, whose bytes a proof would cover");
+static_assert(sizeof(struct tcp_hello) == 72,
+              "a hello has no padding, whose bytes a proof would cover");
 
 bool tcp_hello_decode(const void *data, uint64_t token, struct tcp_hello *ret_hello)
 {

@@ -29,8 +29,8 @@
 
 enum { TCP_MEET_RANKS_MAX = 512 /* each has a connection to each */, TCP_NONCE_BYTES = 32 };
 
-#define TCP_HELLO_MAGIC                                                                                      \
-    UINT64_C(0x3365636172696c6d) /* "milrace3"; another one whenever anything here or a frame's tag changes */
+/* "milrace3"; another one whenever anything here or a frame's tag changes */
+#define TCP_HELLO_MAGIC UINT64_C(0x3365636172696c6d)
 
 struct tcp_hello {
     uint64_t magic, token;
@@ -55,18 +55,24 @@ struct tcp_frame {
 };
 
 /* Tags of the engine's own frames, which carry TCP_WORDS_BYTES each. */
-enum tcp_word { TCP_WORD_END, TCP_WORD_QUESTION, TCP_WORD_ANSWER, TCP_WORD_FAREWELL, TCP_WORD_COUNT };
+enum tcp_word {
+    TCP_WORD_END,
+    TCP_WORD_QUESTION,
+    TCP_WORD_ANSWER,
+    TCP_WORD_FAREWELL,
+    TCP_WORD_COUNT
+};
 enum { TCP_WORDS_BYTES = ENGINE_WHY_BYTES };
 #define TCP_TAG_WORDS   (UINT64_MAX - TCP_WORD_COUNT)
 #define TCP_TAGS_COUNT  (UINT64_C(1) << 24) /* of a communicator, */
-#define TCP_NAMES_COUNT (1u << 30)          /* whose name is used again long after whoever remembered it */
+#define TCP_NAMES_COUNT (1u << 30) /* whose name is used again long after whoever remembered it */
 
-/* data: sizeof (struct tcp_hello) bytes. False unless they are a hello of the run with that token, of
- * a rank below its number of ranks, which is at most TCP_MEET_RANKS_MAX. */
+/* data: sizeof (struct tcp_hello) bytes. False unless they are a hello of the run with that
+         * token, of a rank below its number of ranks, which is at most TCP_MEET_RANKS_MAX. */
 bool tcp_hello_decode(const void *data, uint64_t token, struct tcp_hello *ret_hello);
 
-/* data: ranks * sizeof (struct tcp_place) bytes, from rank 0. -EPROTO naming the rank whose place is
- * no address with a port. That of rank 0 is not looked at. */
+/* data: ranks * sizeof (struct tcp_place) bytes, from rank 0. -EPROTO naming the rank whose
+         * place is no address with a port. That of rank 0 is not looked at. */
 int tcp_places_decode(const void *data, int ranks, struct tcp_place *ret_places, struct err *err);
 
 enum tcp_frame_kind { TCP_FRAME_BAD, TCP_FRAME_DATA, TCP_FRAME_WORD };

@@ -1,8 +1,9 @@
 /*
  * tree_sum — see tree_sum.h.
  *
- * Level by level: leaf i takes in leaf i + width where i is a multiple of 2 * width. That is T, since in both the left part of
- * a sum is a whole power of two, and what is left over at the right goes up unchanged.
+ * Level by level: leaf i takes in leaf i + width where i is a multiple of 2 * width. That is T,
+ * since in both the left part of a sum is a whole power of two, and what is left over at the right
+ * goes up unchanged.
  */
 #include "comm/tree_sum.h"
 

@@ -1,8 +1,9 @@
 /*
  * bpe — see bpe.h: words into tokens.
  *
- * Short words are joined in a small array; long ones (a line of one letter, a megabyte of spaces) in a list with a heap of candidate
- * pairs, whose time grows as n log n. Both join the same pairs in the same order.
+ * Short words are joined in a small array; long ones (a line of one letter, a megabyte of spaces)
+ * in a list with a heap of candidate pairs, whose time grows as n log n. Both join the same pairs
+ * in the same order.
  */
 #include "convert/bpe.h"
 
@@ -42,7 +43,8 @@ struct bpe_encoder {
     const struct bpe *bpe;
     struct cached_word *cache; /* CACHE_SLOTS; a word has one slot, by its hash */
     struct node *nodes;        /* nodes_max; of a long word, one a byte */
-    uint64_t *heap; /* 3 * nodes_max: rank << 32 | node of the left, least first; may be out of date */
+    uint64_t
+        *heap; /* 3 * nodes_max: rank << 32 | node of the left, least first; may be out of date */
     size_t nodes_max, heap_count;
 };
 
@@ -76,7 +78,8 @@ static size_t join_short(const struct bpe *bpe, uint16_t *tokens, size_t count)
 {
     uint16_t ranks[SHORT_BYTES_MAX];
     for (size_t i = 0; i + 1 < count; i++)
-        ranks[i] = bpe_find_pair(bpe, tokens[i], tokens[i + 1])->rank; /* BPE_NONE of an empty slot */
+        ranks[i] =
+            bpe_find_pair(bpe, tokens[i], tokens[i + 1])->rank; /* BPE_NONE of an empty slot */
     while (count > 1) {
         size_t best = 0;
         for (size_t i = 1; i + 1 < count; i++)
@@ -147,7 +150,9 @@ static int reserve_nodes(struct bpe_encoder *encoder, size_t count, struct err *
     /* a candidate for each pair at first, and at most two more for each join */
     encoder->heap = malloc(3 * count * sizeof *encoder->heap);
     encoder->nodes_max = encoder->nodes && encoder->heap ? count : 0;
-    return encoder->nodes_max ? 0 : err_set(err, -ENOMEM, "out of memory for a word of %zu bytes", count);
+    return encoder->nodes_max
+               ? 0
+               : err_set(err, -ENOMEM, "out of memory for a word of %zu bytes", count);
 }
 
 static void join_long(struct bpe_encoder *encoder)
@@ -171,8 +176,8 @@ static void join_long(struct bpe_encoder *encoder)
     }
 }
 
-static int encode_long(struct bpe_encoder *encoder, const uint8_t *word, size_t bytes, struct str *tokens,
-                       struct err *err)
+static int encode_long(struct bpe_encoder *encoder, const uint8_t *word, size_t bytes,
+                       struct str *tokens, struct err *err)
 {
     int status = reserve_nodes(encoder, bytes, err);
     if (status)
@@ -192,7 +197,8 @@ static int encode_long(struct bpe_encoder *encoder, const uint8_t *word, size_t 
     return 0;
 }
 
-static void encode_short(struct bpe_encoder *encoder, const uint8_t *word, size_t bytes, struct str *tokens)
+static void encode_short(struct bpe_encoder *encoder, const uint8_t *word, size_t bytes,
+                         struct str *tokens)
 {
     struct cached_word *slot = NULL;
     if (bytes <= CACHE_TEXT_BYTES_MAX) {

@@ -1,8 +1,8 @@
 /*
  * bpe_split — see bpe_split.h, and bpe.h of places where text may be cut.
  *
- * Why such a cut changes no token: a word that holds what is no space ends before the next space, whatever follows, and matching goes on
- * from there with no memory of what was before.
+ * Why such a cut changes no token: a word that holds what is no space ends before the next space,
+ * whatever follows, and matching goes on from there with no memory of what was before.
  */
 #include "convert/bpe_split.h"
 
@@ -21,7 +21,8 @@ static size_t contraction_bytes(const uint8_t *text, size_t bytes)
         return 2;
     if (bytes < 3)
         return 0;
-    bool two = (text[1] == 'l' && text[2] == 'l') || ((text[1] == 'r' || text[1] == 'v') && text[2] == 'e');
+    bool two = (text[1] == 'l' && text[2] == 'l') ||
+               ((text[1] == 'r' || text[1] == 'v') && text[2] == 'e');
     return two ? 3 : 0;
 }
 
@@ -61,7 +62,8 @@ size_t bpe_word_end(const uint8_t *text, size_t bytes, size_t at)
     size_t first = text[at] == ' ' && at + 1 < bytes ? at + 1 : at;
     enum unicode_class kind;
     size_t length = unicode_next(text + first, bytes - first, &kind);
-    return kind == UNICODE_SPACE ? space_end(text, bytes, at) : run_end(text, bytes, first + length, kind);
+    return kind == UNICODE_SPACE ? space_end(text, bytes, at)
+                                 : run_end(text, bytes, first + length, kind);
 }
 
 static bool is_ascii_space(uint8_t byte)
@@ -69,8 +71,8 @@ static bool is_ascii_space(uint8_t byte)
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
-/* Whether the character that ends at `at` is white space: U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F,
- * U+3000. Its lead byte can be part of nothing else. */
+/* Whether the character that ends at `at` is white space: U+0085, U+00A0, U+1680, U+2000 to U+200A,
+ * U+2028, U+2029, U+202F, U+205F, U+3000. Its lead byte can be part of nothing else. */
 static bool ends_in_space(const uint8_t *text, size_t at)
 {
     const uint8_t *end = text + at;

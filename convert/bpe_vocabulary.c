@@ -4,7 +4,8 @@
  *     encoder.json   {"token": id, ...}: each id below their number once
  *     vocab.bpe      "#version: ..." or nothing, then "left right\n" a pair, the line is its rank
  *
- * Both write a byte as one character: printable Latin-1 as itself, the others as U+0100 and up, in order.
+ * Both write a byte as one character: printable Latin-1 as itself, the others as U+0100 and up, in
+ * order.
  */
 #include "convert/bpe_vocabulary.h"
 
@@ -43,7 +44,8 @@ struct loading {
     struct err *err;
 };
 
-static int refuse(const struct loading *loading, int64_t offset, const char *expected, const char *found)
+static int refuse(const struct loading *loading, int64_t offset, const char *expected,
+                  const char *found)
 {
     err_set(loading->err, -EBADMSG, "no vocabulary for byte-pair encoding");
     err_at(loading->err, loading->path, offset);
@@ -62,7 +64,8 @@ static int check_token(void *context, const char *key, struct json_t *value)
     return 0;
 }
 
-static int find_token(const struct loading *loading, const char *text, int64_t offset, uint16_t *ret_token)
+static int find_token(const struct loading *loading, const char *text, int64_t offset,
+                      uint16_t *ret_token)
 {
     uint64_t id;
     if (json_u64(json_get(loading->tokens, text), &id))
@@ -100,13 +103,15 @@ static int load_tokens(struct loading *loading, const char *text, size_t bytes)
 }
 
 /* One line, without its end: the pair of the next rank. */
-static int add_pair(struct loading *loading, const char *line, size_t bytes, uint32_t rank, int64_t offset)
+static int add_pair(struct loading *loading, const char *line, size_t bytes, uint32_t rank,
+                    int64_t offset)
 {
     char left[TOKEN_TEXT_BYTES_MAX], joined[TOKEN_TEXT_BYTES_MAX];
     const char *space = memchr(line, ' ', bytes);
     size_t left_bytes = space ? (size_t)(space - line) : 0;
     if (left_bytes == 0 || left_bytes + 1 >= bytes || bytes >= sizeof joined || rank >= BPE_NONE)
-        return refuse(loading, offset, "two tokens and a space between, at most 65535 lines", "another line");
+        return refuse(loading, offset, "two tokens and a space between, at most 65535 lines",
+                      "another line");
     memcpy(left, line, left_bytes);
     left[left_bytes] = '\0';
     memcpy(joined, line, left_bytes);

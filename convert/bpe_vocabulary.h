@@ -1,5 +1,6 @@
 /*
- * bpe_vocabulary — what a byte-pair vocabulary says, as tables: which token a byte is, and which token a pair joins to.
+ * bpe_vocabulary — what a byte-pair vocabulary says, as tables: which token a byte is, and which
+ * token a pair joins to.
  */
 #ifndef MILLRACE_CONVERT_BPE_VOCABULARY_H
 #define MILLRACE_CONVERT_BPE_VOCABULARY_H
@@ -9,7 +10,8 @@
 /* Ranks are below BPE_NONE, so at most half of the slots are taken. */
 enum { BPE_NONE = 0xffff, BPE_PAIRS_BITS = 17 };
 
-/* A slot of the table of pairs, at its hash or behind. joined is BPE_NONE where the slot is empty. */
+/* A slot of the table of pairs, at its hash or behind. joined is BPE_NONE where the slot is
+ * empty. */
 struct bpe_pair {
     uint16_t left, right;
     uint16_t rank; /* lower is joined first */
@@ -25,7 +27,8 @@ struct bpe {
 };
 
 /* The pair's slot, or an empty one. */
-static inline const struct bpe_pair *bpe_find_pair(const struct bpe *bpe, uint16_t left, uint16_t right)
+static inline const struct bpe_pair *bpe_find_pair(const struct bpe *bpe, uint16_t left,
+                                                   uint16_t right)
 {
     uint64_t key = (uint64_t)left << 16 | right;
     size_t slot = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BPE_PAIRS_BITS));

@@ -12,7 +12,8 @@
 
 enum { FOUND_BYTES = 1 << 20 };
 
-static int open_folder(struct checked_folder *folder, struct io *io, const char *target, struct err *err)
+static int open_folder(struct checked_folder *folder, struct io *io, const char *target,
+                       struct err *err)
 {
     *folder = (struct checked_folder){.io = io, .target = target, .found = malloc(FOUND_BYTES)};
     if (!folder->found)
@@ -20,14 +21,15 @@ static int open_folder(struct checked_folder *folder, struct io *io, const char 
     return io->ops->queue_open(io, 1, &folder->queue, err);
 }
 
-int checked_folder_begin(struct checked_folder *folder, struct io *io, const struct io_set_options *set,
-                         struct err *err)
+int checked_folder_begin(struct checked_folder *folder, struct io *io,
+                         const struct io_set_options *set, struct err *err)
 {
     int status = open_folder(folder, io, set->path, err);
     return status ? status : io->ops->set_begin(io, set, &folder->set, err);
 }
 
-int checked_folder_look(struct checked_folder *folder, struct io *io, const char *path, struct err *err)
+int checked_folder_look(struct checked_folder *folder, struct io *io, const char *path,
+                        struct err *err)
 {
     int status = open_folder(folder, io, path, err);
     folder->is_comparing = true;
@@ -57,11 +59,12 @@ void checked_folder_deinit(struct checked_folder *folder, bool keep)
     free(folder->found);
 }
 
-int checked_file_open(struct checked_folder *folder, struct checked_file *ret_file, const char *name,
-                      uint64_t bytes, struct err *err)
+int checked_file_open(struct checked_folder *folder, struct checked_file *ret_file,
+                      const char *name, uint64_t bytes, struct err *err)
 {
     const struct io_ops *ops = folder->io->ops;
-    const char *place = folder->is_comparing && folder->set ? ops->set_place(folder->set) : folder->target;
+    const char *place =
+        folder->is_comparing && folder->set ? ops->set_place(folder->set) : folder->target;
     int status = io_join_path(place, name, ret_file->path, err);
     if (status)
         return status;
@@ -104,16 +107,17 @@ static int compare(struct checked_folder *folder, const struct checked_file *fil
     return 0;
 }
 
-int checked_file_put(struct checked_folder *folder, const struct checked_file *file, uint64_t offset,
-                     const void *data, size_t bytes, struct err *err)
+int checked_file_put(struct checked_folder *folder, const struct checked_file *file,
+                     uint64_t offset, const void *data, size_t bytes, struct err *err)
 {
     if (folder->is_comparing)
         return compare(folder, file, offset, data, bytes, err);
-    return io_write_exact(folder->queue, folder->io, file->file, file->path, offset, data, bytes, err);
+    return io_write_exact(folder->queue, folder->io, file->file, file->path, offset, data, bytes,
+                          err);
 }
 
-int checked_file_close(struct checked_folder *folder, struct checked_file *file, uint64_t bytes, int status,
-                       struct err *err)
+int checked_file_close(struct checked_folder *folder, struct checked_file *file, uint64_t bytes,
+                       int status, struct err *err)
 {
     const struct io_ops *ops = folder->io->ops;
     if (!folder->is_comparing) /* an unsealed file is the set's to abort */

@@ -1,8 +1,9 @@
 /*
  * checkpoint — see checkpoint.h.
  *
- * The target's image is `[header][tensors in canonical order]`. The tensors' bytes are one stream, whatever chunks they lie in, cut into
- * pieces (pieces.h); each worker reads its own from the checkpoint.
+ * The target's image is `[header][tensors in canonical order]`. The tensors' bytes are one stream,
+ * whatever chunks they lie in, cut into pieces (pieces.h); each worker reads its own from the
+ * checkpoint.
  */
 #include "convert/checkpoint.h"
 
@@ -100,7 +101,8 @@ static int cut(struct job *job, struct err *err)
     job->pieces_count = (job->file_bytes - at + PIECE_BYTES - 1) / PIECE_BYTES;
     job->list = calloc(job->pieces_count + 1, sizeof *job->list);
     if (!job->list)
-        return err_set(err, -ENOMEM, "out of memory for %llu pieces", (unsigned long long)job->pieces_count);
+        return err_set(err, -ENOMEM, "out of memory for %llu pieces",
+                       (unsigned long long)job->pieces_count);
     for (uint64_t i = 0; i < job->pieces_count; i++, at += PIECE_BYTES)
         job->list[i] = (struct piece){at, bytes_min(PIECE_BYTES, job->file_bytes - at)};
     return 0;
@@ -154,7 +156,8 @@ static int open_pieces(struct job *job, const char *owner_id, struct err *err)
     if (!status)
         status = hands_open(&job->hands, job->reader, workers, err);
     for (unsigned w = 0; w < workers && !status; w++)
-        status = flat_init(&job->flats[w], job->hands.readers[w], job->tensors, job->count, &o->cast, err);
+        status = flat_init(&job->flats[w], job->hands.readers[w], job->tensors, job->count,
+                           &o->cast, err);
     struct pieces_options options = {.io = job->io,
                                      .workers_count = workers,
                                      .pieces = job->list,
@@ -247,7 +250,8 @@ static int sum_target(struct job *job, const char *path, struct sum *ret_sum, st
     int status = reader_open_any(job->io, path, &target, job->options->log, err);
     if (status)
         return status;
-    status = hash_tensors(target, is_any, NULL, NULL, &job->watched, &ret_sum->count, &ret_sum->hash, err);
+    status = hash_tensors(target, is_any, NULL, NULL, &job->watched, &ret_sum->count,
+                          &ret_sum->hash, err);
     ckpt_reader_close(target);
     return status;
 }
@@ -292,7 +296,8 @@ static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, 
         .io = job->io, .target = job->options->target, .owner_id = owner_id, .resume = true};
     *ret_is_done = false;
     if (!job->options->resume || job->options->force ||
-        job->io->ops->stat(job->io, job->options->target, &info, NULL) || info.kind != IO_ENTRY_FILE)
+        job->io->ops->stat(job->io, job->options->target, &info, NULL) ||
+        info.kind != IO_ENTRY_FILE)
         return 0;
     struct sum expected = {0}, found = {0};
     int status = sum_source(job, 0, 2 * job->file_bytes, &expected, err);
@@ -315,7 +320,8 @@ static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, 
     return status;
 }
 
-/* Where the step was saved with the layout full, and this is that file again: one that has these tensors, and has no other. */
+/* Where the step was saved with the layout full, and this is that file again: one that has these
+ * tensors, and has no other. */
 static void tell_if_there(const struct job *job)
 {
     const struct manifest *manifest = ckpt_reader_manifest(job->reader);
@@ -336,7 +342,8 @@ static int make_file(struct job *job, struct err *err)
     char owner_id[IDENTITY_BYTES], how[64], text[HASH128_HEX_BYTES];
     bool is_done = false;
     /* the header has the name, dtype, shape and place of all that is to be there */
-    snprintf(how, sizeof how, "full %s", hash128_format(hash_128(job->header.data, job->header.bytes), text));
+    snprintf(how, sizeof how, "full %s",
+             hash128_format(hash_128(job->header.data, job->header.bytes), text));
     int status = identity_of(job->reader, how, owner_id, err);
     if (!status)
         status = find_whole(job, owner_id, &is_done, err);
@@ -370,7 +377,8 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
     struct job job = {.io = io, .options = options};
     int status = reader_open_any(io, options->source, &job.reader, options->log, err);
     if (!status)
-        status = checkpoint_target_check_file(io, ckpt_reader_path(job.reader), options->target, err);
+        status =
+            checkpoint_target_check_file(io, ckpt_reader_path(job.reader), options->target, err);
     if (!status)
         status = plan(&job, err);
     if (!status)

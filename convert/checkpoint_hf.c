@@ -1,9 +1,11 @@
 /*
  * checkpoint_hf — a checkpoint of ours as the folder that transformers loads. See checkpoint.h.
  *
- * A tensor of theirs is made of one of ours, or of q, k and v; some are transposed. Its pieces (pieces.h) are a few of its rows each: of a
- * transposed one these are columns of ours, which the reader loads as boxes, cast if need be. The folder is gone through once to write
- * it, and once more to compare where that is asked for: then what would be written is made again and compared with what is there.
+ * A tensor of theirs is made of one of ours, or of q, k and v; some are transposed. Its pieces
+ * (pieces.h) are a few of its rows each: of a transposed one these are columns of ours, which the
+ * reader loads as boxes, cast if need be. The folder is gone through once to write it, and once
+ * more to compare where that is asked for: then what would be written is made again and compared
+ * with what is there.
  */
 #include "convert/checkpoint_hf.h"
 
@@ -53,7 +55,9 @@ static int plan(struct job *job, struct err *err)
         return status;
     job->entries = calloc(job->plan.tensors_count + 1, sizeof *job->entries);
     job->list = calloc(job->plan.pieces_count + 1, sizeof *job->list);
-    return job->entries && job->list ? 0 : err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
+    return job->entries && job->list
+               ? 0
+               : err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
 }
 
 static int load_box(struct job *job, unsigned worker, const struct manifest_tensor *ours,
@@ -103,49 +107,52 @@ static int make_piece(void *context, unsigned worker, uint64_t number, void *dat
     uint64_t part = tensor->ours[0]->shape[0];
     int status = 0;
     for (uint32_t p = 0; p < tensor->place.parts && !status; p++)
-        status =
-            load_box(job, worker, tensor->ours[p], (const uint64_t[2]){0, 0}, (const uint64_t[2]){part, 0},
-                     (char *)data + p * part * dtype_bytes(tensor->entry.dtype), err);
+        status = load_box(job, worker, tensor->ours[p], (const uint64_t[2]){0, 0},
+                          (const uint64_t[2]){part, 0},
+                          (char *)data + p * part * dtype_bytes(tensor->entry.dtype), err);
     return status;
 }
 
 /* The pieces of a tensor that begins there; returns how many. */
-static uint64_t place_pieces(struct job *job, uint64_t piece, const struct hf_tensor *tensor, uint64_t at)
+static uint64_t place_pieces(struct job *job, uint64_t piece, const struct hf_tensor *tensor,
+                             uint64_t at)
 {
     uint64_t count = 0;
     for (; piece + count < job->plan.pieces_count && job->plan.rows[piece + count].tensor == tensor;
          count++) {
         const struct hf_rows *rows = &job->plan.rows[piece + count];
-        job->list[piece + count] = (struct piece){at + rows->first * hf_tensor_row_bytes(tensor),
-                                                  (size_t)(rows->count * hf_tensor_row_bytes(tensor))};
+        job->list[piece + count] =
+            (struct piece){at + rows->first * hf_tensor_row_bytes(tensor),
+                           (size_t)(rows->count * hf_tensor_row_bytes(tensor))};
     }
     return count;
 }
 
-/* What the file says of itself: that it is PyTorch's, which transformers asks for; and beside a tensor that another name shares, that
- * name, as safetensors' save_model does. */
-static int encode_header(const struct job *job, uint64_t count, struct str *out, uint64_t *ret_file_bytes,
-                         struct err *err)
+/* What the file says of itself: that it is PyTorch's, which transformers asks for; and beside a
+ * tensor that another name shares, that name, as safetensors' save_model does. */
+static int encode_header(const struct job *job, uint64_t count, struct str *out,
+                         uint64_t *ret_file_bytes, struct err *err)
 {
-    static const char *const metadata[][2] = {{"format", "pt"}, {"lm_head.weight", "transformer.wte.weight"}};
+    static const char *const metadata[][2] = {{"format", "pt"},
+                                              {"lm_head.weight", "transformer.wte.weight"}};
     size_t metadata_count = 1;
     for (uint64_t i = 0; i < count; i++)
         if (job->family == HF_GPT2 && strcmp(job->entries[i].name, metadata[1][1]) == 0)
             metadata_count = 2;
-    return safetensors_encode(job->entries, count, metadata, metadata_count, SAFETENSORS_ALIGN_BYTES, out,
-                              ret_file_bytes, err);
+    return safetensors_encode(job->entries, count, metadata, metadata_count,
+                              SAFETENSORS_ALIGN_BYTES, out, ret_file_bytes, err);
 }
 
 /* Of the file whose entries are encoded. */
-static int put_tensors(struct job *job, const struct checked_file *file, uint64_t first, uint64_t count,
-                       struct err *err)
+static int put_tensors(struct job *job, const struct checked_file *file, uint64_t first,
+                       uint64_t count, struct err *err)
 {
     uint64_t begin = job->put_count;
     for (uint64_t i = 0; i < count; i++)
-        job->put_count +=
-            place_pieces(job, job->put_count, &job->plan.tensors[first + i], job->entries[i].offset_bytes);
-    return (job->folder.is_comparing ? pieces_compare : pieces_write)(job->pieces, file->file, file->path,
-                                                                      begin, job->put_count - begin, err);
+        job->put_count += place_pieces(job, job->put_count, &job->plan.tensors[first + i],
+                                       job->entries[i].offset_bytes);
+    return (job->folder.is_comparing ? pieces_compare : pieces_write)(
+        job->pieces, file->file, file->path, begin, job->put_count - begin, err);
 }
 
 /* The tensors of one file, which are neighbours from first on; *ret_end is behind the last. */
@@ -155,7 +162,8 @@ static int put_file(struct job *job, uint64_t first, uint64_t *ret_end, struct e
     struct str header = {0};
     struct checked_file file;
     uint64_t count = 0, file_bytes = 0, index = job->plan.tensors[first].file;
-    while (first + count < job->plan.tensors_count && job->plan.tensors[first + count].file == index) {
+    while (first + count < job->plan.tensors_count &&
+           job->plan.tensors[first + count].file == index) {
         job->entries[count] = job->plan.tensors[first + count].entry;
         count++;
     }
@@ -251,7 +259,8 @@ static int open_pieces(struct job *job, const char *owner_id, struct err *err)
 }
 
 /* The folder takes its name once its bytes are durable and, where that is asked for, compared. */
-static int make_folder(struct job *job, const char *owner_id, const struct str *config, struct err *err)
+static int make_folder(struct job *job, const char *owner_id, const struct str *config,
+                       struct err *err)
 {
     const struct convert_checkpoint_options *o = job->options;
     struct io_set_options set = {.path = o->target,
@@ -272,8 +281,10 @@ static int make_folder(struct job *job, const char *owner_id, const struct str *
     return status ? status : checked_folder_publish(&job->folder, err);
 }
 
-/* A conversion that was killed when it was done, or is asked for twice: all that it would write is there. */
-static int check_whole(struct job *job, const char *owner_id, const struct str *config, struct err *err)
+/* A conversion that was killed when it was done, or is asked for twice: all that it would write is
+ * there. */
+static int check_whole(struct job *job, const char *owner_id, const struct str *config,
+                       struct err *err)
 {
     int status = checked_folder_look(&job->folder, job->io, job->options->target, err);
     if (!status)
@@ -344,11 +355,12 @@ int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options
     if (!status)
         status = make_or_find(&job, &config, err);
     if (!status)
-        *ret_result = (struct convert_checkpoint_result){.tensors_count = job.plan.tensors_count,
-                                                         .written_bytes = job.plan.bytes,
-                                                         .cast_count = job.plan.cast_count,
-                                                         .kept_bytes = job.kept_bytes,
-                                                         .seconds = clock_seconds(clock_now_ns() - begun_ns)};
+        *ret_result =
+            (struct convert_checkpoint_result){.tensors_count = job.plan.tensors_count,
+                                               .written_bytes = job.plan.bytes,
+                                               .cast_count = job.plan.cast_count,
+                                               .kept_bytes = job.kept_bytes,
+                                               .seconds = clock_seconds(clock_now_ns() - begun_ns)};
     str_deinit(&config);
     bool keep = status == -EINTR && job.folder.set && job.journal;
     if (status == -EINTR)

@@ -9,9 +9,12 @@
 #include "ckpt/hf_names.h"
 #include "ckpt/reader.h"
 
-/* The family of the model that a checkpoint's state describes. -ENOTSUP where it is none of them or there is no state. */
-int checkpoint_hf_family(const struct ckpt_reader *reader, enum hf_family *ret_family, struct err *err);
-/* Appends config.json: shapes from the tensors, the rest from the state's configuration; of the dtype that cast leaves the embedding. */
+/* The family of the model that a checkpoint's state describes. -ENOTSUP where it is none of them or
+ * there is no state. */
+int checkpoint_hf_family(const struct ckpt_reader *reader, enum hf_family *ret_family,
+                         struct err *err);
+/* Appends config.json: shapes from the tensors, the rest from the state's configuration; of the
+ * dtype that cast leaves the embedding. */
 int checkpoint_hf_config(const struct ckpt_reader *reader, enum hf_family family,
                          const struct flat_cast *cast, struct str *out, struct err *err);
 

@@ -7,9 +7,12 @@
 
 #include <errno.h>
 
-enum { GPT2_VOCABULARY = 50257 }; /* whose last token ends documents, as transformers takes for granted */
+enum {
+    GPT2_VOCABULARY = 50257
+}; /* whose last token ends documents, as transformers takes for granted */
 
-int checkpoint_hf_family(const struct ckpt_reader *reader, enum hf_family *ret_family, struct err *err)
+int checkpoint_hf_family(const struct ckpt_reader *reader, enum hf_family *ret_family,
+                         struct err *err)
 {
     const char *type = "";
     const struct json_t *config = json_get(ckpt_reader_state(reader), "config");
@@ -28,9 +31,10 @@ enum kind {
     A_REAL, /* real */
     A_FLAG, /* flag */
     A_NULL,
-    OF_COUNT, /* the count that the run's configuration has under the key `from`, or else under `otherwise` */
-    OF_REAL,  /* the number that it has under the key `from` */
-    OF_SIDE,  /* the extent of the tensor `from` along `axis` */
+    /* the count that the run's configuration has under the key `from`, or else under `otherwise` */
+    OF_COUNT,
+    OF_REAL, /* the number that it has under the key `from` */
+    OF_SIDE, /* the extent of the tensor `from` along `axis` */
 };
 
 /* An entry of config.json and where its value comes from. */
@@ -70,15 +74,16 @@ static const struct entry llama[] = {
     {"max_position_embeddings", OF_COUNT, "data.text.block"},
     {"num_attention_heads", OF_COUNT, "model.heads"},
     {"num_hidden_layers", OF_COUNT, "model.layers"},
-    {"num_key_value_heads", OF_COUNT, "model.kv_heads", .otherwise = "model.heads"}, /* where it is "auto" */
+    {"num_key_value_heads", OF_COUNT, "model.kv_heads",
+     .otherwise = "model.heads"}, /* where it is "auto" */
     {"rms_norm_eps", OF_REAL, "model.norm_epsilon"},
     {"rope_theta", OF_REAL, "model.rope_base"},
     {"tie_word_embeddings", A_FLAG, .flag = false},
     {"vocab_size", OF_SIDE, "embed.tokens.weight", .axis = 0},
 };
 
-static int find_side(const struct ckpt_reader *reader, const char *name, uint32_t axis, uint64_t *ret_extent,
-                     struct err *err)
+static int find_side(const struct ckpt_reader *reader, const char *name, uint32_t axis,
+                     uint64_t *ret_extent, struct err *err)
 {
     const struct manifest_tensor *tensor = manifest_find(&reader->manifest, name);
     if (tensor && axis < tensor->rank) {
@@ -90,8 +95,8 @@ static int find_side(const struct ckpt_reader *reader, const char *name, uint32_
     return -EBADMSG;
 }
 
-static int find_count(const struct ckpt_reader *reader, const struct entry *entry, uint64_t *ret_count,
-                      struct err *err)
+static int find_count(const struct ckpt_reader *reader, const struct entry *entry,
+                      uint64_t *ret_count, struct err *err)
 {
     const struct json_t *config = json_get(ckpt_reader_state(reader), "config");
     if (entry->otherwise && json_u64(json_get(config, entry->from), ret_count))
@@ -99,8 +104,8 @@ static int find_count(const struct ckpt_reader *reader, const struct entry *entr
     return json_get_u64(config, entry->from, ret_count, reader->path, err);
 }
 
-static int write_entry(struct json_writer *w, const struct ckpt_reader *reader, const struct entry *entry,
-                       struct err *err)
+static int write_entry(struct json_writer *w, const struct ckpt_reader *reader,
+                       const struct entry *entry, struct err *err)
 {
     const struct json_t *config = json_get(ckpt_reader_state(reader), "config");
     uint64_t count = 0;
@@ -132,8 +137,8 @@ static int write_entry(struct json_writer *w, const struct ckpt_reader *reader, 
     return status;
 }
 
-static int write_entries(struct json_writer *w, const struct ckpt_reader *reader, const struct entry *entries,
-                         size_t count, struct err *err)
+static int write_entries(struct json_writer *w, const struct ckpt_reader *reader,
+                         const struct entry *entries, size_t count, struct err *err)
 {
     int status = 0;
     for (size_t i = 0; i < count && !status; i++)
@@ -141,7 +146,8 @@ static int write_entries(struct json_writer *w, const struct ckpt_reader *reader
     return status;
 }
 
-#define WRITE_ALL(entries) write_entries(w, reader, entries, sizeof(entries) / sizeof(entries)[0], err)
+#define WRITE_ALL(entries)                                                                         \
+    write_entries(w, reader, entries, sizeof(entries) / sizeof(entries)[0], err)
 
 static int write_gpt2(struct json_writer *w, const struct ckpt_reader *reader, struct err *err)
 {
@@ -180,7 +186,8 @@ static const char *torch_name(enum dtype dtype)
     }
 }
 
-static void write_dtype(struct json_writer *w, const struct ckpt_reader *reader, const struct flat_cast *cast)
+static void write_dtype(struct json_writer *w, const struct ckpt_reader *reader,
+                        const struct flat_cast *cast)
 {
     const struct manifest_tensor *tensor = manifest_find(&reader->manifest, "embed.tokens.weight");
     const char *name = tensor ? torch_name(flat_dtype(cast, tensor->dtype)) : NULL;

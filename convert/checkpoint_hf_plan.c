@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int refuse(const struct hf_plan_options *options, const char *name, const char *what, struct err *err)
+static int refuse(const struct hf_plan_options *options, const char *name, const char *what,
+                  struct err *err)
 {
     err_set(err, -ENOTSUP, "tensor \"%.100s\" %s", name, what);
     err_at(err, options->reader->path, ERR_NO_OFFSET);
@@ -62,7 +63,8 @@ static int add_all(struct hf_plan *plan, const struct hf_plan_options *options, 
     plan->tensors = calloc(manifest->tensors_count + 1, sizeof *plan->tensors);
     plan->names = calloc(manifest->tensors_count + 1, sizeof *plan->names);
     if (!plan->tensors || !plan->names)
-        return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " tensors", manifest->tensors_count);
+        return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " tensors",
+                       manifest->tensors_count);
     for (uint64_t i = 0; i < manifest->tensors_count && !status; i++)
         if (!hash_is_optimizer(manifest->tensors[i].name))
             status = add(plan, options, &manifest->tensors[i], err);
@@ -75,7 +77,8 @@ static int add_all(struct hf_plan *plan, const struct hf_plan_options *options, 
 
 static int compare_tensors(const void *a, const void *b)
 {
-    return safetensors_compare(&((const struct hf_tensor *)a)->entry, &((const struct hf_tensor *)b)->entry);
+    return safetensors_compare(&((const struct hf_tensor *)a)->entry,
+                               &((const struct hf_tensor *)b)->entry);
 }
 
 static void divide_into_files(struct hf_plan *plan, const struct hf_plan_options *options)
@@ -84,7 +87,8 @@ static void divide_into_files(struct hf_plan *plan, const struct hf_plan_options
     qsort(plan->tensors, plan->tensors_count, sizeof *plan->tensors, compare_tensors);
     for (uint64_t i = 0; i < plan->tensors_count; i++) {
         struct hf_tensor *tensor = &plan->tensors[i];
-        if (i > 0 && options->max_file_bytes > 0 && file_bytes + tensor->bytes > options->max_file_bytes) {
+        if (i > 0 && options->max_file_bytes > 0 &&
+            file_bytes + tensor->bytes > options->max_file_bytes) {
             plan->files_count++;
             file_bytes = 0;
         }
@@ -143,7 +147,8 @@ static int cut_into_pieces(struct hf_plan *plan, struct err *err)
         const struct hf_tensor *tensor = &plan->tensors[i];
         uint64_t rows = rows_count(tensor), step = rows_at_a_time(plan, tensor);
         for (uint64_t first = 0; first < rows; first += step, piece++)
-            plan->rows[piece] = (struct hf_rows){tensor, first, rows - first < step ? rows - first : step};
+            plan->rows[piece] =
+                (struct hf_rows){tensor, first, rows - first < step ? rows - first : step};
     }
     return 0;
 }
@@ -170,12 +175,13 @@ void hf_plan_deinit(struct hf_plan *plan)
     *plan = (struct hf_plan){0};
 }
 
-const char *hf_plan_file_name(const struct hf_plan *plan, uint64_t file, char name[HF_FILE_NAME_BYTES])
+const char *hf_plan_file_name(const struct hf_plan *plan, uint64_t file,
+                              char name[HF_FILE_NAME_BYTES])
 {
     if (plan->files_count == 1)
         snprintf(name, HF_FILE_NAME_BYTES, "model.safetensors");
     else
-        snprintf(name, HF_FILE_NAME_BYTES, "model-%05" PRIu64 "-of-%05" PRIu64 ".safetensors", file + 1,
-                 plan->files_count);
+        snprintf(name, HF_FILE_NAME_BYTES, "model-%05" PRIu64 "-of-%05" PRIu64 ".safetensors",
+                 file + 1, plan->files_count);
     return name;
 }

@@ -22,7 +22,8 @@ static int check_outside(struct io *io, const char *source, const char *target, 
     return -EINVAL;
 }
 
-int checkpoint_target_check_file(struct io *io, const char *source, const char *target, struct err *err)
+int checkpoint_target_check_file(struct io *io, const char *source, const char *target,
+                                 struct err *err)
 {
     struct io_stat info;
     int status = check_outside(io, source, target, err);
@@ -55,13 +56,14 @@ static int note_other(void *context, const struct io_entry *entry)
     return 1;
 }
 
-int checkpoint_target_check_folder(struct io *io, const char *source, const char *target, bool replace,
-                                   struct err *err)
+int checkpoint_target_check_folder(struct io *io, const char *source, const char *target,
+                                   bool replace, struct err *err)
 {
     struct search search = {0};
     struct io_stat info;
     int status = check_outside(io, source, target, err);
-    if (status || !replace || io->ops->stat(io, target, &info, NULL) || info.kind != IO_ENTRY_FOLDER)
+    if (status || !replace || io->ops->stat(io, target, &info, NULL) ||
+        info.kind != IO_ENTRY_FOLDER)
         return status;
     status = io->ops->list(io, target, note_other, &search, err);
     if (!search.name[0])

@@ -5,8 +5,8 @@
  *                                                            └─> journal after each shard
  *     all shards whole ──> dataset.json of each split ──> journal removed
  *
- * Where a whole dataset is to be replaced, the new one is made in a temporary folder beside it, without a journal, and takes its name when
- * it is whole.
+ * Where a whole dataset is to be replaced, the new one is made in a temporary folder beside it,
+ * without a journal, and takes its name when it is whole.
  */
 #include "convert/dataset.h"
 
@@ -42,7 +42,9 @@ struct conversion {
     struct output *outputs;
     uint32_t outputs_count;
     uint64_t identity;
-    bool is_begun; /* an earlier conversion left whole shards there, and this one is to go on with them */
+    bool
+        /* an earlier conversion left whole shards there, and this one is to go on with them */
+        is_begun;
     bool replaces; /* a whole dataset, which stays until the new one is whole */
     uint64_t next_progress_ns;
     uint64_t bytes_done;
@@ -81,11 +83,13 @@ static bool is_fatal(int status)
     return status == -ENOMEM || status == -EINTR || status == -EMFILE || status == -ENFILE;
 }
 
-/* A bad item: ends the conversion, or is named and counted. Text can't miss a part of its stream. */
+/* A bad item: ends the conversion, or is named and counted. Text can't miss a part of its
+ * stream. */
 static int skip_item(struct conversion *conversion, struct pipeline_item *item, struct err *err)
 {
     const struct convert_options *options = conversion->options;
-    if (!options->skip_errors || is_fatal(item->status) || conversion->source->kind == SOURCE_TEXT) {
+    if (!options->skip_errors || is_fatal(item->status) ||
+        conversion->source->kind == SOURCE_TEXT) {
         if (err)
             *err = item->err;
         return item->status;
@@ -156,7 +160,8 @@ static int run(struct conversion *conversion, struct err *err)
         next_items[i] = conversion->outputs[i].next_item;
         first = next_items[i] < first ? next_items[i] : first;
     }
-    int status = pipeline_open(conversion->io, conversion->source, first, next_items, &pipeline, err);
+    int status =
+        pipeline_open(conversion->io, conversion->source, first, next_items, &pipeline, err);
     for (uint64_t position = first; position < conversion->source->items && !status;) {
         struct pipeline_item *item;
         status = stopped(conversion, err);
@@ -183,7 +188,8 @@ static int remove_journal(const struct conversion *conversion, struct err *err)
     return status ? status : conversion->io->ops->remove(conversion->io, path, err);
 }
 
-/* The new folders take the old ones' names. Split now, a dataset at the target itself has been replaced too. */
+/* The new folders take the old ones' names. Split now, a dataset at the target itself has been
+ * replaced too. */
 static int publish(struct conversion *conversion, struct err *err)
 {
     int status = 0;
@@ -233,7 +239,8 @@ static int own_target(struct conversion *conversion, struct err *err)
                             : io->ops->lock_acquire(io, target, NULL, &conversion->lock, err);
 }
 
-/* Nothing of the lock stays in a dataset, which is copied and compared as a folder. What another has taken over is that one's. */
+/* Nothing of the lock stays in a dataset, which is copied and compared as a folder. What another
+ * has taken over is that one's. */
 static void disown_target(struct conversion *conversion)
 {
     if (!conversion->lock)
@@ -259,12 +266,14 @@ static int make_folders(struct conversion *conversion, struct err *err)
     if (!status && conversion->replaces && !conversion->options->splits_count)
         status = target_sweep_beside(conversion->io, conversion->options->target, err);
     for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
-        status = conversion->replaces ? output_begin_replacement(&conversion->outputs[i], err)
-                                      : make_folder(conversion->io, conversion->outputs[i].folder, err);
+        status = conversion->replaces
+                     ? output_begin_replacement(&conversion->outputs[i], err)
+                     : make_folder(conversion->io, conversion->outputs[i].folder, err);
     return status;
 }
 
-/* With --resume a conversion that is done already is fine: the same files and options, and as many samples as there are items. */
+/* With --resume a conversion that is done already is fine: the same files and options, and as many
+ * samples as there are items. */
 static int find_whole(struct conversion *conversion, bool *ret_whole, struct err *err)
 {
     uint64_t samples = 0;
@@ -280,7 +289,8 @@ static int find_whole(struct conversion *conversion, bool *ret_whole, struct err
     if (samples != conversion->source->items && !conversion->options->skip_errors)
         *ret_whole = false;
     if (*ret_whole)
-        log_line(conversion->options->log, LOG_INFO, "%s is whole already", conversion->options->target);
+        log_line(conversion->options->log, LOG_INFO, "%s is whole already",
+                 conversion->options->target);
     return 0;
 }
 
@@ -292,7 +302,8 @@ static int choose_way(const struct conversion *conversion, enum way *ret_way, st
     bool complete = false;
     int status = target_examine(conversion->io, options, &state, err);
     if (!status &&
-        state == TARGET_BEGUN) /* killed between dataset.json and the journal's end: as good as whole */
+        state ==
+            TARGET_BEGUN) /* killed between dataset.json and the journal's end: as good as whole */
         status = target_is_complete(conversion->io, options, &complete, err);
     if (status)
         return status;
@@ -314,14 +325,15 @@ static int choose_way(const struct conversion *conversion, enum way *ret_way, st
 
 static int refuse_other(const char *target, struct err *err)
 {
-    err_set(err, -ESTALE, "target holds a dataset of other files, other options or another version");
+    err_set(err, -ESTALE,
+            "target holds a dataset of other files, other options or another version");
     err_at(err, target, ERR_NO_OFFSET);
     err_advise(err, "repeat its options, give another target, or replace it with --force");
     return -ESTALE;
 }
 
-/* Makes the target ready: fresh with an empty journal, as the journal left it, or with a place beside what is to be replaced. *ret_whole:
- * nothing is left to do. */
+/* Makes the target ready: fresh with an empty journal, as the journal left it, or with a place
+ * beside what is to be replaced. *ret_whole: nothing is left to do. */
 static int prepare_target(struct conversion *conversion, bool *ret_whole, struct err *err)
 {
     const char *target = conversion->options->target;
@@ -362,8 +374,8 @@ static int prepare_target(struct conversion *conversion, bool *ret_whole, struct
     return status;
 }
 
-/* Whole shards are kept where there are any, for --resume; otherwise nothing is left but what was to be replaced. What another took over
- * is left alone. */
+/* Whole shards are kept where there are any, for --resume; otherwise nothing is left but what was
+ * to be replaced. What another took over is left alone. */
 static void clean_up(struct conversion *conversion)
 {
     uint64_t shards = count_shards(conversion);
@@ -383,7 +395,8 @@ static void clean_up(struct conversion *conversion)
 static uint64_t count_missing_bytes(const struct conversion *conversion)
 {
     uint64_t bytes = conversion->source ? conversion->source->bytes : 0;
-    for (uint32_t i = 0; conversion->outputs && i < conversion->outputs_count && !conversion->replaces; i++) {
+    for (uint32_t i = 0;
+         conversion->outputs && i < conversion->outputs_count && !conversion->replaces; i++) {
         const struct output *output = &conversion->outputs[i];
         uint64_t shards = output_shards_count(output);
         uint64_t done = shards > 0 ? output_shard_at(output, shards - 1)->source_bytes : 0;
@@ -402,7 +415,8 @@ static void advise(const struct conversion *conversion, int status, struct err *
         return;
     if (is_full)
         err_advise(err,
-                   "free at least %" PRIu64 " MiB on the file system of %.100s, or give another DST; then "
+                   "free at least %" PRIu64
+                   " MiB on the file system of %.100s, or give another DST; then "
                    "run the same command again%s",
                    count_missing_bytes(conversion) / MIB_BYTES + 1, conversion->options->target,
                    conversion->is_begun ? resume : "");
@@ -415,7 +429,8 @@ static void advise(const struct conversion *conversion, int status, struct err *
         err_advise(err, "nothing was saved: the same command begins anew");
 }
 
-static void fill_result(const struct conversion *conversion, uint64_t start_ns, struct convert_result *result)
+static void fill_result(const struct conversion *conversion, uint64_t start_ns,
+                        struct convert_result *result)
 {
     const struct source *source = conversion->source;
     *result = (struct convert_result){.seconds = clock_seconds(clock_now_ns() - start_ns),
@@ -441,8 +456,9 @@ static void fill_result(const struct conversion *conversion, uint64_t start_ns, 
     }
 }
 
-/* Before the source is read: counting the tokens of much text takes its time. What another conversion is at is said to be that one's, whatever the
- * options would do with what it leaves. A folder that is free is made later: in the source, it would be a class. */
+/* Before the source is read: counting the tokens of much text takes its time. What another
+ * conversion is at is said to be that one's, whatever the options would do with what it leaves. A
+ * folder that is free is made later: in the source, it would be a class. */
 static int look_at_target(struct conversion *conversion, struct err *err)
 {
     enum target_state state;
@@ -476,14 +492,16 @@ static int open_conversion(struct conversion *conversion, struct err *err)
 {
     int status = look_at_target(conversion, err);
     if (!status)
-        status = source_open(conversion->io, conversion->options, conversion->kind, &conversion->source, err);
+        status = source_open(conversion->io, conversion->options, conversion->kind,
+                             &conversion->source, err);
     if (!status)
         log_splits(conversion);
     if (!status)
         status = journal_identity(conversion->source, &conversion->identity, err);
     if (status)
         return status;
-    conversion->outputs_count = conversion->options->splits_count ? conversion->options->splits_count : 1;
+    conversion->outputs_count =
+        conversion->options->splits_count ? conversion->options->splits_count : 1;
     conversion->outputs = calloc(conversion->outputs_count, sizeof *conversion->outputs);
     if (!conversion->outputs)
         return err_set(err, -ENOMEM, "out of memory for a conversion");
@@ -493,8 +511,8 @@ static int open_conversion(struct conversion *conversion, struct err *err)
     return status;
 }
 
-int convert_dataset(struct io *io, const struct convert_options *options, struct convert_result *ret_result,
-                    struct err *err)
+int convert_dataset(struct io *io, const struct convert_options *options,
+                    struct convert_result *ret_result, struct err *err)
 {
     uint64_t start_ns = clock_now_ns();
     struct convert_options probed = *options;

@@ -1,9 +1,10 @@
 /*
  * dataset — a folder of files, or text, into shards.
  *
- * Three stages: the source lists its items in a fixed order; workers read, check and encode items side by side; one writer
- * takes them back in that order and cuts shards. So the same input and options give the same bytes whatever the number of
- * workers, and memory is bounded by the items under way.
+ * Three stages: the source lists its items in a fixed order; workers read, check and encode items
+ * side by side; one writer takes them back in that order and cuts shards. So the same input and
+ * options give the same bytes whatever the number of workers, and memory is bounded by the items
+ * under way.
  */
 #ifndef MILLRACE_CONVERT_DATASET_H
 #define MILLRACE_CONVERT_DATASET_H
@@ -17,7 +18,8 @@
 #include <stdint.h>
 
 enum convert_jpeg {
-    CONVERT_JPEG_TILE,     /* written again without loss, so that parts can be cut out (image/jpeg_tile.h) */
+    /* written again without loss, so that parts can be cut out (image/jpeg_tile.h) */
+    CONVERT_JPEG_TILE,
     CONVERT_JPEG_KEEP,     /* byte for byte */
     CONVERT_JPEG_REENCODE, /* decoded, scaled down, encoded again */
 };
@@ -29,9 +31,10 @@ enum convert_store {
 
 /* What the folders in the source are. */
 enum convert_split_folders {
-    CONVERT_SPLIT_FOLDERS_AUTO, /* splits where all have names like train, val and test; else classes */
-    CONVERT_SPLIT_FOLDERS_YES,  /* splits, whatever their names */
-    CONVERT_SPLIT_FOLDERS_NO,   /* classes, whatever their names */
+    /* splits where all have names like train, val and test; else classes */
+    CONVERT_SPLIT_FOLDERS_AUTO,
+    CONVERT_SPLIT_FOLDERS_YES, /* splits, whatever their names */
+    CONVERT_SPLIT_FOLDERS_NO,  /* classes, whatever their names */
 };
 
 enum { CONVERT_SPLITS_MAX = 16, CONVERT_SPLIT_NAME_BYTES_MAX = 64 };
@@ -63,26 +66,28 @@ struct convert_options {
     uint32_t splits_count; /* 0: one dataset, at target itself, or one for each split folder */
     enum convert_split_folders split_folders;
     struct convert_list ignores; /* globs: of names, or with a slash of paths relative to source */
-    struct convert_list fields;  /* extensions that become fields; none: photos and what belongs to them */
-    const char *tokenizer;       /* text: "bytes" (NULL too), "gpt2" */
-    const char *vocabulary;      /* "gpt2": the folder of encoder.json and vocab.bpe; else NULL */
-    bool skip_errors;            /* else the first one ends it */
-    int64_t errors_max;          /* with skip_errors: more end it; -1: no limit */
-    double errors_max_fraction;  /* the same as a part of all items; 0: no limit */
-    unsigned workers;            /* 0: one a CPU */
+    struct convert_list
+        fields; /* extensions that become fields; none: photos and what belongs to them */
+    const char *tokenizer;      /* text: "bytes" (NULL too), "gpt2" */
+    const char *vocabulary;     /* "gpt2": the folder of encoder.json and vocab.bpe; else NULL */
+    bool skip_errors;           /* else the first one ends it */
+    int64_t errors_max;         /* with skip_errors: more end it; -1: no limit */
+    double errors_max_fraction; /* the same as a part of all items; 0: no limit */
+    unsigned workers;           /* 0: one a CPU */
     bool resume, force;
     const atomic_int *stop; /* non-zero: end soon with -EINTR; NULL: never */
     const struct log *log;  /* names each skipped item */
     /* Called now and then from one thread; may be NULL. */
-    void (*progress)(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done, uint64_t bytes);
+    void (*progress)(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
+                     uint64_t bytes);
     void *progress_context;
 };
 
 /* What became of the JPEGs, unless --jpeg keep or --store raw was asked for. */
 struct convert_jpegs {
     uint64_t tiled_count, reencoded_count;
-    /* To be tiled: stored as they are (CMYK; tiled already; named as no JPEG). To be encoded again: stored
-     * with their own pixels, since that is smaller, or named as no JPEG. */
+    /* To be tiled: stored as they are (CMYK; tiled already; named as no JPEG). To be encoded again:
+     * stored with their own pixels, since that is smaller, or named as no JPEG. */
     uint64_t kept_count;
     uint64_t source_bytes, written_bytes; /* of all three */
 };
@@ -104,7 +109,8 @@ struct convert_split_result {
 struct convert_result {
     uint64_t samples_count, skipped_count, shards_count, source_bytes, written_bytes;
     uint64_t classes_count;
-    uint64_t hidden_count, ignored_count; /* files and folders of the source that were passed over */
+    uint64_t hidden_count,
+        ignored_count; /* files and folders of the source that were passed over */
     uint32_t splits_count;
     struct convert_split_result splits[CONVERT_SPLITS_MAX];
     struct convert_jpegs jpegs; /* zero where an earlier run had made the dataset whole */
@@ -112,12 +118,13 @@ struct convert_result {
     bool is_resumable; /* of -EINTR: whole shards are kept */
 };
 
-/* Blocks. -EEXIST where the target is there (and neither force nor resume), or where force would remove more than the dataset there;
- * -EBUSY, with nothing touched, where another process converts into it, naming that one; -EBADMSG naming the bad item, -EINTR. What was
- * written before a failure is removed, or, where the user may --resume, kept as whole shards without dataset.json. With force the dataset
- * that is there stays until the new one is whole. -EINVAL where one of source and target lies in the
- * other. On -EINTR ret_result->is_resumable alone is set. */
-int convert_dataset(struct io *io, const struct convert_options *options, struct convert_result *ret_result,
-                    struct err *err);
+/* Blocks. -EEXIST where the target is there (and neither force nor resume), or where force would
+ * remove more than the dataset there; -EBUSY, with nothing touched, where another process converts
+ * into it, naming that one; -EBADMSG naming the bad item, -EINTR. What was written before a failure
+ * is removed, or, where the user may --resume, kept as whole shards without dataset.json. With
+ * force the dataset that is there stays until the new one is whole. -EINVAL where one of source and
+ * target lies in the other. On -EINTR ret_result->is_resumable alone is set. */
+int convert_dataset(struct io *io, const struct convert_options *options,
+                    struct convert_result *ret_result, struct err *err);
 
 #endif

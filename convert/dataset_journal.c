@@ -70,8 +70,8 @@ static void write_split_names(struct json_writer *json, const struct convert_opt
     json_end_array(json);
 }
 
-int journal_write(struct io *io, const char *target, uint64_t identity, const struct output *outputs,
-                  uint32_t count, struct err *err)
+int journal_write(struct io *io, const char *target, uint64_t identity,
+                  const struct output *outputs, uint32_t count, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     struct str text = {0};
@@ -172,8 +172,8 @@ static int load_shard(const struct loading *loading, const struct json_t *line, 
         json_text(json_get(line, "xxh3"), &hex) || json_u64(json_get(line, "index_crc32c"), &crc) ||
         crc > UINT32_MAX || json_u64(json_get(line, "next_item"), &shard.next_item) ||
         json_u64(json_get(line, "skipped_count"), &shard.skipped_count) ||
-        json_u64(json_get(line, "source_bytes"), &shard.source_bytes) || load_jpegs(line, &shard.jpegs) ||
-        !fields)
+        json_u64(json_get(line, "source_bytes"), &shard.source_bytes) ||
+        load_jpegs(line, &shard.jpegs) || !fields)
         return bad(loading, -EBADMSG, offset, "bad line in a journal");
     struct output *output = &loading->outputs[split];
     shard.split = (uint32_t)split;
@@ -192,8 +192,8 @@ static int load_shard(const struct loading *loading, const struct json_t *line, 
     return status ? status : output_restore(output, &shard, loading->err);
 }
 
-int journal_load(struct io *io, const char *target, uint64_t identity, struct output *outputs, uint32_t count,
-                 struct err *err)
+int journal_load(struct io *io, const char *target, uint64_t identity, struct output *outputs,
+                 uint32_t count, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX], *text = NULL;
     size_t bytes = 0;
@@ -218,20 +218,22 @@ int journal_load(struct io *io, const char *target, uint64_t identity, struct ou
 }
 
 /* Anything but plain names is passed over: folders of those names are going to be cleared. */
-static void take_split_names(const struct json_t *names, struct convert_split *splits, uint32_t *ret_count)
+static void take_split_names(const struct json_t *names, struct convert_split *splits,
+                             uint32_t *ret_count)
 {
     uint32_t count = 0;
     for (size_t i = 0; i < json_count(names) && count < CONVERT_SPLITS_MAX; i++) {
         const char *name;
-        if (json_text(json_at(names, i), &name) == 0 && *name && *name != '.' && !strchr(name, '/') &&
-            strlen(name) < sizeof splits[0].name)
+        if (json_text(json_at(names, i), &name) == 0 && *name && *name != '.' &&
+            !strchr(name, '/') && strlen(name) < sizeof splits[0].name)
             strcpy(splits[count++].name, name);
     }
     *ret_count = count;
 }
 
-int journal_read_splits(struct io *io, const char *target, struct convert_split splits[CONVERT_SPLITS_MAX],
-                        uint32_t *ret_count, struct err *err)
+int journal_read_splits(struct io *io, const char *target,
+                        struct convert_split splits[CONVERT_SPLITS_MAX], uint32_t *ret_count,
+                        struct err *err)
 {
     char path[IO_PATH_BYTES_MAX], *text = NULL;
     size_t bytes = 0;

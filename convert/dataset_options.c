@@ -36,7 +36,9 @@ static int check_splits(const struct convert_options *options, struct err *err)
                 return refuse(err, "two splits have one name", "different names");
         sum += split->fraction;
     }
-    return fabs(sum - 1) < 1e-6 ? 0 : refuse(err, "fractions of the splits do not add up", "a sum of 1");
+    return fabs(sum - 1) < 1e-6
+               ? 0
+               : refuse(err, "fractions of the splits do not add up", "a sum of 1");
 }
 
 int options_check(const struct convert_options *options, struct err *err)
@@ -70,7 +72,8 @@ static void write_splits(struct json_writer *json, const struct convert_options 
     json_end_array(json);
 }
 
-void options_write_json(const struct source *source, int split, const uint64_t *identity, struct str *out)
+void options_write_json(const struct source *source, int split, const uint64_t *identity,
+                        struct str *out)
 {
     static const char *const kinds[] = {
         [SOURCE_CLASSES] = "class_folders", [SOURCE_FILES] = "files", [SOURCE_TEXT] = "text"};
@@ -87,8 +90,9 @@ void options_write_json(const struct source *source, int split, const uint64_t *
         if (source->bpe)
             json_write_hex64(&json, "vocabulary_xxh3", bpe_identity(source->bpe));
     } else {
-        static const char *const ways[] = {
-            [CONVERT_JPEG_TILE] = "tile", [CONVERT_JPEG_KEEP] = "keep", [CONVERT_JPEG_REENCODE] = "reencode"};
+        static const char *const ways[] = {[CONVERT_JPEG_TILE] = "tile",
+                                           [CONVERT_JPEG_KEEP] = "keep",
+                                           [CONVERT_JPEG_REENCODE] = "reencode"};
         json_write_bool(&json, "keep_order", options->keep_order);
         bool raw = options->store == CONVERT_STORE_RAW;
         json_write_string(&json, "store", raw ? "raw" : "encoded");
@@ -97,7 +101,8 @@ void options_write_json(const struct source *source, int split, const uint64_t *
         if (raw || options->jpeg == CONVERT_JPEG_REENCODE)
             json_write_u64(&json, "max_side", options->max_side);
         if (options->jpeg == CONVERT_JPEG_REENCODE) {
-            json_write_u64(&json, "quality", options->quality ? options->quality : ENCODE_QUALITY_DEFAULT);
+            json_write_u64(&json, "quality",
+                           options->quality ? options->quality : ENCODE_QUALITY_DEFAULT);
         }
     }
     write_splits(&json, options, split);

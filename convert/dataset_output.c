@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int output_init(struct output *output, struct io *io, const struct source *source, uint64_t identity,
-                uint32_t split, struct err *err)
+int output_init(struct output *output, struct io *io, const struct source *source,
+                uint64_t identity, uint32_t split, struct err *err)
 {
     const struct convert_options *options = source->options;
     *output = (struct output){.io = io,
@@ -40,7 +40,8 @@ void output_deinit(struct output *output)
 
 int output_begin_replacement(struct output *output, struct err *err)
 {
-    struct io_set_options options = {.path = output->folder, .replace = true, .owner_id = TARGET_OWNER};
+    struct io_set_options options = {
+        .path = output->folder, .replace = true, .owner_id = TARGET_OWNER};
     int status = output->io->ops->set_begin(output->io, &options, &output->set, err);
     if (!status)
         strcpy(output->folder, output->io->ops->set_place(output->set));
@@ -137,9 +138,11 @@ bool output_is_full(const struct output *output, const struct pipeline_item *ite
     uint64_t limit = options->shard_bytes ? options->shard_bytes : OUTPUT_SHARD_BYTES_DEFAULT;
     if (!output->writer || shard_writer_samples(output->writer) == 0)
         return false;
-    uint64_t bytes = item->encoded.data.bytes + 2 * TAR_BLOCK_BYTES * (uint64_t)item->encoded.fields_count;
+    uint64_t bytes =
+        item->encoded.data.bytes + 2 * TAR_BLOCK_BYTES * (uint64_t)item->encoded.fields_count;
     return shard_writer_bytes(output->writer) + bytes > limit ||
-           (options->shard_samples && shard_writer_samples(output->writer) >= options->shard_samples);
+           (options->shard_samples &&
+            shard_writer_samples(output->writer) >= options->shard_samples);
 }
 
 static void shard_name(uint64_t shard, char *name, size_t bytes)
@@ -152,7 +155,8 @@ static int begin_shard(struct output *output, struct err *err)
     char name[32], path[IO_PATH_BYTES_MAX];
     shard_name(output_shards_count(output), name, sizeof name);
     int status = io_join_path(output->folder, name, path, err);
-    return status ? status : shard_writer_open(output->io, path, output->replace, &output->writer, err);
+    return status ? status
+                  : shard_writer_open(output->io, path, output->replace, &output->writer, err);
 }
 
 /* A PPM that is read in part later; small ones are read whole anyway. */
@@ -174,7 +178,8 @@ static int add_field(struct output *output, const struct encoded_field *field, c
 {
     struct shard_picture picture;
     if (find_rows(data, field->bytes, &picture))
-        return shard_writer_add_picture(output->writer, field->extension, data, field->bytes, picture, err);
+        return shard_writer_add_picture(output->writer, field->extension, data, field->bytes,
+                                        picture, err);
     return shard_writer_add_field(output->writer, field->extension, data, field->bytes, err);
 }
 
@@ -278,7 +283,8 @@ int output_commit(struct output *output, struct err *err)
             .header_bytes = NPY_HEADER_BYTES,
         };
     if (source->kind == SOURCE_TEXT) {
-        snprintf(dataset->text.tokenizer, sizeof dataset->text.tokenizer, "%s", source_tokenizer(source));
+        snprintf(dataset->text.tokenizer, sizeof dataset->text.tokenizer, "%s",
+                 source_tokenizer(source));
         dataset_note_last_tokens(dataset);
     }
     write_options(output, &dataset->options_json);

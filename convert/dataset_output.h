@@ -26,7 +26,7 @@ struct output {
     uint32_t split;
     bool replace;
     char folder[IO_PATH_BYTES_MAX];
-    struct io_set *set;          /* whose place folder is, while it is to replace another; else NULL */
+    struct io_set *set; /* whose place folder is, while it is to replace another; else NULL */
     struct shard_writer *writer; /* NULL between shards */
     struct str shards;           /* struct output_shard */
     uint32_t fields_count;
@@ -36,8 +36,8 @@ struct output {
 };
 
 /* Folder: target, or the split's below it. Nothing is made yet. */
-int output_init(struct output *output, struct io *io, const struct source *source, uint64_t identity,
-                uint32_t split, struct err *err);
+int output_init(struct output *output, struct io *io, const struct source *source,
+                uint64_t identity, uint32_t split, struct err *err);
 /* Removes an open shard, and a replacement that was not published. */
 void output_deinit(struct output *output);
 
@@ -51,21 +51,24 @@ static inline uint64_t output_shards_count(const struct output *output)
     return output->shards.bytes / sizeof(struct output_shard);
 }
 
-static inline const struct output_shard *output_shard_at(const struct output *output, uint64_t shard)
+static inline const struct output_shard *output_shard_at(const struct output *output,
+                                                         uint64_t shard)
 {
     return (const struct output_shard *)(const void *)output->shards.data + shard;
 }
 
 /* Remembers a shard of an earlier run. */
 int output_restore(struct output *output, const struct output_shard *shard, struct err *err);
-/* Whether the split stands whole already, made of the same files with the same options; then its shards are remembered. */
+/* Whether the split stands whole already, made of the same files with the same options; then its
+ * shards are remembered. */
 int output_find_whole(struct output *output, bool *ret_whole, struct err *err);
 void output_add_field_name(struct output *output, const char *extension);
 
 /* Whether the item must begin a new shard. */
 bool output_is_full(const struct output *output, const struct pipeline_item *item);
 int output_add(struct output *output, const struct pipeline_item *item, struct err *err);
-/* Ends the open shard, if there is one; next_item as in output_shard. *ret_ended: whether there was one. */
+/* Ends the open shard, if there is one; next_item as in output_shard. *ret_ended: whether there was
+ * one. */
 int output_end_shard(struct output *output, uint64_t next_item, bool *ret_ended, struct err *err);
 /* Writes dataset.json: the split is whole then. */
 int output_commit(struct output *output, struct err *err);

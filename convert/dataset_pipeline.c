@@ -15,7 +15,9 @@
 
 struct slot {
     struct pipeline_item item;
-    bool done; /* guarded by mutex; the rest belongs to the worker before, to the asker after it is set */
+    bool
+        /* guarded by mutex; the rest belongs to the worker before, to the asker after it is set */
+        done;
 };
 
 struct worker {
@@ -40,7 +42,8 @@ struct pipeline {
 static bool has_room(const struct pipeline *pipeline)
 {
     return pipeline->next_taken < pipeline->next_given + pipeline->slots_count &&
-           (pipeline->bytes_under_way < PIPELINE_BYTES_MAX || pipeline->next_taken == pipeline->next_given);
+           (pipeline->bytes_under_way < PIPELINE_BYTES_MAX ||
+            pipeline->next_taken == pipeline->next_given);
 }
 
 /* Takes the next position, waiting for room; false when all are taken or the end is asked for. */
@@ -109,8 +112,8 @@ static int start_workers(struct pipeline *pipeline, struct io *io, struct err *e
     return 0;
 }
 
-int pipeline_open(struct io *io, const struct source *source, uint64_t first, const uint64_t *next_items,
-                  struct pipeline **ret_pipeline, struct err *err)
+int pipeline_open(struct io *io, const struct source *source, uint64_t first,
+                  const uint64_t *next_items, struct pipeline **ret_pipeline, struct err *err)
 {
     struct pipeline *pipeline = calloc(1, sizeof *pipeline);
     if (!pipeline)
@@ -141,7 +144,8 @@ bool pipeline_next(struct pipeline *pipeline, int timeout_ms, struct pipeline_it
 {
     assert(pipeline->next_given < pipeline->source->items);
     uint64_t until_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
-    struct timespec until = {(time_t)(until_ns / CLOCK_NS_PER_S), (long)(until_ns % CLOCK_NS_PER_S)};
+    struct timespec until = {(time_t)(until_ns / CLOCK_NS_PER_S),
+                             (long)(until_ns % CLOCK_NS_PER_S)};
     struct slot *slot = &pipeline->slots[pipeline->next_given % pipeline->slots_count];
     int waited = 0;
     pthread_mutex_lock(&pipeline->mutex);

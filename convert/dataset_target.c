@@ -29,7 +29,8 @@ static int note(void *context, const struct io_entry *entry)
     struct contents *contents = context;
     const char *name = entry->name;
     bool file = entry->kind == IO_ENTRY_FILE;
-    if (strncmp(name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0 || io_is_owner_record(name))
+    if (strncmp(name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0 ||
+        io_is_owner_record(name))
         return 0;
     if (entry->kind == IO_ENTRY_FOLDER)
         str_add(&contents->folders, name, strlen(name) + 1);
@@ -55,8 +56,8 @@ static int look(struct io *io, const char *folder, struct contents *contents, st
 {
     *contents = (struct contents){0};
     int status = io->ops->list(io, folder, note, contents, err);
-    if (!status &&
-        (str_status(&contents->ours) || str_status(&contents->folders) || str_status(&contents->others)))
+    if (!status && (str_status(&contents->ours) || str_status(&contents->folders) ||
+                    str_status(&contents->others)))
         status = err_set(err, -ENOMEM, "out of memory for a folder's names");
     return status;
 }
@@ -68,10 +69,12 @@ static bool is_empty(const struct contents *contents)
 }
 
 /* The folder of a dataset of the conversion; without splits there is one, the target. */
-static int name_folder(const struct convert_options *options, uint32_t split, char *path, struct err *err)
+static int name_folder(const struct convert_options *options, uint32_t split, char *path,
+                       struct err *err)
 {
-    return options->splits_count ? io_join_path(options->target, options->splits[split].name, path, err)
-                                 : io_join_path("", options->target, path, err);
+    return options->splits_count
+               ? io_join_path(options->target, options->splits[split].name, path, err)
+               : io_join_path("", options->target, path, err);
 }
 
 static uint32_t count_folders(const struct convert_options *options)
@@ -107,8 +110,8 @@ int target_is_complete(struct io *io, const struct convert_options *options, boo
     return status;
 }
 
-int target_examine(struct io *io, const struct convert_options *options, enum target_state *ret_state,
-                   struct err *err)
+int target_examine(struct io *io, const struct convert_options *options,
+                   enum target_state *ret_state, struct err *err)
 {
     struct io_stat info;
     struct contents contents = {0};
@@ -145,13 +148,15 @@ static int check_folder(struct io *io, const char *folder, struct err *err)
     if (status)
         return status == -ENOENT ? 0 : status;
     status = look(io, folder, &contents, err);
-    const char *other = contents.others.bytes > 0    ? contents.others.data
-                        : contents.folders.bytes > 0 ? contents.folders.data
-                        : !contents.has_dataset && contents.ours.bytes > 0
-                            ? contents.ours.data /* shards of no dataset.json are perhaps another tool's */
-                            : NULL;
+    const char *other =
+        contents.others.bytes > 0    ? contents.others.data
+        : contents.folders.bytes > 0 ? contents.folders.data
+        : !contents.has_dataset && contents.ours.bytes > 0
+            ? contents.ours.data /* shards of no dataset.json are perhaps another tool's */
+            : NULL;
     if (!status && other) {
-        err_set(err, -EEXIST, "the folder to replace holds something besides its dataset: %.200s", other);
+        err_set(err, -EEXIST, "the folder to replace holds something besides its dataset: %.200s",
+                other);
         err_at(err, folder, ERR_NO_OFFSET);
         err_advise(err, "move it elsewhere, or give another target");
         status = -EEXIST;
@@ -189,7 +194,8 @@ int target_clear_itself(struct io *io, const char *target, struct err *err)
     status = look(io, target, &contents, err);
     if (!status && contents.has_dataset)
         status = remove_in(io, target, DATASET_FILE_NAME, err);
-    for (size_t at = 0; at < contents.ours.bytes && !status; at += strlen(contents.ours.data + at) + 1)
+    for (size_t at = 0; at < contents.ours.bytes && !status;
+         at += strlen(contents.ours.data + at) + 1)
         status = remove_in(io, target, contents.ours.data + at, err);
     if (!status && contents.has_journal)
         status = remove_in(io, target, JOURNAL_FILE_NAME, err);
@@ -261,13 +267,14 @@ int target_sweep_beside(struct io *io, const char *target, struct err *err)
     for (size_t bytes = strlen(path); bytes > 1 && path[bytes - 1] == '/'; bytes--)
         path[bytes - 1] = '\0';
     const char *slash = strrchr(path, '/');
-    snprintf(leftovers.prefix, sizeof leftovers.prefix, IO_TEMPORARY_PREFIX "%s-" TARGET_OWNER "-0-",
-             slash ? slash + 1 : path);
+    snprintf(leftovers.prefix, sizeof leftovers.prefix,
+             IO_TEMPORARY_PREFIX "%s-" TARGET_OWNER "-0-", slash ? slash + 1 : path);
     io_parent_path(path, parent);
     status = io->ops->list(io, parent, note_leftover, &leftovers, err);
     if (!status && str_status(&leftovers.names))
         status = err_set(err, -ENOMEM, "out of memory for a folder's names");
-    for (size_t at = 0; at < leftovers.names.bytes && !status; at += strlen(leftovers.names.data + at) + 1)
+    for (size_t at = 0; at < leftovers.names.bytes && !status;
+         at += strlen(leftovers.names.data + at) + 1)
         status = remove_in(io, parent, leftovers.names.data + at, err);
     str_deinit(&leftovers.names);
     return status;

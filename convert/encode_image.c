@@ -22,16 +22,17 @@ struct image_encoder {
 };
 
 /* Decodes, turns upright, scales down where it is larger. */
-static int decode(struct image_encoder *encoder, const struct str *file, const char *path, bool tiles,
-                  const uint8_t **ret_rgb, uint32_t *ret_width, uint32_t *ret_height, struct err *err)
+static int decode(struct image_encoder *encoder, const struct str *file, const char *path,
+                  bool tiles, const uint8_t **ret_rgb, uint32_t *ret_width, uint32_t *ret_height,
+                  struct err *err)
 {
     struct image_bounds bounds = {encoder->options->max_side, tiles};
-    return image_pipeline_whole(encoder->pipeline, file->data, file->bytes, path, bounds, ret_rgb, ret_width,
-                                ret_height, err);
+    return image_pipeline_whole(encoder->pipeline, file->data, file->bytes, path, bounds, ret_rgb,
+                                ret_width, ret_height, err);
 }
 
-static int keep(struct image_encoder *encoder, const struct str *file, const char *path, struct str *out,
-                struct err *err)
+static int keep(struct image_encoder *encoder, const struct str *file, const char *path,
+                struct str *out, struct err *err)
 {
     int status = image_check(encoder->checker, file->data, file->bytes, path, err);
     if (!status)
@@ -48,8 +49,8 @@ static void count_jpeg(struct convert_jpegs *jpegs, uint64_t *count, size_t sour
     jpegs->written_bytes += written_bytes;
 }
 
-static int tile(struct image_encoder *encoder, const struct str *file, const char *path, struct str *out,
-                struct convert_jpegs *jpegs, struct err *err)
+static int tile(struct image_encoder *encoder, const struct str *file, const char *path,
+                struct str *out, struct convert_jpegs *jpegs, struct err *err)
 {
     size_t start = out->bytes;
     bool tiled;
@@ -57,14 +58,16 @@ static int tile(struct image_encoder *encoder, const struct str *file, const cha
     if (!status && !tiled)
         status = keep(encoder, file, path, out, err);
     if (!status)
-        count_jpeg(jpegs, tiled ? &jpegs->tiled_count : &jpegs->kept_count, file->bytes, out->bytes - start);
+        count_jpeg(jpegs, tiled ? &jpegs->tiled_count : &jpegs->kept_count, file->bytes,
+                   out->bytes - start);
     return status;
 }
 
 static int encode_again(struct image_encoder *encoder, const struct str *file, const char *path,
                         struct str *out, struct err *err)
 {
-    uint32_t quality = encoder->options->quality ? encoder->options->quality : ENCODE_QUALITY_DEFAULT;
+    uint32_t quality =
+        encoder->options->quality ? encoder->options->quality : ENCODE_QUALITY_DEFAULT;
     const uint8_t *rgb;
     uint32_t width, height;
     int status = decode(encoder, file, path, true, &rgb, &width, &height, err);
@@ -81,10 +84,11 @@ static bool is_scaled(const struct image_encoder *encoder, const struct str *fil
            (info.width > side_max || info.height > side_max);
 }
 
-/* Smaller pictures are encoded too, so that all have one quality, unless that takes more bytes than what is
- * there: then they keep their pixels, and get restart markers as tile gives them, so that they decode as fast. */
-static int reencode(struct image_encoder *encoder, const struct str *file, const char *path, struct str *out,
-                    struct convert_jpegs *jpegs, struct err *err)
+/* Smaller pictures are encoded too, so that all have one quality, unless that takes more bytes than
+ * what is there: then they keep their pixels, and get restart markers as tile gives them, so that
+ * they decode as fast. */
+static int reencode(struct image_encoder *encoder, const struct str *file, const char *path,
+                    struct str *out, struct convert_jpegs *jpegs, struct err *err)
 {
     size_t start = out->bytes;
     bool kept = false, tiled;
@@ -108,8 +112,8 @@ static int reencode(struct image_encoder *encoder, const struct str *file, const
     return status;
 }
 
-static int store_raw(struct image_encoder *encoder, const struct str *file, const char *path, struct str *out,
-                     struct err *err)
+static int store_raw(struct image_encoder *encoder, const struct str *file, const char *path,
+                     struct str *out, struct err *err)
 {
     const uint8_t *rgb;
     uint32_t width, height;
@@ -122,7 +126,8 @@ static int store_raw(struct image_encoder *encoder, const struct str *file, cons
     return 0;
 }
 
-/* A JPEG whose extension is another format's: what names do not say is left as it is, and counted. */
+/* A JPEG whose extension is another format's: what names do not say is left as it is, and
+ * counted. */
 static int keep_misnamed(struct image_encoder *encoder, const struct str *file, const char *path,
                          struct str *out, struct convert_jpegs *jpegs, struct err *err)
 {
@@ -133,8 +138,8 @@ static int keep_misnamed(struct image_encoder *encoder, const struct str *file, 
 }
 
 int image_encode(struct image_encoder *encoder, const struct str *file, const char *path,
-                 char extension[SHARD_EXTENSION_BYTES_MAX], struct str *out, struct convert_jpegs *jpegs,
-                 struct err *err)
+                 char extension[SHARD_EXTENSION_BYTES_MAX], struct str *out,
+                 struct convert_jpegs *jpegs, struct err *err)
 {
     const struct convert_options *options = encoder->options;
     if (options->store == CONVERT_STORE_RAW) {

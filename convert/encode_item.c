@@ -67,8 +67,8 @@ void encoded_item_deinit(struct encoded_item *item)
 static int read_part(struct item_encoder *encoder, uint64_t file, uint64_t offset, uint64_t count,
                      struct str *out, const char *path, struct err *err)
 {
-    return source_read_file(encoder->source, encoder->io, encoder->queue, file, path, offset, count, out,
-                            err);
+    return source_read_file(encoder->source, encoder->io, encoder->queue, file, path, offset, count,
+                            out, err);
 }
 
 /* One more field, whose data is what out->data has got since it held `start` bytes. */
@@ -81,17 +81,19 @@ static void end_field(struct encoded_item *out, const char *extension, size_t st
 }
 
 static int encode_image(struct item_encoder *encoder, uint64_t file, struct encoded_item *out,
-                        const char *path, char extension[SHARD_EXTENSION_BYTES_MAX], struct err *err)
+                        const char *path, char extension[SHARD_EXTENSION_BYTES_MAX],
+                        struct err *err)
 {
     str_clear(&encoder->file);
-    int status = read_part(encoder, file, 0, encoder->source->files[file].bytes, &encoder->file, path, err);
-    return status
-               ? status
-               : image_encode(encoder->images, &encoder->file, path, extension, &out->data, &out->jpegs, err);
+    int status =
+        read_part(encoder, file, 0, encoder->source->files[file].bytes, &encoder->file, path, err);
+    return status ? status
+                  : image_encode(encoder->images, &encoder->file, path, extension, &out->data,
+                                 &out->jpegs, err);
 }
 
-/* Puts the fields into byte order of extensions, which may have changed. Where two have got the same one, their files can not be
- * of one sample. */
+/* Puts the fields into byte order of extensions, which may have changed. Where two have got the
+ * same one, their files can not be of one sample. */
 static int order_fields(struct encoded_item *out, const char *path, struct err *err)
 {
     for (uint32_t i = 1; i < out->fields_count; i++) {
@@ -161,8 +163,8 @@ static uint64_t find_piece(const struct source *source, uint64_t token)
 }
 
 /* Appends `count` bytes of a document as tokens of two bytes each. */
-static int add_byte_tokens(struct item_encoder *encoder, uint64_t file, uint64_t offset, uint64_t count,
-                           struct str *out, const char *path, struct err *err)
+static int add_byte_tokens(struct item_encoder *encoder, uint64_t file, uint64_t offset,
+                           uint64_t count, struct str *out, const char *path, struct err *err)
 {
     int status = read_part(encoder, file, offset, count, &encoder->file, path, err);
     if (status)
@@ -170,19 +172,24 @@ static int add_byte_tokens(struct item_encoder *encoder, uint64_t file, uint64_t
     if (str_reserve(out, count * SOURCE_TOKEN_BYTES))
         return err_set(err, -ENOMEM, "out of memory for tokens");
     for (uint64_t i = 0; i < count; i++)
-        bytes_put_u16(out->data + out->bytes + i * SOURCE_TOKEN_BYTES, (uint8_t)encoder->file.data[i]);
+        bytes_put_u16(out->data + out->bytes + i * SOURCE_TOKEN_BYTES,
+                      (uint8_t)encoder->file.data[i]);
     out->bytes += count * SOURCE_TOKEN_BYTES;
     return 0;
 }
 
-/* Appends `count` tokens of a piece from its token `first` on. It must have as many as when they were counted. */
-static int add_bpe_tokens(struct item_encoder *encoder, const struct source_piece *piece, uint64_t tokens,
-                          uint64_t first, uint64_t count, struct str *out, const char *path, struct err *err)
+/* Appends `count` tokens of a piece from its token `first` on. It must have as many as when they
+ * were counted. */
+static int add_bpe_tokens(struct item_encoder *encoder, const struct source_piece *piece,
+                          uint64_t tokens, uint64_t first, uint64_t count, struct str *out,
+                          const char *path, struct err *err)
 {
-    int status = read_part(encoder, piece->file, piece->offset, piece->bytes, &encoder->file, path, err);
+    int status =
+        read_part(encoder, piece->file, piece->offset, piece->bytes, &encoder->file, path, err);
     str_clear(&encoder->tokens);
     if (!status)
-        status = bpe_encode(encoder->bpe, encoder->file.data, encoder->file.bytes, &encoder->tokens, err);
+        status = bpe_encode(encoder->bpe, encoder->file.data, encoder->file.bytes, &encoder->tokens,
+                            err);
     if (!status && encoder->tokens.bytes != tokens * SOURCE_TOKEN_BYTES) {
         status = err_set(err, -ESTALE, "file has changed since its tokens were counted");
         err_at(err, path, (int64_t)piece->offset);
@@ -205,8 +212,8 @@ static int add_piece(struct item_encoder *encoder, const struct source_piece *pi
         str_clear(&encoder->file);
         int status = source_file_path(source, piece->file, path, err);
         if (!status && source->bpe)
-            status =
-                add_bpe_tokens(encoder, piece, text_end - begin, *at - begin, stop - *at, out, path, err);
+            status = add_bpe_tokens(encoder, piece, text_end - begin, *at - begin, stop - *at, out,
+                                    path, err);
         else if (!status)
             status = add_byte_tokens(encoder, piece->file, *at - begin, stop - *at, out, path, err);
         if (status)
@@ -232,7 +239,8 @@ static int encode_tokens(struct item_encoder *encoder, const struct source_item 
     npy_encode_header(DTYPE_U16, count, header);
     str_add(&out->data, header, sizeof header);
     uint64_t end = at + count;
-    for (const struct source_piece *piece = &source->pieces[find_piece(source, at)]; at < end; piece++) {
+    for (const struct source_piece *piece = &source->pieces[find_piece(source, at)]; at < end;
+         piece++) {
         int status = add_piece(encoder, piece, &at, end, &out->data, err);
         if (status)
             return status;
@@ -241,8 +249,8 @@ static int encode_tokens(struct item_encoder *encoder, const struct source_item 
     return 0;
 }
 
-int item_encode(struct item_encoder *encoder, const struct source_item *item, struct encoded_item *out,
-                struct err *err)
+int item_encode(struct item_encoder *encoder, const struct source_item *item,
+                struct encoded_item *out, struct err *err)
 {
     str_clear(&out->data);
     out->fields_count = 0;

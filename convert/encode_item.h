@@ -28,8 +28,8 @@ int item_encoder_open(struct io *io, const struct source *source, struct item_en
 void item_encoder_close(struct item_encoder *encoder); /* NULL is fine */
 
 /* Replaces what out held. Errors name the file, and the offset where there is one. Blocks. */
-int item_encode(struct item_encoder *encoder, const struct source_item *item, struct encoded_item *out,
-                struct err *err);
+int item_encode(struct item_encoder *encoder, const struct source_item *item,
+                struct encoded_item *out, struct err *err);
 
 void encoded_item_deinit(struct encoded_item *item);
 

@@ -3,7 +3,8 @@
  */
 #include "convert/hands.h"
 
-int hands_open(struct hands *hands, const struct ckpt_reader *reader, unsigned count, struct err *err)
+int hands_open(struct hands *hands, const struct ckpt_reader *reader, unsigned count,
+               struct err *err)
 {
     int status = 0;
     for (unsigned i = 0; i < count && !status; i++)

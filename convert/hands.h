@@ -1,5 +1,6 @@
 /*
- * hands — a reader of one checkpoint for each worker, which share its manifest, and the memory for blocks that are read ahead.
+ * hands — a reader of one checkpoint for each worker, which share its manifest, and the memory for
+ * blocks that are read ahead.
  */
 #ifndef MILLRACE_CONVERT_HANDS_H
 #define MILLRACE_CONVERT_HANDS_H
@@ -13,7 +14,8 @@ struct hands {
 };
 
 /* Of what reader reads, which must outlive them. */
-int hands_open(struct hands *hands, const struct ckpt_reader *reader, unsigned count, struct err *err);
+int hands_open(struct hands *hands, const struct ckpt_reader *reader, unsigned count,
+               struct err *err);
 void hands_close(struct hands *hands);
 
 #endif

@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { IDENTITY_VERSION = 2 }; /* another one where the same options give other bytes, or other pieces */
+enum {
+    IDENTITY_VERSION = 2
+}; /* another one where the same options give other bytes, or other pieces */
 
 static void add_u64(struct hash_stream *stream, uint64_t value)
 {
@@ -41,7 +43,8 @@ static void add_file(struct hash_stream *stream, const struct manifest_file *fil
 {
     add_u64(stream, file->size_bytes);
     if (file->block_crc32c)
-        hash_stream_update(stream, file->block_crc32c, file->blocks_count * sizeof file->block_crc32c[0]);
+        hash_stream_update(stream, file->block_crc32c,
+                           file->blocks_count * sizeof file->block_crc32c[0]);
     hash_stream_update(stream, file->identity.bytes, file->identity.bytes_count);
 }
 

@@ -1,8 +1,8 @@
 /*
  * made_photos — see made_photos.h.
  *
- * Noise whose steps grow with their size has the spectrum of photos, and so their share of large coefficients: at quality 90 a picture takes
- * about as many bits a pixel as one.
+ * Noise whose steps grow with their size has the spectrum of photos, and so their share of large
+ * coefficients: at quality 90 a picture takes about as many bits a pixel as one.
  */
 #include "convert/made_photos.h"
 
@@ -21,7 +21,8 @@
 
 enum { QUALITY = 90, CLASSES = 10, CELL_LARGEST = 128, CELL_RATIO = 4 };
 
-/* The corner of a cell, -1 to 1 in each of the three colours; colours differ less than brightness does. */
+/* The corner of a cell, -1 to 1 in each of the three colours; colours differ less than brightness
+ * does. */
 static void corner(uint64_t number, uint32_t cell, uint32_t x, uint32_t y, float value[3])
 {
     struct philox_block random = philox(number, cell, (uint64_t)y << 32 | x);
@@ -51,7 +52,8 @@ static void add_noise(float *rgb, uint64_t number, uint32_t cell, float strength
         }
     }
 }
-static_assert(MADE_PHOTO_WIDTH % CELL_LARGEST == 0 && MADE_PHOTO_HEIGHT % CELL_LARGEST == 0, "whole cells");
+static_assert(MADE_PHOTO_WIDTH % CELL_LARGEST == 0 && MADE_PHOTO_HEIGHT % CELL_LARGEST == 0,
+              "whole cells");
 
 struct maker {
     float *noise;
@@ -69,11 +71,13 @@ static int make(struct maker *maker, uint64_t number, struct err *err)
     for (size_t i = 0; i < values; i++)
         maker->rgb[i] = (uint8_t)fminf(fmaxf(maker->noise[i], 0), 255);
     str_clear(&maker->jpeg);
-    return jpeg_encode(maker->rgb, MADE_PHOTO_WIDTH, MADE_PHOTO_HEIGHT, (size_t)3 * MADE_PHOTO_WIDTH, QUALITY,
-                       jpeg_tile_interval(MADE_PHOTO_WIDTH, JPEG_TILE_MCU_PIXELS), &maker->jpeg, err);
+    return jpeg_encode(
+        maker->rgb, MADE_PHOTO_WIDTH, MADE_PHOTO_HEIGHT, (size_t)3 * MADE_PHOTO_WIDTH, QUALITY,
+        jpeg_tile_interval(MADE_PHOTO_WIDTH, JPEG_TILE_MCU_PIXELS), &maker->jpeg, err);
 }
 
-static int add(struct shard_writer *writer, const struct maker *maker, uint64_t number, struct err *err)
+static int add(struct shard_writer *writer, const struct maker *maker, uint64_t number,
+               struct err *err)
 {
     char key[32], class[2] = {(char)('0' + number % CLASSES)};
     snprintf(key, sizeof key, "%08" PRIu64, number);
@@ -92,7 +96,8 @@ int made_photos_write(struct io *io, const char *path, uint64_t count, const ato
     struct maker maker = {.noise = malloc(values * sizeof(float)), .rgb = malloc(values)};
     struct shard_writer *writer = NULL;
     struct shard_summary summary;
-    int status = maker.noise && maker.rgb ? 0 : err_set(err, -ENOMEM, "out of memory for a picture");
+    int status =
+        maker.noise && maker.rgb ? 0 : err_set(err, -ENOMEM, "out of memory for a picture");
     if (!status)
         status = shard_writer_open(io, path, false, &writer, err);
     for (uint64_t i = 0; !status && i < count; i++) {

@@ -17,7 +17,8 @@
 
 #define JOURNAL_SUFFIX ".pieces"
 
-/* Of a longer name the hash stands for it: a temporary's name, which is cut, must not be the target's own. */
+/* Of a longer name the hash stands for it: a temporary's name, which is cut, must not be the
+ * target's own. */
 enum { ENTRY_BYTES = 8, TARGET_NAME_BYTES_MAX = 128 };
 
 struct piece_journal {
@@ -42,7 +43,8 @@ static uint32_t seal_of(uint64_t piece, uint32_t crc)
 static int read_known(struct piece_journal *journal, uint64_t pieces_count, struct err *err)
 {
     const struct io_ops *ops = journal->io->ops;
-    struct io_request request = {.kind = IO_READ, .file = journal->file, .bytes = pieces_count * ENTRY_BYTES};
+    struct io_request request = {
+        .kind = IO_READ, .file = journal->file, .bytes = pieces_count * ENTRY_BYTES};
     struct io_request *one = &request;
     if (pieces_count == 0)
         return 0;
@@ -80,7 +82,8 @@ static int name_journal(const char *target, char *path, struct err *err)
     return 0;
 }
 
-static int begin(struct piece_journal *journal, const struct piece_journal_options *options, struct err *err)
+static int begin(struct piece_journal *journal, const struct piece_journal_options *options,
+                 struct err *err)
 {
     const struct io_ops *ops = options->io->ops;
     char path[IO_PATH_BYTES_MAX];
@@ -96,8 +99,8 @@ static int begin(struct piece_journal *journal, const struct piece_journal_optio
     return status ? status : ops->set_create(journal->set, "", 0, &journal->file, err);
 }
 
-int piece_journal_open(const struct piece_journal_options *options, struct piece_journal **ret_journal,
-                       struct err *err)
+int piece_journal_open(const struct piece_journal_options *options,
+                       struct piece_journal **ret_journal, struct err *err)
 {
     struct piece_journal *journal = calloc(1, sizeof *journal);
     if (!journal)
@@ -150,8 +153,9 @@ int piece_journal_note(struct piece_journal *journal, uint64_t piece, uint32_t c
     bytes_put_u32(entry, crc32c_of_bytes);
     bytes_put_u32(entry + 4, seal_of(piece, crc32c_of_bytes));
     pthread_mutex_lock(&journal->mutex);
-    int status = io_write_exact(journal->queue, journal->io, journal->file, "the conversion's journal",
-                                piece * ENTRY_BYTES, entry, sizeof entry, err);
+    int status =
+        io_write_exact(journal->queue, journal->io, journal->file, "the conversion's journal",
+                       piece * ENTRY_BYTES, entry, sizeof entry, err);
     pthread_mutex_unlock(&journal->mutex);
     return status;
 }

@@ -1,13 +1,16 @@
 /*
- * piece_journal — which pieces of a conversion are on disk, with their CRC32C, so that one that was killed goes on where it was.
+ * piece_journal — which pieces of a conversion are on disk, with their CRC32C, so that one that was
+ * killed goes on where it was.
  *
  * A temporary of its own beside the target, of 8 bytes a piece, little-endian:
  *
  *     0 u32  CRC32C of the piece's bytes
- *     4 u32  CRC32C of {u64 number of the piece, that u32}; an entry that does not have it says nothing
+ *     4 u32  CRC32C of {u64 number of the piece, that u32}; an entry that does not have it says
+ *            nothing
  *
- * It is neither synced nor believed: who resumes reads what the target's temporary holds and compares the CRCs, so an entry whose bytes a
- * loss of power took, or a torn one, costs no more than making that piece again.
+ * It is neither synced nor believed: who resumes reads what the target's temporary holds and
+ * compares the CRCs, so an entry whose bytes a loss of power took, or a torn one, costs no more
+ * than making that piece again.
  *
  * Threads: any may find and note.
  */
@@ -27,8 +30,8 @@ struct piece_journal_options {
 };
 
 /* Blocks. -EBUSY where the conversion that notes there lives. */
-int piece_journal_open(const struct piece_journal_options *options, struct piece_journal **ret_journal,
-                       struct err *err);
+int piece_journal_open(const struct piece_journal_options *options,
+                       struct piece_journal **ret_journal, struct err *err);
 /* keep: the journal stays for whoever resumes; else it is removed. NULL is fine. */
 void piece_journal_close(struct piece_journal *journal, bool keep);
 

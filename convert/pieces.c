@@ -17,7 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 2, RUN_PIECES_MAX = 16, RUNS_PER_WORKER = 2 /* at least, where there are pieces enough */ };
+enum {
+    SLOTS = 2,
+    RUN_PIECES_MAX = 16,
+    RUNS_PER_WORKER = 2 /* at least, where there are pieces enough */
+};
 
 struct slot {
     struct io_request request;
@@ -114,7 +118,8 @@ bool pieces_differ(const struct pieces *pieces)
 }
 
 /* Until the slot is free. What others of this worker are written meanwhile may end too. */
-static int await(const struct pieces *pieces, struct worker *worker, struct slot *slot, struct err *err)
+static int await(const struct pieces *pieces, struct worker *worker, struct slot *slot,
+                 struct err *err)
 {
     struct io_request *done[SLOTS];
     while (slot->is_under_way) {
@@ -153,7 +158,8 @@ static bool is_writing(const struct slot *slot)
 }
 
 /* What was written from the slot, if it was, is there and noted. */
-static int finish(const struct pieces *pieces, struct worker *worker, struct slot *slot, struct err *err)
+static int finish(const struct pieces *pieces, struct worker *worker, struct slot *slot,
+                  struct err *err)
 {
     int status = await(pieces, worker, slot, err);
     if (status || !is_writing(slot))
@@ -164,13 +170,15 @@ static int finish(const struct pieces *pieces, struct worker *worker, struct slo
         err_at(err, pieces->path, (int64_t)slot->request.offset);
         return (int)slot->request.result;
     }
-    return pieces->options.journal ? piece_journal_note(pieces->options.journal, slot->piece, slot->crc, err)
-                                   : 0;
+    return pieces->options.journal
+               ? piece_journal_note(pieces->options.journal, slot->piece, slot->crc, err)
+               : 0;
 }
 
-/* Into the slot. *ret_whole: all of it is there. An error says the same as a file that ends: this must be made. */
-static int read_back(const struct pieces *pieces, struct worker *worker, struct slot *slot, bool *ret_whole,
-                     struct err *err)
+/* Into the slot. *ret_whole: all of it is there. An error says the same as a file that ends: this
+ * must be made. */
+static int read_back(const struct pieces *pieces, struct worker *worker, struct slot *slot,
+                     bool *ret_whole, struct err *err)
 {
     int status = submit(pieces, worker, slot, IO_READ, err);
     if (!status)
@@ -180,8 +188,8 @@ static int read_back(const struct pieces *pieces, struct worker *worker, struct 
 }
 
 /* Whether it is there: noted, and what is read back has that CRC. */
-static int look(const struct pieces *pieces, struct worker *worker, struct slot *slot, bool *ret_kept,
-                struct err *err)
+static int look(const struct pieces *pieces, struct worker *worker, struct slot *slot,
+                bool *ret_kept, struct err *err)
 {
     const struct piece_journal *journal = pieces->options.journal;
     uint32_t noted;
@@ -241,7 +249,8 @@ static int compare_piece(struct pieces *pieces, unsigned w, uint64_t piece, stru
     struct worker *worker = &pieces->workers[w];
     struct slot *found = &worker->slots[0], *made = &worker->slots[1];
     const struct pieces_options *options = &pieces->options;
-    uint64_t bytes = options->pieces[piece].bytes, offset = options->pieces[piece].offset_bytes, same = 0;
+    uint64_t bytes = options->pieces[piece].bytes, offset = options->pieces[piece].offset_bytes,
+             same = 0;
     bool is_whole = false;
     found->piece = piece;
     int status = read_back(pieces, worker, found, &is_whole, err);
@@ -279,7 +288,8 @@ static void do_run(void *context, size_t run, unsigned worker)
 {
     struct pieces *pieces = context;
     struct err detail = {0};
-    uint64_t begin = run * pieces->run_pieces, end = bytes_min(begin + pieces->run_pieces, pieces->count);
+    uint64_t begin = run * pieces->run_pieces,
+             end = bytes_min(begin + pieces->run_pieces, pieces->count);
     for (uint64_t i = begin; i < end && !atomic_load(&pieces->is_over); i++) {
         uint64_t piece = pieces->first + i;
         int status;
@@ -302,10 +312,11 @@ static int do_all(struct pieces *pieces, struct io_file *file, const char *path,
     pieces->first = first;
     pieces->count = count;
     pieces->is_comparing = is_comparing;
-    uint64_t run = bytes_min(count / (RUNS_PER_WORKER * pieces->options.workers_count), RUN_PIECES_MAX);
+    uint64_t run =
+        bytes_min(count / (RUNS_PER_WORKER * pieces->options.workers_count), RUN_PIECES_MAX);
     pieces->run_pieces = run > 0 ? run : 1;
-    workers_run(pieces->crew, (size_t)((count + pieces->run_pieces - 1) / pieces->run_pieces), do_run,
-                pieces);
+    workers_run(pieces->crew, (size_t)((count + pieces->run_pieces - 1) / pieces->run_pieces),
+                do_run, pieces);
     for (unsigned w = 0; w < pieces->options.workers_count; w++)
         for (unsigned s = 0; s < SLOTS; s++) {
             struct err detail = {0};

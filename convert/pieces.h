@@ -1,14 +1,17 @@
 /*
- * pieces — the pieces of large files, made by several threads and written, or compared with what is there.
+ * pieces — the pieces of large files, made by several threads and written, or compared with what is
+ * there.
  *
  *     pieces_open(&options, &pieces, err);
- *     pieces_write(pieces, file, path, first, count, err);     // those of one file; then seal it; and so on
+ *     // those of one file; then seal it; and so on
+ *     pieces_write(pieces, file, path, first, count, err);
  *     pieces_compare(pieces, file, path, first, count, err);   // if that is asked for
  *     pieces_close(pieces);
  *
- * Each worker has two buffers: it makes a piece in one while the other is written. Neighbours are of one worker, since they share blocks of
- * the source. With a journal each piece is noted once it is written; one that was noted before is read back, and left as it is where its CRC is
- * right. Memory: two buffers a worker, and what `make` takes.
+ * Each worker has two buffers: it makes a piece in one while the other is written. Neighbours are
+ * of one worker, since they share blocks of the source. With a journal each piece is noted once it
+ * is written; one that was noted before is read back, and left as it is where its CRC is right.
+ * Memory: two buffers a worker, and what `make` takes.
  */
 #ifndef MILLRACE_CONVERT_PIECES_H
 #define MILLRACE_CONVERT_PIECES_H
@@ -34,7 +37,8 @@ struct pieces_options {
     unsigned workers_count;     /* 1..PIECES_WORKERS_MAX */
     const struct piece *pieces; /* of all files */
     size_t buffer_bytes;        /* none is larger */
-    /* The bytes of pieces[piece], into data. By one thread a worker, and several workers at a time. */
+    /* The bytes of pieces[piece], into data. By one thread a worker, and several workers at a
+     * time. */
     int (*make)(void *context, unsigned worker, uint64_t piece, void *data, struct err *err);
     void *context;
     struct piece_journal *journal; /* NULL: none */
@@ -47,7 +51,8 @@ struct pieces_options {
 
 struct pieces;
 
-/* How many workers suit so many pieces: wanted (0: one a CPU, PIECES_WORKERS_USUAL_MAX at most), and no more than have something to do. */
+/* How many workers suit so many pieces: wanted (0: one a CPU, PIECES_WORKERS_USUAL_MAX at most),
+ * and no more than have something to do. */
 unsigned pieces_workers(unsigned wanted, uint64_t pieces_count);
 int pieces_open(const struct pieces_options *options, struct pieces **ret_pieces, struct err *err);
 /* Waits for what is under way. NULL is fine. */
@@ -58,7 +63,8 @@ int pieces_write(struct pieces *pieces, struct io_file *file, const char *path, 
 /* The same are made again and compared: -EBADMSG with file and offset where one differs. */
 int pieces_compare(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
                    uint64_t count, struct err *err);
-/* Whether a comparison found a piece that differs: what else has failed is no verdict on the file. */
+/* Whether a comparison found a piece that differs: what else has failed is no verdict on the
+ * file. */
 bool pieces_differ(const struct pieces *pieces);
 /* Bytes that were there already, and were left as they are. */
 uint64_t pieces_kept_bytes(const struct pieces *pieces);

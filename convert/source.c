@@ -122,8 +122,9 @@ int source_file_path(const struct source *source, uint64_t file, char *path, str
     return io_join_path(source->root, source_file_name(source, file), path, err);
 }
 
-int source_read_file(const struct source *source, struct io *io, struct io_queue *queue, uint64_t file,
-                     const char *path, uint64_t offset, uint64_t count, struct str *out, struct err *err)
+int source_read_file(const struct source *source, struct io *io, struct io_queue *queue,
+                     uint64_t file, const char *path, uint64_t offset, uint64_t count,
+                     struct str *out, struct err *err)
 {
     struct io_file *handle;
     int status = io->ops->file_open(io, path, &handle, err);
@@ -148,14 +149,16 @@ int source_read_file(const struct source *source, struct io *io, struct io_queue
     return status;
 }
 
-/* Which split a key falls into: of its own hash, so that it is the same whatever else is in the folder. */
+/* Which split a key falls into: of its own hash, so that it is the same whatever else is in the
+ * folder. */
 static uint32_t choose_split(const struct convert_options *options, const char *key)
 {
     if (options->splits_count == 0)
         return 0;
     struct philox_block block =
         philox(options->seed, (uint64_t)PHILOX_SPLIT << 32, hash_64(key, strlen(key)));
-    double place = (double)(((uint64_t)block.word[0] << 32 | block.word[1]) >> 11) * 0x1p-53, end = 0;
+    double place = (double)(((uint64_t)block.word[0] << 32 | block.word[1]) >> 11) * 0x1p-53,
+           end = 0;
     for (uint32_t split = 0; split + 1 < options->splits_count; split++) {
         end += options->splits[split].fraction;
         if (place < end)
@@ -165,7 +168,8 @@ static uint32_t choose_split(const struct convert_options *options, const char *
 }
 
 /* Of the file's name from at on. */
-static void write_key(const struct source *source, uint64_t file, size_t at, char key[SHARD_KEY_BYTES_MAX])
+static void write_key(const struct source *source, uint64_t file, size_t at,
+                      char key[SHARD_KEY_BYTES_MAX])
 {
     const struct source_file *facts = &source->files[file];
     size_t bytes = facts->dot_at - at;
@@ -185,7 +189,8 @@ void source_describe(const struct source *source, uint64_t position, struct sour
     }
     if (!source->options->keep_order) {
         struct cipher cipher;
-        cipher_init(&cipher, source->items, (const uint64_t[4]){source->options->seed, PHILOX_CONVERT, 0, 0});
+        cipher_init(&cipher, source->items,
+                    (const uint64_t[4]){source->options->seed, PHILOX_CONVERT, 0, 0});
         item = cipher_encrypt(&cipher, position);
     }
     ret_item->number = item;
@@ -209,8 +214,8 @@ int source_identity(const struct source *source, uint64_t *ret_identity, struct 
         return err_set(err, -ENOMEM, "out of memory for a source's identity");
     for (uint64_t file = 0; file < source->files_count; file++) {
         const char *name = source_file_name(source, file);
-        uint64_t bytes =
-            source->files[file].bytes; /* no times: a copy of the files gives the same dataset.json */
+        uint64_t bytes = source->files[file]
+                             .bytes; /* no times: a copy of the files gives the same dataset.json */
         hash_stream_update(hash, name, strlen(name) + 1);
         hash_stream_update(hash, &bytes, sizeof bytes);
     }

@@ -1,8 +1,9 @@
 /*
  * source — what is to be converted, as a list of items in a fixed order.
  *
- * An item becomes one sample. In a folder it is all files of one key; in text it is one member of tokens. The list is the
- * only memory that grows with the input: a path and 32 bytes a file, and 32 bytes a piece of text.
+ * An item becomes one sample. In a folder it is all files of one key; in text it is one member of
+ * tokens. The list is the only memory that grows with the input: a path and 32 bytes a file, and 32
+ * bytes a piece of text.
  *
  *     source_probe(io, &options, &kind, err);                // and which folders of it are splits
  *     source_open(io, &options, kind, &source, err);
@@ -25,8 +26,8 @@ enum {
     SOURCE_TOKEN_BYTES = 2,
     SOURCE_BYTE_DOCUMENT_END = 256, /* the token behind each document, for the tokenizer "bytes" */
     SOURCE_BYTE_VOCABULARY = 257,
-    /* Of text that byte-pair encoding reads at once. A piece ends at the first place behind it where a cut changes no token; where a MiB
-     * has none, it ends there all the same. */
+    /* Of text that byte-pair encoding reads at once. A piece ends at the first place behind it
+     * where a cut changes no token; where a MiB has none, it ends there all the same. */
     SOURCE_PIECE_BYTES = 1 << 16,
     SOURCE_PIECE_BYTES_MAX = 1 << 20,
 };
@@ -43,7 +44,9 @@ struct source_file {
 /* A part of a document that becomes tokens on its own. "bytes": a document is one piece. */
 struct source_piece {
     uint64_t file, offset, bytes;
-    uint64_t tokens_end; /* in the stream of all, the document end included where it is the document's last */
+    uint64_t
+        /* in the stream of all, the document end included where it is the document's last */
+        tokens_end;
 };
 
 /* Where a split's tokens lie in the stream of all. */
@@ -79,7 +82,8 @@ struct source {
     struct bpe *bpe;             /* text: NULL for "bytes" */
     struct source_piece *pieces; /* text: in the order of the stream */
     uint64_t pieces_count;
-    struct source_tokens tokens[CONVERT_SPLITS_MAX]; /* text: of each split, or of all as the first */
+    struct source_tokens
+        tokens[CONVERT_SPLITS_MAX]; /* text: of each split, or of all as the first */
 };
 
 struct source_item {
@@ -89,25 +93,32 @@ struct source_item {
     uint64_t bytes;  /* of its files, or of the tokens' */
 };
 
-/* Looks at the first two levels of options->source to choose its kind. Where its folders are splits,
- * it enters them as the splits of options, each with the fraction 0. -ENOTSUP names a format that is
- * not accepted; -EINVAL: the folders are ambiguous, or they are splits and options has others. */
-int source_probe(struct io *io, struct convert_options *options, enum source_kind *ret_kind, struct err *err);
+/* Looks at the first two levels of options->source to choose its kind. Where its folders are
+ * splits, it enters them as the splits of options, each with the fraction 0. -ENOTSUP names a
+ * format that is not accepted; -EINVAL: the folders are ambiguous, or they are splits and options
+ * has others. */
+int source_probe(struct io *io, struct convert_options *options, enum source_kind *ret_kind,
+                 struct err *err);
 
-/* Lists what is at options->source, which must live as long as the source. Logs what it leaves out. -EEXIST names two files of
- * one key; -ENOTSUP: files that belong to no sample, each type of which is logged; -ENODATA: nothing to convert. */
+/* Lists what is at options->source, which must live as long as the source. Logs what it leaves out.
+ * -EEXIST names two files of one key; -ENOTSUP: files that belong to no sample, each type of which
+ * is logged; -ENODATA: nothing to convert. */
 int source_open(struct io *io, const struct convert_options *options, enum source_kind kind,
                 struct source **ret_source, struct err *err);
 void source_close(struct source *source); /* NULL is fine */
 
-/* The item at a position of the output order: shuffled, keyed by the seed, unless options or text keep the order. */
+/* The item at a position of the output order: shuffled, keyed by the seed, unless options or text
+ * keep the order. */
 void source_describe(const struct source *source, uint64_t position, struct source_item *ret_item);
-/* A hash of names and sizes of all files; no times, so that a copy of them has the same. -ENOMEM. */
+/* A hash of names and sizes of all files; no times, so that a copy of them has the same.
+ * -ENOMEM. */
 int source_identity(const struct source *source, uint64_t *ret_identity, struct err *err);
 
-/* Appends count bytes at offset of a file, whose path the caller has, to out. -ESTALE where it is not as it was when listed. Blocks. */
-int source_read_file(const struct source *source, struct io *io, struct io_queue *queue, uint64_t file,
-                     const char *path, uint64_t offset, uint64_t count, struct str *out, struct err *err);
+/* Appends count bytes at offset of a file, whose path the caller has, to out. -ESTALE where it is
+ * not as it was when listed. Blocks. */
+int source_read_file(const struct source *source, struct io *io, struct io_queue *queue,
+                     uint64_t file, const char *path, uint64_t offset, uint64_t count,
+                     struct str *out, struct err *err);
 
 /* The file's path, and the extension under which it is stored. */
 int source_file_path(const struct source *source, uint64_t file, char *path, struct err *err);
@@ -115,19 +126,22 @@ void source_file_extension(const struct source *source, uint64_t file,
                            char extension[SHARD_EXTENSION_BYTES_MAX]);
 
 /* What a name says (source_names.c). */
-bool source_ends_with(const char *name, const char *end); /* ASCII letters alike, small or capital */
-/* Dotfiles, and what operating systems and their tools leave in folders: .git, Thumbs.db, __MACOSX. */
+bool source_ends_with(const char *name,
+                      const char *end); /* ASCII letters alike, small or capital */
+/* Dotfiles, and what operating systems and their tools leave in folders: .git, Thumbs.db,
+ * __MACOSX. */
 bool source_is_hidden(const char *name);
 /* A file that describes the data: README, LICENSE and their like, which is not a sample's. */
 bool source_is_document(const char *name, enum source_kind kind);
 /* Whether --ignore names it. relative: its path below the source. */
 bool source_is_ignored(const struct convert_options *options, const char *relative);
-/* The extension under which a file of this name is stored: in small letters, "jpeg" as "jpg"; cut where it is too long. */
+/* The extension under which a file of this name is stored: in small letters, "jpeg" as "jpg"; cut
+ * where it is too long. */
 void source_write_extension(const char *name, char extension[SHARD_EXTENSION_BYTES_MAX]);
 /* Whether files with this extension are fields of samples. */
 bool source_is_field(const struct convert_options *options, const char *extension);
-/* The format that a file's name stands for and that is not accepted, as "Parquet"; NULL: none. Extensions
- * of options->fields are accepted. */
+/* The format that a file's name stands for and that is not accepted, as "Parquet"; NULL: none.
+ * Extensions of options->fields are accepted. */
 const char *source_format_of(const struct convert_options *options, const char *name);
 
 /* -ENOTSUP with what is accepted instead. format: as source_format_of says; NULL: unknown. */
@@ -141,11 +155,14 @@ int source_refuse_odd(const struct source *source, struct err *err);
 int source_list_files(struct io *io, struct source *source,
                       struct err *err); /* below root, names in byte order */
 int source_group_files(struct source *source, struct err *err);
-int source_cut_pieces(struct io *io, struct source *source, struct err *err); /* and counts their tokens */
+int source_cut_pieces(struct io *io, struct source *source,
+                      struct err *err); /* and counts their tokens */
 void source_lay_out_tokens(struct source *source);
 /* Text: the stream's tokens that the item holds, overlap included. */
-void source_item_tokens(const struct source *source, uint64_t item, uint64_t *ret_first, uint64_t *ret_count);
-void source_describe_tokens(const struct source *source, uint64_t item, struct source_item *ret_item);
+void source_item_tokens(const struct source *source, uint64_t item, uint64_t *ret_first,
+                        uint64_t *ret_count);
+void source_describe_tokens(const struct source *source, uint64_t item,
+                            struct source_item *ret_item);
 
 /* Whether the folders in the root are splits. Those of --split have fractions. */
 static inline bool source_has_split_folders(const struct convert_options *options)
@@ -168,7 +185,8 @@ static inline const char *source_tokenizer(const struct source *source)
     return source->bpe ? "gpt2" : "bytes";
 }
 
-static inline bool source_piece_ends_document(const struct source *source, const struct source_piece *piece)
+static inline bool source_piece_ends_document(const struct source *source,
+                                              const struct source_piece *piece)
 {
     return piece->offset + piece->bytes == source->files[piece->file].bytes;
 }

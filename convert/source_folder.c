@@ -1,9 +1,9 @@
 /*
  * source_folder — see source.h: files below a folder. Grouping them is source_group.c.
  *
- * Left out: hidden files and those that --ignore names, which are counted; with a warning, files that
- * describe the data, and names that readers of shards skip. Files that belong to no sample are noted by
- * type, and end the conversion when all are known.
+ * Left out: hidden files and those that --ignore names, which are counted; with a warning, files
+ * that describe the data, and names that readers of shards skip. Files that belong to no sample are
+ * noted by type, and end the conversion when all are known.
  */
 #include "convert/source.h"
 
@@ -50,11 +50,13 @@ static bool is_plain_text(const char *name)
     return true;
 }
 
-/* Readers of WebDataset shards skip what matches __[^/]*__($|/); for a folder's name or a whole file's name. */
+/* Readers of WebDataset shards skip what matches __[^/]*__($|/); for a folder's name or a whole
+ * file's name. */
 static bool readers_skip(const char *name)
 {
     size_t bytes = strlen(name);
-    return bytes >= 4 && strcmp(name + bytes - 2, "__") == 0 && strstr(name, "__") <= name + bytes - 4;
+    return bytes >= 4 && strcmp(name + bytes - 2, "__") == 0 &&
+           strstr(name, "__") <= name + bytes - 4;
 }
 
 static void leave_out(struct listing *listing, enum left_out why, const char *relative)
@@ -66,12 +68,13 @@ static void leave_out(struct listing *listing, enum left_out why, const char *re
 /* How many folders stand above a sample's files: its split and its class. */
 static unsigned levels_of(const struct source *source)
 {
-    return (source_has_split_folders(source->options) ? 1 : 0) + (source->kind == SOURCE_CLASSES ? 1 : 0);
+    return (source_has_split_folders(source->options) ? 1 : 0) +
+           (source->kind == SOURCE_CLASSES ? 1 : 0);
 }
 
 /* Why a file belongs to no sample, as the type that it is listed under; "" where it does. */
-static void find_oddity(const struct source *source, unsigned depth, const struct io_entry *entry, char *type,
-                        size_t bytes)
+static void find_oddity(const struct source *source, unsigned depth, const struct io_entry *entry,
+                        char *type, size_t bytes)
 {
     char extension[SHARD_EXTENSION_BYTES_MAX];
     const char *name = entry->name, *dot = strrchr(name, '.');
@@ -132,8 +135,9 @@ static int visit_folder(struct folder *folder, const char *name, const char *rel
         leave_out(listing, LEFT_READERS_SKIP, relative);
     else
         str_add(&folder->folders, name, strlen(name) + 1);
-    return str_status(&folder->folders) ? err_set(listing->err, -ENOMEM, "out of memory for folders' names")
-                                        : 0;
+    return str_status(&folder->folders)
+               ? err_set(listing->err, -ENOMEM, "out of memory for folders' names")
+               : 0;
 }
 
 static int visit_file(struct folder *folder, const struct io_entry *entry, const char *relative)
@@ -141,7 +145,8 @@ static int visit_file(struct folder *folder, const struct io_entry *entry, const
     struct listing *listing = folder->listing;
     struct source *source = listing->source;
     char type[SHARD_EXTENSION_BYTES_MAX + 16];
-    const char *format = source->kind == SOURCE_TEXT ? NULL : source_format_of(source->options, entry->name);
+    const char *format =
+        source->kind == SOURCE_TEXT ? NULL : source_format_of(source->options, entry->name);
     if (source_is_document(entry->name, source->kind)) {
         leave_out(listing, LEFT_DOCUMENT, relative);
         return 0;
@@ -153,7 +158,8 @@ static int visit_file(struct folder *folder, const struct io_entry *entry, const
         return 0;
     }
     find_oddity(source, folder->depth, entry, type, sizeof type);
-    return *type ? source_note_odd(source, type, relative, listing->err) : add_file(listing, relative);
+    return *type ? source_note_odd(source, type, relative, listing->err)
+                 : add_file(listing, relative);
 }
 
 static int visit(void *context, const struct io_entry *entry)
@@ -181,7 +187,9 @@ static int visit(void *context, const struct io_entry *entry)
 static int check_stop(const struct listing *listing)
 {
     const atomic_int *stop = listing->source->options->stop;
-    return stop && atomic_load(stop) ? err_set(listing->err, -EINTR, "stopped while files were listed") : 0;
+    return stop && atomic_load(stop)
+               ? err_set(listing->err, -EINTR, "stopped while files were listed")
+               : 0;
 }
 
 static int add_class(struct listing *listing, const char *name)
@@ -214,14 +222,16 @@ static int list_folder(struct listing *listing, const char *relative, unsigned d
         err_expected(listing->err, "at most %d levels", SOURCE_DEPTH_MAX);
         return -ELOOP;
     }
-    bool is_class = listing->source->kind == SOURCE_CLASSES && depth + 1 == levels_of(listing->source);
+    bool is_class =
+        listing->source->kind == SOURCE_CLASSES && depth + 1 == levels_of(listing->source);
     int status = check_stop(listing);
     if (!status)
         status = *relative ? io_join_path(listing->source->root, relative, path, listing->err)
                            : io_join_path("", listing->source->root, path, listing->err);
     if (!status)
         status = listing->io->ops->list(listing->io, path, visit, &folder, listing->err);
-    for (size_t at = 0; at < folder.folders.bytes && !status; at += strlen(folder.folders.data + at) + 1) {
+    for (size_t at = 0; at < folder.folders.bytes && !status;
+         at += strlen(folder.folders.data + at) + 1) {
         const char *name = folder.folders.data + at;
         status = io_join_path(relative, name, below, listing->err);
         if (!status && is_class)
@@ -242,8 +252,8 @@ static void log_left_out(const struct listing *listing)
     for (int i = 0; i < LEFT_COUNT; i++)
         if (listing->left_out[i] > 0)
             log_line(listing->source->options->log, LOG_WARN,
-                     "left out %" PRIu64 " files or folders %s; the first: %s", listing->left_out[i], why[i],
-                     listing->left_out_name[i]);
+                     "left out %" PRIu64 " files or folders %s; the first: %s",
+                     listing->left_out[i], why[i], listing->left_out_name[i]);
 }
 
 /* Text in byte order of names, whatever the folders. */
@@ -270,7 +280,8 @@ static int merge_classes(struct source *source, struct err *err)
 {
     uint64_t count = source->classes_count, merged = 0;
     struct class_name *names = calloc(count + 1, sizeof *names);
-    uint32_t *numbers = calloc(count + 1, sizeof *numbers); /* in the list, by the number as listed */
+    uint32_t *numbers =
+        calloc(count + 1, sizeof *numbers); /* in the list, by the number as listed */
     if (!names || !numbers) {
         free(names);
         free(numbers);

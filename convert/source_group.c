@@ -1,7 +1,8 @@
 /*
  * source_group — see source.h: listed files grouped into items by key.
  *
- * Keys are compared where they lie, byte by byte, so that the list holds no second copy of the names.
+ * Keys are compared where they lie, byte by byte, so that the list holds no second copy of the
+ * names.
  */
 #include "convert/source.h"
 #include "image/check.h"
@@ -49,7 +50,8 @@ static int compare_files(const void *a, const void *b, void *context)
     source_write_extension(source->names.data + left->name_at, left_extension);
     source_write_extension(source->names.data + right->name_at, right_extension);
     order = strcmp(left_extension, right_extension);
-    return order ? order : strcmp(source->names.data + left->name_at, source->names.data + right->name_at);
+    return order ? order
+                 : strcmp(source->names.data + left->name_at, source->names.data + right->name_at);
 }
 
 static bool is_image(const char *extension)
@@ -62,8 +64,8 @@ static bool is_image(const char *extension)
     return false;
 }
 
-/* Two files of one key that can't be fields of one sample: the same extension, or below class folders two pictures, each of
- * which would be a sample of its own elsewhere. */
+/* Two files of one key that can't be fields of one sample: the same extension, or below class
+ * folders two pictures, each of which would be a sample of its own elsewhere. */
 static int check_pair(const struct source *source, uint64_t earlier, uint64_t file, struct err *err)
 {
     char before[SHARD_EXTENSION_BYTES_MAX], extension[SHARD_EXTENSION_BYTES_MAX];
@@ -74,13 +76,15 @@ static int check_pair(const struct source *source, uint64_t earlier, uint64_t fi
         return 0;
     err_set(err, -EEXIST, "two files have one key: %s", source_file_name(source, earlier));
     err_at(err, source_file_name(source, file), ERR_NO_OFFSET);
-    err_expected(err, "names that differ apart from their last extension, other dots and spaces being _");
+    err_expected(
+        err, "names that differ apart from their last extension, other dots and spaces being _");
     err_advise(err, "rename one of them");
     return -EEXIST;
 }
 
-static int check_extension(const struct source *source, uint64_t file, char seen[][SHARD_EXTENSION_BYTES_MAX],
-                           uint32_t *seen_count, struct err *err)
+static int check_extension(const struct source *source, uint64_t file,
+                           char seen[][SHARD_EXTENSION_BYTES_MAX], uint32_t *seen_count,
+                           struct err *err)
 {
     char extension[SHARD_EXTENSION_BYTES_MAX];
     const char *name = source_file_name(source, file);
@@ -135,17 +139,20 @@ int source_group_files(struct source *source, struct err *err)
         return err_set(err, -ENOMEM, "out of memory for a list of samples");
     for (uint64_t file = 0; file < source->files_count; file++) {
         int status = check_extension(source, file, seen, &seen_count, err);
-        bool begins = file == 0 || compare_keys(source, &source->files[file - 1], &source->files[file]) != 0;
+        bool begins =
+            file == 0 || compare_keys(source, &source->files[file - 1], &source->files[file]) != 0;
         if (begins)
             source->first_files[source->items++] = file;
-        for (uint64_t earlier = source->first_files[source->items - 1]; earlier < file && !status; earlier++)
+        for (uint64_t earlier = source->first_files[source->items - 1]; earlier < file && !status;
+             earlier++)
             status = check_pair(source, earlier, file, err);
         if (status)
             return status;
     }
     source->first_files[source->items] = source->files_count;
     int status = 0;
-    for (uint64_t item = 0; item < source->items && !status && source->options->fields.count == 0; item++)
+    for (uint64_t item = 0; item < source->items && !status && source->options->fields.count == 0;
+         item++)
         status = check_photo(source, item, err);
     return status ? status : source_refuse_odd(source, err);
 }

@@ -1,5 +1,6 @@
 /*
- * source_names — see source.h: what the name of a file or folder says about it, without looking inside.
+ * source_names — see source.h: what the name of a file or folder says about it, without looking
+ * inside.
  */
 #include "convert/source.h"
 #include "image/check.h"
@@ -56,7 +57,8 @@ bool source_is_ignored(const struct convert_options *options, const char *relati
     const char *slash = strrchr(relative, '/'), *base = slash ? slash + 1 : relative;
     for (size_t i = 0; i < options->ignores.count; i++) {
         const char *glob = options->ignores.items[i];
-        if (strchr(glob, '/') ? fnmatch(glob, relative, FNM_PATHNAME) == 0 : fnmatch(glob, base, 0) == 0)
+        if (strchr(glob, '/') ? fnmatch(glob, relative, FNM_PATHNAME) == 0
+                              : fnmatch(glob, base, 0) == 0)
             return true;
     }
     return false;

@@ -1,5 +1,6 @@
 /*
- * source_odd — see source.h: files that belong to no sample, which end a conversion before it writes.
+ * source_odd — see source.h: files that belong to no sample, which end a conversion before it
+ * writes.
  */
 #include "convert/source.h"
 
@@ -14,8 +15,9 @@ int source_refuse_kind(const char *path, const char *format, struct err *err)
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     err_set(err, -ENOTSUP, "this kind of source is not accepted");
     err_at(err, path, ERR_NO_OFFSET);
-    err_expected(err, "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
-                      "these, a .txt file or a folder of them");
+    err_expected(
+        err, "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
+             "these, a .txt file or a folder of them");
     err_found(err, "%s", format ? format : "a file of another kind");
     if (dot && dot[1])
         err_advise(err, "unpack it into a folder first, or leave it out with --ignore '*%s'", dot);
@@ -80,9 +82,11 @@ int source_refuse_odd(const struct source *source, struct err *err)
     else if (source->options->fields.count > 0)
         err_expected(err, "files with the extensions of --fields");
     else
-        err_expected(err, "photos (jpg, png, webp, ppm) and json, txt, npy or cls files of their names");
-    err_found(err, "%" PRIu64 " in all, %s: %" PRIu64 "; the first: %.120s", source->odd_files_count,
-              source->odd[0].type, source->odd[0].count, source->odd[0].example);
+        err_expected(err,
+                     "photos (jpg, png, webp, ppm) and json, txt, npy or cls files of their names");
+    err_found(err, "%" PRIu64 " in all, %s: %" PRIu64 "; the first: %.120s",
+              source->odd_files_count, source->odd[0].type, source->odd[0].count,
+              source->odd[0].example);
     advise(source, err);
     return -ENOTSUP;
 }

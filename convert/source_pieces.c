@@ -1,8 +1,10 @@
 /*
- * source_pieces — see source.h: documents cut into pieces that become tokens on their own, and how many each has.
+ * source_pieces — see source.h: documents cut into pieces that become tokens on their own, and how
+ * many each has.
  *
- * With byte-pair encoding nobody knows how many tokens a text has before they are made, so all of it is encoded twice: here, to count,
- * and once more when members are written. What is kept between is 32 bytes for each 64 KiB.
+ * With byte-pair encoding nobody knows how many tokens a text has before they are made, so all of
+ * it is encoded twice: here, to count, and once more when members are written. What is kept between
+ * is 32 bytes for each 64 KiB.
  */
 #include "base/workers.h"
 #include "convert/source.h"
@@ -26,14 +28,16 @@ struct cutter {
     struct err *err;
 };
 
-static int read_window(struct cutter *cutter, uint64_t file, const char *path, uint64_t begin, uint64_t end)
+static int read_window(struct cutter *cutter, uint64_t file, const char *path, uint64_t begin,
+                       uint64_t end)
 {
     str_clear(&cutter->text);
-    return source_read_file(cutter->source, cutter->io, cutter->queue, file, path, begin, end - begin,
-                            &cutter->text, cutter->err);
+    return source_read_file(cutter->source, cutter->io, cutter->queue, file, path, begin,
+                            end - begin, &cutter->text, cutter->err);
 }
 
-/* Before `limit`, so that no character is cut in two: UTF-8 has at most 3 bytes behind the first. */
+/* Before `limit`, so that no character is cut in two: UTF-8 has at most 3 bytes behind the
+ * first. */
 static int end_at_character(struct cutter *cutter, uint64_t file, const char *path, uint64_t limit,
                             uint64_t *ret_end)
 {
@@ -47,7 +51,8 @@ static int end_at_character(struct cutter *cutter, uint64_t file, const char *pa
     return 0;
 }
 
-static int find_end(struct cutter *cutter, uint64_t file, const char *path, uint64_t begin, uint64_t *ret_end)
+static int find_end(struct cutter *cutter, uint64_t file, const char *path, uint64_t begin,
+                    uint64_t *ret_end)
 {
     uint64_t size = cutter->source->files[file].bytes;
     uint64_t limit = size - begin > SOURCE_PIECE_BYTES_MAX ? begin + SOURCE_PIECE_BYTES_MAX : size;
@@ -139,8 +144,8 @@ static void count_piece(void *context, size_t tile, unsigned worker)
         status = source_read_file(counting->source, counting->io, counter->queue, piece->file, path,
                                   piece->offset, piece->bytes, &counter->text, &counter->err);
     if (!status)
-        status = bpe_encode(counter->encoder, counter->text.data, counter->text.bytes, &counter->tokens,
-                            &counter->err);
+        status = bpe_encode(counter->encoder, counter->text.data, counter->text.bytes,
+                            &counter->tokens, &counter->err);
     counter->status = status;
     piece->tokens_end = counter->tokens.bytes / BPE_TOKEN_BYTES;
 }

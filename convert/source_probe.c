@@ -1,5 +1,6 @@
 /*
- * source_probe — see source.h: which kind of source a path is, from the names of its first two levels.
+ * source_probe — see source.h: which kind of source a path is, from the names of its first two
+ * levels.
  *
  *     ROOT/a.txt                      text
  *     ROOT/CLASS/photos               class folders
@@ -98,12 +99,13 @@ static const char *layout_of(const struct glance *glance)
 static int refuse_layout(const struct probe *probe, const char *relative, const char *layout)
 {
     char path[IO_PATH_BYTES_MAX];
-    if (io_join_path(*relative ? probe->options->source : "", *relative ? relative : probe->options->source,
-                     path, NULL))
+    if (io_join_path(*relative ? probe->options->source : "",
+                     *relative ? relative : probe->options->source, path, NULL))
         snprintf(path, sizeof path, "%s", relative);
     source_refuse_kind(path, layout, probe->err);
-    err_advise(probe->err, "sort its photos into class folders first; if these folders are classes, add "
-                           "--split-folders no");
+    err_advise(probe->err,
+               "sort its photos into class folders first; if these folders are classes, add "
+               "--split-folders no");
     return -ENOTSUP;
 }
 
@@ -126,7 +128,8 @@ static int look(const struct probe *probe, const char *relative, struct glance *
     return status;
 }
 
-static int refuse_folders(const struct probe *probe, const char *what, const char *found, const char *advice)
+static int refuse_folders(const struct probe *probe, const char *what, const char *found,
+                          const char *advice)
 {
     err_set(probe->err, -EINVAL, "%s", what);
     err_at(probe->err, probe->options->source, ERR_NO_OFFSET);
@@ -135,7 +138,8 @@ static int refuse_folders(const struct probe *probe, const char *what, const cha
     return -EINVAL;
 }
 
-/* A class may be called train: then photos lie in it, as in the others. With class folders in it, it is a split among classes. */
+/* A class may be called train: then photos lie in it, as in the others. With class folders in it,
+ * it is a split among classes. */
 static int check_mixture(const struct probe *probe, const struct glance *root)
 {
     const char *name = root->folders.data, *other = NULL, *split = NULL;
@@ -156,10 +160,12 @@ static int check_mixture(const struct probe *probe, const struct glance *root)
     char found[ERR_TEXT_BYTES_MAX], advice[ERR_TEXT_BYTES_MAX];
     snprintf(found, sizeof found, "%s with folders in it beside %.150s", split, other);
     snprintf(advice, sizeof advice,
-             "add --ignore '%.100s' if it is no split, --split-folders yes if all folders are splits, or "
+             "add --ignore '%.100s' if it is no split, --split-folders yes if all folders are "
+             "splits, or "
              "--split-folders no if all are classes",
              other);
-    return refuse_folders(probe, "some folders look like splits, others like classes", found, advice);
+    return refuse_folders(probe, "some folders look like splits, others like classes", found,
+                          advice);
 }
 
 static int add_split(const struct probe *probe, const char *name)
@@ -175,7 +181,8 @@ static int add_split(const struct probe *probe, const char *name)
 }
 
 /* All folders of the root are splits: they must be of one kind. */
-static int enter_splits(const struct probe *probe, const struct glance *root, enum source_kind *ret_kind)
+static int enter_splits(const struct probe *probe, const struct glance *root,
+                        enum source_kind *ret_kind)
 {
     const char *name = root->folders.data, *flat = NULL, *deep = NULL, *text = NULL;
     int status = 0;
@@ -203,7 +210,8 @@ static int enter_splits(const struct probe *probe, const struct glance *root, en
                               text ? text : root->folders.data, advice);
     if (flat && deep) {
         snprintf(found, sizeof found, "none in %s, some in %s", flat, deep);
-        return refuse_folders(probe, "only some of the split folders hold class folders", found, advice);
+        return refuse_folders(probe, "only some of the split folders hold class folders", found,
+                              advice);
     }
     *ret_kind = deep ? SOURCE_CLASSES : SOURCE_FILES;
     return 0;
@@ -220,17 +228,18 @@ static bool all_are_splits(const struct glance *root)
 
 static int refuse_two_splits(const struct probe *probe, const struct glance *root)
 {
-    return refuse_folders(probe, "the source has split folders already, and --split would split it again",
-                          root->folders.data,
-                          "leave --split out, or add --split-folders no if these folders are classes");
+    return refuse_folders(
+        probe, "the source has split folders already, and --split would split it again",
+        root->folders.data,
+        "leave --split out, or add --split-folders no if these folders are classes");
 }
 
 static int choose(const struct probe *probe, const struct glance *root, enum source_kind *ret_kind)
 {
     struct convert_options *options = probe->options;
     enum convert_split_folders wanted = options->split_folders;
-    bool splits =
-        wanted == CONVERT_SPLIT_FOLDERS_YES || (wanted == CONVERT_SPLIT_FOLDERS_AUTO && all_are_splits(root));
+    bool splits = wanted == CONVERT_SPLIT_FOLDERS_YES ||
+                  (wanted == CONVERT_SPLIT_FOLDERS_AUTO && all_are_splits(root));
     if (splits && root->folders_count == 0)
         return refuse_folders(probe, "--split-folders yes needs folders", "none",
                               "leave --split-folders out");
@@ -242,11 +251,13 @@ static int choose(const struct probe *probe, const struct glance *root, enum sou
         *ret_kind = SOURCE_TEXT;
     else
         *ret_kind = root->folders_count > 0 ? SOURCE_CLASSES : SOURCE_FILES;
-    return *ret_kind == SOURCE_CLASSES && wanted == CONVERT_SPLIT_FOLDERS_AUTO ? check_mixture(probe, root)
-                                                                               : 0;
+    return *ret_kind == SOURCE_CLASSES && wanted == CONVERT_SPLIT_FOLDERS_AUTO
+               ? check_mixture(probe, root)
+               : 0;
 }
 
-int source_probe(struct io *io, struct convert_options *options, enum source_kind *ret_kind, struct err *err)
+int source_probe(struct io *io, struct convert_options *options, enum source_kind *ret_kind,
+                 struct err *err)
 {
     const struct probe probe = {io, options, err};
     struct io_stat info;
@@ -255,7 +266,8 @@ int source_probe(struct io *io, struct convert_options *options, enum source_kin
         return status;
     if (info.kind == IO_ENTRY_FILE) {
         if (!source_ends_with(options->source, ".txt"))
-            return source_refuse_kind(options->source, source_format_of(options, options->source), err);
+            return source_refuse_kind(options->source, source_format_of(options, options->source),
+                                      err);
         *ret_kind = SOURCE_TEXT;
         return 0;
     }

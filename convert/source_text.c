@@ -3,14 +3,16 @@
  *
  *     stream    doc0 E doc1 E doc2 E ...              E: the document end
  *     splits    [ train ......... )[ val ... )        contiguous parts by fraction, cut anywhere
- *     members   [64 Ki + 1)  of each split, a member's last token being the next one's first; the last is shorter
+ *     members   [64 Ki + 1) of each split, a member's last token being the next one's first; the
+ *               last is shorter
  */
 #include "convert/source.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Members of count tokens: the last holds at least one token beyond the overlap, but where there is only one token. */
+/* Members of count tokens: the last holds at least one token beyond the overlap, but where there is
+ * only one token. */
 static uint64_t members_of(uint64_t count)
 {
     return count <= 1 ? count : (count - 2) / SOURCE_MEMBER_TOKENS + 1;
@@ -38,7 +40,8 @@ void source_lay_out_tokens(struct source *source)
     for (uint32_t split = 0; split < splits; split++) {
         uint64_t end = split_end(source->options, split, total);
         struct source_tokens *tokens = &source->tokens[split];
-        *tokens = (struct source_tokens){.first = first, .count = end - first, .first_item = source->items};
+        *tokens = (struct source_tokens){
+            .first = first, .count = end - first, .first_item = source->items};
         tokens->items = members_of(tokens->count);
         source->items += tokens->items;
         first = end;
@@ -53,15 +56,18 @@ static uint32_t split_of(const struct source *source, uint64_t item)
     return split;
 }
 
-void source_item_tokens(const struct source *source, uint64_t item, uint64_t *ret_first, uint64_t *ret_count)
+void source_item_tokens(const struct source *source, uint64_t item, uint64_t *ret_first,
+                        uint64_t *ret_count)
 {
     const struct source_tokens *tokens = &source->tokens[split_of(source, item)];
-    uint64_t within = (item - tokens->first_item) * SOURCE_MEMBER_TOKENS, rest = tokens->count - within;
+    uint64_t within = (item - tokens->first_item) * SOURCE_MEMBER_TOKENS,
+             rest = tokens->count - within;
     *ret_first = tokens->first + within;
     *ret_count = rest < SOURCE_MEMBER_TOKENS + 1 ? rest : SOURCE_MEMBER_TOKENS + 1;
 }
 
-void source_describe_tokens(const struct source *source, uint64_t item, struct source_item *ret_item)
+void source_describe_tokens(const struct source *source, uint64_t item,
+                            struct source_item *ret_item)
 {
     uint64_t first, count;
     source_item_tokens(source, item, &first, &count);

@@ -50,8 +50,8 @@ static int ask_version(void *library, const char *function, int kind)
     size_t (*returned)(void) = NULL;
     int (*in_argument)(int *version) = NULL;
     int version = 0;
-    const struct library_function wanted = {function, kind == VERSION_RETURNED ? (void *)&returned
-                                                                               : (void *)&in_argument};
+    const struct library_function wanted = {
+        function, kind == VERSION_RETURNED ? (void *)&returned : (void *)&in_argument};
     if (library_find(library, &wanted, 1))
         return 0;
     if (kind == VERSION_RETURNED)

@@ -1,5 +1,6 @@
 /*
- * cuda_libraries — which of NVIDIA's libraries beside the runtime programs find here, and their versions.
+ * cuda_libraries — which of NVIDIA's libraries beside the runtime programs find here, and their
+ * versions.
  */
 #ifndef MILLRACE_DEVICE_CUDA_LIBRARIES_H
 #define MILLRACE_DEVICE_CUDA_LIBRARIES_H
@@ -14,7 +15,8 @@ struct cuda_library {
 
 enum { CUDA_LIBRARIES_MAX = 3 };
 
-/* Loads each, which stays loaded, and asks it: some tenths of a second. Needs no driver. Their number. */
+/* Loads each, which stays loaded, and asks it: some tenths of a second. Needs no driver. Their
+ * number. */
 size_t cuda_libraries_find(struct cuda_library libraries[CUDA_LIBRARIES_MAX]);
 
 #endif

@@ -89,7 +89,8 @@ void device_close(struct device *device)
         device->ops->close(device);
 }
 
-int device_upload(struct device *device, void *target, const void *source, size_t bytes, struct err *err)
+int device_upload(struct device *device, void *target, const void *source, size_t bytes,
+                  struct err *err)
 {
     struct device_stream *stream;
     int status = device->ops->stream_open(device, &stream, err);

@@ -1,5 +1,6 @@
 /*
- * device_count — bytes allocated now and at most, by kind and by what they are for, counted without a lock. Internal to device/. Header only.
+ * device_count — bytes allocated now and at most, by kind and by what they are for, counted without
+ * a lock. Internal to device/. Header only.
  */
 #ifndef MILLRACE_DEVICE_DEVICE_COUNT_H
 #define MILLRACE_DEVICE_DEVICE_COUNT_H
@@ -18,10 +19,12 @@ struct device_count {
 
 static inline void device_tally_add(struct device_tally *tally, uint64_t bytes)
 {
-    uint64_t used = atomic_fetch_add_explicit(&tally->used_bytes, bytes, memory_order_relaxed) + bytes;
+    uint64_t used =
+        atomic_fetch_add_explicit(&tally->used_bytes, bytes, memory_order_relaxed) + bytes;
     uint64_t peak = atomic_load_explicit(&tally->peak_bytes, memory_order_relaxed);
-    while (used > peak && !atomic_compare_exchange_weak_explicit(&tally->peak_bytes, &peak, used,
-                                                                 memory_order_relaxed, memory_order_relaxed))
+    while (used > peak &&
+           !atomic_compare_exchange_weak_explicit(&tally->peak_bytes, &peak, used,
+                                                  memory_order_relaxed, memory_order_relaxed))
         ;
 }
 
@@ -33,7 +36,8 @@ static inline void device_count_add(struct device_count *count, unsigned kind, u
 
 static inline void device_count_subtract(struct device_count *count, unsigned kind, uint64_t bytes)
 {
-    atomic_fetch_sub_explicit(&count->kinds[mem_kind_of(kind)].used_bytes, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&count->kinds[mem_kind_of(kind)].used_bytes, bytes,
+                              memory_order_relaxed);
     atomic_fetch_sub_explicit(&count->uses[mem_use_of(kind)][mem_kind_of(kind)].used_bytes, bytes,
                               memory_order_relaxed);
 }

@@ -1,6 +1,6 @@
 /*
- * device_cpu — the CPU as a device: memory by pages, and copies done when they are asked for. Streams are always idle and events
- * always done, so one token serves as either.
+ * device_cpu — the CPU as a device: memory by pages, and copies done when they are asked for.
+ * Streams are always idle and events always done, so one token serves as either.
  */
 #include "device/device_count.h"
 #include "device/device_pages.h"
@@ -16,7 +16,8 @@ struct device_cpu {
     struct device_count count;
 };
 
-/* Nothing to remember; allocated so that a forgotten close shows as a leak, as it would on a GPU. */
+/* Nothing to remember; allocated so that a forgotten close shows as a leak, as it would on a
+ * GPU. */
 struct device_stream {
     char token;
 };
@@ -65,7 +66,8 @@ static void cpu_mem_info(struct device *device, struct device_mem_info *ret_info
         ret_info->free_bytes = (uint64_t)available * (uint64_t)page_bytes;
 }
 
-static int cpu_stream_open(struct device *device, struct device_stream **ret_stream, struct err *err)
+static int cpu_stream_open(struct device *device, struct device_stream **ret_stream,
+                           struct err *err)
 {
     (void)device;
     struct device_stream *stream = calloc(1, sizeof *stream);
@@ -110,14 +112,15 @@ static void cpu_event_close(struct device *device, struct device_event *event)
     free(event);
 }
 
-static int cpu_event_record(struct device *device, struct device_event *event, struct device_stream *stream,
-                            struct err *err)
+static int cpu_event_record(struct device *device, struct device_event *event,
+                            struct device_stream *stream, struct err *err)
 {
     (void)device, (void)event, (void)stream, (void)err;
     return 0;
 }
 
-static int cpu_event_done(struct device *device, struct device_event *event, bool *ret_done, struct err *err)
+static int cpu_event_done(struct device *device, struct device_event *event, bool *ret_done,
+                          struct err *err)
 {
     (void)device, (void)event, (void)err;
     *ret_done = true;
@@ -130,8 +133,8 @@ static int cpu_event_wait(struct device *device, struct device_event *event, str
     return 0;
 }
 
-static int cpu_copy(struct device *device, struct device_stream *stream, void *target, const void *source,
-                    size_t bytes, struct err *err)
+static int cpu_copy(struct device *device, struct device_stream *stream, void *target,
+                    const void *source, size_t bytes, struct err *err)
 {
     (void)device, (void)stream, (void)err;
     if (bytes > 0)
@@ -139,8 +142,8 @@ static int cpu_copy(struct device *device, struct device_stream *stream, void *t
     return 0;
 }
 
-static int cpu_fill(struct device *device, struct device_stream *stream, void *target, int byte, size_t bytes,
-                    struct err *err)
+static int cpu_fill(struct device *device, struct device_stream *stream, void *target, int byte,
+                    size_t bytes, struct err *err)
 {
     (void)device, (void)stream, (void)err;
     if (bytes > 0)

@@ -1,9 +1,10 @@
 /*
  * device_cuda — a GPU as a device, over the CUDA runtime. The one file that knows its error codes.
  *
- * Streams do not order themselves with the default stream; nothing here queues on that but the zeroing of new memory, which is
- * waited for. Events sleep where they are waited for, so that a thread that waits leaves its core to the loader. Operations set the
- * calling thread's device first: the runtime keeps it by thread.
+ * Streams do not order themselves with the default stream; nothing here queues on that but the
+ * zeroing of new memory, which is waited for. Events sleep where they are waited for, so that a
+ * thread that waits leaves its core to the loader. Operations set the calling thread's device
+ * first: the runtime keeps it by thread.
  */
 #include "device/device_cuda.h"
 
@@ -46,7 +47,8 @@ static int version_minor(int version)
     return version % 1000 / 10;
 }
 
-/* Why there is no device to be had. The runtime gives one code for a driver that is absent and for one that is too old. */
+/* Why there is no device to be had. The runtime gives one code for a driver that is absent and for
+ * one that is too old. */
 static int no_device(cudaError_t status, struct err *err)
 {
     int driver = 0;
@@ -61,7 +63,8 @@ static int no_device(cudaError_t status, struct err *err)
         err_advise(err, "use device cpu, or update the driver");
     } else if (status == cudaSuccess || status == cudaErrorNoDevice) {
         err_set(err, -ENODEV, "no GPU that CUDA can use");
-        err_advise(err, "use device cpu; nvidia-smi and CUDA_VISIBLE_DEVICES tell which GPUs there are");
+        err_advise(err,
+                   "use device cpu; nvidia-smi and CUDA_VISIBLE_DEVICES tell which GPUs there are");
     } else {
         err_set(err, -ENODEV, "the GPU can't be used: %s", cudaGetErrorString(status));
         err_advise(err, "use device cpu, or look at nvidia-smi and the kernel's log");
@@ -69,7 +72,8 @@ static int no_device(cudaError_t status, struct err *err)
     return -ENODEV;
 }
 
-int device_cuda_status(const struct device *device, int cuda_status, const char *what, struct err *err)
+int device_cuda_status(const struct device *device, int cuda_status, const char *what,
+                       struct err *err)
 {
     const struct device_cuda *cuda = (const struct device_cuda *)device;
     if (cuda_status == cudaSuccess)
@@ -82,9 +86,10 @@ int device_cuda_status(const struct device *device, int cuda_status, const char 
     }
     err_set(err, -EIO, "%s failed: %s: %s", cuda->info.name, what,
             cudaGetErrorString((cudaError_t)cuda_status));
-    err_advise(err,
-               "start again from the last checkpoint; if it comes back, the kernel's log (Xid) tells what "
-               "the GPU said");
+    err_advise(
+        err,
+        "start again from the last checkpoint; if it comes back, the kernel's log (Xid) tells what "
+        "the GPU said");
     return -EIO;
 }
 
@@ -95,14 +100,15 @@ int device_cuda_use(struct device *device, struct err *err)
 }
 
 /* -ENOMEM with how much was asked for, and is there. */
-static int out_of_memory(const struct device_cuda *cuda, enum mem_kind kind, size_t bytes, struct err *err)
+static int out_of_memory(const struct device_cuda *cuda, enum mem_kind kind, size_t bytes,
+                         struct err *err)
 {
     static const char *const names[MEM_KIND_COUNT] = {"plain", "huge-page", "pinned", "device"};
     size_t free_bytes = 0, total_bytes = 0;
     char asked[STR_SIZE_BYTES], left[STR_SIZE_BYTES], total[STR_SIZE_BYTES];
     cudaGetLastError();
-    err_set(err, -ENOMEM, "out of memory: %s (%zu bytes) of %s memory with %s", str_format_size(bytes, asked),
-            bytes, names[kind], cuda->info.name);
+    err_set(err, -ENOMEM, "out of memory: %s (%zu bytes) of %s memory with %s",
+            str_format_size(bytes, asked), bytes, names[kind], cuda->info.name);
     if (kind == MEM_DEVICE && cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
         err_found(err, "%s free of %s", str_format_size(free_bytes, left),
                   str_format_size(total_bytes, total));
@@ -165,8 +171,8 @@ static int cuda_mem_alloc(struct device *device, unsigned kind, size_t bytes, vo
         return out_of_memory(cuda, mem_kind_of(kind), bytes, err);
     if (cuda_status != cudaSuccess)
         return device_cuda_status(device, cuda_status, "allocating memory", err);
-    assert((uintptr_t)memory %
-               (mem_kind_of(kind) == MEM_DEVICE ? DEVICE_MEM_ALIGN_DEVICE_BYTES : DEVICE_MEM_ALIGN_BYTES) ==
+    assert((uintptr_t)memory % (mem_kind_of(kind) == MEM_DEVICE ? DEVICE_MEM_ALIGN_DEVICE_BYTES
+                                                                : DEVICE_MEM_ALIGN_BYTES) ==
            0);
     device_count_add(&cuda->count, kind, bytes);
     *ret_memory = memory;
@@ -187,13 +193,15 @@ static void cuda_mem_info(struct device *device, struct device_mem_info *ret_inf
     size_t free_bytes = 0, total_bytes = 0;
     *ret_info = (struct device_mem_info){0};
     device_count_read(&((struct device_cuda *)device)->count, ret_info);
-    if (device_cuda_use(device, NULL) == 0 && cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess) {
+    if (device_cuda_use(device, NULL) == 0 &&
+        cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess) {
         ret_info->free_bytes = free_bytes;
         ret_info->total_bytes = total_bytes;
     }
 }
 
-static int cuda_stream_open(struct device *device, struct device_stream **ret_stream, struct err *err)
+static int cuda_stream_open(struct device *device, struct device_stream **ret_stream,
+                            struct err *err)
 {
     int status = device_cuda_use(device, err);
     if (status)
@@ -201,7 +209,8 @@ static int cuda_stream_open(struct device *device, struct device_stream **ret_st
     struct device_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return err_set(err, -ENOMEM, "out of memory for a stream");
-    status = device_cuda_status(device, cudaStreamCreateWithFlags(&stream->handle, cudaStreamNonBlocking),
+    status = device_cuda_status(device,
+                                cudaStreamCreateWithFlags(&stream->handle, cudaStreamNonBlocking),
                                 "opening a stream", err);
     if (status)
         free(stream);
@@ -223,16 +232,18 @@ static int cuda_stream_wait_event(struct device *device, struct device_stream *s
                                   struct device_event *event, struct err *err)
 {
     int status = device_cuda_use(device, err);
-    return status ? status
-                  : device_cuda_status(device, cudaStreamWaitEvent(stream->handle, event->handle, 0),
-                                       "waiting for an event", err);
+    return status
+               ? status
+               : device_cuda_status(device, cudaStreamWaitEvent(stream->handle, event->handle, 0),
+                                    "waiting for an event", err);
 }
 
 static int cuda_stream_sync(struct device *device, struct device_stream *stream, struct err *err)
 {
     int status = device_cuda_use(device, err);
     return status ? status
-                  : device_cuda_status(device, cudaStreamSynchronize(stream->handle), "what was queued", err);
+                  : device_cuda_status(device, cudaStreamSynchronize(stream->handle),
+                                       "what was queued", err);
 }
 
 static int cuda_event_open(struct device *device, struct device_event **ret_event, struct err *err)
@@ -244,7 +255,8 @@ static int cuda_event_open(struct device *device, struct device_event **ret_even
     if (!event)
         return err_set(err, -ENOMEM, "out of memory for an event");
     status = device_cuda_status(
-        device, cudaEventCreateWithFlags(&event->handle, cudaEventDisableTiming | cudaEventBlockingSync),
+        device,
+        cudaEventCreateWithFlags(&event->handle, cudaEventDisableTiming | cudaEventBlockingSync),
         "opening an event", err);
     if (status)
         free(event);
@@ -262,8 +274,8 @@ static void cuda_event_close(struct device *device, struct device_event *event)
     free(event);
 }
 
-static int cuda_event_record(struct device *device, struct device_event *event, struct device_stream *stream,
-                             struct err *err)
+static int cuda_event_record(struct device *device, struct device_event *event,
+                             struct device_stream *stream, struct err *err)
 {
     int status = device_cuda_use(device, err);
     return status ? status
@@ -271,7 +283,8 @@ static int cuda_event_record(struct device *device, struct device_event *event, 
                                        "recording an event", err);
 }
 
-static int cuda_event_done(struct device *device, struct device_event *event, bool *ret_done, struct err *err)
+static int cuda_event_done(struct device *device, struct device_event *event, bool *ret_done,
+                           struct err *err)
 {
     int status = device_cuda_use(device, err);
     if (status)
@@ -288,20 +301,23 @@ static int cuda_event_wait(struct device *device, struct device_event *event, st
 {
     int status = device_cuda_use(device, err);
     return status ? status
-                  : device_cuda_status(device, cudaEventSynchronize(event->handle), "what was queued", err);
+                  : device_cuda_status(device, cudaEventSynchronize(event->handle),
+                                       "what was queued", err);
 }
 
-static int cuda_copy(struct device *device, struct device_stream *stream, void *target, const void *source,
-                     size_t bytes, struct err *err)
+static int cuda_copy(struct device *device, struct device_stream *stream, void *target,
+                     const void *source, size_t bytes, struct err *err)
 {
     int status = device_cuda_use(device, err);
     if (status || bytes == 0)
         return status;
     return device_cuda_status(
-        device, cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream->handle), "a copy", err);
+        device, cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream->handle), "a copy",
+        err);
 }
 
-/* The device fills what it can reach; the host's plain memory is filled here once the stream has come so far. */
+/* The device fills what it can reach; the host's plain memory is filled here once the stream has
+ * come so far. */
 static int cuda_fill(struct device *device, struct device_stream *stream, void *target, int byte,
                      size_t bytes, struct err *err)
 {
@@ -309,12 +325,13 @@ static int cuda_fill(struct device *device, struct device_stream *stream, void *
     int status = device_cuda_use(device, err);
     if (status || bytes == 0)
         return status;
-    status = device_cuda_status(device, cudaPointerGetAttributes(&attributes, target), "a fill", err);
+    status =
+        device_cuda_status(device, cudaPointerGetAttributes(&attributes, target), "a fill", err);
     if (status)
         return status;
     if (attributes.type != cudaMemoryTypeUnregistered)
-        return device_cuda_status(device, cudaMemsetAsync(target, byte, bytes, stream->handle), "a fill",
-                                  err);
+        return device_cuda_status(device, cudaMemsetAsync(target, byte, bytes, stream->handle),
+                                  "a fill", err);
     status = cuda_stream_sync(device, stream, err);
     if (!status)
         memset(target, byte, bytes);

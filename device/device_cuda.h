@@ -1,8 +1,10 @@
 /*
- * device_cuda — what only a GPU has: its description, and the handles behind the streams of device.h, for who launches kernels.
+ * device_cuda — what only a GPU has: its description, and the handles behind the streams of
+ * device.h, for who launches kernels.
  *
- * Everything here is there in every build; where the build or the machine has no CUDA the functions say -ENODEV and what to do.
- * Codes of the CUDA runtime are ints here, so that nobody needs its headers.
+ * Everything here is there in every build; where the build or the machine has no CUDA the functions
+ * say -ENODEV and what to do. Codes of the CUDA runtime are ints here, so that nobody needs its
+ * headers.
  */
 #ifndef MILLRACE_DEVICE_DEVICE_CUDA_H
 #define MILLRACE_DEVICE_DEVICE_CUDA_H
@@ -29,7 +31,8 @@ struct device_cuda_info {
     uint64_t l2_bytes;
 };
 
-/* How many GPUs there are, at least one. -ENODEV where there is none, saying whether build, driver or device is missing. */
+/* How many GPUs there are, at least one. -ENODEV where there is none, saying whether build, driver
+ * or device is missing. */
 int device_cuda_count(int *ret_count, struct err *err);
 
 /* ordinal: below the count. Starts nothing on the device. */
@@ -49,9 +52,10 @@ struct CUstream_st *device_cuda_stream(struct device_stream *stream);
 /* Makes it the calling thread's device, on which its kernels start. 0 or -EIO. */
 int device_cuda_use(struct device *device, struct err *err);
 
-/* A code of the CUDA runtime (cudaError_t) as ours, with detail: 0, -ENOMEM, or -EIO where the device failed. what: what was being
- * done, "a product of matrices". */
-int device_cuda_status(const struct device *device, int cuda_status, const char *what, struct err *err);
+/* A code of the CUDA runtime (cudaError_t) as ours, with detail: 0, -ENOMEM, or -EIO where the
+ * device failed. what: what was being done, "a product of matrices". */
+int device_cuda_status(const struct device *device, int cuda_status, const char *what,
+                       struct err *err);
 
 #ifdef __cplusplus
 }

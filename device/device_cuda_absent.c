@@ -1,6 +1,6 @@
 /*
- * device_cuda_absent — device_cuda.h and profiler.h in a build without CUDA: there is no GPU, and nobody profiles it. What takes an open
- * device is never called.
+ * device_cuda_absent — device_cuda.h and profiler.h in a build without CUDA: there is no GPU, and
+ * nobody profiles it. What takes an open device is never called.
  */
 #include "device/device_cuda.h"
 #include "device/profiler.h"
@@ -51,7 +51,8 @@ int device_cuda_use(struct device *device, struct err *err)
     return absent(err);
 }
 
-int device_cuda_status(const struct device *device, int cuda_status, const char *what, struct err *err)
+int device_cuda_status(const struct device *device, int cuda_status, const char *what,
+                       struct err *err)
 {
     (void)device, (void)cuda_status, (void)what;
     return absent(err);

@@ -1,7 +1,8 @@
 /*
  * device_cuda_graph — see device_cuda_graph.h.
  *
- * A recording forbids unsafe calls to its own thread alone: loaders and writers of checkpoints go on beside it.
+ * A recording forbids unsafe calls to its own thread alone: loaders and writers of checkpoints go
+ * on beside it.
  */
 #include "device/device_cuda_graph.h"
 
@@ -18,11 +19,12 @@ struct device_graph {
 int device_cuda_graph_begin(struct device *device, struct device_stream *stream, struct err *err)
 {
     int status = device_cuda_use(device, err);
-    return status ? status
-                  : device_cuda_status(device,
-                                       (int)cudaStreamBeginCapture(device_cuda_stream(stream),
-                                                                   cudaStreamCaptureModeThreadLocal),
-                                       "beginning to record a stream", err);
+    return status
+               ? status
+               : device_cuda_status(device,
+                                    (int)cudaStreamBeginCapture(device_cuda_stream(stream),
+                                                                cudaStreamCaptureModeThreadLocal),
+                                    "beginning to record a stream", err);
 }
 
 /* The stream is no longer recorded, whatever comes of it. */
@@ -50,13 +52,14 @@ int device_cuda_graph_end(struct device *device, struct device_stream *stream,
     return 0;
 }
 
-int device_cuda_graph_launch(struct device *device, struct device_graph *graph, struct device_stream *stream,
-                             struct err *err)
+int device_cuda_graph_launch(struct device *device, struct device_graph *graph,
+                             struct device_stream *stream, struct err *err)
 {
     int status = device_cuda_use(device, err);
     return status
                ? status
-               : device_cuda_status(device, (int)cudaGraphLaunch(graph->handle, device_cuda_stream(stream)),
+               : device_cuda_status(device,
+                                    (int)cudaGraphLaunch(graph->handle, device_cuda_stream(stream)),
                                     "a graph", err);
 }
 

@@ -1,5 +1,6 @@
 /*
- * device_cuda_graph — the hooks of device.h that record, for a GPU: CUDA graphs. Internal to device/.
+ * device_cuda_graph — the hooks of device.h that record, for a GPU: CUDA graphs. Internal to
+ * device/.
  */
 #ifndef MILLRACE_DEVICE_DEVICE_CUDA_GRAPH_H
 #define MILLRACE_DEVICE_DEVICE_CUDA_GRAPH_H
@@ -9,8 +10,8 @@
 int device_cuda_graph_begin(struct device *device, struct device_stream *stream, struct err *err);
 int device_cuda_graph_end(struct device *device, struct device_stream *stream,
                           struct device_graph **ret_graph, struct err *err);
-int device_cuda_graph_launch(struct device *device, struct device_graph *graph, struct device_stream *stream,
-                             struct err *err);
+int device_cuda_graph_launch(struct device *device, struct device_graph *graph,
+                             struct device_stream *stream, struct err *err);
 void device_cuda_graph_close(struct device *device, struct device_graph *graph);
 
 #endif

@@ -1,8 +1,10 @@
 /*
- * device_null — a device that gives no memory and moves nothing, but counts what was asked for: it serves estimates.
+ * device_null — a device that gives no memory and moves nothing, but counts what was asked for: it
+ * serves estimates.
  *
- * Addresses are of a range that the kernel gives no process (from 2^55 on, on x86-64 and arm64), a part of it for each kind, each allocation
- * its own aligned piece: a read of one faults at once, and two never overlap.
+ * Addresses are of a range that the kernel gives no process (from 2^55 on, on x86-64 and arm64), a
+ * part of it for each kind, each allocation its own aligned piece: a read of one faults at once,
+ * and two never overlap.
  */
 #include "device/device_null.h"
 
@@ -21,7 +23,8 @@
 struct device_null {
     struct device base;
     struct device_count count;
-    _Atomic uint64_t given_bytes; /* of a kind's range of addresses; freed ones are not given again */
+    _Atomic uint64_t
+        given_bytes; /* of a kind's range of addresses; freed ones are not given again */
     _Atomic uint64_t crossed_bytes;
 };
 
@@ -43,11 +46,11 @@ static int null_mem_alloc(struct device *device, unsigned kind, size_t bytes, vo
     do {
         if (whole > NULL_BYTES_MAX - at)
             return err_set(err, -ENOMEM, "no machine has so much memory: %zu bytes more", bytes);
-    } while (!atomic_compare_exchange_weak_explicit(&null->given_bytes, &at, at + whole, memory_order_relaxed,
-                                                    memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&null->given_bytes, &at, at + whole,
+                                                    memory_order_relaxed, memory_order_relaxed));
     device_count_add(&null->count, kind, bytes);
-    *ret_memory =
-        (void *)(uintptr_t)(NULL_ADDRESS_BASE + ((uint64_t)mem_kind_of(kind) << NULL_KIND_SHIFT) + at);
+    *ret_memory = (void *)(uintptr_t)(NULL_ADDRESS_BASE +
+                                      ((uint64_t)mem_kind_of(kind) << NULL_KIND_SHIFT) + at);
     return 0;
 }
 
@@ -63,7 +66,8 @@ static void null_mem_info(struct device *device, struct device_mem_info *ret_inf
     device_count_read(&((struct device_null *)device)->count, ret_info);
 }
 
-static int null_stream_open(struct device *device, struct device_stream **ret_stream, struct err *err)
+static int null_stream_open(struct device *device, struct device_stream **ret_stream,
+                            struct err *err)
 {
     (void)device;
     struct device_stream *stream = calloc(1, sizeof *stream);
@@ -108,14 +112,15 @@ static void null_event_close(struct device *device, struct device_event *event)
     free(event);
 }
 
-static int null_event_record(struct device *device, struct device_event *event, struct device_stream *stream,
-                             struct err *err)
+static int null_event_record(struct device *device, struct device_event *event,
+                             struct device_stream *stream, struct err *err)
 {
     (void)device, (void)event, (void)stream, (void)err;
     return 0;
 }
 
-static int null_event_done(struct device *device, struct device_event *event, bool *ret_done, struct err *err)
+static int null_event_done(struct device *device, struct device_event *event, bool *ret_done,
+                           struct err *err)
 {
     (void)device, (void)event, (void)err;
     *ret_done = true;
@@ -142,11 +147,12 @@ void device_null_cross(struct device *device, uint64_t bytes)
 
 uint64_t device_null_crossed_bytes(const struct device *device)
 {
-    return atomic_load_explicit(&((const struct device_null *)device)->crossed_bytes, memory_order_relaxed);
+    return atomic_load_explicit(&((const struct device_null *)device)->crossed_bytes,
+                                memory_order_relaxed);
 }
 
-static int null_copy(struct device *device, struct device_stream *stream, void *target, const void *source,
-                     size_t bytes, struct err *err)
+static int null_copy(struct device *device, struct device_stream *stream, void *target,
+                     const void *source, size_t bytes, struct err *err)
 {
     (void)stream, (void)err;
     if ((device_null_kind(target) == MEM_DEVICE) != (device_null_kind(source) == MEM_DEVICE))
@@ -167,14 +173,15 @@ static void null_close(struct device *device)
 }
 
 /* Code above looks whether device memory is the host's, and asks for memory by that. */
-#define NULL_OPS(host)                                                                                       \
-    {                                                                                                        \
-        .is_host = host, .name = "null", .mem_alloc = null_mem_alloc, .mem_free = null_mem_free,             \
-        .mem_info = null_mem_info, .stream_open = null_stream_open, .stream_close = null_stream_close,       \
-        .stream_wait_event = null_stream_wait_event, .stream_sync = null_stream_sync,                        \
-        .event_open = null_event_open, .event_close = null_event_close, .event_record = null_event_record,   \
-        .event_done = null_event_done, .event_wait = null_event_wait, .copy = null_copy, .fill = null_fill,  \
-        .close = null_close,                                                                                 \
+#define NULL_OPS(host)                                                                             \
+    {                                                                                              \
+        .is_host = host, .name = "null", .mem_alloc = null_mem_alloc, .mem_free = null_mem_free,   \
+        .mem_info = null_mem_info, .stream_open = null_stream_open,                                \
+        .stream_close = null_stream_close, .stream_wait_event = null_stream_wait_event,            \
+        .stream_sync = null_stream_sync, .event_open = null_event_open,                            \
+        .event_close = null_event_close, .event_record = null_event_record,                        \
+        .event_done = null_event_done, .event_wait = null_event_wait, .copy = null_copy,           \
+        .fill = null_fill, .close = null_close,                                                    \
     }
 
 static const struct device_ops null_ops = NULL_OPS(false), null_host_ops = NULL_OPS(true);

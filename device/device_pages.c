@@ -15,7 +15,7 @@ enum { HUGE_PAGE_BYTES = 2 << 20 };
 #define BYTES_MAX (SIZE_MAX / 4) /* of an allocation: the rounding can't overflow */
 
 #ifdef MR_SANITIZED
-#define SANITIZED_BYTES_MAX                                                                                  \
+#define SANITIZED_BYTES_MAX                                                                        \
     ((size_t)1 << 36) /* their allocators end the program where more is asked for than they have */
 
 /* From the heap, where the sanitizers see overruns and leaks. */
@@ -41,7 +41,8 @@ void *pages_map(bool huge, size_t bytes)
     bytes = bytes_round_up(bytes, DEVICE_MEM_ALIGN_BYTES);
     /* huge pages start at multiples of their size: take more and give back what lies around */
     size_t spare = huge && bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;
-    char *all = mmap(NULL, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *all =
+        mmap(NULL, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED)
         return NULL;
     if (spare == 0)
@@ -51,7 +52,8 @@ void *pages_map(bool huge, size_t bytes)
         munmap(all, before);
     if (before < spare)
         munmap(all + before + bytes, spare - before);
-    madvise(all + before, bytes, MADV_HUGEPAGE); /* a wish; where it is refused the pages are plain */
+    madvise(all + before, bytes,
+            MADV_HUGEPAGE); /* a wish; where it is refused the pages are plain */
     return all + before;
 }
 

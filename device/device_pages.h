@@ -1,6 +1,6 @@
 /*
- * device_pages — the host's memory by whole pages: zeroed, aligned to DEVICE_MEM_ALIGN_BYTES, counted by the kernel only once it is
- * touched. Internal to device/.
+ * device_pages — the host's memory by whole pages: zeroed, aligned to DEVICE_MEM_ALIGN_BYTES,
+ * counted by the kernel only once it is touched. Internal to device/.
  */
 #ifndef MILLRACE_DEVICE_DEVICE_PAGES_H
 #define MILLRACE_DEVICE_DEVICE_PAGES_H

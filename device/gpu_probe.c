@@ -96,7 +96,8 @@ static unsigned long read_number(const char *folder, const char *name)
 static bool is_pci_gpu(const char *path)
 {
     char link[PATH_MAX + 16], driver[PATH_MAX];
-    if (read_number(path, "vendor") != NVIDIA_VENDOR || read_number(path, "class") >> 16 != PCI_CLASS_DISPLAY)
+    if (read_number(path, "vendor") != NVIDIA_VENDOR ||
+        read_number(path, "class") >> 16 != PCI_CLASS_DISPLAY)
         return false;
     snprintf(link, sizeof link, "%s/driver", path);
     ssize_t bytes = readlink(link, driver, sizeof driver - 1);

@@ -1,8 +1,8 @@
 /*
  * gpu_probe — whether this process was given an NVIDIA GPU, by the kernel's files alone.
  *
- * CUDA answers "no device" both where there is none and where the driver is absent or too old or may
- * not be opened. The kernel's files distinguish the two:
+ * CUDA answers "no device" both where there is none and where the driver is absent or too old or
+ * may not be opened. The kernel's files distinguish the two:
  *
  * | found | given |
  * |---|---|

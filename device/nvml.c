@@ -22,7 +22,8 @@ struct nvml {
     const char *(*error_string)(int status);
     int (*system_get_driver_version)(char *text, unsigned bytes);
     int (*device_get_handle_by_pci_bus_id)(const char *bus, struct nvmlDevice_st **gpu);
-    int (*device_get_utilization_rates)(struct nvmlDevice_st *gpu, struct nvml_utilization_rates *rates);
+    int (*device_get_utilization_rates)(struct nvmlDevice_st *gpu,
+                                        struct nvml_utilization_rates *rates);
 };
 
 static int failed(const struct nvml *nvml, int status, int code, const char *what, struct err *err)
@@ -44,8 +45,9 @@ static int load(struct nvml *nvml, struct err *err)
     void *library = library_load(names, 1);
     if (!library) {
         err_set(err, -ENODEV, "no NVML: %s", dlerror());
-        err_advise(err, "install the NVIDIA driver; in a container, let the driver's utility libraries in "
-                        "(NVIDIA_DRIVER_CAPABILITIES=compute,utility)");
+        err_advise(
+            err, "install the NVIDIA driver; in a container, let the driver's utility libraries in "
+                 "(NVIDIA_DRIVER_CAPABILITIES=compute,utility)");
         return -ENODEV;
     }
     const char *lacking = library_find(library, wanted, sizeof wanted / sizeof wanted[0]);
@@ -97,13 +99,14 @@ int nvml_find(struct nvml *nvml, const char *bus, struct nvmlDevice_st **ret_gpu
     return code == NVML_SUCCESS ? 0 : failed(nvml, code, -ENODEV, "find the GPU", err);
 }
 
-int nvml_utilization(struct nvml *nvml, struct nvmlDevice_st *gpu, double *ret_share, struct err *err)
+int nvml_utilization(struct nvml *nvml, struct nvmlDevice_st *gpu, double *ret_share,
+                     struct err *err)
 {
     struct nvml_utilization_rates rates = {0};
     int code = nvml->device_get_utilization_rates(gpu, &rates);
     if (code != NVML_SUCCESS)
-        return failed(nvml, code, code == NVML_ERROR_NOT_SUPPORTED ? -ENOTSUP : -EIO, "tell the utilisation",
-                      err);
+        return failed(nvml, code, code == NVML_ERROR_NOT_SUPPORTED ? -ENOTSUP : -EIO,
+                      "tell the utilisation", err);
     *ret_share = rates.gpu / 100.0;
     return 0;
 }

@@ -5,9 +5,10 @@
 
 #include <string.h>
 
-/* A multiprocessor's operations a cycle, a multiplication and an addition being two: its fp32 units, and its tensor cores over 16-bit
- * numbers. From NVIDIA's architecture white papers: A100, GA102, Ada, H100, Blackwell. Where sums are in float, GeForce cards (of
- * 8.6, 8.9 and 12.0) do half as much on tensor cores. */
+/* A multiprocessor's operations a cycle, a multiplication and an addition being two: its fp32
+ * units, and its tensor cores over 16-bit numbers. From NVIDIA's architecture white papers: A100,
+ * GA102, Ada, H100, Blackwell. Where sums are in float, GeForce cards (of 8.6, 8.9 and 12.0) do
+ * half as much on tensor cores. */
 static const struct {
     int major, minor;
     double fp32, tensor;

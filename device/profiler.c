@@ -1,5 +1,6 @@
 /*
- * profiler — see profiler.h. The one place that knows NVTX, which is headers alone: they look for a profiler at the first span.
+ * profiler — see profiler.h. The one place that knows NVTX, which is headers alone: they look for a
+ * profiler at the first span.
  */
 #include "device/profiler.h"
 

@@ -4,8 +4,9 @@
  *     cc load.c $(pkg-config --cflags --libs millrace) -o load
  *     ./load DATASET [SIDE]
  *
- * Prints a line a step: how many samples, which classes, the mean of the pixels; at the end what the loader says of itself. The
- * order, the crops and hence every number but the times are the same on each run, whatever the machine's CPUs.
+ * Prints a line a step: how many samples, which classes, the mean of the pixels; at the end what
+ * the loader says of itself. The order, the crops and hence every number but the times are the same
+ * on each run, whatever the machine's CPUs.
  */
 #include <millrace/loader.h>
 
@@ -21,7 +22,8 @@ static void print_line(void *context, enum log_level level, const char *line)
     fprintf(stderr, "load: %s\n", line);
 }
 
-/* A field is {dtype, shape, strides, data}: here "image", U8 [items, height, width, 3], and "label", I32 [items]. */
+/* A field is {dtype, shape, strides, data}: here "image", U8 [items, height, width, 3], and
+ * "label", I32 [items]. */
 static void print_batch(const struct batch *batch)
 {
     const struct batch_field *image = batch_field_named(batch, "image");
@@ -61,7 +63,8 @@ int main(int argc, char **argv)
     options.epochs_max = 1;
     options.batching = (struct batching){.global = 16, .micro = 8, .ranks = 1};
     options.decode = LOADER_IMAGE;
-    options.image.width = options.image.height = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 64;
+    options.image.width = options.image.height =
+        argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 64;
     options.image.crop = crop_options_default(CROP_RANDOM);
     options.memory_bytes = 64 << 20;
     options.log = &log;

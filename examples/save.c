@@ -1,11 +1,13 @@
 /*
- * save — a program that is no trainer saves its arrays while it computes on, and loads them again cut in another way.
+ * save — a program that is no trainer saves its arrays while it computes on, and loads them again
+ * cut in another way.
  *
  *     cc save.c $(pkg-config --cflags --libs millrace) -o save
  *     ./save FOLDER [PARTS]
  *
- * It lets heat spread over a plate, saves every tenth step into FOLDER, and then loads the newest checkpoint PARTS times, each
- * time a band of rows alone, as so many ranks would. Run again, it goes on where the last run stopped.
+ * It lets heat spread over a plate, saves every tenth step into FOLDER, and then loads the newest
+ * checkpoint PARTS times, each time a band of rows alone, as so many ranks would. Run again, it
+ * goes on where the last run stopped.
  */
 #include <millrace/ckpt.h>
 
@@ -24,7 +26,8 @@ static void spread_heat(float plate[ROWS][COLUMNS])
     memcpy(next, plate, sizeof next);
     for (int i = 1; i < ROWS - 1; i++) {
         for (int j = 1; j < COLUMNS - 1; j++)
-            next[i][j] = (plate[i - 1][j] + plate[i + 1][j] + plate[i][j - 1] + plate[i][j + 1]) / 4;
+            next[i][j] =
+                (plate[i - 1][j] + plate[i + 1][j] + plate[i][j - 1] + plate[i][j + 1]) / 4;
     }
     memcpy(plate, next, sizeof next);
 }
@@ -47,8 +50,11 @@ static int compute(struct io *io, const char *folder, float plate[ROWS][COLUMNS]
                    uint64_t last, struct err *err)
 {
     struct ckpt_tensor tensor = band(&plate[0][0], 0, ROWS);
-    struct ckpt_saver_options options = {
-        .folder = folder, .io = io, .groups_count = GROUPS, .run_id = "heat", .numerics_id = "heat-1"};
+    struct ckpt_saver_options options = {.folder = folder,
+                                         .io = io,
+                                         .groups_count = GROUPS,
+                                         .run_id = "heat",
+                                         .numerics_id = "heat-1"};
     struct ckpt_saver *saver;
     int status = ckpt_saver_open(&options, &tensor, 1, &saver, err);
     if (status)
@@ -65,7 +71,8 @@ static int compute(struct io *io, const char *folder, float plate[ROWS][COLUMNS]
     return status;
 }
 
-/* The newest checkpoint in `parts` bands, each read alone into plate. -ENOENT where there is none. */
+/* The newest checkpoint in `parts` bands, each read alone into plate. -ENOENT where there is
+ * none. */
 static int load(struct io *io, const char *folder, uint64_t parts, float plate[ROWS][COLUMNS],
                 uint64_t *ret_step, struct err *err)
 {

@@ -1,11 +1,14 @@
 /*
- * save_ranks — ranks under mpirun that each hold some rows of an array save it together, and go on from it with any other number of ranks.
+ * save_ranks — ranks under mpirun that each hold some rows of an array save it together, and go on
+ * from it with any other number of ranks.
  *
  *     cc save_ranks.c $(pkg-config --cflags --libs millrace_mpi) -o save_ranks
  *     mpirun -n 4 ./save_ranks FOLDER
  *
- * A ring of walkers turns: a step moves each row to the place of the next. Each rank has a band of the rows; what leaves one band at
- * its end is sent to the next rank. Every fifth step is saved into FOLDER. Run again, with as many ranks as you like (up to one a row), it goes on where the last run stopped.
+ * A ring of walkers turns: a step moves each row to the place of the next. Each rank has a band of
+ * the rows; what leaves one band at its end is sent to the next rank. Every fifth step is saved
+ * into FOLDER. Run again, with as many ranks as you like (up to one a row), it goes on where the
+ * last run stopped.
  */
 #include <millrace/ckpt.h>
 #include <millrace/comm_mpi.h>
@@ -16,7 +19,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 120, COLUMNS = 32, STEPS = 10, SAVE_EVERY = 5, ROW_BYTES = COLUMNS * (int)sizeof(float) };
+enum {
+    ROWS = 120,
+    COLUMNS = 32,
+    STEPS = 10,
+    SAVE_EVERY = 5,
+    ROW_BYTES = COLUMNS * (int)sizeof(float)
+};
 
 /* What this rank has of the ring: rows first..first + count. */
 struct band {
@@ -40,17 +49,20 @@ static struct ckpt_tensor tensor_of(struct band *band)
 /* The last row goes to the next rank, and the previous one's comes to the front. */
 static int turn(struct comm *comm, struct band *band, struct err *err)
 {
-    int next = (comm->rank + 1) % comm->ranks, previous = (comm->rank + comm->ranks - 1) % comm->ranks;
+    int next = (comm->rank + 1) % comm->ranks,
+        previous = (comm->rank + comm->ranks - 1) % comm->ranks;
     struct comm_work sent, received;
     struct comm_options options = {.what = "a row of the ring"};
     memcpy(band->leaving, band->rows[band->count - 1], ROW_BYTES);
     int status = comm->ops->send(comm, band->leaving, ROW_BYTES, next, 0, &options, &sent, err);
     if (status)
         return status;
-    status = comm->ops->receive(comm, band->coming, ROW_BYTES, previous, 0, &options, &received, err);
+    status =
+        comm->ops->receive(comm, band->coming, ROW_BYTES, previous, 0, &options, &received, err);
     if (!status)
         status = comm_wait(comm, &received, err);
-    int sent_status = comm_wait(comm, &sent, status ? NULL : err); /* `sent` is in use until this says so */
+    int sent_status =
+        comm_wait(comm, &sent, status ? NULL : err); /* `sent` is in use until this says so */
     if (status || sent_status)
         return status ? status : sent_status;
     memmove(band->rows[1], band->rows[0], (size_t)(band->count - 1) * ROW_BYTES);
@@ -59,7 +71,8 @@ static int turn(struct comm *comm, struct band *band, struct err *err)
 }
 
 /* The newest checkpoint, or the ring as it begins. Each rank reads its own rows. */
-static int begin(struct io *io, const char *folder, struct band *band, uint64_t *ret_step, struct err *err)
+static int begin(struct io *io, const char *folder, struct band *band, uint64_t *ret_step,
+                 struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     struct ckpt_reader *reader;
@@ -81,8 +94,8 @@ static int begin(struct io *io, const char *folder, struct band *band, uint64_t 
     return status;
 }
 
-static int compute(struct comm *comm, struct io *io, const char *folder, struct band *band, uint64_t step,
-                   struct err *err)
+static int compute(struct comm *comm, struct io *io, const char *folder, struct band *band,
+                   uint64_t step, struct err *err)
 {
     struct ckpt_tensor tensor = tensor_of(band);
     struct ckpt_saver *saver;
@@ -123,7 +136,8 @@ static int run(struct comm *comm, const char *folder, struct err *err)
     uint64_t step = 0, rank = (uint64_t)comm->rank, ranks = (uint64_t)comm->ranks;
     struct comm_options options = {.what = "beginning"};
     if (ranks > ROWS)
-        return err_set(err, -EINVAL, "%" PRIu64 " ranks are more than the %d rows of the ring", ranks, ROWS);
+        return err_set(err, -EINVAL, "%" PRIu64 " ranks are more than the %d rows of the ring",
+                       ranks, ROWS);
     band.first = rank * ROWS / ranks;
     band.count = (rank + 1) * ROWS / ranks - band.first;
     int status = io_open(folder, NULL, &io, err);

@@ -1,5 +1,6 @@
 /*
- * augment — see augment.h: what is done to which sample. The magnitudes are those of torchvision.transforms.RandAugment with 31 bins.
+ * augment — see augment.h: what is done to which sample. The magnitudes are those of
+ * torchvision.transforms.RandAugment with 31 bins.
  */
 #include "image/augment.h"
 
@@ -23,8 +24,8 @@ static int check_range(const char *what, double value, double most, struct err *
 
 int augment_options_check(const struct augment_options *options, struct err *err)
 {
-    int status =
-        check_range("number of RandAugment's operations", options->randaugment_ops, RANDAUGMENT_OPS_MAX, err);
+    int status = check_range("number of RandAugment's operations", options->randaugment_ops,
+                             RANDAUGMENT_OPS_MAX, err);
     if (!status)
         status = check_range("RandAugment's magnitude", options->randaugment_magnitude,
                              RANDAUGMENT_MAGNITUDE_MAX, err);
@@ -45,8 +46,8 @@ static int32_t pixels_of(uint32_t side, int32_t magnitude)
     return (int32_t)((int64_t)side * 150 * magnitude / (331 * RANDAUGMENT_MAGNITUDE_MAX));
 }
 
-static struct augment_step step_of(enum augment_op op, int32_t magnitude, bool negative, uint32_t width,
-                                   uint32_t height)
+static struct augment_step step_of(enum augment_op op, int32_t magnitude, bool negative,
+                                   uint32_t width, uint32_t height)
 {
     int32_t sign = negative ? -1 : 1, value = 0;
     switch (op) {
@@ -88,8 +89,8 @@ static int32_t draw_around(int32_t middle, double reach, uint32_t word)
     return middle - most + (int32_t)(((uint64_t)word * (2 * (uint64_t)most + 1)) >> 32);
 }
 
-static uint32_t add_jitter(const struct augment_options *options, struct philox_block factors, uint32_t order,
-                           struct augment_step *steps)
+static uint32_t add_jitter(const struct augment_options *options, struct philox_block factors,
+                           uint32_t order, struct augment_step *steps)
 {
     const struct {
         enum augment_op op;
@@ -109,23 +110,26 @@ static uint32_t add_jitter(const struct augment_options *options, struct philox_
         left[at] = left[choices - 1];
         if (kinds[kind].reach > 0)
             steps[count++] = (struct augment_step){
-                kinds[kind].op, draw_around(kinds[kind].middle, kinds[kind].reach, factors.word[kind])};
+                kinds[kind].op,
+                draw_around(kinds[kind].middle, kinds[kind].reach, factors.word[kind])};
     }
     return count;
 }
 
-uint32_t augment_choose(const struct augment_options *options, uint32_t width, uint32_t height, uint64_t seed,
-                        uint32_t dataset, uint32_t epoch, uint64_t sample,
+uint32_t augment_choose(const struct augment_options *options, uint32_t width, uint32_t height,
+                        uint64_t seed, uint32_t dataset, uint32_t epoch, uint64_t sample,
                         struct augment_step steps[AUGMENT_STEPS_MAX])
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < options->randaugment_ops; i++) {
-        struct philox_block block = philox_sample(seed, dataset, epoch, sample, PHILOX_RANDAUGMENT, i);
+        struct philox_block block =
+            philox_sample(seed, dataset, epoch, sample, PHILOX_RANDAUGMENT, i);
         enum augment_op op = (enum augment_op)((uint64_t)block.word[0] * RANDAUGMENT_KINDS >> 32);
-        steps[count++] =
-            step_of(op, (int32_t)options->randaugment_magnitude, block.word[1] >> 31, width, height);
+        steps[count++] = step_of(op, (int32_t)options->randaugment_magnitude, block.word[1] >> 31,
+                                 width, height);
     }
-    if (options->brightness > 0 || options->contrast > 0 || options->saturation > 0 || options->hue > 0) {
+    if (options->brightness > 0 || options->contrast > 0 || options->saturation > 0 ||
+        options->hue > 0) {
         struct philox_block factors = philox_sample(seed, dataset, epoch, sample, PHILOX_JITTER, 0);
         struct philox_block order = philox_sample(seed, dataset, epoch, sample, PHILOX_JITTER, 1);
         count += add_jitter(options, factors, order.word[0], steps + count);

@@ -1,10 +1,11 @@
 /*
  * augment — random changes to a target image: torchvision's RandAugment and ColorJitter, on bytes.
  *
- * What happens to a sample is a pure function of (seed, dataset, epoch, sample): its Philox words choose operations and factors
- * (docs/images.md says which). Colours are changed in integers; where pixels move to, a few doubles say, each of whose sums and
- * products is rounded by itself (augment_warp.c): the same on any CPU. Operations are Pillow's, within one
- * level of it; those that move pixels take the nearest one, and black from outside, and are equal to Pillow's.
+ * What happens to a sample is a pure function of (seed, dataset, epoch, sample): its Philox words
+ * choose operations and factors (docs/images.md says which). Colours are changed in integers; where
+ * pixels move to, a few doubles say, each of whose sums and products is rounded by itself
+ * (augment_warp.c): the same on any CPU. Operations are Pillow's, within one level of it; those
+ * that move pixels take the nearest one, and black from outside, and are equal to Pillow's.
  */
 #ifndef MILLRACE_IMAGE_AUGMENT_H
 #define MILLRACE_IMAGE_AUGMENT_H
@@ -25,7 +26,7 @@ struct augment_options {
     uint32_t randaugment_ops;                /* operations an image; 0: none */
     uint32_t randaugment_magnitude;          /* 0..30: how strong they are */
     double brightness, contrast, saturation; /* jitter: x in 0..1, a factor of [1 - x, 1 + x] */
-    double hue;                              /* jitter: x in 0..0.5, a turn by [-x, x] of the whole circle */
+    double hue; /* jitter: x in 0..0.5, a turn by [-x, x] of the whole circle */
 };
 /* -EINVAL with detail unless within the limits above. */
 int augment_options_check(const struct augment_options *options, struct err *err);
@@ -57,9 +58,10 @@ struct augment_step {
 
 enum { AUGMENT_STEPS_MAX = RANDAUGMENT_OPS_MAX + 4 };
 
-/* The steps for a sample's target of width x height pixels, RandAugment's before the jitter's; returns how many. */
-uint32_t augment_choose(const struct augment_options *options, uint32_t width, uint32_t height, uint64_t seed,
-                        uint32_t dataset, uint32_t epoch, uint64_t sample,
+/* The steps for a sample's target of width x height pixels, RandAugment's before the jitter's;
+ * returns how many. */
+uint32_t augment_choose(const struct augment_options *options, uint32_t width, uint32_t height,
+                        uint64_t seed, uint32_t dataset, uint32_t epoch, uint64_t sample,
                         struct augment_step steps[AUGMENT_STEPS_MAX]);
 
 /* One step, in place; scratch has 3 * width * height bytes. */

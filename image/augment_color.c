@@ -1,8 +1,10 @@
 /*
- * augment_color — the operations that change colours and leave pixels where they are. See augment_ops.h.
+ * augment_color — the operations that change colours and leave pixels where they are. See
+ * augment_ops.h.
  *
- * Most blend: (other * 2^16 + factor * (value - other)) / 2^16, rounded down, within 0..255, where other is what the image becomes at
- * the factor 0: black, its gray, its mean gray, its smoothed self (Pillow's ImageEnhance).
+ * Most blend: (other * 2^16 + factor * (value - other)) / 2^16, rounded down, within 0..255, where
+ * other is what the image becomes at the factor 0: black, its gray, its mean gray, its smoothed
+ * self (Pillow's ImageEnhance).
  */
 #include "image/augment_ops.h"
 
@@ -81,7 +83,8 @@ void augment_saturation(const struct augment_image *image, int32_t factor)
     }
 }
 
-/* The mean of a pixel, five times, and its eight neighbours, rounded; pixels at the edge stay as they are, hence unblended. */
+/* The mean of a pixel, five times, and its eight neighbours, rounded; pixels at the edge stay as
+ * they are, hence unblended. */
 void augment_sharpness(const struct augment_image *image, int32_t factor)
 {
     size_t row_bytes = 3 * (size_t)image->width;
@@ -91,8 +94,8 @@ void augment_sharpness(const struct augment_image *image, int32_t factor)
                       *below = row + row_bytes;
         uint8_t *target = image->rgb + y * image->stride_bytes;
         for (size_t i = 3; i + 3 < row_bytes; i++) {
-            int32_t sum = above[i - 3] + above[i] + above[i + 3] + row[i - 3] + 5 * row[i] + row[i + 3] +
-                          below[i - 3] + below[i] + below[i + 3];
+            int32_t sum = above[i - 3] + above[i] + above[i + 3] + row[i - 3] + 5 * row[i] +
+                          row[i + 3] + below[i - 3] + below[i] + below[i + 3];
             target[i] = blend((2 * sum + 13) / 26, row[i], factor);
         }
     }
@@ -138,7 +141,8 @@ void augment_auto_contrast(const struct augment_image *image)
         while (counts[c][high] == 0)
             high--;
         for (int32_t level = 0; level < LEVELS; level++)
-            table[c][level] = low == high ? (uint8_t)level : clamp((level - low) * 255 / (high - low));
+            table[c][level] =
+                low == high ? (uint8_t)level : clamp((level - low) * 255 / (high - low));
     }
     map_levels(image, table);
 }

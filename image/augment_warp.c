@@ -1,10 +1,12 @@
 /*
  * augment_warp — the operations that move pixels. See augment_ops.h.
  *
- * As Pillow's transform(AFFINE, NEAREST): the pixel (x, y) is taken from (a x' + b y' + c, d x' + e y' + f) with x' = x + 1/2, y' = y + 1/2,
- * in 16 fractional bits; black where that is outside. The coefficients come from sums and products of doubles and a table of
- * them. IEEE 754 says how each is rounded, and -ffp-contract=off (cmake/folder.cmake) that each is rounded by itself: with a
- * product and a sum fused, as compilers do for ARM, one could fall on the other side of a step of 2^-16.
+ * As Pillow's transform(AFFINE, NEAREST): the pixel (x, y) is taken from (a x' + b y' + c, d x' + e
+ * y' + f) with x' = x + 1/2, y' = y + 1/2, in 16 fractional bits; black where that is outside. The
+ * coefficients come from sums and products of doubles and a table of them. IEEE 754 says how each
+ * is rounded, and -ffp-contract=off (cmake/folder.cmake) that each is rounded by itself: with a
+ * product and a sum fused, as compilers do for ARM, one could fall on the other side of a step of
+ * 2^-16.
  */
 #include "image/augment_ops.h"
 
@@ -43,7 +45,8 @@ static void warp(const struct augment_image *image, const struct affine *affine)
         int64_t at_x = row_x, at_y = row_y;
         for (uint32_t x = 0; x < image->width; x++, target += 3, at_x += a, at_y += d) {
             int64_t from_x = at_x >> FRACTION_BITS, from_y = at_y >> FRACTION_BITS;
-            bool inside = from_x >= 0 && from_x < image->width && from_y >= 0 && from_y < image->height;
+            bool inside =
+                from_x >= 0 && from_x < image->width && from_y >= 0 && from_y < image->height;
             if (inside)
                 memcpy(target, image->scratch + 3 * (size_t)(from_y * image->width + from_x), 3);
             else

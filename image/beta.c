@@ -1,9 +1,12 @@
 /*
- * beta — see beta.h. With alpha = a, the probability of at most x, where x <= 1/2, is proportional to
+ * beta — see beta.h. With alpha = a, the probability of at most x, where x <= 1/2, is proportional
+ * to
  *
- *     G(x) = (x (1 - x))^a * (1 + sum over n >= 1 of the product over i = 1..n of x (2a + i - 1) / (a + i))
+ *     G(x) = (x (1 - x))^a * (1 + S(x))
+ *     S(x) = sum over n >= 1 of the product over i = 1..n of x (2a + i - 1) / (a + i)
  *
- * (the incomplete beta function, DLMF 8.17.8, whose terms are all positive), and is one half at x = 1/2.
+ * (the incomplete beta function, DLMF 8.17.8, whose terms are all positive), and is one half at x =
+ * 1/2.
  */
 #include "image/beta.h"
 

@@ -1,12 +1,12 @@
 /*
- * blend — see blend.h. The loop is one for all instruction sets: compilers make good vectors of it, from AVX-512 to NEON, which plain C
- * has as it is.
+ * blend — see blend.h. The loop is one for all instruction sets: compilers make good vectors of it,
+ * from AVX-512 to NEON, which plain C has as it is.
  */
 #include "image/blend.h"
 
 /* A weight of 0..256 and bytes: every sum fits 16 bits. */
-static inline __attribute__((always_inline)) void blend(uint8_t *restrict own, const uint8_t *restrict other,
-                                                        size_t count, uint32_t own_weight)
+static inline __attribute__((always_inline)) void
+blend(uint8_t *restrict own, const uint8_t *restrict other, size_t count, uint32_t own_weight)
 {
     uint16_t mine = (uint16_t)own_weight, rest = (uint16_t)(BLEND_ONE - own_weight);
     for (size_t i = 0; i < count; i++)
@@ -21,8 +21,8 @@ static void blend_plain(uint8_t *own, const uint8_t *other, size_t count, uint32
 }
 
 #ifdef __x86_64__
-__attribute__((target("avx2"))) static void blend_avx2(uint8_t *own, const uint8_t *other, size_t count,
-                                                       uint32_t own_weight)
+__attribute__((target("avx2"))) static void blend_avx2(uint8_t *own, const uint8_t *other,
+                                                       size_t count, uint32_t own_weight)
 {
     blend(own, other, count, own_weight);
 }

@@ -28,8 +28,8 @@ int image_check(struct image_checker *checker, const void *data, size_t bytes, c
     return status ? status : pixels_part(checker->pixels, NULL, &pixels, err);
 }
 
-int image_check_headers(struct image_checker *checker, const void *data, size_t bytes, const char *path,
-                        struct pixels_info *ret_info, struct err *err)
+int image_check_headers(struct image_checker *checker, const void *data, size_t bytes,
+                        const char *path, struct pixels_info *ret_info, struct err *err)
 {
     enum image_kind kind = image_kind_of(data, bytes);
     struct jpeg_info jpeg;

@@ -1,6 +1,6 @@
 /*
- * color — see color.h. Pixels go block by block (color_block.h); the last block of a line begins so far to the left that it is
- * whole. Plain C also serves lines shorter than a block.
+ * color — see color.h. Pixels go block by block (color_block.h); the last block of a line begins so
+ * far to the left that it is whole. Plain C also serves lines shorter than a block.
  */
 #include "image/color.h"
 
@@ -13,8 +13,8 @@ static uint8_t clamp(int32_t value)
     return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-static void ycbcr_plain(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint8_t *restrict rgb,
-                        size_t count)
+static void ycbcr_plain(const uint8_t *y, const uint8_t *cb, const uint8_t *cr,
+                        uint8_t *restrict rgb, size_t count)
 {
     enum { HALF = COLOR_ONE / 2 };
     for (size_t i = 0; i < count; i++) {
@@ -25,8 +25,8 @@ static void ycbcr_plain(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, 
     }
 }
 
-static void planes_plain(const uint8_t *r, const uint8_t *g, const uint8_t *b, uint8_t *restrict rgb,
-                         size_t count)
+static void planes_plain(const uint8_t *r, const uint8_t *g, const uint8_t *b,
+                         uint8_t *restrict rgb, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         rgb[3 * i] = r[i];
@@ -54,8 +54,8 @@ static const struct color_blocks *choose_blocks(enum image_kernels kernels, size
     return blocks[kernels];
 }
 
-static void convert(color_block_fn *block, size_t pixels, const uint8_t *first, const uint8_t *second,
-                    const uint8_t *third, uint8_t *rgb, size_t count)
+static void convert(color_block_fn *block, size_t pixels, const uint8_t *first,
+                    const uint8_t *second, const uint8_t *third, uint8_t *rgb, size_t count)
 {
     for (size_t begin = 0; begin < count; begin += pixels) {
         size_t at = count - begin < pixels ? count - pixels : begin;
@@ -63,8 +63,8 @@ static void convert(color_block_fn *block, size_t pixels, const uint8_t *first, 
     }
 }
 
-void color_ycbcr_to_rgb(enum image_kernels kernels, const uint8_t *y, const uint8_t *cb, const uint8_t *cr,
-                        uint8_t *rgb, size_t count)
+void color_ycbcr_to_rgb(enum image_kernels kernels, const uint8_t *y, const uint8_t *cb,
+                        const uint8_t *cr, uint8_t *rgb, size_t count)
 {
     const struct color_blocks *blocks = choose_blocks(kernels, count);
     if (blocks)
@@ -73,8 +73,8 @@ void color_ycbcr_to_rgb(enum image_kernels kernels, const uint8_t *y, const uint
         ycbcr_plain(y, cb, cr, rgb, count);
 }
 
-void color_planes_to_rgb(enum image_kernels kernels, const uint8_t *r, const uint8_t *g, const uint8_t *b,
-                         uint8_t *rgb, size_t count)
+void color_planes_to_rgb(enum image_kernels kernels, const uint8_t *r, const uint8_t *g,
+                         const uint8_t *b, uint8_t *rgb, size_t count)
 {
     const struct color_blocks *blocks = choose_blocks(kernels, count);
     if (blocks)

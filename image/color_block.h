@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-/* 1.402, 0.344136, 0.714136, 1.772 with 16 fractional bits, as libjpeg rounds them. Factors beyond one half are split into whole
- * multiples and a rest, so that products are of int16. */
+/* 1.402, 0.344136, 0.714136, 1.772 with 16 fractional bits, as libjpeg rounds them. Factors beyond
+ * one half are split into whole multiples and a rest, so that products are of int16. */
 enum {
     COLOR_ONE = 1 << 16,
     COLOR_CR_TO_R = 91881,
@@ -20,7 +20,8 @@ enum {
 };
 
 /* Three planes to interleaved RGB. */
-typedef void color_block_fn(const uint8_t *first, const uint8_t *second, const uint8_t *third, uint8_t *rgb);
+typedef void color_block_fn(const uint8_t *first, const uint8_t *second, const uint8_t *third,
+                            uint8_t *rgb);
 
 /* Immutable. */
 struct color_blocks {

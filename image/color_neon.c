@@ -41,7 +41,8 @@ static void ycbcr_neon(const uint8_t *luma, const uint8_t *chroma_blue, const ui
                        uint8_t *rgb)
 {
     for (int i = 0; i < NEON_PIXELS; i += 8)
-        vst3_u8(rgb + 3 * i, convert(vld1_u8(luma + i), vld1_u8(chroma_blue + i), vld1_u8(chroma_red + i)));
+        vst3_u8(rgb + 3 * i,
+                convert(vld1_u8(luma + i), vld1_u8(chroma_blue + i), vld1_u8(chroma_red + i)));
 }
 
 static void planes_neon(const uint8_t *r, const uint8_t *g, const uint8_t *b, uint8_t *rgb)

@@ -1,8 +1,9 @@
 /*
  * color_x86 — blocks by AVX2 and AVX-512. See color_block.h.
  *
- * Bytes are widened within lanes of 16 bytes, and packing undoes that. Interleaving red, green and blue also works within lanes:
- * a lane's 16 pixels become three times 16 bytes, whose bytes each shuffle picks or leaves zero.
+ * Bytes are widened within lanes of 16 bytes, and packing undoes that. Interleaving red, green and
+ * blue also works within lanes: a lane's 16 pixels become three times 16 bytes, whose bytes each
+ * shuffle picks or leaves zero.
  */
 #ifdef __x86_64__
 
@@ -44,12 +45,13 @@ AVX2 static inline void put_avx2(const struct rgb_avx2 *in, uint8_t *rgb)
     for (int piece = 0; piece < PIECES; piece++) {
         __m256i out = _mm256_setzero_si256();
         for (int color = 0; color < 3; color++)
-            out =
-                _mm256_or_si256(out, _mm256_shuffle_epi8(in->color[color],
-                                                         _mm256_broadcastsi128_si256(pick_of(color, piece))));
+            out = _mm256_or_si256(
+                out, _mm256_shuffle_epi8(in->color[color],
+                                         _mm256_broadcastsi128_si256(pick_of(color, piece))));
         uint8_t *target = rgb + piece * LANE_BYTES;
         _mm_storeu_si128((__m128i *)target, _mm256_castsi256_si128(out));
-        _mm_storeu_si128((__m128i *)(target + PIECES * LANE_BYTES), _mm256_extracti128_si256(out, 1));
+        _mm_storeu_si128((__m128i *)(target + PIECES * LANE_BYTES),
+                         _mm256_extracti128_si256(out, 1));
     }
 }
 
@@ -80,20 +82,23 @@ AVX2 static inline struct rgb_avx2 convert_avx2(__m256i y, __m256i cb, __m256i c
     __m256i r = _mm256_add_epi16(red, scale_avx2(red, COLOR_RED_REST));
     __m256i g = _mm256_sub_epi16(green_avx2(blue, red), red);
     __m256i b = _mm256_add_epi16(_mm256_add_epi16(blue, blue), scale_avx2(blue, COLOR_BLUE_REST));
-    return (struct rgb_avx2){{_mm256_add_epi16(y, r), _mm256_add_epi16(y, g), _mm256_add_epi16(y, b)}};
+    return (struct rgb_avx2){
+        {_mm256_add_epi16(y, r), _mm256_add_epi16(y, g), _mm256_add_epi16(y, b)}};
 }
 
-AVX2 static void ycbcr_avx2(const uint8_t *luma, const uint8_t *chroma_blue, const uint8_t *chroma_red,
-                            uint8_t *rgb)
+AVX2 static void ycbcr_avx2(const uint8_t *luma, const uint8_t *chroma_blue,
+                            const uint8_t *chroma_red, uint8_t *rgb)
 {
     const __m256i zero = _mm256_setzero_si256();
     __m256i y = _mm256_loadu_si256((const __m256i *)luma);
     __m256i cb = _mm256_loadu_si256((const __m256i *)chroma_blue);
     __m256i cr = _mm256_loadu_si256((const __m256i *)chroma_red);
-    struct rgb_avx2 low = convert_avx2(_mm256_unpacklo_epi8(y, zero), _mm256_unpacklo_epi8(cb, zero),
-                                       _mm256_unpacklo_epi8(cr, zero));
-    struct rgb_avx2 high = convert_avx2(_mm256_unpackhi_epi8(y, zero), _mm256_unpackhi_epi8(cb, zero),
-                                        _mm256_unpackhi_epi8(cr, zero));
+    struct rgb_avx2 low =
+        convert_avx2(_mm256_unpacklo_epi8(y, zero), _mm256_unpacklo_epi8(cb, zero),
+                     _mm256_unpacklo_epi8(cr, zero));
+    struct rgb_avx2 high =
+        convert_avx2(_mm256_unpackhi_epi8(y, zero), _mm256_unpackhi_epi8(cb, zero),
+                     _mm256_unpackhi_epi8(cr, zero));
     struct rgb_avx2 packed;
     for (int color = 0; color < 3; color++)
         packed.color[color] = _mm256_packus_epi16(low.color[color], high.color[color]);
@@ -102,7 +107,8 @@ AVX2 static void ycbcr_avx2(const uint8_t *luma, const uint8_t *chroma_blue, con
 
 AVX2 static void planes_avx2(const uint8_t *r, const uint8_t *g, const uint8_t *b, uint8_t *rgb)
 {
-    struct rgb_avx2 in = {{_mm256_loadu_si256((const __m256i *)r), _mm256_loadu_si256((const __m256i *)g),
+    struct rgb_avx2 in = {{_mm256_loadu_si256((const __m256i *)r),
+                           _mm256_loadu_si256((const __m256i *)g),
                            _mm256_loadu_si256((const __m256i *)b)}};
     put_avx2(&in, rgb);
 }
@@ -122,7 +128,8 @@ AVX512 static inline void put_avx512(const struct rgb_avx512 *in, uint8_t *rgb)
         __m512i out = _mm512_setzero_si512();
         for (int color = 0; color < 3; color++)
             out = _mm512_or_si512(
-                out, _mm512_shuffle_epi8(in->color[color], _mm512_broadcast_i32x4(pick_of(color, piece))));
+                out, _mm512_shuffle_epi8(in->color[color],
+                                         _mm512_broadcast_i32x4(pick_of(color, piece))));
         uint8_t *target = rgb + piece * LANE_BYTES;
         _mm_storeu_si128((__m128i *)target, _mm512_castsi512_si128(out));
         target += PIECES * LANE_BYTES;
@@ -160,20 +167,23 @@ AVX512 static inline struct rgb_avx512 convert_avx512(__m512i y, __m512i cb, __m
     __m512i r = _mm512_add_epi16(red, scale_avx512(red, COLOR_RED_REST));
     __m512i g = _mm512_sub_epi16(green_avx512(blue, red), red);
     __m512i b = _mm512_add_epi16(_mm512_add_epi16(blue, blue), scale_avx512(blue, COLOR_BLUE_REST));
-    return (struct rgb_avx512){{_mm512_add_epi16(y, r), _mm512_add_epi16(y, g), _mm512_add_epi16(y, b)}};
+    return (struct rgb_avx512){
+        {_mm512_add_epi16(y, r), _mm512_add_epi16(y, g), _mm512_add_epi16(y, b)}};
 }
 
-AVX512 static void ycbcr_avx512(const uint8_t *luma, const uint8_t *chroma_blue, const uint8_t *chroma_red,
-                                uint8_t *rgb)
+AVX512 static void ycbcr_avx512(const uint8_t *luma, const uint8_t *chroma_blue,
+                                const uint8_t *chroma_red, uint8_t *rgb)
 {
     const __m512i zero = _mm512_setzero_si512();
     __m512i y = _mm512_loadu_si512(luma);
     __m512i cb = _mm512_loadu_si512(chroma_blue);
     __m512i cr = _mm512_loadu_si512(chroma_red);
-    struct rgb_avx512 low = convert_avx512(_mm512_unpacklo_epi8(y, zero), _mm512_unpacklo_epi8(cb, zero),
-                                           _mm512_unpacklo_epi8(cr, zero));
-    struct rgb_avx512 high = convert_avx512(_mm512_unpackhi_epi8(y, zero), _mm512_unpackhi_epi8(cb, zero),
-                                            _mm512_unpackhi_epi8(cr, zero));
+    struct rgb_avx512 low =
+        convert_avx512(_mm512_unpacklo_epi8(y, zero), _mm512_unpacklo_epi8(cb, zero),
+                       _mm512_unpacklo_epi8(cr, zero));
+    struct rgb_avx512 high =
+        convert_avx512(_mm512_unpackhi_epi8(y, zero), _mm512_unpackhi_epi8(cb, zero),
+                       _mm512_unpackhi_epi8(cr, zero));
     struct rgb_avx512 packed;
     for (int color = 0; color < 3; color++)
         packed.color[color] = _mm512_packus_epi16(low.color[color], high.color[color]);

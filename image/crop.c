@@ -28,10 +28,10 @@ struct crop_options crop_options_default(enum crop_kind kind)
 
 int crop_options_check(const struct crop_options *options, struct err *err)
 {
-    bool scale_fits =
-        options->scale_min > 0 && options->scale_min <= options->scale_max && options->scale_max <= 1;
-    bool ratio_fits =
-        options->ratio_min > 0 && options->ratio_min <= options->ratio_max && isfinite(options->ratio_max);
+    bool scale_fits = options->scale_min > 0 && options->scale_min <= options->scale_max &&
+                      options->scale_max <= 1;
+    bool ratio_fits = options->ratio_min > 0 && options->ratio_min <= options->ratio_max &&
+                      isfinite(options->ratio_max);
     if (options->kind == CROP_RANDOM && !scale_fits) {
         err_set(err, -EINVAL, "range of crop areas is invalid");
         err_expected(err, "0 < least <= most <= 1");
@@ -44,7 +44,8 @@ int crop_options_check(const struct crop_options *options, struct err *err)
         err_found(err, "%g to %g", options->ratio_min, options->ratio_max);
         return -EINVAL;
     }
-    if (options->kind == CROP_CENTER && !(options->center_fraction > 0 && options->center_fraction <= 1)) {
+    if (options->kind == CROP_CENTER &&
+        !(options->center_fraction > 0 && options->center_fraction <= 1)) {
         err_set(err, -EINVAL, "fraction of the centre crop is invalid");
         err_expected(err, "more than 0, at most 1");
         err_found(err, "%g", options->center_fraction);
@@ -58,12 +59,15 @@ static uint32_t clamp_side(double side, uint32_t most)
     return side < 1 ? 1 : side > most ? most : (uint32_t)side;
 }
 
-static struct image_rect central(uint32_t width, uint32_t height, uint32_t crop_width, uint32_t crop_height)
+static struct image_rect central(uint32_t width, uint32_t height, uint32_t crop_width,
+                                 uint32_t crop_height)
 {
-    return (struct image_rect){(width - crop_width) / 2, (height - crop_height) / 2, crop_width, crop_height};
+    return (struct image_rect){(width - crop_width) / 2, (height - crop_height) / 2, crop_width,
+                               crop_height};
 }
 
-static struct image_rect choose_center(const struct crop_options *options, uint32_t width, uint32_t height)
+static struct image_rect choose_center(const struct crop_options *options, uint32_t width,
+                                       uint32_t height)
 {
     uint32_t shorter = width < height ? width : height;
     uint32_t side = clamp_side(floor(shorter * options->center_fraction), shorter);
@@ -75,7 +79,8 @@ static uint32_t below(uint32_t word, uint32_t count)
     return (uint32_t)((uint64_t)word * count >> 32);
 }
 
-/* least * (most / least)^u for the 24-bit u of philox_unit(word): the powers 1/2, 1/4, ... by square roots. */
+/* least * (most / least)^u for the 24-bit u of philox_unit(word): the powers 1/2, 1/4, ... by
+ * square roots. */
 static double ratio_between(double least, double most, uint32_t word)
 {
     double ratio = least, power = most / least;
@@ -87,7 +92,8 @@ static double ratio_between(double least, double most, uint32_t word)
     return ratio;
 }
 
-static struct image_rect choose_fallback(const struct crop_options *options, uint32_t width, uint32_t height)
+static struct image_rect choose_fallback(const struct crop_options *options, uint32_t width,
+                                         uint32_t height)
 {
     double ratio = (double)width / height;
     if (ratio < options->ratio_min)
@@ -97,16 +103,18 @@ static struct image_rect choose_fallback(const struct crop_options *options, uin
     return central(width, height, width, height);
 }
 
-static struct image_rect choose_random(const struct crop_options *options, uint32_t width, uint32_t height,
-                                       uint64_t seed, uint32_t dataset, uint32_t epoch, uint64_t sample)
+static struct image_rect choose_random(const struct crop_options *options, uint32_t width,
+                                       uint32_t height, uint64_t seed, uint32_t dataset,
+                                       uint32_t epoch, uint64_t sample)
 {
     double area = (double)width * height;
     for (uint32_t draw = 0; draw < TRIES; draw++) {
         struct philox_block random = philox_sample(seed, dataset, epoch, sample, PHILOX_CROP, draw);
-        double scale =
-            options->scale_min + (options->scale_max - options->scale_min) * philox_unit(random.word[0]);
+        double scale = options->scale_min +
+                       (options->scale_max - options->scale_min) * philox_unit(random.word[0]);
         double ratio = ratio_between(options->ratio_min, options->ratio_max, random.word[1]);
-        double crop_width = rint(sqrt(area * scale * ratio)), crop_height = rint(sqrt(area * scale / ratio));
+        double crop_width = rint(sqrt(area * scale * ratio)),
+               crop_height = rint(sqrt(area * scale / ratio));
         if (crop_width < 1 || crop_width > width || crop_height < 1 || crop_height > height)
             continue;
         struct image_rect rect = {.width = (uint32_t)crop_width, .height = (uint32_t)crop_height};
@@ -117,8 +125,8 @@ static struct image_rect choose_random(const struct crop_options *options, uint3
     return choose_fallback(options, width, height);
 }
 
-struct crop crop_choose(const struct crop_options *options, uint32_t width, uint32_t height, uint64_t seed,
-                        uint32_t dataset, uint32_t epoch, uint64_t sample)
+struct crop crop_choose(const struct crop_options *options, uint32_t width, uint32_t height,
+                        uint64_t seed, uint32_t dataset, uint32_t epoch, uint64_t sample)
 {
     struct crop crop = {.rect = {0, 0, width, height}};
     if (options->kind == CROP_CENTER)

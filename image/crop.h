@@ -1,10 +1,11 @@
 /*
  * crop — which rectangle of an image becomes a sample.
  *
- * Random choices come from the caller's Philox words (base/philox.h), so a crop is a pure function of seed, epoch, sample.
- * Draw i of PHILOX_CROP is try i: word 0 gives the area, 1 the ratio, 2 the row, 3 the column. Word 0 of draw 0 of
- * PHILOX_FLIP gives the flip, by its top bit. Only +, *, / and square roots are used, which IEEE 754 rounds exactly: a
- * crop is the same on any CPU, with any C library.
+ * Random choices come from the caller's Philox words (base/philox.h), so a crop is a pure function
+ * of seed, epoch, sample. Draw i of PHILOX_CROP is try i: word 0 gives the area, 1 the ratio, 2 the
+ * row, 3 the column. Word 0 of draw 0 of PHILOX_FLIP gives the flip, by its top bit. Only +, *, /
+ * and square roots are used, which IEEE 754 rounds exactly: a crop is the same on any CPU, with any
+ * C library.
  */
 #ifndef MILLRACE_IMAGE_CROP_H
 #define MILLRACE_IMAGE_CROP_H
@@ -30,12 +31,15 @@ struct crop_options {
     enum crop_kind kind;
     double scale_min, scale_max; /* CROP_RANDOM: area of the crop over area of the image; 0.08, 1 */
     double ratio_min, ratio_max; /* CROP_RANDOM: width over height; 3/4, 4/3 */
-    double center_fraction;      /* CROP_CENTER: 1 takes the whole square; 224/256 is usual for evaluation */
-    bool flip;                   /* mirror left-right with probability 1/2 */
+    double
+        /* CROP_CENTER: 1 takes the whole square; 224/256 is usual for evaluation */
+        center_fraction;
+    bool flip; /* mirror left-right with probability 1/2 */
 };
 
 struct crop_options crop_options_default(enum crop_kind kind);
-/* -EINVAL unless 0 < scale_min <= scale_max <= 1, 0 < ratio_min <= ratio_max, 0 < center_fraction <= 1. */
+/* -EINVAL unless 0 < scale_min <= scale_max <= 1, 0 < ratio_min <= ratio_max, 0 < center_fraction
+ * <= 1. */
 int crop_options_check(const struct crop_options *options, struct err *err);
 
 struct crop {
@@ -43,11 +47,12 @@ struct crop {
     bool flip;
 };
 
-/* width, height >= 1 in pixels as seen. The random crop tries ten areas and ratios (uniform, and uniform in its
- * logarithm), then falls back to the central crop nearest in ratio (torchvision.transforms.RandomResizedCrop.get_params).
- * seed, dataset, epoch, sample key the choices. */
-struct crop crop_choose(const struct crop_options *options, uint32_t width, uint32_t height, uint64_t seed,
-                        uint32_t dataset, uint32_t epoch, uint64_t sample);
+/* width, height >= 1 in pixels as seen. The random crop tries ten areas and ratios (uniform, and
+ * uniform in its logarithm), then falls back to the central crop nearest in ratio
+ * (torchvision.transforms.RandomResizedCrop.get_params). seed, dataset, epoch, sample key the
+ * choices. */
+struct crop crop_choose(const struct crop_options *options, uint32_t width, uint32_t height,
+                        uint64_t seed, uint32_t dataset, uint32_t epoch, uint64_t sample);
 
 #ifdef __cplusplus
 }

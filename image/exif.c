@@ -1,6 +1,7 @@
 /*
- * exif — see exif.h. The segment is `Exif\0\0`, then a TIFF header (byte order, 42, offset of the first directory), then
- * somewhere the directory: a count and 12-byte entries {tag u16, type u16, count u32, value}.
+ * exif — see exif.h. The segment is `Exif\0\0`, then a TIFF header (byte order, 42, offset of the
+ * first directory), then somewhere the directory: a count and 12-byte entries {tag u16, type u16,
+ * count u32, value}.
  */
 #include "image/exif.h"
 
@@ -41,7 +42,8 @@ uint32_t exif_orientation_of_tiff(const uint8_t *tiff, size_t tiff_bytes)
     if (tiff_bytes < TIFF_HEADER_BYTES)
         return ORIENTATION_NONE;
     bool big = tiff[0] == 'M';
-    if (tiff[0] != tiff[1] || (tiff[0] != 'I' && tiff[0] != 'M') || get_u16(tiff + 2, big) != TIFF_MAGIC)
+    if (tiff[0] != tiff[1] || (tiff[0] != 'I' && tiff[0] != 'M') ||
+        get_u16(tiff + 2, big) != TIFF_MAGIC)
         return ORIENTATION_NONE;
     size_t at = get_u32(tiff + 4, big);
     if (at > tiff_bytes || tiff_bytes - at < 2)

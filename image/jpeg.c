@@ -141,8 +141,8 @@ static int reserve_planes(struct jpeg_decoder *decoder, struct err *err)
 }
 
 /* Decodes rows first_row..end_row-1 of the stream that the reader has begun. */
-static int decode_rows(struct jpeg_decoder *decoder, const struct jpeg_info *stream, uint32_t first_row,
-                       uint32_t end_row, struct err *err)
+static int decode_rows(struct jpeg_decoder *decoder, const struct jpeg_info *stream,
+                       uint32_t first_row, uint32_t end_row, struct err *err)
 {
     decoder->stream = *stream;
     decoder->planes = jpeg_planes_of(stream);
@@ -151,7 +151,8 @@ static int decode_rows(struct jpeg_decoder *decoder, const struct jpeg_info *str
     int status = reserve_planes(decoder, err);
     if (status)
         return status;
-    return jpeg_reader_guard(&decoder->reader, is_converted(stream) ? decode_cmyk : decode_raw, decoder, err);
+    return jpeg_reader_guard(&decoder->reader, is_converted(stream) ? decode_cmyk : decode_raw,
+                             decoder, err);
 }
 
 /* ---- Parts. ---- */
@@ -161,8 +162,10 @@ static bool is_same(struct image_rect a, struct image_rect b)
     return a.x == b.x && a.y == b.y && a.width == b.width && a.height == b.height;
 }
 
-/* Cuts the segments that hold a part out of the file. -ENOTSUP where that can't be done or saves nothing. */
-static int cut_part(struct jpeg_decoder *decoder, struct image_rect part, struct image_rect *ret_segments)
+/* Cuts the segments that hold a part out of the file. -ENOTSUP where that can't be done or saves
+ * nothing. */
+static int cut_part(struct jpeg_decoder *decoder, struct image_rect part,
+                    struct image_rect *ret_segments)
 {
     const struct jpeg_reader *reader = &decoder->reader;
     struct jpeg_headers headers;
@@ -201,7 +204,8 @@ static int decode_cut(struct jpeg_decoder *decoder, struct image_rect segments, 
     struct jpeg_info stream = decoder->info;
     stream.width = segments.width;
     stream.height = segments.height;
-    int status = jpeg_reader_begin_abbreviated(&decoder->reader, decoder->cut.data, decoder->cut.bytes, err);
+    int status =
+        jpeg_reader_begin_abbreviated(&decoder->reader, decoder->cut.data, decoder->cut.bytes, err);
     if (!status)
         status = decode_rows(decoder, &stream, 0, segments.height, err);
     if (!status)
@@ -209,7 +213,8 @@ static int decode_cut(struct jpeg_decoder *decoder, struct image_rect segments, 
     return status;
 }
 
-/* By a cut where that can be. One that does not decode is bad data: decoding the file from its start tells what and where. */
+/* By a cut where that can be. One that does not decode is bad data: decoding the file from its
+ * start tells what and where. */
 static int decode_part(struct jpeg_decoder *decoder, struct image_rect part, struct err *err)
 {
     struct jpeg_reader *reader = &decoder->reader;
@@ -235,18 +240,21 @@ int jpeg_decode_part(struct jpeg_decoder *decoder, const struct image_rect *part
 {
     const struct jpeg_info *info = &decoder->info;
     assert(decoder->reader.data); /* after a begin that succeeded */
-    assert(!part || (part->width >= 1 && part->x < info->width && part->width <= info->width - part->x));
-    assert(!part || (part->height >= 1 && part->y < info->height && part->height <= info->height - part->y));
+    assert(!part ||
+           (part->width >= 1 && part->x < info->width && part->width <= info->width - part->x));
+    assert(!part ||
+           (part->height >= 1 && part->y < info->height && part->height <= info->height - part->y));
     decoder->to_end = part == NULL;
-    int status = part ? decode_part(decoder, *part, err) : decode_rows(decoder, info, 0, info->height, err);
+    int status =
+        part ? decode_part(decoder, *part, err) : decode_rows(decoder, info, 0, info->height, err);
     jpeg_reader_end(&decoder->reader);
     if (!status)
         *ret_planes = decoder->planes;
     return status;
 }
 
-int jpeg_decode_begin(struct jpeg_decoder *decoder, const void *data, size_t bytes, const char *path,
-                      struct jpeg_info *ret_info, struct err *err)
+int jpeg_decode_begin(struct jpeg_decoder *decoder, const void *data, size_t bytes,
+                      const char *path, struct jpeg_info *ret_info, struct err *err)
 {
     int status = jpeg_reader_begin(&decoder->reader, data, bytes, path, &decoder->info, err);
     if (!status)
@@ -320,7 +328,8 @@ uint32_t jpeg_decoder_warnings(const struct jpeg_decoder *decoder)
     return decoder->reader.warnings;
 }
 
-int jpeg_probe(const void *data, size_t bytes, const char *path, struct jpeg_info *ret_info, struct err *err)
+int jpeg_probe(const void *data, size_t bytes, const char *path, struct jpeg_info *ret_info,
+               struct err *err)
 {
     struct jpeg_reader reader;
     jpeg_reader_init(&reader, JPEG_MARKERS_SKIP);

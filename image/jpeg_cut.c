@@ -16,15 +16,18 @@ enum {
     MARKER_EOI = 0xd9,
     MARKER_DRI = 0xdd,
     MARKER_BYTES = 2,
-    /* Behind its marker: length, precision, height, width, number of components; then 3 bytes a component. */
+    /* Behind its marker: length, precision, height, width, number of components; then 3 bytes a
+     * component. */
     FRAME_BYTES = 8,
     FRAME_HEIGHT_AT = MARKER_BYTES + 3,
     FRAME_WIDTH_AT = MARKER_BYTES + 5,
-    /* Behind its marker: length, number of components, three parameters; and 2 bytes a component. */
+    /* Behind its marker: length, number of components, three parameters; and 2 bytes a
+     * component. */
     SCAN_BYTES = 6,
     RESTART_BYTES = 4,
-    HEADER_BYTES_MAX = MARKER_BYTES + MARKER_BYTES + FRAME_BYTES + 3 * JPEG_COMPONENTS_MAX + MARKER_BYTES +
-                       RESTART_BYTES + MARKER_BYTES + SCAN_BYTES + 2 * JPEG_COMPONENTS_MAX,
+    HEADER_BYTES_MAX = MARKER_BYTES + MARKER_BYTES + FRAME_BYTES + 3 * JPEG_COMPONENTS_MAX +
+                       MARKER_BYTES + RESTART_BYTES + MARKER_BYTES + SCAN_BYTES +
+                       2 * JPEG_COMPONENTS_MAX,
 };
 
 static uint32_t largest(const uint32_t *values, uint32_t count)
@@ -39,9 +42,9 @@ bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *
 {
     uint32_t components = headers->components, interval = headers->restart_interval;
     bool sequential = headers->process == JPEG_BASELINE || headers->process == JPEG_EXTENDED;
-    if (interval == 0 || (components != 1 && components != 3) || !sequential || headers->arithmetic ||
-        headers->hierarchical || headers->precision_bits != 8 || headers->scan_components != components ||
-        headers->stray_bytes > 0)
+    if (interval == 0 || (components != 1 && components != 3) || !sequential ||
+        headers->arithmetic || headers->hierarchical || headers->precision_bits != 8 ||
+        headers->scan_components != components || headers->stray_bytes > 0)
         return false;
     /* a scan of one component has MCUs of one block, whatever its sampling factors */
     uint32_t mcu_width = BLOCK_SIDE * (components == 1 ? 1 : largest(headers->h_samp, components));
@@ -117,10 +120,10 @@ static uint8_t *put_header(uint8_t *to, const uint8_t *data, const struct jpeg_h
     return put(to, data + headers->scan_offset, headers->header_bytes - headers->scan_offset);
 }
 
-/* Copies the part's segments, each with the marker behind it, out of the rows above it and its own. *ret_to: the end of the
- * copy. */
-static int put_segments(uint8_t *to, const uint8_t *at, const uint8_t *end, const struct jpeg_cut_grid *grid,
-                        struct image_rect part, uint8_t **ret_to)
+/* Copies the part's segments, each with the marker behind it, out of the rows above it and its own.
+ * *ret_to: the end of the copy. */
+static int put_segments(uint8_t *to, const uint8_t *at, const uint8_t *end,
+                        const struct jpeg_cut_grid *grid, struct image_rect part, uint8_t **ret_to)
 {
     uint32_t first_row = part.y / grid->segment_height, first_column = part.x / grid->segment_width;
     uint32_t end_row = (uint32_t)bytes_divide_up(part.y + part.height, grid->segment_height);
@@ -130,7 +133,8 @@ static int put_segments(uint8_t *to, const uint8_t *at, const uint8_t *end, cons
         bool last_row = row + 1 == grid->rows, ends = row + 1 == end_row;
         for (uint32_t column = 0; column < (ends ? end_column : grid->columns); column++) {
             const uint8_t *marker = find_marker(at, end);
-            bool last = last_row && column + 1 == grid->columns; /* anything may stand behind the image */
+            bool last =
+                last_row && column + 1 == grid->columns; /* anything may stand behind the image */
             if (!marker || (!last && marker[1] != MARKER_RST0 + number % 8))
                 return -ENOTSUP;
             if (row >= first_row && column >= first_column && column < end_column) {
@@ -156,7 +160,8 @@ int jpeg_cut(const void *data, size_t bytes, const struct jpeg_headers *headers,
         return -ENOTSUP;
     if (str_reserve(out, HEADER_BYTES_MAX + bytes))
         return -ENOMEM;
-    uint8_t *start = (uint8_t *)out->data + out->bytes, *to = put_header(start, from, headers, part);
+    uint8_t *start = (uint8_t *)out->data + out->bytes,
+            *to = put_header(start, from, headers, part);
     int status = put_segments(to, from + headers->header_bytes, from + bytes, grid, part, &to);
     if (status)
         return status;

@@ -38,10 +38,11 @@ static void encode(void *context)
     jpeg_finish_compress(codec);
 }
 
-int jpeg_encode(const uint8_t *rgb, uint32_t width, uint32_t height, size_t stride_bytes, int quality,
-                uint32_t restart_interval, struct str *out, struct err *err)
+int jpeg_encode(const uint8_t *rgb, uint32_t width, uint32_t height, size_t stride_bytes,
+                int quality, uint32_t restart_interval, struct str *out, struct err *err)
 {
-    assert(width >= 1 && height >= 1 && quality >= 1 && quality <= 100 && restart_interval <= UINT16_MAX);
+    assert(width >= 1 && height >= 1 && quality >= 1 && quality <= 100 &&
+           restart_interval <= UINT16_MAX);
     assert(stride_bytes >= 3 * (size_t)width);
     struct encoding encoding = {
         .rgb = rgb,

@@ -1,7 +1,8 @@
 /*
  * jpeg_headers — see jpeg_headers.h.
  *
- *     FF D8   then segments  FF marker, u16 length (big-endian, itself included), payload   up to FF DA, the first scan
+ *     FF D8   then segments FF marker, u16 length (big-endian, itself included), payload up to FF
+ *             DA, the first scan
  */
 #include "image/jpeg_headers.h"
 
@@ -96,8 +97,8 @@ static int next_marker(struct walk *walk, uint8_t *ret_marker, size_t *ret_offse
 
 static bool is_frame(uint8_t marker)
 {
-    return marker >= MARKER_SOF0 && marker <= MARKER_SOF15 && marker != MARKER_DHT && marker != MARKER_JPG &&
-           marker != MARKER_DAC;
+    return marker >= MARKER_SOF0 && marker <= MARKER_SOF15 && marker != MARKER_DHT &&
+           marker != MARKER_JPG && marker != MARKER_DAC;
 }
 
 static int take_frame(struct walk *walk, const struct segment *segment)
@@ -133,7 +134,8 @@ static int take_frame(struct walk *walk, const struct segment *segment)
     return 0;
 }
 
-static bool begins(const struct segment *segment, const char *prefix, size_t prefix_bytes, size_t least_bytes)
+static bool begins(const struct segment *segment, const char *prefix, size_t prefix_bytes,
+                   size_t least_bytes)
 {
     return segment->bytes >= least_bytes && memcmp(segment->data, prefix, prefix_bytes) == 0;
 }
@@ -163,7 +165,8 @@ static void take_application(struct walk *walk, const struct segment *segment)
         headers->has_exif = true;
         if (headers->orientation == 1)
             headers->orientation = exif_orientation(segment->data, segment->bytes);
-    } else if (segment->marker == MARKER_APP2 && begins(segment, "ICC_PROFILE", 12, ICC_PREFIX_BYTES)) {
+    } else if (segment->marker == MARKER_APP2 &&
+               begins(segment, "ICC_PROFILE", 12, ICC_PREFIX_BYTES)) {
         take_icc(walk, segment);
     } else if (segment->marker == MARKER_APP14 && begins(segment, "Adobe", 5, 12)) {
         headers->has_adobe = true;
@@ -247,7 +250,8 @@ int jpeg_read_headers(const void *data, size_t bytes, uint64_t file_bytes, const
 
 const char *jpeg_process_name(enum jpeg_process process)
 {
-    static const char *const names[JPEG_PROCESS_COUNT] = {"baseline", "extended", "progressive", "lossless"};
+    static const char *const names[JPEG_PROCESS_COUNT] = {"baseline", "extended", "progressive",
+                                                          "lossless"};
     return names[process];
 }
 

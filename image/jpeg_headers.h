@@ -1,8 +1,10 @@
 /*
- * jpeg_headers — what the segments before a JPEG's first scan say, read without decoding (ITU T.81, annex B).
+ * jpeg_headers — what the segments before a JPEG's first scan say, read without decoding (ITU T.81,
+ * annex B).
  *
- * For telling people what a file is, and where it can be cut (jpeg_cut.h): also kinds that jpeg.h refuses (lossless, 12 bits,
- * two components) are described. Tables are passed over; jpeg_probe judges whether such a file decodes.
+ * For telling people what a file is, and where it can be cut (jpeg_cut.h): also kinds that jpeg.h
+ * refuses (lossless, 12 bits, two components) are described. Tables are passed over; jpeg_probe
+ * judges whether such a file decodes.
  */
 #ifndef MILLRACE_IMAGE_JPEG_HEADERS_H
 #define MILLRACE_IMAGE_JPEG_HEADERS_H
@@ -14,7 +16,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum jpeg_process { JPEG_BASELINE, JPEG_EXTENDED, JPEG_PROGRESSIVE, JPEG_LOSSLESS, JPEG_PROCESS_COUNT };
+enum jpeg_process {
+    JPEG_BASELINE,
+    JPEG_EXTENDED,
+    JPEG_PROGRESSIVE,
+    JPEG_LOSSLESS,
+    JPEG_PROCESS_COUNT
+};
 
 struct jpeg_headers {
     uint32_t width, height; /* in pixels, as stored */
@@ -43,8 +51,9 @@ const char *jpeg_process_name(enum jpeg_process process); /* "baseline" */
 /* "4:2:0" and the like; NULL where the factors have no such name, or without chroma. */
 const char *jpeg_subsampling_name(const struct jpeg_headers *headers);
 
-/* data: the file from its start; bytes of file_bytes. -ENODATA, without detail, where the headers reach beyond bytes: call again
- * with more. -EBADMSG with the offset. path (may be NULL) serves messages. Pure. */
+/* data: the file from its start; bytes of file_bytes. -ENODATA, without detail, where the headers
+ * reach beyond bytes: call again with more. -EBADMSG with the offset. path (may be NULL) serves
+ * messages. Pure. */
 int jpeg_read_headers(const void *data, size_t bytes, uint64_t file_bytes, const char *path,
                       struct jpeg_headers *ret_headers, struct err *err);
 

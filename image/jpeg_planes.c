@@ -1,5 +1,6 @@
 /*
- * jpeg_planes — the shape of a JPEG's planes, from its sampling factors (ITU-T T.81, A.1.1). See jpeg.h.
+ * jpeg_planes — the shape of a JPEG's planes, from its sampling factors (ITU-T T.81, A.1.1). See
+ * jpeg.h.
  */
 #include "image/jpeg.h"
 
@@ -26,7 +27,8 @@ static uint32_t largest(const uint32_t *values, uint32_t count)
 struct jpeg_planes jpeg_planes_of(const struct jpeg_info *info)
 {
     bool converted = info->color == JPEG_CMYK || info->color == JPEG_YCCK;
-    uint32_t h_max = largest(info->h_samp, info->components), v_max = largest(info->v_samp, info->components);
+    uint32_t h_max = largest(info->h_samp, info->components),
+             v_max = largest(info->v_samp, info->components);
     struct jpeg_planes planes = {
         .width = info->width,
         .height = info->height,
@@ -44,8 +46,10 @@ struct jpeg_planes jpeg_planes_of(const struct jpeg_info *info)
             reduce(&plane->x_num, &plane->x_den);
             reduce(&plane->y_num, &plane->y_den);
         }
-        plane->width = (uint32_t)bytes_divide_up((uint64_t)info->width * plane->x_num, plane->x_den);
-        plane->height = (uint32_t)bytes_divide_up((uint64_t)info->height * plane->y_num, plane->y_den);
+        plane->width =
+            (uint32_t)bytes_divide_up((uint64_t)info->width * plane->x_num, plane->x_den);
+        plane->height =
+            (uint32_t)bytes_divide_up((uint64_t)info->height * plane->y_num, plane->y_den);
     }
     return planes;
 }

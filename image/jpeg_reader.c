@@ -13,13 +13,15 @@
 #include <jerror.h>
 
 enum {
-    /* libjpeg-turbo's faster Huffman decoder takes bad codes for zeros without a word. It is chosen where 512 bytes a block
-     * are at hand; we never show as many. Measured: the careful one costs at most 3 %. */
+    /* libjpeg-turbo's faster Huffman decoder takes bad codes for zeros without a word. It is chosen
+     * where 512 bytes a block are at hand; we never show as many. Measured: the careful one costs
+     * at most 3 %. */
     WINDOW_BYTES = 511,
     APP1 = JPEG_APP0 + 1,
     MARKER_BYTES_MAX = 65535,
-    /* Of coefficients: 2 bytes in each of up to 4 components. And of all else, and the blocks that fill up the last MCUs of
-     * very flat or narrow images: 32 rows of 65500 samples in 4 components. */
+    /* Of coefficients: 2 bytes in each of up to 4 components. And of all else, and the blocks that
+     * fill up the last MCUs of very flat or narrow images: 32 rows of 65500 samples in 4
+     * components. */
     PIXEL_BYTES_MAX = 8,
     OTHER_BYTES_MAX = 32 << 20,
 };
@@ -151,7 +153,8 @@ static int report_failure(struct jpeg_reader *reader, struct err *err)
     return advise(err);
 }
 
-int jpeg_reader_guard(struct jpeg_reader *reader, void (*step)(void *context), void *context, struct err *err)
+int jpeg_reader_guard(struct jpeg_reader *reader, void (*step)(void *context), void *context,
+                      struct err *err)
 {
     if (setjmp(reader->jump))
         return report_failure(reader, err);
@@ -218,7 +221,8 @@ static int color_of(const struct jpeg_reader *reader, enum jpeg_color *ret_color
 static int check_headers(struct jpeg_reader *reader, struct jpeg_info *info, struct err *err)
 {
     const struct jpeg_decompress_struct *codec = &reader->codec;
-    int status = pixels_check_size("JPEG", reader->path, codec->image_width, codec->image_height, err);
+    int status =
+        pixels_check_size("JPEG", reader->path, codec->image_width, codec->image_height, err);
     if (status) {
         err_at(err, reader->path, offset_of(reader));
         return status;
@@ -265,7 +269,8 @@ int jpeg_reader_begin(struct jpeg_reader *reader, const void *data, size_t bytes
     return status;
 }
 
-int jpeg_reader_begin_abbreviated(struct jpeg_reader *reader, const void *data, size_t bytes, struct err *err)
+int jpeg_reader_begin_abbreviated(struct jpeg_reader *reader, const void *data, size_t bytes,
+                                  struct err *err)
 {
     reader->data = data;
     reader->bytes = bytes;

@@ -1,14 +1,16 @@
 /*
- * jpeg_reader — libjpeg-turbo's decompressor over bytes in memory: its source, its errors and warnings, and headers that were
- * checked. jpeg.c takes planes from it and jpeg_tile.c coefficients; nobody outside image/ includes this header.
+ * jpeg_reader — libjpeg-turbo's decompressor over bytes in memory: its source, its errors and
+ * warnings, and headers that were checked. jpeg.c takes planes from it and jpeg_tile.c
+ * coefficients; nobody outside image/ includes this header.
  *
- * libjpeg reports errors by longjmp. All calls to it stand in step functions, which keep their state in their context and are
- * entered by jpeg_reader_guard alone: no local variable is ever changed between a setjmp and its longjmp.
- * Its warnings of lost or contradictory data are errors, as jpeg.h says.
+ * libjpeg reports errors by longjmp. All calls to it stand in step functions, which keep their
+ * state in their context and are entered by jpeg_reader_guard alone: no local variable is ever
+ * changed between a setjmp and its longjmp. Its warnings of lost or contradictory data are errors,
+ * as jpeg.h says.
  *
  *     jpeg_reader_init(&reader, JPEG_MARKERS_SKIP);
  *     jpeg_reader_begin(&reader, data, bytes, path, &info, err);
- *     jpeg_reader_guard(&reader, step, context, err);                 // calls that use reader.codec
+ *     jpeg_reader_guard(&reader, step, context, err);  // calls that use reader.codec
  *     jpeg_reader_end(&reader);
  *     jpeg_reader_deinit(&reader);
  */
@@ -50,11 +52,13 @@ struct jpeg_reader {
 void jpeg_reader_init(struct jpeg_reader *reader, enum jpeg_markers markers);
 void jpeg_reader_deinit(struct jpeg_reader *reader); /* fine after end too */
 
-/* Reads the headers. Borrows data and path until end. After an error the reader has ended. -EBADMSG, -ENOMEM. */
+/* Reads the headers. Borrows data and path until end. After an error the reader has ended.
+ * -EBADMSG, -ENOMEM. */
 int jpeg_reader_begin(struct jpeg_reader *reader, const void *data, size_t bytes, const char *path,
                       struct jpeg_info *ret_info, struct err *err);
-/* Gives up what begin or an earlier call of this has read, all but its tables, and reads other headers, whose file may lack them
- * (the abbreviated format for compressed image data: ITU-T T.81, B.4). Borrows data until end. */
+/* Gives up what begin or an earlier call of this has read, all but its tables, and reads other
+ * headers, whose file may lack them (the abbreviated format for compressed image data: ITU-T T.81,
+ * B.4). Borrows data until end. */
 int jpeg_reader_begin_abbreviated(struct jpeg_reader *reader, const void *data, size_t bytes,
                                   struct err *err);
 int jpeg_reader_guard(struct jpeg_reader *reader, void (*step)(void *context), void *context,

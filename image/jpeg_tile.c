@@ -72,7 +72,8 @@ static bool is_tiled(const void *data, size_t bytes, uint32_t restart_interval)
            headers.restart_interval == restart_interval && jpeg_cut_grid_of(&headers, &grid);
 }
 
-static int transcode(struct transcoding *transcoding, struct str *out, bool *ret_tiled, struct err *err)
+static int transcode(struct transcoding *transcoding, struct str *out, bool *ret_tiled,
+                     struct err *err)
 {
     int status = jpeg_reader_guard(&transcoding->reader, read_coefficients, transcoding, err);
     if (status)

@@ -58,7 +58,8 @@ static int report_failure(struct jpeg_writer *writer, struct err *err)
     return err_set(err, -EINVAL, "JPEG can't be encoded: %s", message);
 }
 
-int jpeg_writer_guard(struct jpeg_writer *writer, void (*step)(void *context), void *context, struct err *err)
+int jpeg_writer_guard(struct jpeg_writer *writer, void (*step)(void *context), void *context,
+                      struct err *err)
 {
     if (setjmp(writer->jump))
         return report_failure(writer, err);

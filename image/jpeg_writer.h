@@ -1,6 +1,7 @@
 /*
- * jpeg_writer — libjpeg-turbo's compressor into a byte string: its destination and errors. What jpeg_encode.c (pixels) and jpeg_tile.c
- * (coefficients) share; nobody outside image/ includes this header. Longjmp is handled as jpeg_reader.h says.
+ * jpeg_writer — libjpeg-turbo's compressor into a byte string: its destination and errors. What
+ * jpeg_encode.c (pixels) and jpeg_tile.c (coefficients) share; nobody outside image/ includes this
+ * header. Longjmp is handled as jpeg_reader.h says.
  */
 #ifndef MILLRACE_IMAGE_JPEG_WRITER_H
 #define MILLRACE_IMAGE_JPEG_WRITER_H
@@ -30,7 +31,8 @@ struct jpeg_writer {
 
 /* Makes codec, which will append to out. -ENOMEM. Deinit is due either way. */
 int jpeg_writer_init(struct jpeg_writer *writer, struct str *out, struct err *err);
-/* Runs a step; after an error out is as it was before init. -ENOMEM; -EINVAL where libjpeg refuses what it was asked for. */
+/* Runs a step; after an error out is as it was before init. -ENOMEM; -EINVAL where libjpeg refuses
+ * what it was asked for. */
 int jpeg_writer_guard(struct jpeg_writer *writer, void (*step)(void *context), void *context,
                       struct err *err);
 void jpeg_writer_deinit(struct jpeg_writer *writer);

@@ -1,7 +1,9 @@
 /*
- * kernels — for which instruction set the inner loops of image/ are written, and which of them this processor has.
+ * kernels — for which instruction set the inner loops of image/ are written, and which of them this
+ * processor has.
  *
- * All of them compute in integers and give the same bytes; plain C is what the others are tested against.
+ * All of them compute in integers and give the same bytes; plain C is what the others are tested
+ * against.
  */
 #ifndef MILLRACE_IMAGE_KERNELS_H
 #define MILLRACE_IMAGE_KERNELS_H

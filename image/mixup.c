@@ -82,8 +82,9 @@ void mixup_close(struct mixup *mixup)
 
 /* ---- Choosing. ---- */
 
-/* One side of a box with `part` (of BETA_ONE) of the area, before it is cut to the picture, around a middle that is as likely at each of its
- * pixels: *ret_begin, and how many pixels of the side it has. */
+/* One side of a box with `part` (of BETA_ONE) of the area, before it is cut to the picture, around
+ * a middle that is as likely at each of its pixels: *ret_begin, and how many pixels of the side it
+ * has. */
 static uint32_t choose_side(uint32_t side, uint32_t part, uint32_t word, uint32_t *ret_begin)
 {
     uint32_t half = (uint32_t)sqrt((double)((uint64_t)side * side * part / (4 * BETA_ONE)));
@@ -93,8 +94,8 @@ static uint32_t choose_side(uint32_t side, uint32_t part, uint32_t word, uint32_
     return end - *ret_begin;
 }
 
-struct mixup_choice mixup_choose(const struct mixup *mixup, uint32_t width, uint32_t height, uint64_t seed,
-                                 uint32_t dataset, uint32_t epoch, uint64_t sample)
+struct mixup_choice mixup_choose(const struct mixup *mixup, uint32_t width, uint32_t height,
+                                 uint64_t seed, uint32_t dataset, uint32_t epoch, uint64_t sample)
 {
     struct philox_block way = philox_sample(seed, dataset, epoch, sample, PHILOX_MIXUP, 0);
     struct mixup_choice choice = {.kind = MIXUP_NONE};
@@ -121,7 +122,8 @@ float mixup_own_part(struct mixup_choice choice, uint32_t width, uint32_t height
     case MIXUP_BLEND:
         return (float)choice.own_weight / BLEND_ONE;
     case MIXUP_PASTE:
-        return (float)((double)(area - (uint64_t)choice.box.width * choice.box.height) / (double)area);
+        return (float)((double)(area - (uint64_t)choice.box.width * choice.box.height) /
+                       (double)area);
     case MIXUP_NONE:
         break;
     }
@@ -143,7 +145,8 @@ void mixup_apply(struct mixup_choice choice, uint8_t *own, const uint8_t *other,
 {
     switch (choice.kind) {
     case MIXUP_BLEND:
-        blend_bytes(image_kernels_best(), own, other, 3 * (size_t)width * height, choice.own_weight);
+        blend_bytes(image_kernels_best(), own, other, 3 * (size_t)width * height,
+                    choice.own_weight);
         break;
     case MIXUP_PASTE:
         paste(choice.box, own, other, width);

@@ -1,14 +1,16 @@
 /*
- * mixup — two pictures of a batch become one: mixup blends them (Zhang et al., "mixup: beyond empirical risk minimization", ICLR 2018),
- * cutmix pastes a box of one into the other (Yun et al., "CutMix", ICCV 2019).
+ * mixup — two pictures of a batch become one: mixup blends them (Zhang et al., "mixup: beyond
+ * empirical risk minimization", ICLR 2018), cutmix pastes a box of one into the other (Yun et al.,
+ * "CutMix", ICCV 2019).
  *
  *     mixup_open(&options, &mixup, err);
  *     choice = mixup_choose(mixup, width, height, seed, dataset, epoch, sample);
  *     mixup_apply(choice, own, other, width, height);
- *     ... the picture's own label counts mixup_own_part(choice, width, height), the other's the rest ...
+ *     // the picture's own label counts mixup_own_part(choice, width, height), the other's the rest
  *
- * What happens to a sample is a pure function of (seed, dataset, epoch, sample), by its Philox words (docs/images.md); which other
- * picture takes part is the caller's to say. Pixels are changed in integers: the same on any CPU.
+ * What happens to a sample is a pure function of (seed, dataset, epoch, sample), by its Philox
+ * words (docs/images.md); which other picture takes part is the caller's to say. Pixels are changed
+ * in integers: the same on any CPU.
  */
 #ifndef MILLRACE_IMAGE_MIXUP_H
 #define MILLRACE_IMAGE_MIXUP_H
@@ -40,7 +42,8 @@ static inline bool mixup_is_on(const struct mixup_options *options)
 /* Immutable: any thread. */
 struct mixup;
 
-/* The options are checked, the tables made, in a millisecond or two. -EINVAL with detail, -ENOMEM. */
+/* The options are checked, the tables made, in a millisecond or two. -EINVAL with detail,
+ * -ENOMEM. */
 int mixup_open(const struct mixup_options *options, struct mixup **ret_mixup, struct err *err);
 void mixup_close(struct mixup *mixup); /* NULL is fine */
 
@@ -53,8 +56,8 @@ struct mixup_choice {
 };
 
 /* For a sample's picture of width x height pixels. */
-struct mixup_choice mixup_choose(const struct mixup *mixup, uint32_t width, uint32_t height, uint64_t seed,
-                                 uint32_t dataset, uint32_t epoch, uint64_t sample);
+struct mixup_choice mixup_choose(const struct mixup *mixup, uint32_t width, uint32_t height,
+                                 uint64_t seed, uint32_t dataset, uint32_t epoch, uint64_t sample);
 /* What the picture's own label counts: its weight, or its part of the area; 0..1. */
 float mixup_own_part(struct mixup_choice choice, uint32_t width, uint32_t height);
 /* own becomes the mixture. Both are RGB, rows without gaps; they do not overlap. */

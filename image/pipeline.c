@@ -39,8 +39,8 @@ static uint64_t pixels_max(const struct image_options *options)
     return options->pixels_max ? options->pixels_max : PIXELS_MAX;
 }
 
-static int check_pixels(const struct image_options *options, const struct image *image, const char *path,
-                        struct err *err)
+static int check_pixels(const struct image_options *options, const struct image *image,
+                        const char *path, struct err *err)
 {
     uint64_t pixels = (uint64_t)image->width * image->height;
     if (pixels <= pixels_max(options))
@@ -49,7 +49,8 @@ static int check_pixels(const struct image_options *options, const struct image 
     err_at(err, path, 0);
     err_expected(err, "at most %" PRIu64, pixels_max(options));
     err_found(err, "%" PRIu32 " x %" PRIu32 " = %" PRIu64, image->width, image->height, pixels);
-    err_advise(err, "raise data.image.max_pixels (`millrace read --max-pixels`), up to %d", PIXELS_MAX);
+    err_advise(err, "raise data.image.max_pixels (`millrace read --max-pixels`), up to %d",
+               PIXELS_MAX);
     return -EBADMSG;
 }
 
@@ -67,7 +68,8 @@ static int begin(struct image_pipeline *pipeline, const void *data, size_t bytes
         image->orientation = image->jpeg.orientation;
         return check_pixels(&pipeline->options, image, path, err);
     }
-    int status = pixels_begin(pipeline->pixels, image->kind, data, bytes, path, &image->pixels, err);
+    int status =
+        pixels_begin(pipeline->pixels, image->kind, data, bytes, path, &image->pixels, err);
     if (status)
         return status;
     image->width = image->pixels.width;
@@ -77,8 +79,9 @@ static int begin(struct image_pipeline *pipeline, const void *data, size_t bytes
 }
 
 /* Decodes what the framing needs, or all, and renders it; the image was begun. */
-static int render(struct image_pipeline *pipeline, const struct image *image, const struct framing *framing,
-                  bool to_end, uint8_t *rgb, size_t stride_bytes, struct err *err)
+static int render(struct image_pipeline *pipeline, const struct image *image,
+                  const struct framing *framing, bool to_end, uint8_t *rgb, size_t stride_bytes,
+                  struct err *err)
 {
     struct renderer *renderer = &pipeline->renderer;
     struct image_rect part;
@@ -108,8 +111,8 @@ static void augment(const struct image_pipeline *pipeline, struct image_key key,
 {
     const struct image_options *options = &pipeline->options;
     struct augment_step steps[AUGMENT_STEPS_MAX];
-    uint32_t count = augment_choose(&options->augment, options->width, options->height, key.seed, key.dataset,
-                                    key.epoch, key.sample, steps);
+    uint32_t count = augment_choose(&options->augment, options->width, options->height, key.seed,
+                                    key.dataset, key.epoch, key.sample, steps);
     for (uint32_t i = 0; i < count; i++)
         augment_apply(steps[i], rgb, options->width, options->height, stride_bytes,
                       pipeline->augment_scratch);
@@ -122,11 +125,13 @@ static struct framing choose_framing(const struct image_options *options, const 
     seen_sides(image, &width, &height);
     struct crop crop =
         crop_choose(&options->crop, width, height, key.seed, key.dataset, key.epoch, key.sample);
-    return framing_of(image->orientation, image->width, image->height, crop, options->width, options->height);
+    return framing_of(image->orientation, image->width, image->height, crop, options->width,
+                      options->height);
 }
 
-int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t bytes, const char *path,
-                       struct image_key key, uint8_t *rgb, size_t stride_bytes, struct err *err)
+int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t bytes,
+                       const char *path, struct image_key key, uint8_t *rgb, size_t stride_bytes,
+                       struct err *err)
 {
     const struct image_options *options = &pipeline->options;
     struct image image;
@@ -143,14 +148,16 @@ int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t
 
 /* ---- Rows of uncompressed pictures. ---- */
 
-static struct framing choose_rows_framing(const struct image_options *options, const struct image_rows *rows,
-                                          struct image_key key)
+static struct framing choose_rows_framing(const struct image_options *options,
+                                          const struct image_rows *rows, struct image_key key)
 {
-    struct image image = {.kind = IMAGE_PPM, .width = rows->width, .height = rows->height, .orientation = 1};
+    struct image image = {
+        .kind = IMAGE_PPM, .width = rows->width, .height = rows->height, .orientation = 1};
     return choose_framing(options, &image, key);
 }
 
-bool image_rows_needed(const struct image_options *options, struct image_key key, struct image_rows *rows)
+bool image_rows_needed(const struct image_options *options, struct image_key key,
+                       struct image_rows *rows)
 {
     uint32_t end;
     if (pixels_check_size("PPM", NULL, rows->width, rows->height, NULL) ||
@@ -163,11 +170,13 @@ bool image_rows_needed(const struct image_options *options, struct image_key key
     return true;
 }
 
-int image_pipeline_run_rows(struct image_pipeline *pipeline, const struct image_rows *rows, const void *data,
-                            struct image_key key, uint8_t *rgb, size_t stride_bytes, struct err *err)
+int image_pipeline_run_rows(struct image_pipeline *pipeline, const struct image_rows *rows,
+                            const void *data, struct image_key key, uint8_t *rgb,
+                            size_t stride_bytes, struct err *err)
 {
     struct framing framing = choose_rows_framing(&pipeline->options, rows, key);
-    struct pixels_info info = {.width = rows->width, .height = rows->height, .channels = 3, .orientation = 1};
+    struct pixels_info info = {
+        .width = rows->width, .height = rows->height, .channels = 3, .orientation = 1};
     struct pixels pixels = {.data = data,
                             .stride_bytes = 3 * (size_t)rows->width,
                             .part = {0, rows->first, rows->width, rows->count},
@@ -207,9 +216,9 @@ static void bound_sides(struct image_bounds bounds, uint32_t *width, uint32_t *h
     }
 }
 
-int image_pipeline_whole(struct image_pipeline *pipeline, const void *data, size_t bytes, const char *path,
-                         struct image_bounds bounds, const uint8_t **ret_rgb, uint32_t *ret_width,
-                         uint32_t *ret_height, struct err *err)
+int image_pipeline_whole(struct image_pipeline *pipeline, const void *data, size_t bytes,
+                         const char *path, struct image_bounds bounds, const uint8_t **ret_rgb,
+                         uint32_t *ret_width, uint32_t *ret_height, struct err *err)
 {
     struct image image;
     uint32_t width, height;
@@ -219,10 +228,12 @@ int image_pipeline_whole(struct image_pipeline *pipeline, const void *data, size
     seen_sides(&image, &width, &height);
     struct crop crop = {.rect = {0, 0, width, height}};
     bound_sides(bounds, &width, &height);
-    struct framing framing = framing_of(image.orientation, image.width, image.height, crop, width, height);
+    struct framing framing =
+        framing_of(image.orientation, image.width, image.height, crop, width, height);
     status = pixels_reserve(&pipeline->whole, 3 * (size_t)width * height, err);
     if (!status)
-        status = render(pipeline, &image, &framing, true, pipeline->whole.data, 3 * (size_t)width, err);
+        status =
+            render(pipeline, &image, &framing, true, pipeline->whole.data, 3 * (size_t)width, err);
     if (status)
         return status;
     *ret_rgb = pipeline->whole.data;

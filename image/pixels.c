@@ -30,11 +30,13 @@ static bool begins_with(const uint8_t *data, size_t bytes, const char *magic, si
 enum image_kind image_kind_of(const void *data, size_t bytes)
 {
     const uint8_t *head = data;
-    if (begins_with(head, bytes, "\xff\xd8", 2)) /* libjpeg passes over what stands before the next marker */
+    if (begins_with(head, bytes, "\xff\xd8",
+                    2)) /* libjpeg passes over what stands before the next marker */
         return IMAGE_JPEG;
     if (begins_with(head, bytes, "\x89PNG\r\n\x1a\n", 8))
         return IMAGE_PNG;
-    if (begins_with(head, bytes, "RIFF", 4) && bytes >= IMAGE_KIND_BYTES && memcmp(head + 8, "WEBP", 4) == 0)
+    if (begins_with(head, bytes, "RIFF", 4) && bytes >= IMAGE_KIND_BYTES &&
+        memcmp(head + 8, "WEBP", 4) == 0)
         return IMAGE_WEBP;
     if (begins_with(head, bytes, "P6", 2) && bytes > 2 && (head[2] <= ' ' || head[2] == '#'))
         return IMAGE_PPM;
@@ -56,10 +58,12 @@ int pixels_reserve(struct pixels_memory *memory, size_t bytes, struct err *err)
     free(memory->data);
     memory->data = malloc(bytes);
     memory->bytes = memory->data ? bytes : 0;
-    return memory->data ? 0 : err_set(err, -ENOMEM, "no memory for %zu bytes of decoded pixels", bytes);
+    return memory->data ? 0
+                        : err_set(err, -ENOMEM, "no memory for %zu bytes of decoded pixels", bytes);
 }
 
-int pixels_refuse(const char *kind, const char *path, int64_t offset, const char *why, struct err *err)
+int pixels_refuse(const char *kind, const char *path, int64_t offset, const char *why,
+                  struct err *err)
 {
     err_set(err, -EBADMSG, "%s can't be decoded", kind);
     err_at(err, path, offset);
@@ -68,7 +72,8 @@ int pixels_refuse(const char *kind, const char *path, int64_t offset, const char
     return -EBADMSG;
 }
 
-int pixels_check_size(const char *kind, const char *path, uint64_t width, uint64_t height, struct err *err)
+int pixels_check_size(const char *kind, const char *path, uint64_t width, uint64_t height,
+                      struct err *err)
 {
     if (width >= 1 && height >= 1 && width <= PIXELS_SIDE_MAX && height <= PIXELS_SIDE_MAX &&
         width * height <= PIXELS_MAX)
@@ -83,8 +88,8 @@ int pixels_check_size(const char *kind, const char *path, uint64_t width, uint64
 
 /* ---- The decoder. ---- */
 
-int pixels_begin(struct pixels_decoder *decoder, enum image_kind kind, const void *data, size_t bytes,
-                 const char *path, struct pixels_info *ret_info, struct err *err)
+int pixels_begin(struct pixels_decoder *decoder, enum image_kind kind, const void *data,
+                 size_t bytes, const char *path, struct pixels_info *ret_info, struct err *err)
 {
     decoder->kind = kind;
     switch (kind) {
@@ -99,8 +104,8 @@ int pixels_begin(struct pixels_decoder *decoder, enum image_kind kind, const voi
     }
 }
 
-int pixels_part(struct pixels_decoder *decoder, const struct image_rect *part, struct pixels *ret_pixels,
-                struct err *err)
+int pixels_part(struct pixels_decoder *decoder, const struct image_rect *part,
+                struct pixels *ret_pixels, struct err *err)
 {
     switch (decoder->kind) {
     case IMAGE_PNG:

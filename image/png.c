@@ -52,7 +52,8 @@ static int read_headers(struct png_decoder *decoder, const void *data, size_t by
         code = spng_get_ihdr(decoder->codec, &decoder->header);
     if (code)
         return refuse(decoder, code, err);
-    int status = pixels_check_size("PNG", decoder->path, decoder->header.width, decoder->header.height, err);
+    int status =
+        pixels_check_size("PNG", decoder->path, decoder->header.width, decoder->header.height, err);
     if (status)
         return status;
     code = spng_get_exif(decoder->codec, &exif);
@@ -88,14 +89,14 @@ int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const
 /* ---- Pixels. ---- */
 
 /* Rows that are not wanted are decoded too, into the first one's place. */
-static int decode_rows(struct png_decoder *decoder, uint32_t first_row, uint32_t end_row, uint8_t *rows,
-                       size_t row_bytes)
+static int decode_rows(struct png_decoder *decoder, uint32_t first_row, uint32_t end_row,
+                       uint8_t *rows, size_t row_bytes)
 {
     int format = decoder->channels == 1 ? SPNG_FMT_G8 : SPNG_FMT_RGB8;
     int code = spng_decode_image(decoder->codec, NULL, 0, format, SPNG_DECODE_PROGRESSIVE);
     for (uint32_t row = 0; !code && row < end_row; row++)
-        code = spng_decode_row(decoder->codec, rows + (row < first_row ? 0 : row - first_row) * row_bytes,
-                               row_bytes);
+        code = spng_decode_row(
+            decoder->codec, rows + (row < first_row ? 0 : row - first_row) * row_bytes, row_bytes);
     return code;
 }
 
@@ -105,8 +106,8 @@ static int decode_interlaced(struct png_decoder *decoder, uint8_t *rows, size_t 
     return spng_decode_image(decoder->codec, rows, row_bytes * decoder->header.height, format, 0);
 }
 
-int png_part(struct png_decoder *decoder, const struct image_rect *part, struct pixels_memory *memory,
-             struct pixels *ret_pixels, struct err *err)
+int png_part(struct png_decoder *decoder, const struct image_rect *part,
+             struct pixels_memory *memory, struct pixels *ret_pixels, struct err *err)
 {
     assert(decoder->codec); /* after a begin that succeeded */
     const struct spng_ihdr *header = &decoder->header;
@@ -118,8 +119,9 @@ int png_part(struct png_decoder *decoder, const struct image_rect *part, struct 
     int status = pixels_reserve(memory, row_bytes * rows.height, err);
     int code = 0;
     if (!status)
-        code = interlaced ? decode_interlaced(decoder, memory->data, row_bytes)
-                          : decode_rows(decoder, rows.y, rows.y + rows.height, memory->data, row_bytes);
+        code = interlaced
+                   ? decode_interlaced(decoder, memory->data, row_bytes)
+                   : decode_rows(decoder, rows.y, rows.y + rows.height, memory->data, row_bytes);
     if (code == SPNG_EOI) /* the last row */
         code = 0;
     if (!status && !code && !part)
@@ -129,8 +131,10 @@ int png_part(struct png_decoder *decoder, const struct image_rect *part, struct 
     end_codec(decoder);
     if (status)
         return status;
-    *ret_pixels = (struct pixels){
-        .data = memory->data, .stride_bytes = row_bytes, .part = rows, .channels = decoder->channels};
+    *ret_pixels = (struct pixels){.data = memory->data,
+                                  .stride_bytes = row_bytes,
+                                  .part = rows,
+                                  .channels = decoder->channels};
     return 0;
 }
 
@@ -160,9 +164,10 @@ int png_probe(const void *data, size_t bytes, struct png_traits *ret_traits)
     end_codec(&decoder);
     if (status)
         return status;
-    *ret_traits = (struct png_traits){.color = color_name(decoder.header.color_type),
-                                      .depth_bits = decoder.header.bit_depth,
-                                      .interlaced = decoder.header.interlace_method != SPNG_INTERLACE_NONE};
+    *ret_traits =
+        (struct png_traits){.color = color_name(decoder.header.color_type),
+                            .depth_bits = decoder.header.bit_depth,
+                            .interlaced = decoder.header.interlace_method != SPNG_INTERLACE_NONE};
     return 0;
 }
 

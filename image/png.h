@@ -1,8 +1,10 @@
 /*
- * png — PNG files to pixels, by libspng; png.c alone knows it. See pixels.h for the calling sequence.
+ * png — PNG files to pixels, by libspng; png.c alone knows it. See pixels.h for the calling
+ * sequence.
  *
- * Gray of up to 8 bits comes as one channel, all else as RGB; of 16 bits the upper 8 are taken. An eXIf chunk counts where it stands
- * before the image's data. Rows are decoded up to the last one of the part, interlaced images as a whole.
+ * Gray of up to 8 bits comes as one channel, all else as RGB; of 16 bits the upper 8 are taken. An
+ * eXIf chunk counts where it stands before the image's data. Rows are decoded up to the last one of
+ * the part, interlaced images as a whole.
  */
 #ifndef MILLRACE_IMAGE_PNG_H
 #define MILLRACE_IMAGE_PNG_H
@@ -17,8 +19,8 @@ void png_decoder_close(struct png_decoder *decoder); /* NULL is fine */
 
 int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const char *path,
               struct pixels_info *ret_info, struct err *err);
-int png_part(struct png_decoder *decoder, const struct image_rect *part, struct pixels_memory *memory,
-             struct pixels *ret_pixels, struct err *err);
+int png_part(struct png_decoder *decoder, const struct image_rect *part,
+             struct pixels_memory *memory, struct pixels *ret_pixels, struct err *err);
 
 /* What the headers say beside the size, for people. */
 struct png_traits {
@@ -26,6 +28,7 @@ struct png_traits {
     uint32_t depth_bits;
     bool interlaced;
 };
-int png_probe(const void *data, size_t bytes, struct png_traits *ret_traits); /* -EBADMSG, -ENOMEM */
+int png_probe(const void *data, size_t bytes,
+              struct png_traits *ret_traits); /* -EBADMSG, -ENOMEM */
 
 #endif

@@ -16,7 +16,8 @@ static bool is_space(uint8_t byte)
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
-/* White space and comments, then a decimal number; false where there is none. at moves past what was read either way. */
+/* White space and comments, then a decimal number; false where there is none. at moves past what
+ * was read either way. */
 static bool read_number(const uint8_t *data, size_t bytes, size_t *at, uint32_t *ret_number)
 {
     size_t i = *at;
@@ -35,23 +36,23 @@ static bool read_number(const uint8_t *data, size_t bytes, size_t *at, uint32_t 
 
 static int refuse_header(const char *path, size_t at, bool is_long, struct err *err)
 {
-    pixels_refuse("PPM", path, (int64_t)at, is_long ? "its header is too long" : "its header is invalid",
-                  err);
+    pixels_refuse("PPM", path, (int64_t)at,
+                  is_long ? "its header is too long" : "its header is invalid", err);
     if (is_long)
         err_expected(err, "at most %d bytes, comments included", PPM_HEADER_READ_BYTES_MAX);
     return -EBADMSG;
 }
 
-int ppm_begin(struct ppm *ppm, const void *data, size_t bytes, const char *path, struct pixels_info *ret_info,
-              struct err *err)
+int ppm_begin(struct ppm *ppm, const void *data, size_t bytes, const char *path,
+              struct pixels_info *ret_info, struct err *err)
 {
     const uint8_t *text = data;
     size_t at = MAGIC_BYTES;
     size_t head = bytes_min(bytes, PPM_HEADER_READ_BYTES_MAX);
     uint32_t width, height, most;
-    if (head < MAGIC_BYTES || text[0] != 'P' || text[1] != '6' || !read_number(text, head, &at, &width) ||
-        !read_number(text, head, &at, &height) || !read_number(text, head, &at, &most) || at == head ||
-        !is_space(text[at]))
+    if (head < MAGIC_BYTES || text[0] != 'P' || text[1] != '6' ||
+        !read_number(text, head, &at, &width) || !read_number(text, head, &at, &height) ||
+        !read_number(text, head, &at, &most) || at == head || !is_space(text[at]))
         return refuse_header(path, bytes_min(at, bytes), at == head && head < bytes, err);
     if (most != VALUE_MAX)
         return pixels_refuse("PPM", path, (int64_t)at, "its samples do not have 8 bits", err);
@@ -61,8 +62,10 @@ int ppm_begin(struct ppm *ppm, const void *data, size_t bytes, const char *path,
     at++; /* one white space */
     if (bytes - at < 3 * (uint64_t)width * height)
         return pixels_refuse("PPM", path, (int64_t)bytes, "the file ends too early", err);
-    *ppm = (struct ppm){.data = data, .header_bytes = (uint32_t)at, .width = width, .height = height};
-    *ret_info = (struct pixels_info){.width = width, .height = height, .channels = 3, .orientation = 1};
+    *ppm =
+        (struct ppm){.data = data, .header_bytes = (uint32_t)at, .width = width, .height = height};
+    *ret_info =
+        (struct pixels_info){.width = width, .height = height, .channels = 3, .orientation = 1};
     return 0;
 }
 
@@ -76,6 +79,6 @@ struct pixels ppm_pixels(const struct ppm *ppm)
 
 size_t ppm_write_header(char header[PPM_HEADER_BYTES_MAX], uint32_t width, uint32_t height)
 {
-    return (size_t)snprintf(header, PPM_HEADER_BYTES_MAX, "P6\n%" PRIu32 " %" PRIu32 "\n%d\n", width, height,
-                            VALUE_MAX);
+    return (size_t)snprintf(header, PPM_HEADER_BYTES_MAX, "P6\n%" PRIu32 " %" PRIu32 "\n%d\n",
+                            width, height, VALUE_MAX);
 }

@@ -1,7 +1,9 @@
 /*
- * ppm — binary PPM files (P6, 8 bits; netpbm's ppm(5)): a text header, then rows of RGB. See pixels.h for the calling sequence.
+ * ppm — binary PPM files (P6, 8 bits; netpbm's ppm(5)): a text header, then rows of RGB. See
+ * pixels.h for the calling sequence.
  *
- * Nothing is decoded: pixels are where the file's bytes are, and any part of the rows can be used alone.
+ * Nothing is decoded: pixels are where the file's bytes are, and any part of the rows can be used
+ * alone.
  */
 #ifndef MILLRACE_IMAGE_PPM_H
 #define MILLRACE_IMAGE_PPM_H
@@ -21,8 +23,8 @@ struct ppm {
     uint32_t header_bytes, width, height;
 };
 
-int ppm_begin(struct ppm *ppm, const void *data, size_t bytes, const char *path, struct pixels_info *ret_info,
-              struct err *err);
+int ppm_begin(struct ppm *ppm, const void *data, size_t bytes, const char *path,
+              struct pixels_info *ret_info, struct err *err);
 struct pixels ppm_pixels(const struct ppm *ppm); /* the whole image */
 
 /* Writes the header of such a file; returns its bytes. */

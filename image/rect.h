@@ -1,8 +1,9 @@
 /*
  * rect — pixel rectangles and the eight EXIF orientations. Header only.
  *
- * Orientation n maps the stored image to the seen one: 1 as is, 2 mirrored left-right, 3 turned by 180, 4 mirrored
- * top-bottom, 5 transposed, 6 turned by 90 clockwise, 7 transposed across the other diagonal, 8 turned by 270 clockwise.
+ * Orientation n maps the stored image to the seen one: 1 as is, 2 mirrored left-right, 3 turned by
+ * 180, 4 mirrored top-bottom, 5 transposed, 6 turned by 90 clockwise, 7 transposed across the other
+ * diagonal, 8 turned by 270 clockwise.
  */
 #ifndef MILLRACE_IMAGE_RECT_H
 #define MILLRACE_IMAGE_RECT_H
@@ -35,7 +36,8 @@ static inline bool orientation_from_bottom(uint32_t orientation)
     return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
 }
 
-/* The rectangle of the stored image (width x height as stored) that shows as `seen` after the orientation is applied. */
+/* The rectangle of the stored image (width x height as stored) that shows as `seen` after the
+ * orientation is applied. */
 static inline struct image_rect orientation_to_stored(uint32_t orientation, struct image_rect seen,
                                                       uint32_t width, uint32_t height)
 {

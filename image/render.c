@@ -11,7 +11,8 @@
 
 enum { STRIDE_ALIGNMENT_BYTES = 64 };
 
-static_assert((int)PIXELS_SIDE_MAX <= (int)RESAMPLE_LINE_MAX, "every line of an image can be resampled");
+static_assert((int)PIXELS_SIDE_MAX <= (int)RESAMPLE_LINE_MAX,
+              "every line of an image can be resampled");
 
 /* ---- Which pixels are needed. ---- */
 
@@ -40,19 +41,20 @@ static int plan_plane(struct renderer *renderer, uint32_t index, const struct fr
                                     (int64_t)framing->stored.width * plane->x_num, plane->x_den};
     struct resample_span rows = {(int64_t)framing->stored.y * plane->y_num,
                                  (int64_t)framing->stored.height * plane->y_num, plane->y_den};
-    int status =
-        resample_plan_init(&renderer->across[index], columns, plane->width,
-                           framing->swap_sides ? framing->height : framing->width, framing->flip_x, err);
+    int status = resample_plan_init(&renderer->across[index], columns, plane->width,
+                                    framing->swap_sides ? framing->height : framing->width,
+                                    framing->flip_x, err);
     if (status)
         return status;
     return resample_plan_init(&renderer->down[index], rows, plane->height,
-                              framing->swap_sides ? framing->width : framing->height, framing->flip_y, err);
+                              framing->swap_sides ? framing->width : framing->height,
+                              framing->flip_y, err);
 }
 
 static bool same_shape(const struct jpeg_plane *a, const struct jpeg_plane *b)
 {
-    return a->width == b->width && a->height == b->height && a->x_num == b->x_num && a->x_den == b->x_den &&
-           a->y_num == b->y_num && a->y_den == b->y_den;
+    return a->width == b->width && a->height == b->height && a->x_num == b->x_num &&
+           a->x_den == b->x_den && a->y_num == b->y_num && a->y_den == b->y_den;
 }
 
 /* Which plans serve a plane: those of the first plane of its shape. */
@@ -64,9 +66,10 @@ static uint32_t plans_of(const struct jpeg_planes *planes, uint32_t index)
     return first;
 }
 
-/* Widens begin..end, in pixels, by those of which a plan needs samples: den pixels have num of them. */
-static void add_pixels(uint64_t *begin, uint64_t *end, const struct resample_plan *plan, uint32_t num,
-                       uint32_t den)
+/* Widens begin..end, in pixels, by those of which a plan needs samples: den pixels have num of
+ * them. */
+static void add_pixels(uint64_t *begin, uint64_t *end, const struct resample_plan *plan,
+                       uint32_t num, uint32_t den)
 {
     uint64_t first = (uint64_t)plan->source_first * den / num;
     uint64_t last = ((uint64_t)plan->source_end * den + num - 1) / num;
@@ -75,7 +78,8 @@ static void add_pixels(uint64_t *begin, uint64_t *end, const struct resample_pla
 }
 
 int render_plan_planes(struct renderer *renderer, const struct framing *framing,
-                       const struct jpeg_planes *planes, struct image_rect *ret_part, struct err *err)
+                       const struct jpeg_planes *planes, struct image_rect *ret_part,
+                       struct err *err)
 {
     uint64_t left = planes->width, right = 0, top = planes->height, bottom = 0;
     for (uint32_t i = 0; i < planes->count; i++) {
@@ -101,8 +105,12 @@ int render_plan_pixels(struct renderer *renderer, const struct framing *framing,
                        const struct pixels_info *info, struct image_rect *ret_part, struct err *err)
 {
     struct jpeg_planes whole = {.width = info->width, .height = info->height, .count = 1};
-    whole.plane[0] = (struct jpeg_plane){
-        .width = info->width, .height = info->height, .x_num = 1, .x_den = 1, .y_num = 1, .y_den = 1};
+    whole.plane[0] = (struct jpeg_plane){.width = info->width,
+                                         .height = info->height,
+                                         .x_num = 1,
+                                         .x_den = 1,
+                                         .y_num = 1,
+                                         .y_den = 1};
     return render_plan_planes(renderer, framing, &whole, ret_part, err);
 }
 
@@ -122,11 +130,13 @@ struct samples {
 };
 
 /* Into as many planes of the target, one after the other. */
-static int resample_samples(struct renderer *renderer, uint32_t plans, const struct framing *framing,
-                            const struct samples *samples, uint8_t *target, struct err *err)
+static int resample_samples(struct renderer *renderer, uint32_t plans,
+                            const struct framing *framing, const struct samples *samples,
+                            uint8_t *target, struct err *err)
 {
     const struct resample_plan *down = &renderer->down[plans], *across = &renderer->across[plans];
-    size_t turned_stride = bytes_round_up(down->count, STRIDE_ALIGNMENT_BYTES), channels = samples->channels;
+    size_t turned_stride = bytes_round_up(down->count, STRIDE_ALIGNMENT_BYTES),
+           channels = samples->channels;
     size_t plane_bytes = target_stride(framing) * framing->height;
     struct resample_rows stored = {
         .data = samples->data + (down->source_first - samples->top) * samples->stride_bytes +
@@ -152,8 +162,9 @@ static int resample_samples(struct renderer *renderer, uint32_t plans, const str
     return 0;
 }
 
-static void convert_rows(enum image_kernels kernels, const struct framing *framing, enum jpeg_color color,
-                         const uint8_t *target, uint8_t *rgb, size_t stride_bytes)
+static void convert_rows(enum image_kernels kernels, const struct framing *framing,
+                         enum jpeg_color color, const uint8_t *target, uint8_t *rgb,
+                         size_t stride_bytes)
 {
     size_t row_bytes = target_stride(framing), plane_bytes = row_bytes * framing->height;
     for (uint32_t y = 0; y < framing->height; y++, target += row_bytes, rgb += stride_bytes) {
@@ -167,8 +178,9 @@ static void convert_rows(enum image_kernels kernels, const struct framing *frami
     }
 }
 
-int render_planes(struct renderer *renderer, const struct framing *framing, const struct jpeg_planes *planes,
-                  uint8_t *rgb, size_t stride_bytes, struct err *err)
+int render_planes(struct renderer *renderer, const struct framing *framing,
+                  const struct jpeg_planes *planes, uint8_t *rgb, size_t stride_bytes,
+                  struct err *err)
 {
     size_t plane_bytes = target_stride(framing) * framing->height;
     int status = pixels_reserve(&renderer->target, plane_bytes * planes->count, err);
@@ -179,12 +191,13 @@ int render_planes(struct renderer *renderer, const struct framing *framing, cons
                                   renderer->target.data + i * plane_bytes, err);
     }
     if (!status)
-        convert_rows(renderer->kernels, framing, planes->color, renderer->target.data, rgb, stride_bytes);
+        convert_rows(renderer->kernels, framing, planes->color, renderer->target.data, rgb,
+                     stride_bytes);
     return status;
 }
 
-int render_pixels(struct renderer *renderer, const struct framing *framing, const struct pixels *pixels,
-                  uint8_t *rgb, size_t stride_bytes, struct err *err)
+int render_pixels(struct renderer *renderer, const struct framing *framing,
+                  const struct pixels *pixels, uint8_t *rgb, size_t stride_bytes, struct err *err)
 {
     struct samples samples = {pixels->data, pixels->stride_bytes, pixels->part.x, pixels->part.y,
                               pixels->channels};

@@ -1,11 +1,12 @@
 /*
- * render — decoded samples to a target image: each plane is resampled from its own resolution straight to the target's, then all are
- * converted to RGB in the caller's buffer.
+ * render — decoded samples to a target image: each plane is resampled from its own resolution
+ * straight to the target's, then all are converted to RGB in the caller's buffer.
  *
- * A framing says which rectangle of the stored image becomes a target of which size, and how it is turned. Each plane is
- * resampled in its stored frame, rows first; a mirrored axis is a plan that counts its outputs backwards, and where the
- * orientation swaps the sides the second pass writes straight instead of transposed. So the result is, bit for bit, what
- * turning the upright result would give. Where colours lie side by side, the first pass takes a row's samples as so many more
+ * A framing says which rectangle of the stored image becomes a target of which size, and how it is
+ * turned. Each plane is resampled in its stored frame, rows first; a mirrored axis is a plan that
+ * counts its outputs backwards, and where the orientation swaps the sides the second pass writes
+ * straight instead of transposed. So the result is, bit for bit, what turning the upright result
+ * would give. Where colours lie side by side, the first pass takes a row's samples as so many more
  * columns, and the second one takes every third line of its result.
  *
  * Planning comes first and tells which part of the image has to be decoded:
@@ -31,11 +32,13 @@ struct framing {
     uint32_t width, height;          /* of the target, as seen */
 };
 
-/* crop is a part of the image as seen; stored_width and stored_height are before the orientation is applied. */
+/* crop is a part of the image as seen; stored_width and stored_height are before the orientation is
+ * applied. */
 struct framing framing_of(uint32_t orientation, uint32_t stored_width, uint32_t stored_height,
                           struct crop crop, uint32_t width, uint32_t height);
 
-/* Plans and scratch memory, which grows and is kept. Zero, but for the kernels, is a new one. Owner thread. */
+/* Plans and scratch memory, which grows and is kept. Zero, but for the kernels, is a new one. Owner
+ * thread. */
 struct renderer {
     enum image_kernels kernels;
     /* The stored rows, the stored columns of each plane. */
@@ -47,14 +50,17 @@ void renderer_deinit(struct renderer *renderer);
 
 /* Of planes only the shapes are looked at. -ENOMEM. */
 int render_plan_planes(struct renderer *renderer, const struct framing *framing,
-                       const struct jpeg_planes *planes, struct image_rect *ret_part, struct err *err);
+                       const struct jpeg_planes *planes, struct image_rect *ret_part,
+                       struct err *err);
 /* rgb: framing's height rows of its width pixels. */
-int render_planes(struct renderer *renderer, const struct framing *framing, const struct jpeg_planes *planes,
-                  uint8_t *rgb, size_t stride_bytes, struct err *err);
+int render_planes(struct renderer *renderer, const struct framing *framing,
+                  const struct jpeg_planes *planes, uint8_t *rgb, size_t stride_bytes,
+                  struct err *err);
 
 int render_plan_pixels(struct renderer *renderer, const struct framing *framing,
-                       const struct pixels_info *info, struct image_rect *ret_part, struct err *err);
-int render_pixels(struct renderer *renderer, const struct framing *framing, const struct pixels *pixels,
-                  uint8_t *rgb, size_t stride_bytes, struct err *err);
+                       const struct pixels_info *info, struct image_rect *ret_part,
+                       struct err *err);
+int render_pixels(struct renderer *renderer, const struct framing *framing,
+                  const struct pixels *pixels, uint8_t *rgb, size_t stride_bytes, struct err *err);
 
 #endif

@@ -1,9 +1,11 @@
 /*
- * resample — the filter's pass over samples; see resample.h. Coefficients are made in resample_plan.c.
+ * resample — the filter's pass over samples; see resample.h. Coefficients are made in
+ * resample_plan.c.
  *
- * A pass goes tile by tile (resample_tile.h). The last tile of a line begins so far to the left that it is whole: what it
- * shares with its neighbour is computed twice, to the same bytes. Tiles in plain C are here; they take any number of columns,
- * so they also serve sources that are narrower than a tile of the others.
+ * A pass goes tile by tile (resample_tile.h). The last tile of a line begins so far to the left
+ * that it is whole: what it shares with its neighbour is computed twice, to the same bytes. Tiles
+ * in plain C are here; they take any number of columns, so they also serve sources that are
+ * narrower than a tile of the others.
  */
 #include "image/resample.h"
 
@@ -13,8 +15,8 @@
 
 enum { PLAIN_COLUMNS = 64 };
 
-/* ---- Plain C. The inner loops have constant lengths where the tile is whole, so that compilers turn them into vector
- * instructions of any processor. ---- */
+/* ---- Plain C. The inner loops have constant lengths where the tile is whole, so that compilers
+ * turn them into vector instructions of any processor. ---- */
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 
@@ -46,7 +48,8 @@ static void filter_plain(const struct resample_tile *tile, uint32_t i, uint8_t *
         line[c] = (uint8_t)(sums[c] >> RESAMPLE_FRACTION_BITS);
 }
 
-/* Four rounds of interleaving the first eight rows with the last eight transpose sixteen by sixteen. */
+/* Four rounds of interleaving the first eight rows with the last eight transpose sixteen by
+ * sixteen. */
 static void transpose_block(const struct lines *lines, size_t column, uint8_t block[16][16])
 {
     bytes16 rows[16], next[16];
@@ -54,10 +57,10 @@ static void transpose_block(const struct lines *lines, size_t column, uint8_t bl
         memcpy(&rows[i], &lines->sample[i][column], 16);
     for (int round = 0; round < 4; round++) {
         for (size_t i = 0; i < 8; i++) {
-            next[2 * i] = __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5,
-                                                  21, 6, 22, 7, 23);
-            next[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12,
-                                                      28, 13, 29, 14, 30, 15, 31);
+            next[2 * i] = __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19,
+                                                  4, 20, 5, 21, 6, 22, 7, 23);
+            next[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26,
+                                                      11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
         }
         memcpy(rows, next, sizeof rows);
     }
@@ -127,8 +130,8 @@ void resample_columns(enum image_kernels kernels, const struct resample_plan *pl
         uint32_t column = left < columns ? source->columns - columns : begin;
         for (uint32_t output = 0; output < plan->count; output += RESAMPLE_TILE_OUTPUTS) {
             uint32_t outputs = plan->count - output;
-            size_t at =
-                transposed ? column * target_stride_bytes + output : output * target_stride_bytes + column;
+            size_t at = transposed ? column * target_stride_bytes + output
+                                   : output * target_stride_bytes + column;
             tiler->run(&(struct resample_tile){
                 .plan = plan,
                 .source = source,

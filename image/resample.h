@@ -1,13 +1,14 @@
 /*
  * resample — one separable antialiasing filter, in integers.
  *
- * A triangle filter as wide as the reduction (one source sample at least), as Pillow's BILINEAR resize with antialiasing.
- * Coefficients have 14 fractional bits in int16 and sum to exactly 1 << 14 (negative ones do not occur), computed from
- * rational numbers: the same on any CPU. Coefficient k is the difference of two neighbouring rounded running sums, so
- * that the sum is exact whatever the number of taps, and a reduction by thousands still weighs its whole support.
+ * A triangle filter as wide as the reduction (one source sample at least), as Pillow's BILINEAR
+ * resize with antialiasing. Coefficients have 14 fractional bits in int16 and sum to exactly 1 <<
+ * 14 (negative ones do not occur), computed from rational numbers: the same on any CPU. Coefficient
+ * k is the difference of two neighbouring rounded running sums, so that the sum is exact whatever
+ * the number of taps, and a reduction by thousands still weighs its whole support.
  *
- * A pass runs down the columns (vectors of neighbours), rounds to uint8 and writes its output transposed; two passes make
- * the image upright again:
+ * A pass runs down the columns (vectors of neighbours), rounds to uint8 and writes its output
+ * transposed; two passes make the image upright again:
  *
  *     source, rows x columns  -> down the rows, transposed ->  columns x out_height
  *                             -> down the columns, transposed -> out_height x out_width
@@ -36,8 +37,9 @@ struct resample_span {
     int64_t begin_num, length_num, den;
 };
 
-/* For each of count outputs: taps[i] coefficients from first[i] on. Memory is reused from one plan to the next and
- * grows only when a plan needs more than any before. Zero is a plan that was never made. Owner thread. */
+/* For each of count outputs: taps[i] coefficients from first[i] on. Memory is reused from one plan
+ * to the next and grows only when a plan needs more than any before. Zero is a plan that was never
+ * made. Owner thread. */
 struct resample_plan {
     uint32_t count;        /* outputs */
     uint32_t taps_max;     /* row length of coefficients[], even: they are taken in pairs */
@@ -52,9 +54,9 @@ struct resample_plan {
     bool flip;
 };
 
-/* Plans count outputs over the span of a line with source_count samples; taps outside the line are dropped and the rest
- * normalised. flip: output i is computed as count-1-i. -ENOMEM; asserts the limits above, and that the span lies in the
- * line. */
+/* Plans count outputs over the span of a line with source_count samples; taps outside the line are
+ * dropped and the rest normalised. flip: output i is computed as count-1-i. -ENOMEM; asserts the
+ * limits above, and that the span lies in the line. */
 int resample_plan_init(struct resample_plan *plan, struct resample_span span, uint32_t source_count,
                        uint32_t count, bool flip, struct err *err);
 void resample_plan_deinit(struct resample_plan *plan);
@@ -70,9 +72,9 @@ struct resample_rows {
     uint32_t columns;
 };
 
-/* Filter down the columns, by kernels that this processor has. Transposed: output row i of the plan becomes column i of target,
- * target[c * stride + i]. Else straight: target[i * stride + c]. The target must not overlap the source. Whatever the kernels, the
- * same bytes. */
+/* Filter down the columns, by kernels that this processor has. Transposed: output row i of the plan
+ * becomes column i of target, target[c * stride + i]. Else straight: target[i * stride + c]. The
+ * target must not overlap the source. Whatever the kernels, the same bytes. */
 void resample_columns(enum image_kernels kernels, const struct resample_plan *plan,
                       const struct resample_rows *source, bool transposed, uint8_t *target,
                       size_t target_stride_bytes);

@@ -1,8 +1,9 @@
 /*
  * resample_neon — tiles by NEON, which every 64-bit ARM processor has. See resample_tile.h.
  *
- * A row's 16 bytes are widened to 16 bits, and four instructions multiply them by the tap's coefficient and add. A
- * transposition is four rounds of interleaving the first eight rows with the last eight.
+ * A row's 16 bytes are widened to 16 bits, and four instructions multiply them by the tap's
+ * coefficient and add. A transposition is four rounds of interleaving the first eight rows with the
+ * last eight.
  */
 #ifdef __aarch64__
 
@@ -30,10 +31,10 @@ static inline uint8x16_t filter_neon(const struct resample_tile *tile, uint32_t 
         sums[2] = vmlal_n_u16(sums[2], vget_low_u16(high), factor);
         sums[3] = vmlal_high_n_u16(sums[3], high, factor);
     }
-    uint16x8_t low =
-        vshrn_high_n_u32(vshrn_n_u32(sums[0], RESAMPLE_FRACTION_BITS), sums[1], RESAMPLE_FRACTION_BITS);
-    uint16x8_t high =
-        vshrn_high_n_u32(vshrn_n_u32(sums[2], RESAMPLE_FRACTION_BITS), sums[3], RESAMPLE_FRACTION_BITS);
+    uint16x8_t low = vshrn_high_n_u32(vshrn_n_u32(sums[0], RESAMPLE_FRACTION_BITS), sums[1],
+                                      RESAMPLE_FRACTION_BITS);
+    uint16x8_t high = vshrn_high_n_u32(vshrn_n_u32(sums[2], RESAMPLE_FRACTION_BITS), sums[3],
+                                       RESAMPLE_FRACTION_BITS);
     return vcombine_u8(vmovn_u16(low), vmovn_u16(high));
 }
 

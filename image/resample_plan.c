@@ -1,8 +1,9 @@
 /*
  * resample_plan — coefficients in exact integers. See resample.h.
  *
- * With h = count * den, source sample x has its centre at (2x+1)*h and output i at 2*count*begin + (2i+1)*length, both in
- * units of 1/(2h) of a sample; the triangle's half width is the larger of one sample, 2h, and one output, 2*length.
+ * With h = count * den, source sample x has its centre at (2x+1)*h and output i at 2*count*begin +
+ * (2i+1)*length, both in units of 1/(2h) of a sample; the triangle's half width is the larger of
+ * one sample, 2h, and one output, 2*length.
  */
 #include "image/resample.h"
 
@@ -46,14 +47,14 @@ static void find_support(const struct triangle *triangle, uint32_t source_count,
 {
     int64_t sample = 2 * triangle->h;
     int64_t low = floor_divide(center - triangle->half_width - triangle->h, sample) + 1;
-    int64_t high =
-        -floor_divide(-(center + triangle->half_width - triangle->h), sample); /* the first beyond */
+    int64_t high = -floor_divide(-(center + triangle->half_width - triangle->h),
+                                 sample); /* the first beyond */
     *ret_low = low < 0 ? 0 : low;
     *ret_high = high > source_count ? source_count : high;
 }
 
-static void plan_support(struct resample_plan *plan, const struct triangle *triangle, uint32_t output,
-                         int64_t center)
+static void plan_support(struct resample_plan *plan, const struct triangle *triangle,
+                         uint32_t output, int64_t center)
 {
     int64_t low, high;
     find_support(triangle, plan->source_count, center, &low, &high);
@@ -64,8 +65,8 @@ static void plan_support(struct resample_plan *plan, const struct triangle *tria
     plan->source_end = plan->source_end > high ? plan->source_end : (uint32_t)high;
 }
 
-static void plan_coefficients(struct resample_plan *plan, const struct triangle *triangle, uint32_t output,
-                              int64_t center)
+static void plan_coefficients(struct resample_plan *plan, const struct triangle *triangle,
+                              uint32_t output, int64_t center)
 {
     int16_t *coefficients = plan->coefficients + (size_t)output * plan->taps_max;
     int64_t first = plan->first[output], taps = plan->taps[output];
@@ -101,8 +102,8 @@ static int plan_reserve(struct resample_plan *plan, size_t count, size_t taps_ma
     return 0;
 }
 
-static bool is_made_for(const struct resample_plan *plan, struct resample_span span, uint32_t source_count,
-                        uint32_t count, bool flip)
+static bool is_made_for(const struct resample_plan *plan, struct resample_span span,
+                        uint32_t source_count, uint32_t count, bool flip)
 {
     return plan->count == count && plan->source_count == source_count && plan->flip == flip &&
            plan->span.begin_num == span.begin_num && plan->span.length_num == span.length_num &&
@@ -114,7 +115,8 @@ int resample_plan_init(struct resample_plan *plan, struct resample_span span, ui
 {
     assert(count >= 1 && count <= RESAMPLE_LINE_MAX && source_count >= 1 &&
            source_count <= RESAMPLE_LINE_MAX);
-    assert(span.den >= 1 && span.den <= RESAMPLE_DEN_MAX && span.begin_num >= 0 && span.length_num >= 1);
+    assert(span.den >= 1 && span.den <= RESAMPLE_DEN_MAX && span.begin_num >= 0 &&
+           span.length_num >= 1);
     assert(span.begin_num + span.length_num <= source_count * span.den);
     if (is_made_for(plan, span, source_count, count, flip))
         return 0;

@@ -1,8 +1,9 @@
 /*
- * resample_tile — the inner loops of resample.c: one tile, filtered and written, by instruction set.
+ * resample_tile — the inner loops of resample.c: one tile, filtered and written, by instruction
+ * set.
  *
- * A tile is up to 16 outputs of some neighbouring columns: the sums of each output are rounded to a line of bytes, and the
- * lines are written as they are or, sixteen by sixteen, transposed.
+ * A tile is up to 16 outputs of some neighbouring columns: the sums of each output are rounded to a
+ * line of bytes, and the lines are written as they are or, sixteen by sixteen, transposed.
  */
 #ifndef MILLRACE_IMAGE_RESAMPLE_TILE_H
 #define MILLRACE_IMAGE_RESAMPLE_TILE_H
@@ -42,11 +43,13 @@ extern const struct resample_tiler resample_tiler_avx2, resample_tiler_avx512;
 static inline const uint8_t *resample_tile_row(const struct resample_tile *tile, uint32_t i)
 {
     const struct resample_rows *source = tile->source;
-    return source->data + (tile->plan->first[tile->output + i] - source->first) * source->stride_bytes +
+    return source->data +
+           (tile->plan->first[tile->output + i] - source->first) * source->stride_bytes +
            tile->column;
 }
 
-static inline const int16_t *resample_tile_coefficients(const struct resample_tile *tile, uint32_t i)
+static inline const int16_t *resample_tile_coefficients(const struct resample_tile *tile,
+                                                        uint32_t i)
 {
     return tile->plan->coefficients + (size_t)(tile->output + i) * tile->plan->taps_max;
 }

@@ -1,9 +1,10 @@
 /*
  * resample_x86 — tiles by AVX2 and AVX-512. See resample_tile.h.
  *
- * Two rows at a time: their bytes are interleaved, widened to pairs of 16 bits, and one instruction multiplies a pair by its
- * two coefficients and adds. Interleaving works within lanes of 16 bytes, and so do the packs that undo it after rounding.
- * A transposition is four rounds of interleaving the first eight rows with the last eight, in all lanes at once.
+ * Two rows at a time: their bytes are interleaved, widened to pairs of 16 bits, and one instruction
+ * multiplies a pair by its two coefficients and adds. Interleaving works within lanes of 16 bytes,
+ * and so do the packs that undo it after rounding. A transposition is four rounds of interleaving
+ * the first eight rows with the last eight, in all lanes at once.
  */
 #ifdef __x86_64__
 
@@ -17,7 +18,8 @@ enum { LANE_BYTES = 16, AVX2_COLUMNS = 32, AVX512_COLUMNS = 64 };
 #define AVX2   __attribute__((target("avx2")))
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
 
-/* Two taps of an output; the second one is a zero where their number is odd, and reads the first's row. */
+/* Two taps of an output; the second one is a zero where their number is odd, and reads the first's
+ * row. */
 struct tap_pair {
     int32_t coefficients;
     const uint8_t *row[2];
@@ -56,7 +58,8 @@ AVX2 static inline __m256i filter_avx2(const struct resample_tile *tile, uint32_
     }
     for (int k = 0; k < 4; k++)
         sums[k] = _mm256_srai_epi32(sums[k], RESAMPLE_FRACTION_BITS);
-    return _mm256_packus_epi16(_mm256_packs_epi32(sums[0], sums[1]), _mm256_packs_epi32(sums[2], sums[3]));
+    return _mm256_packus_epi16(_mm256_packs_epi32(sums[0], sums[1]),
+                               _mm256_packs_epi32(sums[2], sums[3]));
 }
 
 AVX2 static inline void transpose_avx2(__m256i rows[16])
@@ -126,7 +129,8 @@ AVX512 static inline __m512i filter_avx512(const struct resample_tile *tile, uin
     }
     for (int k = 0; k < 4; k++)
         sums[k] = _mm512_srai_epi32(sums[k], RESAMPLE_FRACTION_BITS);
-    return _mm512_packus_epi16(_mm512_packs_epi32(sums[0], sums[1]), _mm512_packs_epi32(sums[2], sums[3]));
+    return _mm512_packus_epi16(_mm512_packs_epi32(sums[0], sums[1]),
+                               _mm512_packs_epi32(sums[2], sums[3]));
 }
 
 AVX512 static inline void transpose_avx512(__m512i rows[16])

@@ -1,6 +1,6 @@
 /*
- * webp — see webp.h. The container is RIFF: chunks {name[4], u32 bytes, data, padded to even} behind "RIFF", u32, "WEBP"
- * (developers.google.com/speed/webp/docs/riff_container).
+ * webp — see webp.h. The container is RIFF: chunks {name[4], u32 bytes, data, padded to even}
+ * behind "RIFF", u32, "WEBP" (developers.google.com/speed/webp/docs/riff_container).
  */
 #include "image/webp.h"
 
@@ -15,8 +15,9 @@
 enum {
     RIFF_HEADER_BYTES = 12,
     CHUNK_HEADER_BYTES = 8,
-    /* Upsampling blends a row's chroma with its neighbour's, at the edge of a cut with its own: so much is cut out around a
-     * part, that what is wanted has its neighbours. Even, as libwebp rounds a cut's corner to even. */
+    /* Upsampling blends a row's chroma with its neighbour's, at the edge of a cut with its own: so
+     * much is cut out around a part, that what is wanted has its neighbours. Even, as libwebp
+     * rounds a cut's corner to even. */
     MARGIN_PIXELS = 2,
 };
 
@@ -48,8 +49,8 @@ static uint32_t find_orientation(const uint8_t *data, size_t bytes)
         if (memcmp(data + at, "EXIF", 4) == 0) {
             size_t there = bytes_min(chunk_bytes, bytes - begin);
             /* some writers put a JPEG's prefix before it */
-            bool prefixed =
-                there >= EXIF_PREFIX_BYTES && memcmp(data + begin, EXIF_PREFIX, EXIF_PREFIX_BYTES) == 0;
+            bool prefixed = there >= EXIF_PREFIX_BYTES &&
+                            memcmp(data + begin, EXIF_PREFIX, EXIF_PREFIX_BYTES) == 0;
             return prefixed ? exif_orientation(data + begin, there)
                             : exif_orientation_of_tiff(data + begin, there);
         }
@@ -65,7 +66,8 @@ int webp_probe(const void *data, size_t bytes, const char *path, struct pixels_i
     VP8StatusCode code = WebPGetFeatures(data, bytes, &features);
     if (code != VP8_STATUS_OK)
         return refuse(path, code, err);
-    int status = pixels_check_size("WebP", path, (uint64_t)features.width, (uint64_t)features.height, err);
+    int status =
+        pixels_check_size("WebP", path, (uint64_t)features.width, (uint64_t)features.height, err);
     if (status)
         return status;
     *ret_info = (struct pixels_info){.width = (uint32_t)features.width,
@@ -88,8 +90,8 @@ int webp_begin(struct webp *webp, const void *data, size_t bytes, const char *pa
         return status;
     if (traits.has_animation)
         return pixels_refuse("WebP", path, ERR_NO_OFFSET, "it is an animation", err);
-    *webp =
-        (struct webp){.data = data, .bytes = bytes, .path = path, .width = info.width, .height = info.height};
+    *webp = (struct webp){
+        .data = data, .bytes = bytes, .path = path, .width = info.width, .height = info.height};
     *ret_info = info;
     return 0;
 }
@@ -133,8 +135,8 @@ int webp_part(const struct webp *webp, const struct image_rect *part, struct pix
     WebPFreeDecBuffer(&config.output);
     if (code != VP8_STATUS_OK)
         return refuse(webp->path, code, err);
-    *ret_pixels =
-        (struct pixels){.data = memory->data, .stride_bytes = row_bytes, .part = cut, .channels = 3};
+    *ret_pixels = (struct pixels){
+        .data = memory->data, .stride_bytes = row_bytes, .part = cut, .channels = 3};
     return 0;
 }
 

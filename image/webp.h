@@ -1,8 +1,10 @@
 /*
- * webp — WebP files to pixels, by libwebp; webp.c alone knows it. See pixels.h for the calling sequence.
+ * webp — WebP files to pixels, by libwebp; webp.c alone knows it. See pixels.h for the calling
+ * sequence.
  *
- * Lossy and lossless ones come as RGB, chroma upsampled as libwebp does by default. Animations are refused. The orientation is that of
- * the container's EXIF chunk. What is wanted is cut out while decoding, which ends at the part's last row.
+ * Lossy and lossless ones come as RGB, chroma upsampled as libwebp does by default. Animations are
+ * refused. The orientation is that of the container's EXIF chunk. What is wanted is cut out while
+ * decoding, which ends at the part's last row.
  */
 #ifndef MILLRACE_IMAGE_WEBP_H
 #define MILLRACE_IMAGE_WEBP_H
@@ -24,7 +26,8 @@ int webp_begin(struct webp *webp, const void *data, size_t bytes, const char *pa
 int webp_part(const struct webp *webp, const struct image_rect *part, struct pixels_memory *memory,
               struct pixels *ret_pixels, struct err *err);
 
-/* libwebp's version as it has it: 0x010204 is 1.2.4. Another one may give other pixels of lossy files. */
+/* libwebp's version as it has it: 0x010204 is 1.2.4. Another one may give other pixels of lossy
+ * files. */
 uint32_t webp_library_version(void);
 
 /* What the headers say beside the size, for people. */

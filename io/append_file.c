@@ -40,7 +40,8 @@ int append_file_add(struct append_file *file, const void *record, size_t bytes, 
 {
     ssize_t written = LOCAL_RETRY(pwrite(file->descriptor, record, bytes, (off_t)file->bytes));
     if (written != (ssize_t)bytes)
-        return local_fail(err, written < 0 ? -errno : -ENOSPC, file->path, "could not append a record");
+        return local_fail(err, written < 0 ? -errno : -ENOSPC, file->path,
+                          "could not append a record");
     file->bytes += bytes;
     return 0;
 }

@@ -1,8 +1,9 @@
 /*
- * append_file — a new local file that grows by whole records, for logs that others read while they grow.
+ * append_file — a new local file that grows by whole records, for logs that others read while they
+ * grow.
  *
- * Each record is one write at the end of what is good, so that a killed writer leaves at most one torn record, at the end, and a write
- * that failed is written over by the next.
+ * Each record is one write at the end of what is good, so that a killed writer leaves at most one
+ * torn record, at the end, and a write that failed is written over by the next.
  *
  * Threads: one owner.
  */

@@ -41,5 +41,6 @@ int cached_drop(const char *path, struct err *err)
         return local_fail(err, -errno, path, "could not open the file");
     status = LOCAL_RETRY(fdatasync(fd)) ? -errno : -posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     close(fd);
-    return status ? local_fail(err, status, path, "could not drop the file from the page cache") : 0;
+    return status ? local_fail(err, status, path, "could not drop the file from the page cache")
+                  : 0;
 }

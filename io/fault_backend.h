@@ -20,7 +20,8 @@ struct io_fault {
     struct io *inner; /* immutable */
     struct fault_rules rules;
     atomic_bool is_released;
-    atomic_uint_least64_t operations[FAULT_OPERATIONS], read_bytes, hits, held, under_way, abandoned;
+    atomic_uint_least64_t operations[FAULT_OPERATIONS], read_bytes, hits, held, under_way,
+        abandoned;
 };
 
 /* Immutable, but for the links of a set's files, which are the set's. */
@@ -32,16 +33,16 @@ struct io_file {
 };
 
 /* Counts the operation and decides. */
-struct fault_verdict fault_note(struct io_fault *fault, enum fault_operation operation, const char *path,
-                                uint64_t offset);
+struct fault_verdict fault_note(struct io_fault *fault, enum fault_operation operation,
+                                const char *path, uint64_t offset);
 
 /* fault_queue.c: as io.h beside the entries of the same name. */
 int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err);
 void fault_queue_close(struct io_queue *queue);
 void fault_queue_register(struct io_queue *queue, void *memory, size_t bytes);
 int fault_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count);
-int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
-                     int timeout_ms);
+int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
+                     unsigned least, int timeout_ms);
 void fault_queue_cancel(struct io_queue *queue, struct io_request *request);
 
 #endif

@@ -2,10 +2,12 @@
  * fault_queue — requests of the fault-injecting backend.
  *
  *     submit -> waiting: until due, or let go -> the inner queue -> done -> reap
- *                  `-> an error: done at once      `-> a bit flipped in what was read; or one more write, that flips one
+ *                  `-> an error: done at once      `-> a bit flipped in what was read; or one more
+ *                                                  write, that flips one
  *
- * Every request has an entry here with a request of its own for the inner queue, so the caller's is written only when it is
- * done. Entries are made when the queue opens; there are as many as it is deep, so the inner queue always has room.
+ * Every request has an entry here with a request of its own for the inner queue, so the caller's is
+ * written only when it is done. Entries are made when the queue opens; there are as many as it is
+ * deep, so the inner queue always has room.
  */
 #include "io/fault_backend.h"
 
@@ -93,7 +95,8 @@ static void begin(struct io_queue *queue, struct io_request *request)
 {
     struct entry *entry = take_after(&queue->free, NULL);
     enum fault_operation operation = request->kind == IO_READ ? FAULT_READ : FAULT_WRITE;
-    struct fault_verdict verdict = fault_note(queue->fault, operation, request->file->path, request->offset);
+    struct fault_verdict verdict =
+        fault_note(queue->fault, operation, request->file->path, request->offset);
     *entry = (struct entry){.inner = {.kind = request->kind,
                                       .file = request->file->inner,
                                       .offset = request->offset,
@@ -172,7 +175,8 @@ static bool is_held(const struct io_queue *queue, const struct entry *entry)
     return entry->verdict.holds && !entry->is_flip && !atomic_load(&queue->fault->is_released);
 }
 
-/* Lets all go on whose time has come; returns when to look again, UINT64_MAX where only the inner queue has what may come. */
+/* Lets all go on whose time has come; returns when to look again, UINT64_MAX where only the inner
+ * queue has what may come. */
 static uint64_t push_due(struct io_queue *queue)
 {
     uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
@@ -303,8 +307,8 @@ static int wait_a_while(struct io_queue *queue, uint64_t now_ns, uint64_t until_
     return 0;
 }
 
-int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
-                     int timeout_ms)
+int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
+                     unsigned least, int timeout_ms)
 {
     if (!queue->broken)
         queue->broken = fault_note(queue->fault, FAULT_WAIT, "", 0).error;
@@ -312,7 +316,8 @@ int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned 
         let_go(queue);
     if (queue->broken)
         return queue->broken;
-    uint64_t end_ns = timeout_ms < 0 ? UINT64_MAX : clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
+    uint64_t end_ns =
+        timeout_ms < 0 ? UINT64_MAX : clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
     unsigned wanted = least < count_max ? least : count_max, count = 0;
     int status = reap_inner(queue, 0, 0);
     for (;;) {

@@ -20,9 +20,9 @@ enum { WORD_BYTES = 32, WORDS_MAX = 32 };
 #define REQUESTS       (BIT(FAULT_READ) | BIT(FAULT_WRITE))
 #define QUEUES         (BIT(FAULT_WAIT) | BIT(FAULT_QUEUE))
 #define ALL            (BIT(FAULT_OPERATIONS) - 1)
-#define DURABLE                                                                                              \
-    (BIT(FAULT_BEGIN) | BIT(FAULT_CREATE) | BIT(FAULT_WRITE) | BIT(FAULT_SEAL) | BIT(FAULT_PUBLISH) |        \
-     BIT(FAULT_REMOVE))
+#define DURABLE                                                                                    \
+    (BIT(FAULT_BEGIN) | BIT(FAULT_CREATE) | BIT(FAULT_WRITE) | BIT(FAULT_SEAL) |                   \
+     BIT(FAULT_PUBLISH) | BIT(FAULT_REMOVE))
 
 static const char *const operation_names[FAULT_OPERATIONS + 1] = {
     "open",  "read", "write",  "wait", "queue",   "stat",  "list",  "folder", "remove",
@@ -73,8 +73,8 @@ struct reading {
 
 static int wrong(const struct reading *r, const char *at, const char *what, const char *expected)
 {
-    err_set(r->err, -EINVAL, "%s in column %d of the faults \"%.120s\"", what, (int)(at - r->text) + 1,
-            r->text);
+    err_set(r->err, -EINVAL, "%s in column %d of the faults \"%.120s\"", what,
+            (int)(at - r->text) + 1, r->text);
     err_expected(r->err, "%s", expected);
     if (*at)
         err_found(r->err, "\"%.40s\"", at);
@@ -90,7 +90,8 @@ static int wrong_word(const struct reading *r, const char *at, const char *word,
     char expected[ERR_TEXT_BYTES_MAX] = "";
     size_t used = 0;
     for (size_t i = 0; i < count && used < sizeof expected; i++)
-        used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%s", i ? ", " : "", words[i]);
+        used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%s", i ? ", " : "",
+                                 words[i]);
     wrong(r, at, what, expected);
     const char *nearest = str_nearest(word, words, count);
     if (nearest)
@@ -147,7 +148,9 @@ static int take_delay(struct reading *r, struct fault_rule *rule)
         return wrong(r, r->at, "no duration", "\"=\" and a duration as 20ms");
     const char *begin = ++r->at;
     take_word(r, word);
-    return str_parse_duration(word, &rule->delay_ns) ? wrong(r, begin, "no duration", "20ms, 3s, 2min") : 0;
+    return str_parse_duration(word, &rule->delay_ns)
+               ? wrong(r, begin, "no duration", "20ms, 3s, 2min")
+               : 0;
 }
 
 static int take_effect(struct reading *r, struct fault_rule *rule)

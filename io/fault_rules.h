@@ -1,20 +1,24 @@
 /*
- * fault_rules — which operations on files go wrong, and how: what `--fault` says, parsed, and asked at each operation.
+ * fault_rules — which operations on files go wrong, and how: what `--fault` says, parsed, and asked
+ * at each operation.
  *
  *     RULES     = RULE {"," RULE}
  *     RULE      = OPERATION ":" EFFECT [WHEN] [":" PATH]  |  "seed=" N
- *     OPERATION = one of fault_operation's words, or "durable": begin, create, write, seal, publish and remove together
- *     EFFECT    = an error ("eio", "enospc", ...)  |  "delay=" DURATION  |  "hold"  |  "short"  |  "flip"  |  "kill"
- *     WHEN      = "@" N, the N-th  |  "@" N "+", from the N-th on  |  "/" N, every N-th  |  "%" P, P percent of them;
- *                 without it, every one
- *     PATH      = the rule is for paths that contain this text, which has no comma; queue and wait have no path, so none
+ *     OPERATION = one of fault_operation's words, or "durable": begin, create, write, seal,
+ *                 publish and remove together
+ *     EFFECT    = an error ("eio", "enospc", ...) | "delay=" DURATION | "hold" | "short" |
+ *                 "flip" | "kill"
+ *     WHEN      = "@" N, the N-th | "@" N "+", from the N-th on | "/" N, every N-th |
+ *                 "%" P, P percent of them; without it, every one
+ *     PATH      = the rule is for paths that contain this text, which has no comma; queue and
+ *                 wait have no path, so none
  *
  *     read:eio@17                                 the 17th read fails
  *     read:delay=20ms%10:shard-000003,seed=7      every tenth read of that shard takes longer
  *
- * A rule counts what it is for: its operations, on its paths. Which ones a percentage takes is a function of the seed, the rule's
- * number, the name of the file and the offset, so they are the same in whatever order threads come, and at every repetition: a
- * bad place stays bad.
+ * A rule counts what it is for: its operations, on its paths. Which ones a percentage takes is a
+ * function of the seed, the rule's number, the name of the file and the offset, so they are the
+ * same in whatever order threads come, and at every repetition: a bad place stays bad.
  *
  * Threads: deciding may be done by any; parsing into rules that are in use may not.
  */
@@ -84,7 +88,8 @@ struct fault_verdict {
     uint64_t cut_random, flip_random;
 };
 
-/* -EINVAL with detail: what column, which words are known there, and the nearest. An empty text is no rules. */
+/* -EINVAL with detail: what column, which words are known there, and the nearest. An empty text is
+ * no rules. */
 int fault_rules_parse(const char *text, struct fault_rules *ret_rules, struct err *err);
 
 /* Counts the operation, and dies here where a rule says so. */

@@ -1,12 +1,14 @@
 /*
- * file_adopt — going on in the place that a dead writer of a set left. See file_local.h and enum io_resume in io.h.
+ * file_adopt — going on in the place that a dead writer of a set left. See file_local.h and enum
+ * io_resume in io.h.
  *
- * A place whose writer may be followed is locked (flock) as long as that writer lives: by the open file description of the folder, or of
- * the single file, which the kernel closes at any death. Who follows finds it by its name and takes the lock; a place that was published or
- * removed between the two is none any more.
+ * A place whose writer may be followed is locked (flock) as long as that writer lives: by the open
+ * file description of the folder, or of the single file, which the kernel closes at any death. Who
+ * follows finds it by its name and takes the lock; a place that was published or removed between
+ * the two is none any more.
  *
- * Where the file system has no such locks (or takes none of a folder, as NFS does) nobody is kept off: then who resumes must know that the first
- * one is dead.
+ * Where the file system has no such locks (or takes none of a folder, as NFS does) nobody is kept
+ * off: then who resumes must know that the first one is dead.
  */
 #include "io/file_local.h"
 #include "io/whole.h"
@@ -27,7 +29,8 @@ static bool has_no_locks(int code, bool is_file)
            code == -EOPNOTSUPP;
 }
 
-/* A killed writer's lock goes when the kernel has ended its requests, which may be a moment after its parent knows of its death. */
+/* A killed writer's lock goes when the kernel has ended its requests, which may be a moment after
+ * its parent knows of its death. */
 static int try_lock(int place_fd)
 {
     int status = LOCAL_RETRY(flock(place_fd, LOCK_EX | LOCK_NB)) ? -errno : 0;
@@ -81,12 +84,13 @@ static int try_entry(void *context, const struct io_entry *entry)
     int status = io_join_path(search->parent, entry->name, search->place, search->err);
     if (status)
         return status;
-    int fd = LOCAL_RETRY(
-        open(search->place, O_CLOEXEC | O_NOFOLLOW | (search->is_file ? O_RDWR : O_RDONLY | O_DIRECTORY)));
+    int fd =
+        LOCAL_RETRY(open(search->place, O_CLOEXEC | O_NOFOLLOW |
+                                            (search->is_file ? O_RDWR : O_RDONLY | O_DIRECTORY)));
     if (fd < 0)
-        return errno == ENOENT
-                   ? 0
-                   : local_fail(search->err, -errno, search->place, "could not go on in what is left");
+        return errno == ENOENT ? 0
+                               : local_fail(search->err, -errno, search->place,
+                                            "could not go on in what is left");
     status = lock_place(fd, search->place, search->is_file, search->err);
     if (status || !local_is_named(fd, search->place)) {
         close(fd);
@@ -96,8 +100,8 @@ static int try_entry(void *context, const struct io_entry *entry)
     return 1;
 }
 
-int adopt_find(const char *parent, const char *name, const struct io_set_options *options, char *place,
-               int *ret_place_fd, struct err *err)
+int adopt_find(const char *parent, const char *name, const struct io_set_options *options,
+               char *place, int *ret_place_fd, struct err *err)
 {
     char prefix[IO_PATH_BYTES_MAX];
     struct search search = {.parent = parent,

@@ -1,12 +1,14 @@
 /*
- * file_hold — who reads a file, and who wants it gone: shared and exclusive holds. See file_local.h.
+ * file_hold — who reads a file, and who wants it gone: shared and exclusive holds. See
+ * file_local.h.
  *
- * A hold is an open-file-description lock of the file itself, which the kernel frees at any death. One on a file that meanwhile lost its name
- * is worth nothing, so the name is looked at once more when the lock is there: a remover renames while it holds, hence a reader either
- * has its hold first, or finds the name gone.
+ * A hold is an open-file-description lock of the file itself, which the kernel frees at any death.
+ * One on a file that meanwhile lost its name is worth nothing, so the name is looked at once more
+ * when the lock is there: a remover renames while it holds, hence a reader either has its hold
+ * first, or finds the name gone.
  *
- * On a network file system that has locks (NFS with its lock service, Lustre with -o flock) a hold is seen by all hosts; where there are
- * no locks nothing is held, and nothing refused.
+ * On a network file system that has locks (NFS with its lock service, Lustre with -o flock) a hold
+ * is seen by all hosts; where there are no locks nothing is held, and nothing refused.
  */
 #include "io/file_local.h"
 
@@ -46,14 +48,15 @@ static int lock(int fd, const char *path, bool is_exclusive, struct err *err)
     return status ? local_fail(err, status, path, "could not hold the file") : 0;
 }
 
-int local_hold_acquire(struct io *io, const char *path, bool is_exclusive, struct io_hold **ret_hold,
-                       struct err *err)
+int local_hold_acquire(struct io *io, const char *path, bool is_exclusive,
+                       struct io_hold **ret_hold, struct err *err)
 {
     (void)io;
     int status = local_path(path, &path, err);
     if (status)
         return status;
-    int fd = LOCAL_RETRY(open(path, (is_exclusive ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    int fd = LOCAL_RETRY(
+        open(path, (is_exclusive ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (fd < 0)
         return local_fail(err, -errno, path, "could not hold the file");
     struct io_hold *hold = NULL;

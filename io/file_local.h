@@ -1,13 +1,17 @@
 /*
- * file_local — what every backend for local files shares, whatever engine moves its bytes. Internal to io/.
+ * file_local — what every backend for local files shares, whatever engine moves its bytes. Internal
+ * to io/.
  *
- * An engine (io_threads.c with file_queue.c; another one beside it) brings queue_open, queue_close, submit, reap, cancel
- * and close; all other entries of its table are the functions below, whose contracts stand in io.h beside the entry of the
- * same name. They keep no state in struct io and may be called from any thread.
+ * An engine (io_threads.c with file_queue.c; another one beside it) brings queue_open, queue_close,
+ * submit, reap, cancel and close; all other entries of its table are the functions below, whose
+ * contracts stand in io.h beside the entry of the same name. They keep no state in struct io and
+ * may be called from any thread.
  *
- *     file_names.c      open, stat, list, make_folder, remove        file_set.c    outputs that appear whole
- *     file_temporary.c  temporary names, removal of trees, sweep     file_lock.c   one owner a folder, with lease.c
- *     file_hold.c       readers and removers of a file             file_adopt.c  going on in what a dead writer left
+ *     file_names.c      open, stat, list, make_folder, remove file_set.c outputs that appear whole
+ *     file_temporary.c  temporary names, removal of trees, sweep file_lock.c one owner a folder,
+ *                       with lease.c
+ *     file_hold.c       readers and removers of a file file_adopt.c going on in what a dead writer
+ *                       left
  *
  * and file_transfer.h, which both engines ask for the calls that a request takes.
  */
@@ -24,57 +28,63 @@ enum { FILE_OWNER_BYTES_MAX = 64, FILE_TREE_DEPTH_MAX = 64 };
 /* Immutable while requests are under way, but for what is atomic. */
 struct io_file {
     int fd;
-    uint64_t size_bytes;      /* when opened */
-    struct io_set *set;       /* that it is an output of; NULL: opened for reading */
-    struct io_file *next;     /* of the set's unsealed files */
-    atomic_int direct;        /* file_transfer.c's: the same file opened to go around the page cache */
-    atomic_uint direct_align; /* and the alignment of memory that this takes, once direct is known */
+    uint64_t size_bytes;  /* when opened */
+    struct io_set *set;   /* that it is an output of; NULL: opened for reading */
+    struct io_file *next; /* of the set's unsealed files */
+    atomic_int direct;    /* file_transfer.c's: the same file opened to go around the page cache */
+    atomic_uint
+        direct_align; /* and the alignment of memory that this takes, once direct is known */
     char path[IO_PATH_BYTES_MAX];
 };
 
 /* For a table of operations: all that is the same whatever the engine. */
-#define LOCAL_FILE_OPS                                                                                       \
-    .scheme = "file", .file_open = local_file_open, .file_close = local_file_close,                          \
-    .file_size = local_file_size, .file_identity = local_file_identity, .resolve = local_resolve,            \
-    .stat = local_stat, .list = local_list, .make_folder = local_make_folder, .remove = local_remove,        \
-    .set_begin = local_set_begin, .set_join = local_set_join, .set_place = local_set_place,                  \
-    .set_create = local_set_create, .set_open = local_set_open, .set_seal = local_set_seal,                  \
-    .set_publish = local_set_publish, .set_abort = local_set_abort, .set_leave = local_set_leave,            \
-    .sweep = local_sweep, .lock_acquire = local_lock_acquire, .lock_check = local_lock_check,                \
-    .lock_release = local_lock_release, .hold_acquire = local_hold_acquire,                                  \
-    .hold_release = local_hold_release
+#define LOCAL_FILE_OPS                                                                             \
+    .scheme = "file", .file_open = local_file_open, .file_close = local_file_close,                \
+    .file_size = local_file_size, .file_identity = local_file_identity, .resolve = local_resolve,  \
+    .stat = local_stat, .list = local_list, .make_folder = local_make_folder,                      \
+    .remove = local_remove, .set_begin = local_set_begin, .set_join = local_set_join,              \
+    .set_place = local_set_place, .set_create = local_set_create, .set_open = local_set_open,      \
+    .set_seal = local_set_seal, .set_publish = local_set_publish, .set_abort = local_set_abort,    \
+    .set_leave = local_set_leave, .sweep = local_sweep, .lock_acquire = local_lock_acquire,        \
+    .lock_check = local_lock_check, .lock_release = local_lock_release,                            \
+    .hold_acquire = local_hold_acquire, .hold_release = local_hold_release
 
-/* The result of a system call that returns -1 and errno, repeated while a signal interrupts it. Not for close: Linux has
- * freed the descriptor when close returns EINTR, and another thread may own its number by then. */
-#define LOCAL_RETRY(call)                                                                                    \
-    ({                                                                                                       \
-        __typeof__(call) result_;                                                                            \
-        do                                                                                                   \
-            result_ = (call);                                                                                \
-        while (result_ == -1 && errno == EINTR);                                                             \
-        result_;                                                                                             \
+/* The result of a system call that returns -1 and errno, repeated while a signal interrupts it. Not
+ * for close: Linux has freed the descriptor when close returns EINTR, and another thread may own
+ * its number by then. */
+#define LOCAL_RETRY(call)                                                                          \
+    ({                                                                                             \
+        __typeof__(call) result_;                                                                  \
+        do                                                                                         \
+            result_ = (call);                                                                      \
+        while (result_ == -1 && errno == EINTR);                                                   \
+        result_;                                                                                   \
     })
 
 /* file_names.c */
 int local_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err);
 void local_file_close(struct io_file *file);
 uint64_t local_file_size(const struct io_file *file);
-int local_file_identity(const struct io_file *file, struct io_identity *ret_identity, struct err *err);
+int local_file_identity(const struct io_file *file, struct io_identity *ret_identity,
+                        struct err *err);
 int local_resolve(struct io *io, const char *path, char *full_path, struct err *err);
 int local_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err);
-int local_list(struct io *io, const char *path, int (*entry)(void *context, const struct io_entry *entry),
-               void *context, struct err *err);
+int local_list(struct io *io, const char *path,
+               int (*entry)(void *context, const struct io_entry *entry), void *context,
+               struct err *err);
 int local_make_folder(struct io *io, const char *path, struct err *err);
 int local_remove(struct io *io, const char *path, struct err *err);
 
-/* The path behind "file:x", "file:/x", "file:///x" and "file://localhost/x", or path itself: borrows from path. Bytes are
- * taken as they are, without percent-decoding. -EINVAL where it is empty or of another host, -EPROTONOSUPPORT of another scheme,
- * -ENAMETOOLONG. */
+/* The path behind "file:x", "file:/x", "file:///x" and "file://localhost/x", or path itself:
+ * borrows from path. Bytes are taken as they are, without percent-decoding. -EINVAL where it is
+ * empty or of another host, -EPROTONOSUPPORT of another scheme, -ENAMETOOLONG. */
 int local_path(const char *path, const char **ret_path, struct err *err);
-/* The kernel's code as ours: its -EINVAL, as of a file system that does not know a call, is -EIO, since ours tells of wrong usage; so are its
- * -EBADMSG, -ENODATA and -EOPNOTSUPP, since ours tell of what a file holds. */
+/* The kernel's code as ours: its -EINVAL, as of a file system that does not know a call, is -EIO,
+ * since ours tells of wrong usage; so are its -EBADMSG, -ENODATA and -EOPNOTSUPP, since ours tell
+ * of what a file holds. */
 int local_code(int code);
-/* Detail for a failed system call on path, in the kernel's words, with what to do where that is known. Returns local_code(code). */
+/* Detail for a failed system call on path, in the kernel's words, with what to do where that is
+ * known. Returns local_code(code). */
 int local_fail(struct err *err, int code, const char *path, const char *what);
 /* True where path still names the open file. */
 bool local_is_named(int fd, const char *path);
@@ -84,19 +94,23 @@ int local_sync_folder(const char *folder, struct err *err);
 /* file_temporary.c */
 int local_sweep(struct io *io, const char *folder, const char *owner_id,
                 bool (*is_ours)(const char *entry_name), struct err *err);
-/* parent/.tmp-<name>-<owner>-<attempt>-<nonce>: the name cut where it would get too long, the owner with everything but
- * letters, digits, "." and "_" as %xx, the nonce random. -ENAMETOOLONG. path holds IO_PATH_BYTES_MAX. */
-int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt, char *path,
-                   struct err *err);
+/* parent/.tmp-<name>-<owner>-<attempt>-<nonce>: the name cut where it would get too long, the owner
+ * with everything but letters, digits, "." and "_" as %xx, the nonce random. -ENAMETOOLONG. path
+ * holds IO_PATH_BYTES_MAX. */
+int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt,
+                   char *path, struct err *err);
 /* How the name of such a path begins: all but the nonce. prefix holds IO_PATH_BYTES_MAX. */
-int temporary_prefix(const char *name, const char *owner_id, uint64_t attempt, char *prefix, struct err *err);
+int temporary_prefix(const char *name, const char *owner_id, uint64_t attempt, char *prefix,
+                     struct err *err);
 /* Whether the entry is called so, with any nonce behind it. */
 bool temporary_has_prefix(const char *entry_name, const char *prefix);
-/* A file, or a folder and all below it; symbolic links are removed, not followed. Nothing there is fine. */
+/* A file, or a folder and all below it; symbolic links are removed, not followed. Nothing there is
+ * fine. */
 int temporary_remove(const char *path, struct err *err);
 /* Renames path to a temporary name beside it, which aside (IO_PATH_BYTES_MAX) takes. */
 int temporary_put_aside(const char *path, char *aside, struct err *err);
-/* The same until something else has path's name: a sweep that finds nothing under it renames this back. -ENAMETOOLONG. */
+/* The same until something else has path's name: a sweep that finds nothing under it renames this
+ * back. -ENAMETOOLONG. */
 int temporary_stand_by(const char *path, char *aside, struct err *err);
 
 /* file_set.c, file_publish.c */
@@ -105,22 +119,25 @@ int local_set_begin(struct io *io, const struct io_set_options *options, struct 
 int local_set_join(struct io *io, const struct io_set_options *options, const char *place,
                    struct io_set **ret_set, struct err *err);
 const char *local_set_place(const struct io_set *set);
-int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expected, struct io_file **ret_file,
-                     struct err *err);
-int local_set_open(struct io_set *set, const char *name, struct io_file **ret_file, struct err *err);
+int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expected,
+                     struct io_file **ret_file, struct err *err);
+int local_set_open(struct io_set *set, const char *name, struct io_file **ret_file,
+                   struct err *err);
 int local_set_seal(struct io_set *set, struct io_file *file, uint64_t final_bytes, struct err *err);
 int local_set_publish(struct io_set *set, struct err *err);
 void local_set_abort(struct io_set *set);
 void local_set_leave(struct io_set *set);
 
 /* file_adopt.c */
-/* Keeps others off a place that was just made, as long as the descriptor, or a copy of it, is open. -EBUSY where somebody took it for a dead writer's
- * before: then it is theirs; where there are no locks nobody is kept off. */
+/* Keeps others off a place that was just made, as long as the descriptor, or a copy of it, is open.
+ * -EBUSY where somebody took it for a dead writer's before: then it is theirs; where there are no
+ * locks nobody is kept off. */
 int adopt_lock(int place_fd, const char *place, bool is_file, struct err *err);
-/* The place in parent that a dead writer of that name, kind, owner and attempt left, locked: gives its path (IO_PATH_BYTES_MAX) and
- * descriptor. -ENOENT: there is none, without detail. -EBUSY: its writer lives. */
-int adopt_find(const char *parent, const char *name, const struct io_set_options *options, char *place,
-               int *ret_place_fd, struct err *err);
+/* The place in parent that a dead writer of that name, kind, owner and attempt left, locked: gives
+ * its path (IO_PATH_BYTES_MAX) and descriptor. -ENOENT: there is none, without detail. -EBUSY: its
+ * writer lives. */
+int adopt_find(const char *parent, const char *name, const struct io_set_options *options,
+               char *place, int *ret_place_fd, struct err *err);
 
 /* file_lock.c */
 int local_lock_acquire(struct io *io, const char *folder, const struct io_lock_options *options,
@@ -132,8 +149,8 @@ int local_refuse(const char *folder, const char *owner, const char *what, struct
 #define LOCAL_OWNED "another process owns the folder"
 
 /* file_hold.c */
-int local_hold_acquire(struct io *io, const char *path, bool is_exclusive, struct io_hold **ret_hold,
-                       struct err *err);
+int local_hold_acquire(struct io *io, const char *path, bool is_exclusive,
+                       struct io_hold **ret_hold, struct err *err);
 void local_hold_release(struct io_hold *hold);
 
 #endif

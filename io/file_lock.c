@@ -1,14 +1,17 @@
 /*
- * file_lock — one owner a folder: a lock on FOLDER/.millrace-owner that the kernel frees at any death, or a lease. See file_local.h.
+ * file_lock — one owner a folder: a lock on FOLDER/.millrace-owner that the kernel frees at any
+ * death, or a lease. See file_local.h.
  *
- * On file systems of this machine the lock decides; on all others, which several machines may see and some of which take a lock without
- * telling the others, the lease (lease.h). Who uses one looks at the other, so that a folder which is reached by both ways still has one
- * owner: the lock's owner takes a lease too where there ever was one, and the lease's owner, once it has it, gives way to a lock. Of two
- * who come at once at least one sees the other.
+ * On file systems of this machine the lock decides; on all others, which several machines may see
+ * and some of which take a lock without telling the others, the lease (lease.h). Who uses one looks
+ * at the other, so that a folder which is reached by both ways still has one owner: the lock's
+ * owner takes a lease too where there ever was one, and the lease's owner, once it has it, gives
+ * way to a lock. Of two who come at once at least one sees the other.
  *
- * The lock is an open-file-description lock: it belongs to this open file, not to the process, so that another thread's
- * close of the same file does not drop it. The file holds "host=H pid=P boot=B\n" for people and for the refusal's text; it
- * stays when the lock goes, since removing it would let two owners lock two files of one name.
+ * The lock is an open-file-description lock: it belongs to this open file, not to the process, so
+ * that another thread's close of the same file does not drop it. The file holds "host=H pid=P
+ * boot=B\n" for people and for the refusal's text; it stays when the lock goes, since removing it
+ * would let two owners lock two files of one name.
  */
 #include "base/machine.h"
 #include "io/file_local.h"
@@ -44,9 +47,10 @@ struct io_lock {
 static bool is_of_this_machine(const char *folder)
 {
     static const unsigned long kinds[] = {
-        0xef53 /* ext */,          0x58465342 /* xfs */, 0x9123683e /* btrfs */,    0x01021994 /* tmpfs */,
-        0x794c7630 /* overlay */,  0x2fc12fc1 /* zfs */, 0xf2f52010 /* f2fs */,     0x858458f6 /* ramfs */,
-        0xca451a4e /* bcachefs */, 0x3153464a /* jfs */, 0x52654973 /* reiserfs */,
+        0xef53 /* ext */,       0x58465342 /* xfs */,      0x9123683e /* btrfs */,
+        0x01021994 /* tmpfs */, 0x794c7630 /* overlay */,  0x2fc12fc1 /* zfs */,
+        0xf2f52010 /* f2fs */,  0x858458f6 /* ramfs */,    0xca451a4e /* bcachefs */,
+        0x3153464a /* jfs */,   0x52654973 /* reiserfs */,
     };
     struct statfs info;
     if (statfs(folder, &info))
@@ -78,7 +82,8 @@ static void read_owner(int fd, char text[OWNER_TEXT_BYTES_MAX])
     text[strcspn(text, "\n")] = '\0';
 }
 
-/* 0, -EAGAIN (held, or removed meanwhile; owner then says by whom, if known) or another -errno. Gives the descriptor. */
+/* 0, -EAGAIN (held, or removed meanwhile; owner then says by whom, if known) or another -errno.
+ * Gives the descriptor. */
 static int try_lock(const char *path, int *ret_fd, char owner[OWNER_TEXT_BYTES_MAX])
 {
     int fd = LOCAL_RETRY(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
@@ -131,8 +136,9 @@ static int check_unlocked(const struct io_lock *lock, const char *folder, struct
     char owner[OWNER_TEXT_BYTES_MAX];
     int fd = LOCAL_RETRY(open(lock->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (fd < 0)
-        return errno == ENOENT ? 0
-                               : local_fail(err, -errno, lock->path, "could not look at the folder's lock");
+        return errno == ENOENT
+                   ? 0
+                   : local_fail(err, -errno, lock->path, "could not look at the folder's lock");
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     bool held = fcntl(fd, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
     read_owner(fd, owner);
@@ -143,8 +149,8 @@ static int check_unlocked(const struct io_lock *lock, const char *folder, struct
 static int acquire(struct io_lock *lock, const char *folder, const struct io_lock_options *options,
                    struct err *err)
 {
-    bool by_lease =
-        options->kind == IO_LOCK_AUTO ? !is_of_this_machine(folder) : options->kind == IO_LOCK_LEASE;
+    bool by_lease = options->kind == IO_LOCK_AUTO ? !is_of_this_machine(folder)
+                                                  : options->kind == IO_LOCK_LEASE;
     int status = by_lease ? 0 : acquire_lock(lock, folder, err);
     if (!status && (by_lease || lease_is_used(folder)))
         status = lease_acquire(folder, options->period_ns, &lock->lease, err);
@@ -202,7 +208,8 @@ void local_lock_release(struct io_lock *lock)
     lease_release(lock->lease);
     if (lock->fd >= 0) {
         if (LOCAL_RETRY(ftruncate(
-                lock->fd, 0))) { /* the text of an owner that is gone misleads nobody who holds the lock */
+                lock->fd,
+                0))) { /* the text of an owner that is gone misleads nobody who holds the lock */
         }
         close(lock->fd);
     }

@@ -87,8 +87,8 @@ int local_fail(struct err *err, int code, const char *path, const char *what)
         open_files_advise(err);
         break;
     case -ENFILE:
-        err_advise(err,
-                   "raise the system's limit of open files (sysctl fs.file-max), or end what has them open");
+        err_advise(err, "raise the system's limit of open files (sysctl fs.file-max), or end what "
+                        "has them open");
         break;
     case -ENAMETOOLONG:
         err_advise(err, "choose a shorter path");
@@ -141,8 +141,9 @@ int local_file_open(struct io *io, const char *path, struct io_file **ret_file, 
         err_at(err, path, ERR_NO_OFFSET);
         goto out;
     }
-    fcntl(fd, F_SETFL,
-          O_RDONLY); /* without O_NONBLOCK, for which io_uring would not wait on some file systems */
+    fcntl(
+        fd, F_SETFL,
+        O_RDONLY); /* without O_NONBLOCK, for which io_uring would not wait on some file systems */
     file = calloc(1, sizeof *file);
     if (!file) {
         status = err_set(err, -ENOMEM, "out of memory to open a file");
@@ -179,8 +180,9 @@ static uint64_t nanoseconds(struct timespec time)
 
 static struct io_identity identity_of(const struct stat *info)
 {
-    const uint64_t words[] = {(uint64_t)info->st_dev, (uint64_t)info->st_ino, (uint64_t)info->st_size,
-                              nanoseconds(info->st_mtim), nanoseconds(info->st_ctim)};
+    const uint64_t words[] = {(uint64_t)info->st_dev, (uint64_t)info->st_ino,
+                              (uint64_t)info->st_size, nanoseconds(info->st_mtim),
+                              nanoseconds(info->st_ctim)};
     struct io_identity identity = {.bytes_count = sizeof words};
     static_assert(sizeof words <= sizeof identity.bytes, "an identity holds them");
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -188,7 +190,8 @@ static struct io_identity identity_of(const struct stat *info)
     return identity;
 }
 
-int local_file_identity(const struct io_file *file, struct io_identity *ret_identity, struct err *err)
+int local_file_identity(const struct io_file *file, struct io_identity *ret_identity,
+                        struct err *err)
 {
     struct stat info;
     if (fstat(file->fd, &info))
@@ -271,7 +274,8 @@ static int read_entries(const char *path, struct listing *listing, struct err *e
     int status = errno ? local_fail(err, -errno, path, "could not list the folder") : 0;
     closedir(folder);
     if (!status && str_status(&listing->text))
-        status = err_set(err, -ENOMEM, "out of memory to list a folder of %zu entries", listing->count);
+        status =
+            err_set(err, -ENOMEM, "out of memory to list a folder of %zu entries", listing->count);
     return status;
 }
 
@@ -280,8 +284,9 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a + 1, *(char *const *)b + 1);
 }
 
-int local_list(struct io *io, const char *path, int (*entry)(void *context, const struct io_entry *entry),
-               void *context, struct err *err)
+int local_list(struct io *io, const char *path,
+               int (*entry)(void *context, const struct io_entry *entry), void *context,
+               struct err *err)
 {
     (void)io;
     int status = local_path(path, &path, err);
@@ -294,7 +299,8 @@ int local_list(struct io *io, const char *path, int (*entry)(void *context, cons
         goto out;
     sorted = calloc(listing.count, sizeof *sorted);
     if (!sorted) {
-        status = err_set(err, -ENOMEM, "out of memory to list a folder of %zu entries", listing.count);
+        status =
+            err_set(err, -ENOMEM, "out of memory to list a folder of %zu entries", listing.count);
         goto out;
     }
     char *at = listing.text.data;
@@ -304,8 +310,8 @@ int local_list(struct io *io, const char *path, int (*entry)(void *context, cons
     }
     qsort(sorted, listing.count, sizeof *sorted, compare_names);
     for (size_t i = 0; i < listing.count && !status; i++)
-        status = entry(context,
-                       &(struct io_entry){.name = sorted[i] + 1, .kind = (enum io_entry_kind)sorted[i][0]});
+        status = entry(context, &(struct io_entry){.name = sorted[i] + 1,
+                                                   .kind = (enum io_entry_kind)sorted[i][0]});
 out:
     free(sorted);
     str_deinit(&listing.text);
@@ -366,6 +372,7 @@ int local_remove(struct io *io, const char *path, struct err *err)
     if (status)
         return status;
     io_parent_path(path, parent);
-    status = local_sync_folder(parent, err); /* else a crash could bring the name back, half empty */
+    status =
+        local_sync_folder(parent, err); /* else a crash could bring the name back, half empty */
     return status ? status : temporary_remove(aside, err);
 }

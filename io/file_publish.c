@@ -1,5 +1,6 @@
 /*
- * file_publish — an output gets its final name: see file_set.h, and docs/io.md for what each file system can.
+ * file_publish — an output gets its final name: see file_set.h, and docs/io.md for what each file
+ * system can.
  */
 #include "io/file_set.h"
 
@@ -15,8 +16,9 @@ static bool is_unsupported(int code)
     return code == -EINVAL || code == -ENOSYS || code == -EOPNOTSUPP;
 }
 
-/* For file systems without RENAME_NOREPLACE. A file is linked, which never replaces. A folder is renamed after a look:
- * what comes between the look and the rename is refused by the kernel unless it is an empty folder. */
+/* For file systems without RENAME_NOREPLACE. A file is linked, which never replaces. A folder is
+ * renamed after a look: what comes between the look and the rename is refused by the kernel unless
+ * it is an empty folder. */
 static int rename_without_flag(const struct io_set *set)
 {
     if (set->single_file && link(set->place, set->final) == 0)
@@ -35,12 +37,13 @@ static int rename_without_flag(const struct io_set *set)
 
 static int rename_new(const struct io_set *set)
 {
-    int status = renameat2(AT_FDCWD, set->place, AT_FDCWD, set->final, RENAME_NOREPLACE) ? -errno : 0;
+    int status =
+        renameat2(AT_FDCWD, set->place, AT_FDCWD, set->final, RENAME_NOREPLACE) ? -errno : 0;
     return is_unsupported(status) ? rename_without_flag(set) : status;
 }
 
-/* For file systems without RENAME_EXCHANGE: for a moment there is nothing under the final name. Who dies then leaves the old one
- * where a sweep finds it and gives it back. */
+/* For file systems without RENAME_EXCHANGE: for a moment there is nothing under the final name. Who
+ * dies then leaves the old one where a sweep finds it and gives it back. */
 static int swap_folders_slowly(const struct io_set *set, char *old, struct err *err)
 {
     int status = temporary_stand_by(set->final, old, err);
@@ -54,7 +57,8 @@ static int swap_folders_slowly(const struct io_set *set, char *old, struct err *
     return 0;
 }
 
-/* What an exchange leaves under the place's name is another output: nobody must take it for a dead writer's. */
+/* What an exchange leaves under the place's name is another output: nobody must take it for a dead
+ * writer's. */
 static int hide_place(struct io_set *set, struct err *err)
 {
     char hidden[IO_PATH_BYTES_MAX];
@@ -97,11 +101,12 @@ static int give_name(struct io_set *set, char *old, struct err *err)
 
 static int check_publishable(const struct io_set *set, struct err *err)
 {
-    const char *why = set->joined       ? "only the rank that began an output may publish it"
-                      : set->open_files ? "an output is to be published while a file of it is not sealed"
-                      : set->taken_over ? "an output is to be published that another process took over"
-                      : set->lost       ? "an output is to be published that could not be made durable"
-                                        : NULL;
+    const char *why =
+        set->joined       ? "only the rank that began an output may publish it"
+        : set->open_files ? "an output is to be published while a file of it is not sealed"
+        : set->taken_over ? "an output is to be published that another process took over"
+        : set->lost       ? "an output is to be published that could not be made durable"
+                          : NULL;
     if (!why)
         return 0;
     err_set(err, -EINVAL, "%s", why);
@@ -118,8 +123,9 @@ static void put_aside(const struct io_set *set, const char *old)
         local_sync_folder(set->parent, NULL);
 }
 
-/* What is left of it is a temporary: the next sweep takes it; so it does one that could not get the name that it was given, whole. A
- * half of what stood by must never be given back, hence the other name first. */
+/* What is left of it is a temporary: the next sweep takes it; so it does one that could not get the
+ * name that it was given, whole. A half of what stood by must never be given back, hence the other
+ * name first. */
 static void discard_old(const struct io_set *set, const char *old)
 {
     char aside[IO_PATH_BYTES_MAX];

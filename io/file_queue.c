@@ -3,10 +3,11 @@
  *
  *     submit -> pending list -> a thread: pread/pwrite until whole -> done list -> reap
  *
- * One mutex guards both lists. A request carries its own link, so nothing is allocated after open. Submitting wakes no more
- * threads than there are new requests, the last to sleep first, and a thread that finishes one looks for the next before it
- * sleeps; the reaper is woken once, when as many are done as it asked for. Every condition has one waiter: signals to several
- * can get lost in glibc before 2.41 (its bug 25847).
+ * One mutex guards both lists. A request carries its own link, so nothing is allocated after open.
+ * Submitting wakes no more threads than there are new requests, the last to sleep first, and a
+ * thread that finishes one looks for the next before it sleeps; the reaper is woken once, when as
+ * many are done as it asked for. Every condition has one waiter: signals to several can get lost in
+ * glibc before 2.41 (its bug 25847).
  */
 #include "io/file_queue.h"
 
@@ -41,8 +42,8 @@ struct io_queue {
     struct request_list pending, done;
     unsigned taken_count; /* submitted and not yet reaped: at most depth */
     unsigned pending_count, done_count;
-    unsigned wanted_count;                          /* that the waiting reaper needs; 0: nobody waits */
-    struct engine_thread *idle;                     /* a stack */
+    unsigned wanted_count;      /* that the waiting reaper needs; 0: nobody waits */
+    struct engine_thread *idle; /* a stack */
     unsigned started_count, idle_count, busy_count; /* threads: all, asleep, in a transfer */
     bool stop;
     struct engine_thread threads[];
@@ -92,8 +93,9 @@ static ssize_t transfer(struct io_request *request, enum io_cache cache)
     enum file_progress progress = file_transfer_begin(&at, request, cache);
     while (progress != FILE_DONE) {
         struct file_call call = file_transfer_next(&at);
-        ssize_t moved = request->kind == IO_READ ? pread(call.fd, call.data, call.bytes, call.offset)
-                                                 : pwrite(call.fd, call.data, call.bytes, call.offset);
+        ssize_t moved = request->kind == IO_READ
+                            ? pread(call.fd, call.data, call.bytes, call.offset)
+                            : pwrite(call.fd, call.data, call.bytes, call.offset);
         progress = file_transfer_take(&at, moved < 0 ? -errno : moved);
         if (progress == FILE_LATER)
             nanosleep(&(struct timespec){.tv_nsec = FILE_PAUSE_NS}, NULL);
@@ -180,12 +182,14 @@ unsigned file_queue_threads(const struct io_options *options)
     return threads < FILE_QUEUE_THREADS_MAX ? threads : FILE_QUEUE_THREADS_MAX;
 }
 
-int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache, struct io_queue **ret_queue,
-                    struct err *err)
+int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache,
+                    struct io_queue **ret_queue, struct err *err)
 {
-    if (depth < 1 || depth > IO_QUEUE_DEPTH_MAX || threads < 1 || threads > FILE_QUEUE_THREADS_MAX) {
+    if (depth < 1 || depth > IO_QUEUE_DEPTH_MAX || threads < 1 ||
+        threads > FILE_QUEUE_THREADS_MAX) {
         err_set(err, -EINVAL, "no such I/O queue: depth %u, %u threads", depth, threads);
-        err_expected(err, "depth 1 to %d, threads 1 to %d", IO_QUEUE_DEPTH_MAX, FILE_QUEUE_THREADS_MAX);
+        err_expected(err, "depth 1 to %d, threads 1 to %d", IO_QUEUE_DEPTH_MAX,
+                     FILE_QUEUE_THREADS_MAX);
         return -EINVAL;
     }
     if (threads > depth)
@@ -234,7 +238,8 @@ void file_queue_close(struct io_queue *queue)
     free(queue);
 }
 
-/* With the mutex held: so many threads awake and free as there are requests pending, where there are as many. */
+/* With the mutex held: so many threads awake and free as there are requests pending, where there
+ * are as many. */
 static void call_threads(struct io_queue *queue)
 {
     while (queue->pending_count > queue->started_count - queue->idle_count - queue->busy_count) {
@@ -274,7 +279,8 @@ static void wait_for(struct io_queue *queue, unsigned least, int timeout_ms)
     if (timeout_ms > 0)
         deadline = deadline_after(timeout_ms);
     int late = 0;
-    while (!late && timeout_ms != 0 && queue->done_count < least && queue->done_count < queue->taken_count) {
+    while (!late && timeout_ms != 0 && queue->done_count < least &&
+           queue->done_count < queue->taken_count) {
         queue->wanted_count = least < queue->taken_count ? least : queue->taken_count;
         late = timeout_ms < 0 ? pthread_cond_wait(&queue->enough, &queue->mutex)
                               : pthread_cond_timedwait(&queue->enough, &queue->mutex, &deadline);
@@ -282,8 +288,8 @@ static void wait_for(struct io_queue *queue, unsigned least, int timeout_ms)
     queue->wanted_count = 0;
 }
 
-int file_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
-                    int timeout_ms)
+int file_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
+                    unsigned least, int timeout_ms)
 {
     pthread_mutex_lock(&queue->mutex);
     wait_for(queue, least < count_max ? least : count_max, timeout_ms);

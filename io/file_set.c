@@ -1,12 +1,13 @@
 /*
- * file_set — outputs that appear whole under their final name, or not at all. See file_local.h; the numbered invariants
- * stand in io.h, and docs/io.md tells what each call makes durable.
+ * file_set — outputs that appear whole under their final name, or not at all. See file_local.h; the
+ * numbered invariants stand in io.h, and docs/io.md tells what each call makes durable.
  *
- *     begin ── mkdir place, fsync parent ──> [ create ── write ── seal: ftruncate, fsync, close, fsync folder ]* ──>
- *     publish (file_publish.c) ── fsync place, rename place to final, fsync parent
+ *     begin      mkdir place, fsync parent
+ *     create, write, and seal of each file: ftruncate, fsync, close, fsync folder
+ *     publish    fsync place, rename place to final, fsync parent (file_publish.c)
  *
- * A set of a single file has that file itself, under its temporary name, as its place. One that is adopted begins with the place of a dead
- * writer (file_adopt.c), and create takes what lies in it.
+ * A set of a single file has that file itself, under its temporary name, as its place. One that is
+ * adopted begins with the place of a dead writer (file_adopt.c), and create takes what lies in it.
  */
 #include "io/file_set.h"
 
@@ -74,8 +75,9 @@ int set_check_final(const struct io_set *set, struct err *err)
 {
     struct stat info;
     if (lstat(set->final, &info))
-        return errno == ENOENT ? 0
-                               : local_fail(err, -errno, set->final, "could not look at the output's name");
+        return errno == ENOENT
+                   ? 0
+                   : local_fail(err, -errno, set->final, "could not look at the output's name");
     if (!set->replace)
         return set_taken(set->final, err);
     if (!S_ISDIR(info.st_mode) == set->single_file)
@@ -124,8 +126,9 @@ static int make_place(struct io_set *set, struct err *err)
     int status = 0;
     if (set->adoptable) {
         set->place_fd = LOCAL_RETRY(open(set->place, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        status = set->place_fd < 0 ? local_fail(err, -errno, set->place, "could not open the output's folder")
-                                   : keep_place(set, err);
+        status = set->place_fd < 0
+                     ? local_fail(err, -errno, set->place, "could not open the output's folder")
+                     : keep_place(set, err);
     }
     if (!status)
         status = local_sync_folder(set->parent, err);
@@ -145,7 +148,8 @@ static int take_place(struct io_set *set, const struct io_set_options *options, 
     if (set->adopted) /* who made it may have died before its name was durable */
         return local_sync_folder(set->parent, err);
     if (status == -ENOENT)
-        status = temporary_path(set->parent, name, options->owner_id, options->attempt, set->place, err);
+        status =
+            temporary_path(set->parent, name, options->owner_id, options->attempt, set->place, err);
     if (status || !set->single_file)
         return status ? status : make_place(set, err);
     if (!set->adoptable)
@@ -261,7 +265,8 @@ static int open_new(struct io_set *set, struct io_file *file, bool *ret_is_left,
         file->fd = LOCAL_RETRY(open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     *ret_is_left = file->fd >= 0;
     if (file->fd < 0 && (!set->adopted || errno == ENOENT))
-        file->fd = LOCAL_RETRY(open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+        file->fd =
+            LOCAL_RETRY(open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (file->fd < 0)
         return errno == EEXIST ? set_taken(file->path, err)
                                : local_fail(err, -errno, file->path, "could not create the file");
@@ -273,7 +278,8 @@ static int open_new(struct io_set *set, struct io_file *file, bool *ret_is_left,
 }
 
 /* A file of the set that is not open yet, with its path. */
-static int new_file(struct io_set *set, const char *name, struct io_file **ret_file, struct err *err)
+static int new_file(struct io_set *set, const char *name, struct io_file **ret_file,
+                    struct err *err)
 {
     struct io_file *file = calloc(1, sizeof *file);
     if (!file)
@@ -297,7 +303,8 @@ static int new_file(struct io_set *set, const char *name, struct io_file **ret_f
 }
 
 /* Open from now on, until it is sealed; where that failed it is gone. */
-static int keep_file(struct io_set *set, struct io_file *file, int status, struct io_file **ret_file)
+static int keep_file(struct io_set *set, struct io_file *file, int status,
+                     struct io_file **ret_file)
 {
     if (status) {
         if (file->fd >= 0)
@@ -311,8 +318,8 @@ static int keep_file(struct io_set *set, struct io_file *file, int status, struc
     return 0;
 }
 
-int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expected, struct io_file **ret_file,
-                     struct err *err)
+int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expected,
+                     struct io_file **ret_file, struct err *err)
 {
     struct io_file *file;
     bool is_left = false;
@@ -338,8 +345,8 @@ int local_set_open(struct io_set *set, const char *name, struct io_file **ret_fi
         return status;
     file->fd = LOCAL_RETRY(open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (file->fd < 0)
-        status =
-            local_fail(err, -errno, file->path, "this rank could not open the file that another one made");
+        status = local_fail(err, -errno, file->path,
+                            "this rank could not open the file that another one made");
     return keep_file(set, file, status, ret_file);
 }
 
@@ -353,8 +360,8 @@ static void unlink_from_set(struct io_set *set, const struct io_file *file)
     *at = file->next;
 }
 
-/* Final size and durable bytes. A failed fsync may have dropped the dirty pages: trying again would lie. One that a signal
- * interrupted has dropped nothing. */
+/* Final size and durable bytes. A failed fsync may have dropped the dirty pages: trying again would
+ * lie. One that a signal interrupted has dropped nothing. */
 static int finish(int fd, uint64_t final_bytes)
 {
     struct stat info;
@@ -372,7 +379,8 @@ int local_set_seal(struct io_set *set, struct io_file *file, uint64_t final_byte
     unlink_from_set(set, file);
     file_direct_close(file);
     int status = finish(file->fd, final_bytes);
-    if (close(file->fd) && !status && errno != EINTR) /* interrupted, it has closed what is durable already */
+    if (close(file->fd) && !status &&
+        errno != EINTR) /* interrupted, it has closed what is durable already */
         status = -errno;
     if (status) {
         status = local_fail(err, status, file->path, "could not make the file durable");

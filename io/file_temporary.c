@@ -1,8 +1,11 @@
 /*
- * file_temporary — names of what is not yet, or no longer, anybody's; removal of trees; the sweep. See file_local.h.
+ * file_temporary — names of what is not yet, or no longer, anybody's; removal of trees; the sweep.
+ * See file_local.h.
  *
- *     .tmp-<name>-<owner>-<attempt>-<nonce>      the owner has no "-", so that it is found from the end
- *     .tmp-<name>-+replaced-0-<nonce>            what stood under name until its replacement does; nobody's owner has a "+"
+ *     .tmp-<name>-<owner>-<attempt>-<nonce>      the owner has no "-", so that it is found from the
+ *                                                end
+ *     .tmp-<name>-+replaced-0-<nonce>            what stood under name until its replacement does;
+ *                                                nobody's owner has a "+"
  */
 #include "io/file_local.h"
 #include "io/whole.h"
@@ -48,11 +51,12 @@ static const char stand_by_owner[] = "+replaced";
 #define REMOVED_OWNER "removed"
 
 /* The entry's name, into full (NAME_MAX + 1). */
-static int compose_name(const char *name, const char *owner, uint64_t attempt, uint64_t nonce, char *full,
-                        struct err *err)
+static int compose_name(const char *name, const char *owner, uint64_t attempt, uint64_t nonce,
+                        char *full, struct err *err)
 {
     char tail[TAIL_BYTES_MAX];
-    int tail_bytes = snprintf(tail, sizeof tail, "-%s-%" PRIu64 "-%016" PRIx64, owner, attempt, nonce);
+    int tail_bytes =
+        snprintf(tail, sizeof tail, "-%s-%" PRIu64 "-%016" PRIx64, owner, attempt, nonce);
     int room = NAME_MAX - (int)strlen(IO_TEMPORARY_PREFIX) - tail_bytes;
     if (room < 1)
         return local_fail(err, -ENAMETOOLONG, name, "no temporary name fits");
@@ -60,8 +64,8 @@ static int compose_name(const char *name, const char *owner, uint64_t attempt, u
     return 0;
 }
 
-static int compose(const char *parent, const char *name, const char *owner, uint64_t attempt, char *path,
-                   struct err *err)
+static int compose(const char *parent, const char *name, const char *owner, uint64_t attempt,
+                   char *path, struct err *err)
 {
     char full[NAME_MAX + 1];
     uint64_t nonce;
@@ -71,15 +75,16 @@ static int compose(const char *parent, const char *name, const char *owner, uint
     return status ? status : io_join_path(parent, full, path, err);
 }
 
-int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt, char *path,
-                   struct err *err)
+int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt,
+                   char *path, struct err *err)
 {
     char owner[OWNER_ENCODED_BYTES_MAX];
     int status = encode_owner(owner_id, owner, err);
     return status ? status : compose(parent, name, owner, attempt, path, err);
 }
 
-int temporary_prefix(const char *name, const char *owner_id, uint64_t attempt, char *prefix, struct err *err)
+int temporary_prefix(const char *name, const char *owner_id, uint64_t attempt, char *prefix,
+                     struct err *err)
 {
     char owner[OWNER_ENCODED_BYTES_MAX];
     int status = encode_owner(owner_id, owner, err);
@@ -98,7 +103,8 @@ bool temporary_has_prefix(const char *entry_name, const char *prefix)
            entry_name[bytes + NONCE_DIGITS] == '\0';
 }
 
-/* Whether name, which has the prefix, is of that owner (encoded); then *ret_stem_end is where <name> ends in it. */
+/* Whether name, which has the prefix, is of that owner (encoded); then *ret_stem_end is where
+ * <name> ends in it. */
 static bool is_of_owner(const char *name, const char *owner, size_t *ret_stem_end)
 {
     const char *end = name + strlen(name);
@@ -111,8 +117,8 @@ static bool is_of_owner(const char *name, const char *owner, size_t *ret_stem_en
     }
     size_t bytes = strlen(owner);
     *ret_stem_end = (size_t)(end - name) - bytes - 1;
-    return (size_t)(end - name) > bytes + strlen(IO_TEMPORARY_PREFIX) && end[-(ptrdiff_t)bytes - 1] == '-' &&
-           memcmp(end - bytes, owner, bytes) == 0;
+    return (size_t)(end - name) > bytes + strlen(IO_TEMPORARY_PREFIX) &&
+           end[-(ptrdiff_t)bytes - 1] == '-' && memcmp(end - bytes, owner, bytes) == 0;
 }
 
 /* The last "-" before end; NULL: there is none. */
@@ -208,8 +214,8 @@ int temporary_stand_by(const char *path, char *aside, struct err *err)
     char parent[IO_PATH_BYTES_MAX];
     io_parent_path(path, parent);
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    size_t around =
-        strlen(IO_TEMPORARY_PREFIX) + strlen("-") + strlen(stand_by_owner) + strlen("-0-") + NONCE_DIGITS;
+    size_t around = strlen(IO_TEMPORARY_PREFIX) + strlen("-") + strlen(stand_by_owner) +
+                    strlen("-0-") + NONCE_DIGITS;
     if (strlen(name) > NAME_MAX - around) /* cut, it would not tell where it belongs */
         return local_fail(err, -ENAMETOOLONG, path, "no temporary name fits");
     int status = compose(parent, name, stand_by_owner, 0, aside, err);
@@ -245,8 +251,9 @@ static int restore(const struct sweep *sweep, const char *path, const char *stem
     return local_sync_folder(sweep->folder, err);
 }
 
-/* Who died between an exchange of names and making it durable left the old output under a temporary name, for now: were it removed, a loss
- * of power could bring back its name, and nothing behind it. */
+/* Who died between an exchange of names and making it durable left the old output under a temporary
+ * name, for now: were it removed, a loss of power could bring back its name, and nothing behind
+ * it. */
 static int settle(struct sweep *sweep, struct err *err)
 {
     int status = sweep->is_settled ? 0 : local_sync_folder(sweep->folder, err);
@@ -295,7 +302,8 @@ int local_sweep(struct io *io, const char *folder, const char *owner_id,
         status = local_path(folder, &folder, err);
     if (status)
         return status;
-    struct sweep sweep = {.folder = folder, .owner = owner_id ? owner : NULL, .is_ours = is_ours, .err = err};
+    struct sweep sweep = {
+        .folder = folder, .owner = owner_id ? owner : NULL, .is_ours = is_ours, .err = err};
     status = local_list(io, folder, sweep_entry, &sweep, err);
     return status ? status : sweep.status ? sweep.status : sweep.swept_count;
 }

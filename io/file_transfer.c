@@ -24,16 +24,17 @@ enum {
     DIRECT_DROPPED = -2, /* and what is read with IO_ONCE is dropped from it */
 };
 
-/* Half of the file's first half or more is in the page cache: who opened it may have looked at its end. False where the kernel
- * does not tell. */
+/* Half of the file's first half or more is in the page cache: who opened it may have looked at its
+ * end. False where the kernel does not tell. */
 static bool is_cached(const struct io_file *file)
 {
     uint64_t half = file->size_bytes / 2 + 1, cached;
     return cached_bytes(file->fd, 0, half, &cached) == 0 && cached >= half / 2;
 }
 
-/* What memory of blocks of IO_ALIGN_BYTES must be aligned to: what the file system says, and IO_ALIGN_BYTES where it does not say
- * (before Linux 6.1). 0: it says that such blocks don't suit it. */
+/* What memory of blocks of IO_ALIGN_BYTES must be aligned to: what the file system says, and
+ * IO_ALIGN_BYTES where it does not say (before Linux 6.1). 0: it says that such blocks don't suit
+ * it. */
 static unsigned ask_align(int fd)
 {
 #ifdef STATX_DIOALIGN
@@ -50,8 +51,9 @@ static unsigned ask_align(int fd)
 #endif
 }
 
-/* Of the same open file, not of what may by now have its name. -1 where there is none, or where it would be one of the last that the
- * process may have, of a file that is read, of which there may be thousands. */
+/* Of the same open file, not of what may by now have its name. -1 where there is none, or where it
+ * would be one of the last that the process may have, of a file that is read, of which there may be
+ * thousands. */
 static int open_direct(struct io_file *file)
 {
     char self[64];
@@ -60,7 +62,8 @@ static int open_direct(struct io_file *file)
         return -1;
     atomic_store_explicit(&file->direct_align, align, memory_order_relaxed); /* before direct is */
     snprintf(self, sizeof self, "/proc/self/fd/%d", file->fd);
-    int fd = LOCAL_RETRY(open(self, (file->set ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC | O_NOCTTY));
+    int fd =
+        LOCAL_RETRY(open(self, (file->set ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC | O_NOCTTY));
     if (fd < 0 || file->set || open_files_has(OPEN_FILES_MOST, fd))
         return fd;
     close(fd);
@@ -77,7 +80,8 @@ static int find_direct(struct io_file *file, enum io_cache cache)
         return fd + 1;
     if (!spares_cache)
         return DIRECT_NONE;
-    posix_fadvise(file->fd, 0, 0, POSIX_FADV_RANDOM); /* nobody would drop what the kernel reads ahead */
+    posix_fadvise(file->fd, 0, 0,
+                  POSIX_FADV_RANDOM); /* nobody would drop what the kernel reads ahead */
     return DIRECT_DROPPED;
 }
 
@@ -110,13 +114,15 @@ void file_direct_close(struct io_file *file)
 
 /* ---- The way of a request. ---- */
 
-/* Whole blocks of memory and file are the request's to move, if memory suits that is aligned to so much. */
+/* Whole blocks of memory and file are the request's to move, if memory suits that is aligned to so
+ * much. */
 static bool has_blocks(const struct io_request *request, unsigned align)
 {
     uintptr_t at = (uintptr_t)request->data;
     if (request->kind == IO_READ && request->flags & IO_SLACK)
         return at % IO_ALIGN_BYTES == request->offset % IO_ALIGN_BYTES;
-    return at % align == 0 && request->offset % IO_ALIGN_BYTES == 0 && request->bytes % IO_ALIGN_BYTES == 0;
+    return at % align == 0 && request->offset % IO_ALIGN_BYTES == 0 &&
+           request->bytes % IO_ALIGN_BYTES == 0;
 }
 
 enum file_progress file_transfer_begin(struct file_transfer *transfer, struct io_request *request,
@@ -158,14 +164,16 @@ struct file_call file_transfer_next(struct file_transfer *transfer)
                               .offset = (off_t)(offset - transfer->head)};
 }
 
-/* The blocks that the request's bytes begin and end in go too: who wants the rest of them reads them once more, as around the page
- * cache. */
+/* The blocks that the request's bytes begin and end in go too: who wants the rest of them reads
+ * them once more, as around the page cache. */
 static void drop_behind(const struct file_transfer *transfer)
 {
     const struct io_request *request = transfer->request;
     uint64_t head = request->offset % IO_ALIGN_BYTES;
-    uint64_t bytes = (head + transfer->moved + IO_ALIGN_BYTES - 1) / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
-    posix_fadvise(request->file->fd, (off_t)(request->offset - head), (off_t)bytes, POSIX_FADV_DONTNEED);
+    uint64_t bytes =
+        (head + transfer->moved + IO_ALIGN_BYTES - 1) / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
+    posix_fadvise(request->file->fd, (off_t)(request->offset - head), (off_t)bytes,
+                  POSIX_FADV_DONTNEED);
 }
 
 static bool is_dropped(const struct io_request *request)
@@ -190,10 +198,13 @@ enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t re
         return FILE_MORE;
     if (result == -EAGAIN)
         return FILE_LATER;
-    if (was_direct && (result == -EINVAL || (result >= 0 && (size_t)result < transfer->called_bytes &&
-                                             result % IO_ALIGN_BYTES != 0)))
+    if (was_direct &&
+        (result == -EINVAL ||
+         (result >= 0 && (size_t)result < transfer->called_bytes && result % IO_ALIGN_BYTES != 0)))
         transfer->direct_fd =
-            -1; /* the end of the file is met, or what O_DIRECT can't do: the page cache knows the rest */
+            /* the end of the file is met, or what O_DIRECT can't do: the page cache knows the
+             * rest */
+            -1;
     if (was_direct && result == -EINVAL)
         return FILE_MORE;
     if (result < 0)

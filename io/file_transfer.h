@@ -1,22 +1,26 @@
 /*
- * file_transfer — one request on its way: which bytes the next system call moves, through the page cache or around it, and
- * what its result means. Internal to io/; whatever engine makes the calls.
+ * file_transfer — one request on its way: which bytes the next system call moves, through the page
+ * cache or around it, and what its result means. Internal to io/; whatever engine makes the calls.
  *
  *     file_transfer_begin(&transfer, request, cache);
  *     do {
  *         call = file_transfer_next(&transfer);
- *         result = pread(call.fd, call.data, call.bytes, call.offset);       // or pwrite: -errno or bytes
- *     } while ((progress = file_transfer_take(&transfer, result)) != FILE_DONE);   // then request->result is set
+ *         // or pwrite: -errno or bytes
+ *         result = pread(call.fd, call.data, call.bytes, call.offset);
+ *     // then request->result is set
+ *     } while ((progress = file_transfer_take(&transfer, result)) != FILE_DONE);
  *
- * Around the page cache (O_DIRECT) whole blocks of IO_ALIGN_BYTES move between the disk and the caller's memory:
+ * Around the page cache (O_DIRECT) whole blocks of IO_ALIGN_BYTES move between the disk and the
+ * caller's memory:
  *
- *     file       |........xxxx|xxxxxxxxxxxx|xxxxx.......|      x: the bytes asked for
- *     memory     |--head--xxxx|xxxxxxxxxxxx|xxxxx--tail-|      the same place within a block, head and tail the engine's (IO_SLACK)
+ *     file       |........xxxx|xxxxxxxxxxxx|xxxxx.......|    x: the bytes asked for
+ *     memory     |--head--xxxx|xxxxxxxxxxxx|xxxxx--tail-|    -: the engine's own (IO_SLACK)
  *
- * so nothing is copied. What can't go that way goes through the page cache: requests whose memory does not suit, files of
- * which much is cached already, file systems without O_DIRECT, and the rest of a request after a call that moved no whole
- * block (at the file's end, or where O_DIRECT is refused). Of a file that can't be opened for O_DIRECT, what was read with IO_ONCE
- * is dropped from the page cache as soon as it is read, and the kernel reads nothing ahead.
+ * so nothing is copied. What can't go that way goes through the page cache: requests whose memory
+ * does not suit, files of which much is cached already, file systems without O_DIRECT, and the rest
+ * of a request after a call that moved no whole block (at the file's end, or where O_DIRECT is
+ * refused). Of a file that can't be opened for O_DIRECT, what was read with IO_ONCE is dropped from
+ * the page cache as soon as it is read, and the kernel reads nothing ahead.
  *
  * Threads: a transfer belongs to one; a file's direct descriptor may be asked for by all.
  */

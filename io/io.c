@@ -1,6 +1,6 @@
 /*
- * io — see io.h. Picks the backend by the scheme, and of those for local files the engine. A new backend is a line of
- * `backends`.
+ * io — see io.h. Picks the backend by the scheme, and of those for local files the engine. A new
+ * backend is a line of `backends`.
  */
 #include "io/io.h"
 
@@ -17,7 +17,8 @@ size_t io_scheme_bytes(const char *path)
     size_t bytes = 0;
     if (strncmp(path, "file:", 5) == 0)
         return 4;
-    while (isalnum((unsigned char)path[bytes]) || (bytes > 0 && strchr("+.-", path[bytes]) && path[bytes]))
+    while (isalnum((unsigned char)path[bytes]) ||
+           (bytes > 0 && strchr("+.-", path[bytes]) && path[bytes]))
         bytes++;
     return strncmp(path + bytes, "://", 3) == 0 ? bytes : 0;
 }
@@ -56,8 +57,8 @@ static int find_backend(const char *path, const struct backend **ret_backend, st
             return 0;
         }
     }
-    err_set(err, -EPROTONOSUPPORT, "this build has no access to %.*s://", (int)(bytes < 64 ? bytes : 64),
-            path);
+    err_set(err, -EPROTONOSUPPORT, "this build has no access to %.*s://",
+            (int)(bytes < 64 ? bytes : 64), path);
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(err, "a path or file://");
     for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++)
@@ -72,7 +73,8 @@ int io_check_path(const char *path_or_url, struct err *err)
     return find_backend(path_or_url, &backend, err);
 }
 
-int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io, struct err *err)
+int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io,
+            struct err *err)
 {
     const char *rules = options && options->fault ? options->fault : getenv(IO_FAULT_VARIABLE);
     const struct backend *backend;

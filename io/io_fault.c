@@ -1,8 +1,8 @@
 /*
  * io_fault — see io_fault.h: names, files, sets and locks. Requests are fault_queue.c.
  *
- * Handles of files and sets are the backend's own, each with the inner one's and with the path that rules look at. A lock is
- * the inner backend's, as is releasing it.
+ * Handles of files and sets are the backend's own, each with the inner one's and with the path that
+ * rules look at. A lock is the inner backend's, as is releasing it.
  */
 #include "io/fault_backend.h"
 
@@ -29,8 +29,8 @@ static struct io_fault *of(struct io *io)
     return (struct io_fault *)io;
 }
 
-struct fault_verdict fault_note(struct io_fault *fault, enum fault_operation operation, const char *path,
-                                uint64_t offset)
+struct fault_verdict fault_note(struct io_fault *fault, enum fault_operation operation,
+                                const char *path, uint64_t offset)
 {
     atomic_fetch_add(&fault->operations[operation], 1);
     struct fault_verdict verdict = fault_rules_decide(&fault->rules, operation, path, offset);
@@ -40,13 +40,14 @@ struct fault_verdict fault_note(struct io_fault *fault, enum fault_operation ope
 
 static void sleep_ns(uint64_t ns)
 {
-    nanosleep(
-        &(struct timespec){.tv_sec = (time_t)(ns / CLOCK_NS_PER_S), .tv_nsec = (long)(ns % CLOCK_NS_PER_S)},
-        NULL);
+    nanosleep(&(struct timespec){.tv_sec = (time_t)(ns / CLOCK_NS_PER_S),
+                                 .tv_nsec = (long)(ns % CLOCK_NS_PER_S)},
+              NULL);
 }
 
 /* What comes before a call: waiting, and perhaps the error that it fails with. */
-static int enter(struct io_fault *fault, enum fault_operation operation, const char *path, struct err *err)
+static int enter(struct io_fault *fault, enum fault_operation operation, const char *path,
+                 struct err *err)
 {
     struct fault_verdict verdict = fault_note(fault, operation, path, 0);
     if (verdict.delay_ns)
@@ -67,14 +68,15 @@ static int enter(struct io_fault *fault, enum fault_operation operation, const c
 /* ---- Files. ---- */
 
 /* A handle for the inner one, which comes with it; -ENAMETOOLONG, -ENOMEM. */
-static int new_file(struct io_fault *fault, const char *folder, const char *name, struct io_file **ret_file,
-                    struct err *err)
+static int new_file(struct io_fault *fault, const char *folder, const char *name,
+                    struct io_file **ret_file, struct err *err)
 {
     struct io_file *file = malloc(sizeof *file);
     if (!file)
         return err_set(err, -ENOMEM, "out of memory for a file");
     *file = (struct io_file){.fault = fault};
-    int bytes = snprintf(file->path, sizeof file->path, "%s%s%s", folder, *folder && *name ? "/" : "", name);
+    int bytes = snprintf(file->path, sizeof file->path, "%s%s%s", folder,
+                         *folder && *name ? "/" : "", name);
     if (bytes < 0 || (size_t)bytes >= sizeof file->path) {
         free(file);
         return err_errno(err, -ENAMETOOLONG, "could not name a file");
@@ -83,7 +85,8 @@ static int new_file(struct io_fault *fault, const char *folder, const char *name
     return 0;
 }
 
-static int fault_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err)
+static int fault_file_open(struct io *io, const char *path, struct io_file **ret_file,
+                           struct err *err)
 {
     struct io_fault *fault = of(io);
     struct io_file *file = NULL;
@@ -113,7 +116,8 @@ static uint64_t fault_file_size(const struct io_file *file)
     return file->fault->inner->ops->file_size(file->inner);
 }
 
-static int fault_file_identity(const struct io_file *file, struct io_identity *ret_identity, struct err *err)
+static int fault_file_identity(const struct io_file *file, struct io_identity *ret_identity,
+                               struct err *err)
 {
     int status = enter(file->fault, FAULT_STAT, file->path, err);
     return status ? status : file->fault->inner->ops->file_identity(file->inner, ret_identity, err);
@@ -170,16 +174,17 @@ static int fault_sweep(struct io *io, const char *folder, const char *owner_id,
     return status ? status : inner->ops->sweep(inner, folder, owner_id, is_ours, err);
 }
 
-static int fault_lock_acquire(struct io *io, const char *folder, const struct io_lock_options *options,
-                              struct io_lock **ret_lock, struct err *err)
+static int fault_lock_acquire(struct io *io, const char *folder,
+                              const struct io_lock_options *options, struct io_lock **ret_lock,
+                              struct err *err)
 {
     struct io *inner = of(io)->inner;
     int status = enter(of(io), FAULT_LOCK, folder, err);
     return status ? status : inner->ops->lock_acquire(inner, folder, options, ret_lock, err);
 }
 
-static int fault_hold_acquire(struct io *io, const char *path, bool is_exclusive, struct io_hold **ret_hold,
-                              struct err *err)
+static int fault_hold_acquire(struct io *io, const char *path, bool is_exclusive,
+                              struct io_hold **ret_hold, struct err *err)
 {
     struct io *inner = of(io)->inner;
     int status = enter(of(io), FAULT_LOCK, path, err);
@@ -210,8 +215,8 @@ static int open_set(struct io *io, const struct io_set_options *options, const c
     return status;
 }
 
-static int fault_set_begin(struct io *io, const struct io_set_options *options, struct io_set **ret_set,
-                           struct err *err)
+static int fault_set_begin(struct io *io, const struct io_set_options *options,
+                           struct io_set **ret_set, struct err *err)
 {
     return open_set(io, options, NULL, ret_set, err);
 }
@@ -257,12 +262,14 @@ static int fault_set_create(struct io_set *set, const char *name, uint64_t bytes
     return add_file(set, name, false, bytes_expected, ret_file, err);
 }
 
-static int fault_set_open(struct io_set *set, const char *name, struct io_file **ret_file, struct err *err)
+static int fault_set_open(struct io_set *set, const char *name, struct io_file **ret_file,
+                          struct err *err)
 {
     return add_file(set, name, true, 0, ret_file, err);
 }
 
-static int fault_set_seal(struct io_set *set, struct io_file *file, uint64_t final_bytes, struct err *err)
+static int fault_set_seal(struct io_set *set, struct io_file *file, uint64_t final_bytes,
+                          struct err *err)
 {
     struct io_file **link = &set->files;
     while (*link && *link != file)
@@ -270,7 +277,8 @@ static int fault_set_seal(struct io_set *set, struct io_file *file, uint64_t fin
     if (*link)
         *link = file->next;
     int failed = enter(set->fault, FAULT_SEAL, file->path, err);
-    int status = set->fault->inner->ops->set_seal(set->inner, file->inner, final_bytes, failed ? NULL : err);
+    int status =
+        set->fault->inner->ops->set_seal(set->inner, file->inner, final_bytes, failed ? NULL : err);
     free(file);
     set->is_lost = set->is_lost || failed;
     return failed ? failed : status;

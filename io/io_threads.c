@@ -17,7 +17,8 @@ struct io_threads {
     enum io_cache cache;
 };
 
-static int threads_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err)
+static int threads_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
+                              struct err *err)
 {
     const struct io_threads *threads = (struct io_threads *)io;
     return file_queue_open(depth, threads->threads, threads->cache, ret_queue, err);

@@ -1,10 +1,12 @@
 /*
- * io_uring — local files by Linux's io_uring: one ring a queue, no thread of ours, no wake-up a request.
+ * io_uring — local files by Linux's io_uring: one ring a queue, no thread of ours, no wake-up a
+ * request.
  *
  * Everything but the queue is shared with other engines for local files, see file_local.h.
  *
- * Rings can run out: newer kernels count their memory against RLIMIT_MEMLOCK, of all the user's processes together. A queue that
- * gets none is one of threads, unless this engine was asked for by name.
+ * Rings can run out: newer kernels count their memory against RLIMIT_MEMLOCK, of all the user's
+ * processes together. A queue that gets none is one of threads, unless this engine was asked for by
+ * name.
  */
 #include "io/file_local.h"
 #include "io/file_queue.h"
@@ -36,7 +38,8 @@ static void ring_queue_close(struct io_queue *queue)
     free(queue);
 }
 
-static int ring_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err)
+static int ring_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
+                           struct err *err)
 {
     const struct io_of_ring *ring_io = (struct io_of_ring *)io;
     struct io_queue *queue = calloc(1, sizeof *queue);
@@ -44,8 +47,8 @@ static int ring_queue_open(struct io *io, unsigned depth, struct io_queue **ret_
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
     int status = uring_queue_open(depth, ring_io->cache, &queue->ring, err);
     if (status && status != -EINVAL && ring_io->is_by_name) {
-        err_advise(err,
-                   "raise `ulimit -l`, or do not ask for io_uring by name: threads then do without a ring");
+        err_advise(err, "raise `ulimit -l`, or do not ask for io_uring by name: threads then do "
+                        "without a ring");
     } else if (status && status != -EINVAL) {
         err_clear(err);
         status = file_queue_open(depth, ring_io->threads, ring_io->cache, &queue->threads, err);
@@ -69,8 +72,8 @@ static int ring_submit(struct io_queue *queue, struct io_request *const *request
                        : file_queue_submit(queue->threads, requests, count);
 }
 
-static int ring_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
-                     int timeout_ms)
+static int ring_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
+                     unsigned least, int timeout_ms)
 {
     return queue->ring ? uring_queue_reap(queue->ring, done, count_max, least, timeout_ms)
                        : file_queue_reap(queue->threads, done, count_max, least, timeout_ms);

@@ -40,7 +40,8 @@ struct lease {
 
 /* ---- What stands in the folder. ---- */
 
-static int number_path(const char *folder, uint64_t number, char path[IO_PATH_BYTES_MAX], struct err *err)
+static int number_path(const char *folder, uint64_t number, char path[IO_PATH_BYTES_MAX],
+                       struct err *err)
 {
     char name[NUMBER_DIGITS + 1];
     snprintf(name, sizeof name, "%020" PRIu64, number);
@@ -69,8 +70,10 @@ static int highest(const char *folder, uint64_t *ret_number, struct err *err)
     return status;
 }
 
-/* Creates the number: 0, -EEXIST, or another -errno; then it is gone again, if that could be had. */
-static int create(const char *folder, uint64_t number, const struct lease_record *record, struct err *err)
+/* Creates the number: 0, -EEXIST, or another -errno; then it is gone again, if that could be
+ * had. */
+static int create(const char *folder, uint64_t number, const struct lease_record *record,
+                  struct err *err)
 {
     char path[IO_PATH_BYTES_MAX], text[LEASE_TEXT_BYTES_MAX];
     size_t bytes = lease_format(record, text);
@@ -97,7 +100,8 @@ static void forget(const char *folder, uint64_t number)
         unlink(path);
 }
 
-/* 0, -ENOENT where the number is gone, -EBADMSG or another -errno where what it says can't be read; then the record says nobody. */
+/* 0, -ENOENT where the number is gone, -EBADMSG or another -errno where what it says can't be read;
+ * then the record says nobody. */
 static int read_record(const char *folder, uint64_t number, struct lease_record *ret_record)
 {
     char path[IO_PATH_BYTES_MAX], text[LEASE_TEXT_BYTES_MAX];
@@ -114,8 +118,8 @@ static int read_record(const char *folder, uint64_t number, struct lease_record 
     return status ? status : lease_parse(text, (size_t)bytes, ret_record);
 }
 
-/* The same; of a number that can't be read, the period is that of the holder of a number close below, most likely the same one, who died in
- * a heartbeat. */
+/* The same; of a number that can't be read, the period is that of the holder of a number close
+ * below, most likely the same one, who died in a heartbeat. */
 static int read_watched_record(const char *folder, uint64_t number, struct lease_record *ret_record)
 {
     struct lease_record below;
@@ -141,7 +145,8 @@ static int read_fresh_record(const char *folder, uint64_t number, struct lease_r
     return status;
 }
 
-/* Of the highest number, which an owner that beats fast may have removed between the look and the reading. */
+/* Of the highest number, which an owner that beats fast may have removed between the look and the
+ * reading. */
 static int read_highest(const char *folder, struct lease_record *ret_record)
 {
     uint64_t top;
@@ -155,19 +160,23 @@ static int read_highest(const char *folder, struct lease_record *ret_record)
     return status;
 }
 
-static int refuse(const char *folder, const struct lease_record *owner, const char *what, struct err *err)
+static int refuse(const char *folder, const struct lease_record *owner, const char *what,
+                  struct err *err)
 {
     char parent[IO_PATH_BYTES_MAX], text[LEASE_TEXT_BYTES_MAX] = "";
     io_parent_path(folder, parent);
     if (*owner->host)
-        snprintf(text, sizeof text, "host=%s pid=%" PRIu64 " boot=%s", owner->host, owner->pid, owner->boot);
+        snprintf(text, sizeof text, "host=%s pid=%" PRIu64 " boot=%s", owner->host, owner->pid,
+                 owner->boot);
     return local_refuse(parent, text, what, err);
 }
 
 /* ---- Taking a number. ---- */
 
-/* Creates number, and looks whether it is the highest then: 0, -EEXIST where another was faster, or another -errno. */
-static int claim(const char *folder, uint64_t number, const struct lease_record *record, struct err *err)
+/* Creates number, and looks whether it is the highest then: 0, -EEXIST where another was faster, or
+ * another -errno. */
+static int claim(const char *folder, uint64_t number, const struct lease_record *record,
+                 struct err *err)
 {
     uint64_t top;
     int status = create(folder, number, record, err);
@@ -190,7 +199,8 @@ static int lose(struct lease *lease, struct err *err)
     struct lease_record owner;
     read_highest(lease->folder, &owner);
     refuse(lease->folder, &owner,
-           "this run does not own the folder any more: it was not heard of for too long, and another took it "
+           "this run does not own the folder any more: it was not heard of for too long, and "
+           "another took it "
            "over",
            &lease->lost);
     lease->is_lost = true;
@@ -199,15 +209,15 @@ static int lose(struct lease *lease, struct err *err)
     return -EBUSY;
 }
 
-/* Whether the next number is no other owner's: this one's, of a heartbeat that seemed to fail, or one that says nothing after such a one.
- * The mutex is held. */
+/* Whether the next number is no other owner's: this one's, of a heartbeat that seemed to fail, or
+ * one that says nothing after such a one. The mutex is held. */
 static bool is_next_own(const struct lease *lease)
 {
     struct lease_record record;
     uint64_t top, next = lease->number + 1;
     int status = read_fresh_record(lease->folder, next, &record);
-    bool is_own =
-        status == 0 ? record.token == lease->record.token : status == -EBADMSG && lease->is_doubtful;
+    bool is_own = status == 0 ? record.token == lease->record.token
+                              : status == -EBADMSG && lease->is_doubtful;
     return is_own && highest(lease->folder, &top, NULL) == 0 && top == next;
 }
 
@@ -287,8 +297,10 @@ static bool is_dead(const struct lease_record *owner, const struct lease_record 
            kill((pid_t)owner->pid, 0) != 0 && errno == ESRCH;
 }
 
-/* 0 once the number may be followed, -EEXIST where it is the highest no longer but to be had, -EBUSY where its owner lives. */
-static int watch(const char *folder, uint64_t number, const struct lease_record *self, struct err *err)
+/* 0 once the number may be followed, -EEXIST where it is the highest no longer but to be had,
+ * -EBUSY where its owner lives. */
+static int watch(const char *folder, uint64_t number, const struct lease_record *self,
+                 struct err *err)
 {
     struct lease_record owner;
     uint64_t began_ns = clock_now_ns(), top = number;

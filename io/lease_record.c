@@ -11,10 +11,10 @@
 size_t lease_format(const struct lease_record *record, char text[LEASE_TEXT_BYTES_MAX])
 {
     int bytes = snprintf(text, LEASE_TEXT_BYTES_MAX,
-                         "millrace-lease 1 state=%s period_ms=%" PRIu64 " pid=%" PRIu64 " pid_space=%" PRIu64
-                         " token=%016" PRIx64 " boot=%s host=%s\n",
-                         record->is_free ? "free" : "held", record->period_ms, record->pid, record->pid_space,
-                         record->token, record->boot, record->host);
+                         "millrace-lease 1 state=%s period_ms=%" PRIu64 " pid=%" PRIu64
+                         " pid_space=%" PRIu64 " token=%016" PRIx64 " boot=%s host=%s\n",
+                         record->is_free ? "free" : "held", record->period_ms, record->pid,
+                         record->pid_space, record->token, record->boot, record->host);
     return (size_t)bytes;
 }
 
@@ -82,13 +82,14 @@ int lease_parse(const char *text, size_t bytes, struct lease_record *ret_record)
     if (!take_word(&at, "millrace-lease 1 state="))
         return -EBADMSG;
     record.is_free = take_word(&at, "free");
-    bool good = (record.is_free || take_word(&at, "held")) && take_word(&at, " period_ms=") &&
-                take_number(&at, LEASE_PERIOD_MAX_MS, &record.period_ms) && record.period_ms > 0 &&
-                take_word(&at, " pid=") && take_number(&at, INT32_MAX, &record.pid) && record.pid > 0 &&
-                take_word(&at, " pid_space=") && take_number(&at, UINT64_MAX, &record.pid_space) &&
-                take_word(&at, " token=") && take_token(&at, &record.token) && take_word(&at, " boot=") &&
-                take_text(&at, record.boot, sizeof record.boot) && take_word(&at, " host=") &&
-                take_text(&at, record.host, sizeof record.host) && take_word(&at, "\n") && *at == '\0';
+    bool good =
+        (record.is_free || take_word(&at, "held")) && take_word(&at, " period_ms=") &&
+        take_number(&at, LEASE_PERIOD_MAX_MS, &record.period_ms) && record.period_ms > 0 &&
+        take_word(&at, " pid=") && take_number(&at, INT32_MAX, &record.pid) && record.pid > 0 &&
+        take_word(&at, " pid_space=") && take_number(&at, UINT64_MAX, &record.pid_space) &&
+        take_word(&at, " token=") && take_token(&at, &record.token) && take_word(&at, " boot=") &&
+        take_text(&at, record.boot, sizeof record.boot) && take_word(&at, " host=") &&
+        take_text(&at, record.host, sizeof record.host) && take_word(&at, "\n") && *at == '\0';
     if (!good)
         return -EBADMSG;
     *ret_record = record;

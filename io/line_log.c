@@ -61,7 +61,8 @@ int line_log_open(const char *path, uint64_t keep_bytes, struct line_log **ret_l
         status = local_fail(err, status, path, "could not find the end of the last line");
         goto out;
     }
-    if ((uint64_t)info.st_size > log->bytes && LOCAL_RETRY(ftruncate(log->descriptor, (off_t)log->bytes))) {
+    if ((uint64_t)info.st_size > log->bytes &&
+        LOCAL_RETRY(ftruncate(log->descriptor, (off_t)log->bytes))) {
         status = local_fail(err, -errno, path, "could not cut the file back");
         goto out;
     }
@@ -79,7 +80,8 @@ int line_log_add(struct line_log *log, const char *text, size_t bytes, struct er
                              {.iov_base = (void *)(uintptr_t) "\n", .iov_len = 1}};
     ssize_t written = LOCAL_RETRY(pwritev(log->descriptor, parts, 2, (off_t)log->bytes));
     if (written != (ssize_t)bytes + 1)
-        return local_fail(err, written < 0 ? -errno : -ENOSPC, log->path, "could not append a line");
+        return local_fail(err, written < 0 ? -errno : -ENOSPC, log->path,
+                          "could not append a line");
     log->bytes += bytes + 1;
     return 0;
 }

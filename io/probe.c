@@ -37,8 +37,8 @@ enum {
     ZFS_MAGIC = 0x2fc12fc1,
 };
 
-/* By the magic number that a file system has in statfs(2). What shares one with others is called by the newest of them, as ext4 is;
- * of FUSE nobody can tell which it is. */
+/* By the magic number that a file system has in statfs(2). What shares one with others is called by
+ * the newest of them, as ext4 is; of FUSE nobody can tell which it is. */
 static void name_magic(uint32_t magic, char type[IO_PROBE_TYPE_BYTES])
 {
     static const struct {
@@ -58,8 +58,9 @@ static void name_magic(uint32_t magic, char type[IO_PROBE_TYPE_BYTES])
             snprintf(type, IO_PROBE_TYPE_BYTES, "%s", known[i].type);
 }
 
-/* The type of the mount with that number, from /proc/self/mountinfo: "36 35 98:0 ROOT MOUNT OPTIONS ... - TYPE SOURCE ..."
- * Mounts outside a chroot are not listed there: what is found then stays as it is. */
+/* The type of the mount with that number, from /proc/self/mountinfo: "36 35 98:0 ROOT MOUNT OPTIONS
+ * ... - TYPE SOURCE ..." Mounts outside a chroot are not listed there: what is found then stays as
+ * it is. */
 static void find_type(uint64_t mount_id, char type[IO_PROBE_TYPE_BYTES])
 {
     FILE *file = fopen("/proc/self/mountinfo", "re");
@@ -86,11 +87,29 @@ static bool is_one_of(const char *word, const char *const *words)
 
 static bool is_network_type(const char *type)
 {
-    static const char *const types[] = {
-        "nfs",          "nfs4",           "cifs",      "smb3",          "9p",          "ceph",
-        "lustre",       "gpfs",           "beegfs",    "afs",           "glusterfs",   "pvfs2",
-        "wekafs",       "fuse.sshfs",     "fuse.ceph", "fuse.s3fs",     "fuse.rclone", "fuse.gcsfuse",
-        "fuse.juicefs", "fuse.glusterfs", "fuse.nfs",  "fuse.mount-s3", NULL};
+    static const char *const types[] = {"nfs",
+                                        "nfs4",
+                                        "cifs",
+                                        "smb3",
+                                        "9p",
+                                        "ceph",
+                                        "lustre",
+                                        "gpfs",
+                                        "beegfs",
+                                        "afs",
+                                        "glusterfs",
+                                        "pvfs2",
+                                        "wekafs",
+                                        "fuse.sshfs",
+                                        "fuse.ceph",
+                                        "fuse.s3fs",
+                                        "fuse.rclone",
+                                        "fuse.gcsfuse",
+                                        "fuse.juicefs",
+                                        "fuse.glusterfs",
+                                        "fuse.nfs",
+                                        "fuse.mount-s3",
+                                        NULL};
     return is_one_of(type, types);
 }
 
@@ -198,7 +217,8 @@ static int compare_ns(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* block: IO_ALIGN_BYTES. What a writer meets first, such as a full disk, is the probe's write_status. */
+/* block: IO_ALIGN_BYTES. What a writer meets first, such as a full disk, is the probe's
+ * write_status. */
 static int probe_syncs(int fd, const void *block, struct io_probe *probe)
 {
     uint64_t ns[SYNCS];
@@ -228,7 +248,8 @@ static void probe_direct(int fd, void *block, struct io_probe *probe)
     probe->direct_status = 0;
 #ifdef STATX_DIOALIGN
     struct statx info;
-    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) == 0 && info.stx_mask & STATX_DIOALIGN) {
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) == 0 &&
+        info.stx_mask & STATX_DIOALIGN) {
         probe->direct_memory_align_bytes = info.stx_dio_mem_align;
         probe->direct_offset_align_bytes = info.stx_dio_offset_align;
     }
@@ -288,7 +309,8 @@ static int choose_folder(const char *path, bool is_to_be_made, char *folder, boo
     return 0;
 }
 
-int io_probe_folder(const char *path, bool is_to_be_made, struct io_probe *ret_probe, struct err *err)
+int io_probe_folder(const char *path, bool is_to_be_made, struct io_probe *ret_probe,
+                    struct err *err)
 {
     struct io_probe probe = {0};
     const char *folder = probe.folder;
@@ -331,10 +353,12 @@ int io_probe_registering(void)
     if (fd < 0)
         return fd;
     struct iovec memory = {.iov_len = IO_PROBE_REGISTERED_BYTES};
-    memory.iov_base = mmap(NULL, memory.iov_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memory.iov_base =
+        mmap(NULL, memory.iov_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int status = memory.iov_base == MAP_FAILED ? -errno : 0;
     if (!status) {
-        status = status_of((int)syscall(__NR_io_uring_register, fd, IORING_REGISTER_BUFFERS, &memory, 1));
+        status = status_of(
+            (int)syscall(__NR_io_uring_register, fd, IORING_REGISTER_BUFFERS, &memory, 1));
         munmap(memory.iov_base, memory.iov_len);
     }
     close(fd);

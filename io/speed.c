@@ -54,7 +54,8 @@ struct run {
 static bool is_over(const struct run *run)
 {
     return (run->job->is_one_pass && run->next >= run->blocks) ||
-           clock_now_ns() - run->began_ns >= run->job->ns_max || (run->job->stop && *run->job->stop);
+           clock_now_ns() - run->began_ns >= run->job->ns_max ||
+           (run->job->stop && *run->job->stop);
 }
 
 /* Sets all that are idle on their way. */
@@ -65,7 +66,8 @@ static int send(struct run *run, struct err *err)
     while (count < run->idle_count && !(job->is_one_pass && run->next >= run->blocks)) {
         struct io_request *request = run->idle[run->idle_count - 1 - count++];
         uint64_t block = run->next++ % run->blocks;
-        request->offset = (job->is_random ? cipher_encrypt(&run->order, block) : block) * job->block_bytes;
+        request->offset =
+            (job->is_random ? cipher_encrypt(&run->order, block) : block) * job->block_bytes;
     }
     if (count == 0)
         return 0;
@@ -111,10 +113,11 @@ static int go(struct run *run, struct io_speed *speed, struct err *err)
     return status;
 }
 
-int io_speed_run(struct io *io, struct io_file *file, const char *path, const struct io_speed_job *job,
-                 struct io_speed *speed, struct err *err)
+int io_speed_run(struct io *io, struct io_file *file, const char *path,
+                 const struct io_speed_job *job, struct io_speed *speed, struct err *err)
 {
-    assert(job->depth > 0 && job->block_bytes % IO_ALIGN_BYTES == 0 && job->file_bytes >= job->block_bytes);
+    assert(job->depth > 0 && job->block_bytes % IO_ALIGN_BYTES == 0 &&
+           job->file_bytes >= job->block_bytes);
     struct run run = {.io = io, .file = file, .path = path, .job = job};
     struct device *device = NULL;
     void *memory = NULL;
@@ -124,7 +127,9 @@ int io_speed_run(struct io *io, struct io_file *file, const char *path, const st
     run.requests = calloc(job->depth, sizeof *run.requests);
     run.idle = calloc(job->depth, sizeof *run.idle);
     run.done = calloc(job->depth, sizeof *run.done);
-    int status = run.requests && run.idle && run.done ? 0 : err_set(err, -ENOMEM, "out of memory to measure");
+    int status = run.requests && run.idle && run.done
+                     ? 0
+                     : err_set(err, -ENOMEM, "out of memory to measure");
     if (!status)
         status = device_cpu_open(&device, err);
     if (!status)
@@ -173,7 +178,8 @@ int io_speed_copy(uint64_t ns_max, struct io_speed *speed, struct err *err)
     uint64_t began_ns = clock_now_ns();
     do {
         memcpy(to, from, COPY_BYTES);
-        from[speed->operations_count % COPY_BYTES] ^= to[COPY_BYTES - 1]; /* so that none is left out */
+        from[speed->operations_count % COPY_BYTES] ^=
+            to[COPY_BYTES - 1]; /* so that none is left out */
         speed->bytes += COPY_BYTES;
         speed->operations_count++;
     } while (clock_now_ns() - began_ns < ns_max);

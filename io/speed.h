@@ -1,11 +1,14 @@
 /*
- * speed — how fast a file's blocks are read or written through a backend: what `millrace bench io` measures.
+ * speed — how fast a file's blocks are read or written through a backend: what `millrace bench io`
+ * measures.
  *
- *     struct io_speed_job job = {.kind = IO_READ, .block_bytes = 128 << 10, .depth = 32, .file_bytes = size, .ns_max = 1000000000};
+ *     struct io_speed_job job = {.kind = IO_READ, .block_bytes = 128 << 10, .depth = 32,
+ *                                .file_bytes = size, .ns_max = 1000000000};
  *     struct io_speed speed = {0};
  *     io_speed_run(io, file, path, &job, &speed, err);         // adds to speed
  *
- * CPU time is that of the whole process, its and the kernel's, so nothing else should run in it meanwhile.
+ * CPU time is that of the whole process, its and the kernel's, so nothing else should run in it
+ * meanwhile.
  */
 #ifndef MILLRACE_IO_SPEED_H
 #define MILLRACE_IO_SPEED_H
@@ -17,12 +20,12 @@
 /* Immutable. */
 struct io_speed_job {
     enum io_request_kind kind;
-    uint64_t file_bytes;    /* a multiple of block_bytes */
-    uint64_t block_bytes;   /* a multiple of IO_ALIGN_BYTES */
-    unsigned depth;         /* blocks under way */
-    bool is_random;         /* the blocks in a shuffled order, each once a pass; else in the file's */
-    bool is_one_pass;       /* ends when each block was moved once; else begins again */
-    uint64_t ns_max;        /* ends after so long */
+    uint64_t file_bytes;  /* a multiple of block_bytes */
+    uint64_t block_bytes; /* a multiple of IO_ALIGN_BYTES */
+    unsigned depth;       /* blocks under way */
+    bool is_random;       /* the blocks in a shuffled order, each once a pass; else in the file's */
+    bool is_one_pass;     /* ends when each block was moved once; else begins again */
+    uint64_t ns_max;      /* ends after so long */
     const atomic_int *stop; /* ends when it is not zero; NULL: nobody asks for that */
 };
 
@@ -31,9 +34,10 @@ struct io_speed {
     uint64_t elapsed_ns, cpu_ns;
 };
 
-/* Blocks until the job ends. -EINTR: stopped; otherwise what the engine reports, with path and offset. */
-int io_speed_run(struct io *io, struct io_file *file, const char *path, const struct io_speed_job *job,
-                 struct io_speed *speed, struct err *err);
+/* Blocks until the job ends. -EINTR: stopped; otherwise what the engine reports, with path and
+ * offset. */
+int io_speed_run(struct io *io, struct io_file *file, const char *path,
+                 const struct io_speed_job *job, struct io_speed *speed, struct err *err);
 
 /* What comes between begin and end counts as well: an fsync. */
 void io_speed_begin(struct io_speed *speed);

@@ -15,7 +15,8 @@ struct io_turn {
     char path[IO_PATH_BYTES_MAX];
 };
 
-/* Of an open file. -EBUSY also where its holder has just ended: the file is about to go, or gone. */
+/* Of an open file. -EBUSY also where its holder has just ended: the file is about to go, or
+ * gone. */
 static int lock(int fd, const char *path)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -51,7 +52,9 @@ void io_turn_end(struct io_turn *turn)
 {
     if (!turn)
         return;
-    unlink(turn->path); /* before the lock goes, so that nobody locks a file without a name unnoticed */
+    unlink(
+        /* before the lock goes, so that nobody locks a file without a name unnoticed */
+        turn->path);
     close(turn->fd);
     free(turn);
 }

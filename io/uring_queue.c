@@ -1,18 +1,20 @@
 /*
  * uring_queue — see uring_queue.h.
  *
- *     submit -> a way of the queue's, entry in the ring -> the kernel -> completion: more of it? entry again : done list -> reap
+ *     submit -> a way of the queue's, entry in the ring -> the kernel -> completion
+ *     completion -> more of it? entry again : done list -> reap
  *
- * A request under way has a `way`: what file_transfer.h keeps of it, found by the number that the kernel hands back. There are
- * as many as the queue is deep, and the kernel's completion ring is four times that, so that it can't overflow. Nothing is
- * allocated after open but by the kernel.
+ * A request under way has a `way`: what file_transfer.h keeps of it, found by the number that the
+ * kernel hands back. There are as many as the queue is deep, and the kernel's completion ring is
+ * four times that, so that it can't overflow. Nothing is allocated after open but by the kernel.
  *
- * Whatever completes while nobody reaps stays in the ring; requests that need no call, or that the kernel has given back, wait
- * in the done list. What the kernel could not take at once (it was short of memory) stays in the submission ring, which every
- * reap empties first.
+ * Whatever completes while nobody reaps stays in the ring; requests that need no call, or that the
+ * kernel has given back, wait in the done list. What the kernel could not take at once (it was
+ * short of memory) stays in the submission ring, which every reap empties first.
  *
- * Registered memory is told to the kernel in pieces of PIECE_BYTES, each when a request first lies in it: registering touches
- * every page, and nobody shall wait for a gigabyte of that before the first batch.
+ * Registered memory is told to the kernel in pieces of PIECE_BYTES, each when a request first lies
+ * in it: registering touches every page, and nobody shall wait for a gigabyte of that before the
+ * first batch.
  */
 #include "io/uring_queue.h"
 
@@ -63,8 +65,8 @@ struct io_queue {
 
 /* ---- Life cycle. ---- */
 
-/* The kernel maps rings by calls that ThreadSanitizer does not see: one that gets the addresses of another thread's former one
- * comes after that. */
+/* The kernel maps rings by calls that ThreadSanitizer does not see: one that gets the addresses of
+ * another thread's former one comes after that. */
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
 static const char rings;
@@ -96,7 +98,8 @@ int uring_queue_probe(void)
     return status;
 }
 
-int uring_queue_open(unsigned depth, enum io_cache cache, struct io_queue **ret_queue, struct err *err)
+int uring_queue_open(unsigned depth, enum io_cache cache, struct io_queue **ret_queue,
+                     struct err *err)
 {
     if (depth < 1 || depth > IO_QUEUE_DEPTH_MAX) {
         err_set(err, -EINVAL, "no such I/O queue: depth %u", depth);
@@ -152,7 +155,8 @@ static int piece_of(struct io_queue *queue, const struct file_call *call)
     struct iovec vector = {.iov_base = queue->memory + first,
                            .iov_len = left < PIECE_BYTES ? left : PIECE_BYTES};
     __u64 tag = 0;
-    bool is_in = io_uring_register_buffers_update_tag(&queue->ring, (unsigned)piece, &vector, &tag, 1) == 1;
+    bool is_in =
+        io_uring_register_buffers_update_tag(&queue->ring, (unsigned)piece, &vector, &tag, 1) == 1;
     queue->pieces[piece] = is_in ? PIECE_IN : PIECE_REFUSED; /* by RLIMIT_MEMLOCK */
     return is_in ? (int)piece : -1;
 }
@@ -275,18 +279,19 @@ static unsigned drain(struct io_queue *queue)
     return count;
 }
 
-/* Hands over what stands in the ring and waits for so many completions, or for timeout_ns (negative: for ever). False when
- * the time is up or the ring is broken. */
+/* Hands over what stands in the ring and waits for so many completions, or for timeout_ns
+ * (negative: for ever). False when the time is up or the ring is broken. */
 static bool enter(struct io_queue *queue, unsigned least, int64_t timeout_ns)
 {
     struct io_uring_cqe *first;
     struct __kernel_timespec timeout = {.tv_sec = timeout_ns / (int64_t)CLOCK_NS_PER_S,
                                         .tv_nsec = timeout_ns % (int64_t)CLOCK_NS_PER_S};
-    int status =
-        io_uring_submit_and_wait_timeout(&queue->ring, &first, least, timeout_ns < 0 ? NULL : &timeout, NULL);
+    int status = io_uring_submit_and_wait_timeout(&queue->ring, &first, least,
+                                                  timeout_ns < 0 ? NULL : &timeout, NULL);
     if (status >= 0 || status == -EINTR)
         return true;
-    if (is_passing(status)) { /* the kernel is short of memory, or wants its completions taken first */
+    if (is_passing(
+            status)) { /* the kernel is short of memory, or wants its completions taken first */
         pause_a_moment();
         return true;
     }
@@ -321,13 +326,13 @@ static unsigned not_taken_count(const struct io_queue *queue)
     return count;
 }
 
-/* Closing a ring does not wait for what is under way in it, which goes on writing to memory. A ring that can't be entered still
- * shows what completes; all of it does by itself, as files on disks do, and sooner where the kernel cancels without being
- * entered (Linux 6.0). */
+/* Closing a ring does not wait for what is under way in it, which goes on writing to memory. A ring
+ * that can't be entered still shows what completes; all of it does by itself, as files on disks do,
+ * and sooner where the kernel cancels without being entered (Linux 6.0). */
 static void wait_for_the_rest(struct io_queue *queue)
 {
-    struct io_uring_sync_cancel_reg all = {.fd = -1,
-                                           .flags = IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY};
+    struct io_uring_sync_cancel_reg all = {
+        .fd = -1, .flags = IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY};
     queue->is_closing = true;
     drain(queue);
     while (queue->in_kernel_count > not_taken_count(queue)) {
@@ -356,8 +361,8 @@ static void let_go(struct io_queue *queue)
     }
 }
 
-int uring_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
-                     int timeout_ms)
+int uring_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
+                     unsigned least, int timeout_ms)
 {
     if (least > count_max)
         least = count_max;
@@ -395,7 +400,9 @@ void uring_queue_cancel(struct io_queue *queue, struct io_request *request)
 {
     if (queue->broken || io_uring_sq_space_left(&queue->ring) <= queue->depth ||
         io_uring_cq_ready(&queue->ring) > 2 * queue->depth)
-        return; /* so much was asked for already and is not taken, or its answers are not: it ends by itself */
+        /* so much was asked for already and is not taken, or its answers are not: it ends by
+         * itself */
+        return;
     for (unsigned i = 0; i < queue->depth; i++) {
         if (queue->ways[i].transfer.request != request)
             continue;

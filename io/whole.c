@@ -46,7 +46,8 @@ int io_read_exact(struct io_queue *queue, struct io *io, struct io_file *file, c
         err_at(err, path, (int64_t)offset);
         err_expected(err, "%zu bytes", bytes);
         err_found(err, "%zd", result);
-        err_advise(err, "the file was cut or is not what its description says; fetch or make it again");
+        err_advise(err,
+                   "the file was cut or is not what its description says; fetch or make it again");
         return -ENODATA;
     }
     return 0;
@@ -55,8 +56,11 @@ int io_read_exact(struct io_queue *queue, struct io *io, struct io_file *file, c
 int io_write_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path,
                    uint64_t offset, const void *data, size_t bytes, struct err *err)
 {
-    struct io_request request = {
-        .kind = IO_WRITE, .file = file, .offset = offset, .data = (void *)(uintptr_t)data, .bytes = bytes};
+    struct io_request request = {.kind = IO_WRITE,
+                                 .file = file,
+                                 .offset = offset,
+                                 .data = (void *)(uintptr_t)data,
+                                 .bytes = bytes};
     ssize_t result = bytes > 0 ? do_one(queue, io, &request) : 0;
     return result < 0 ? fail(err, (int)result, "could not write", path, offset) : 0;
 }
@@ -83,8 +87,8 @@ static int read_beginning(struct io *io, struct io_file *file, const char *path,
     return 0;
 }
 
-int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_data, size_t *ret_bytes,
-                 struct err *err)
+int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_data,
+                 size_t *ret_bytes, struct err *err)
 {
     struct io_file *file = NULL;
     int status = io->ops->file_open(io, path, &file, err);
@@ -105,7 +109,8 @@ int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_d
     return status;
 }
 
-int io_read_head(struct io *io, const char *path, size_t bytes_max, struct io_head *ret_head, struct err *err)
+int io_read_head(struct io *io, const char *path, size_t bytes_max, struct io_head *ret_head,
+                 struct err *err)
 {
     struct io_file *file = NULL;
     struct io_head head = {0};
@@ -147,7 +152,8 @@ int io_write_file(struct io *io, const char *path, const void *data, size_t byte
     return status;
 }
 
-int io_hold(struct io *io, const char *path, bool is_exclusive, struct io_hold **ret_hold, struct err *err)
+int io_hold(struct io *io, const char *path, bool is_exclusive, struct io_hold **ret_hold,
+            struct err *err)
 {
     if (io->ops->hold_acquire)
         return io->ops->hold_acquire(io, path, is_exclusive, ret_hold, err);
@@ -181,7 +187,8 @@ int io_join_path(const char *folder, const char *name, char *path, struct err *e
         err_expected(err, "at most %d bytes", IO_PATH_BYTES_MAX - 1);
         return -ENAMETOOLONG;
     }
-    memmove(path + folder_bytes + needs_slash, name, name_bytes + 1); /* folder may be path itself */
+    memmove(path + folder_bytes + needs_slash, name,
+            name_bytes + 1); /* folder may be path itself */
     memmove(path, folder, folder_bytes);
     if (needs_slash)
         path[folder_bytes] = '/';

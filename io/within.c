@@ -13,7 +13,9 @@
 
 static const char *without_scheme(const char *path)
 {
-    return strncmp(path, "file://", 7) == 0 ? path + 7 : strncmp(path, "file:", 5) == 0 ? path + 5 : path;
+    return strncmp(path, "file://", 7) == 0 ? path + 7
+           : strncmp(path, "file:", 5) == 0 ? path + 5
+                                            : path;
 }
 
 static void end_at_slash(char *path, char *end)
@@ -23,7 +25,8 @@ static void end_at_slash(char *path, char *end)
     *end = '\0';
 }
 
-/* The real path of the part that exists, and the rest behind it as it is. resolved: 2 * PATH_MAX at most. */
+/* The real path of the part that exists, and the rest behind it as it is. resolved: 2 * PATH_MAX at
+ * most. */
 static int resolve(const char *path, char *resolved, size_t bytes)
 {
     char head[IO_PATH_BYTES_MAX], rest[IO_PATH_BYTES_MAX] = "", longer[IO_PATH_BYTES_MAX];
@@ -41,7 +44,8 @@ static int resolve(const char *path, char *resolved, size_t bytes)
             return -errno;
         char *slash = strrchr(head, '/');
         const char *name = slash ? slash + 1 : head;
-        if (snprintf(longer, sizeof longer, "%s%s%s", name, *rest ? "/" : "", rest) >= (int)sizeof longer)
+        if (snprintf(longer, sizeof longer, "%s%s%s", name, *rest ? "/" : "", rest) >=
+            (int)sizeof longer)
             return -ENAMETOOLONG;
         strcpy(rest, longer);
         if (slash)
@@ -61,7 +65,8 @@ static bool is_local_within(const char *path, const char *folder)
     for (char *end = resolved + strlen(resolved);; end = strrchr(resolved, '/')) {
         bool is_root = end == resolved;
         *(is_root ? end + 1 : end) = '\0';
-        if (stat(resolved, &info) == 0 && info.st_dev == wanted.st_dev && info.st_ino == wanted.st_ino)
+        if (stat(resolved, &info) == 0 && info.st_dev == wanted.st_dev &&
+            info.st_ino == wanted.st_ino)
             return true;
         if (is_root || strcmp(resolved, "/") == 0)
             return false;
@@ -81,7 +86,8 @@ bool io_is_within(struct io *io, const char *path, const char *folder)
 int io_check_apart(struct io *io, const char *source, const char *source_what, const char *target,
                    const char *target_what, struct err *err)
 {
-    bool target_within = io_is_within(io, target, source), source_within = io_is_within(io, source, target);
+    bool target_within = io_is_within(io, target, source),
+         source_within = io_is_within(io, source, target);
     if (!target_within && !source_within)
         return 0;
     if (target_within && source_within)

@@ -9,12 +9,12 @@
 
 #include "io/io.h"
 
-/* Whether path is the folder or lies below it, through symbolic links, "..", and mounts. Neither has to
- * exist: missing parts count as plain names. False where it cannot be told. Blocks. */
+/* Whether path is the folder or lies below it, through symbolic links, "..", and mounts. Neither
+ * has to exist: missing parts count as plain names. False where it cannot be told. Blocks. */
 bool io_is_within(struct io *io, const char *path, const char *folder);
 
-/* -EINVAL where one of the two is inside the other, or both are the same. source_what and target_what
- * name them in the message: "SRC", "DST". */
+/* -EINVAL where one of the two is inside the other, or both are the same. source_what and
+ * target_what name them in the message: "SRC", "DST". */
 int io_check_apart(struct io *io, const char *source, const char *source_what, const char *target,
                    const char *target_what, struct err *err);
 

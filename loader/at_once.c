@@ -1,14 +1,18 @@
 /*
- * at_once — samples that nobody decodes, out of the page cache: reads that are complete as soon as they are asked for.
+ * at_once — samples that nobody decodes, out of the page cache: reads that are complete as soon as
+ * they are asked for.
  *
- * Such a read is a copy that the kernel makes while it takes the request, and of the work that is left the CRC is most. So the reader does the
- * workers' part too, a slice of SLICE_BYTES after the other: what it has just copied lies in its own CPU's cache, out of which a worker on
- * another would have to fetch it, and waking that costs more than the CRC. And since there is nothing to wait for, it begins no more than
- * ahead_at_once before they are wanted, for a copy into memory that is in the cache costs half of one into memory that is not. Nor does
- * it copy what nobody wants between two pieces, for one request instead of two.
+ * Such a read is a copy that the kernel makes while it takes the request, and of the work that is
+ * left the CRC is most. So the reader does the workers' part too, a slice of SLICE_BYTES after the
+ * other: what it has just copied lies in its own CPU's cache, out of which a worker on another
+ * would have to fetch it, and waking that costs more than the CRC. And since there is nothing to
+ * wait for, it begins no more than ahead_at_once before they are wanted, for a copy into memory
+ * that is in the cache costs half of one into memory that is not. Nor does it copy what nobody
+ * wants between two pieces, for one request instead of two.
  *
- * That holds once STEADY_BYTES have come so, and until a read has to be waited for: then all goes as in decode_stage.c. A sample that does
- * not verify is left to a worker, which looks for a substitute.
+ * That holds once STEADY_BYTES have come so, and until a read has to be waited for: then all goes
+ * as in decode_stage.c. A sample that does not verify is left to a worker, which looks for a
+ * substitute.
  */
 #include "loader/state.h"
 
@@ -16,8 +20,9 @@
 
 enum {
     STEADY_BYTES = 8 << 20,
-    GAP_BYTES = 8 << 10,     /* copied in the time that one more request takes */
-    SLICE_BYTES = 256 << 10, /* with what it is copied from, well within the second-level cache of a core */
+    GAP_BYTES = 8 << 10, /* copied in the time that one more request takes */
+    SLICE_BYTES =
+        256 << 10, /* with what it is copied from, well within the second-level cache of a core */
 };
 
 bool at_once_is_steady(const struct loader *loader)

@@ -1,11 +1,12 @@
 /*
- * budget — how many micro-batches may be in the making, and how much is read ahead, within memory_bytes.
+ * budget — how many micro-batches may be in the making, and how much is read ahead, within
+ * memory_bytes.
  *
  *     budget = fixed (workers' scratch, lists) + slots * (batch buffer + its lists) + room
  *
- * As many slots as the budget feeds, each with its share of read-ahead; two slots at least. More room than the slots
- * can use is not taken. All is reckoned with samples of the mean size: what is left of the budget is there for those that are much larger
- * (large.c).
+ * As many slots as the budget feeds, each with its share of read-ahead; two slots at least. More
+ * room than the slots can use is not taken. All is reckoned with samples of the mean size: what is
+ * left of the budget is there for those that are much larger (large.c).
  */
 #include "loader/state.h"
 
@@ -21,7 +22,8 @@ enum {
     WORKER_OTHER_BYTES = 256 << 10,
     ROOM_LEAST_BYTES = 1 << 20,
     ARRAY_ALIGN_BYTES = 64,
-    AHEAD_LEAST = 4, /* micro-batches ahead at first, more where these are read in less than AHEAD_BYTES */
+    AHEAD_LEAST =
+        4, /* micro-batches ahead at first, more where these are read in less than AHEAD_BYTES */
     AHEAD_BYTES = 8 << 20,
     AHEAD_AT_ONCE_BYTES = 4 << 20, /* within the last-level cache, and no more than a copy's time */
 };
@@ -77,9 +79,10 @@ static uint64_t list_memory(const struct loader *loader)
     bool is_bytes = loader->options.decode == LOADER_BYTES;
     uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
     return sizeof(struct load_slot) +
-           items * (sizeof(struct batch_item) + sizeof(struct load_item) + sizeof(struct load_work)) +
-           pieces * (sizeof(struct load_piece) + sizeof(struct load_order) + sizeof(struct load_chunk) +
-                     (is_bytes ? sizeof(struct batch_bytes) : 0));
+           items *
+               (sizeof(struct batch_item) + sizeof(struct load_item) + sizeof(struct load_work)) +
+           pieces * (sizeof(struct load_piece) + sizeof(struct load_order) +
+                     sizeof(struct load_chunk) + (is_bytes ? sizeof(struct batch_bytes) : 0));
 }
 
 static struct costs count_costs(const struct loader *loader)
@@ -91,16 +94,19 @@ static struct costs count_costs(const struct loader *loader)
         read_bytes = bytes > read_bytes ? bytes : read_bytes;
     }
     struct costs costs = {
-        .fixed = plus(times(loader->workers_count, worker_memory(loader)),
-                      LOADER_QUARANTINE_MAX * (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
-                          sizeof *loader),
+        .fixed =
+            plus(times(loader->workers_count, worker_memory(loader)),
+                 LOADER_QUARANTINE_MAX * (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
+                     sizeof *loader),
         .slot_memory = batch_memory(loader),
         .slot_lists = list_memory(loader),
         .slot_reads = times(loader->options.batching.micro, read_bytes),
     };
-    uint64_t least = is_bytes ? times(2, costs.slot_reads)
-                              : times(4, read_bytes); /* of what is handed out, whole batches stay */
-    costs.room_least = round_up(least > ROOM_LEAST_BYTES ? least : ROOM_LEAST_BYTES, ROOM_PAGE_BYTES);
+    uint64_t least = is_bytes
+                         ? times(2, costs.slot_reads)
+                         : times(4, read_bytes); /* of what is handed out, whole batches stay */
+    costs.room_least =
+        round_up(least > ROOM_LEAST_BYTES ? least : ROOM_LEAST_BYTES, ROOM_PAGE_BYTES);
     return costs;
 }
 
@@ -129,9 +135,12 @@ static int allocate_slot(struct loader *loader, struct load_slot *slot, struct e
     slot->pieces = allocate(pieces, sizeof *slot->pieces);
     slot->sorted = allocate(pieces, sizeof *slot->sorted);
     slot->chunks = allocate(pieces, sizeof *slot->chunks);
-    slot->bytes = allocate(loader->options.decode == LOADER_BYTES ? pieces : 0, sizeof *slot->bytes);
-    if (!slot->items || !slot->loads || !slot->pieces || !slot->sorted || !slot->chunks || !slot->bytes)
-        return err_set(err, -ENOMEM, "out of memory for a micro-batch of %" PRIu64 " samples", items);
+    slot->bytes =
+        allocate(loader->options.decode == LOADER_BYTES ? pieces : 0, sizeof *slot->bytes);
+    if (!slot->items || !slot->loads || !slot->pieces || !slot->sorted || !slot->chunks ||
+        !slot->bytes)
+        return err_set(err, -ENOMEM, "out of memory for a micro-batch of %" PRIu64 " samples",
+                       items);
     if (loader->slot_bytes == 0)
         return 0;
     void *memory;
@@ -147,8 +156,8 @@ static int allocate_all(struct loader *loader, uint64_t room_bytes, struct err *
     uint32_t slots = loader->slots_count;
     uint64_t items = loader->options.batching.micro;
     loader->room.capacity_bytes = room_bytes; /* what deinit frees, wherever this ends */
-    int status = loader->device->ops->mem_alloc(loader->device, mem_for(MEM_HUGE, MEM_FOR_LOADER), room_bytes,
-                                                &loader->room_memory, err);
+    int status = loader->device->ops->mem_alloc(loader->device, mem_for(MEM_HUGE, MEM_FOR_LOADER),
+                                                room_bytes, &loader->room_memory, err);
     if (status)
         return status;
     loader->slots = allocate(slots, sizeof *loader->slots);
@@ -158,8 +167,9 @@ static int allocate_all(struct loader *loader, uint64_t room_bytes, struct err *
     loader->reaped = allocate(LOADER_QUEUE_DEPTH, sizeof *loader->reaped);
     loader->quarantine = allocate(LOADER_QUARANTINE_MAX, sizeof *loader->quarantine);
     loader->reasons = allocate(LOADER_QUARANTINE_MAX, sizeof *loader->reasons);
-    if (!loader->slots || !loader->spare_memory || !loader->work || !loader->reaped || !loader->quarantine ||
-        !loader->reasons || room_init(&loader->room, loader->room_memory, room_bytes))
+    if (!loader->slots || !loader->spare_memory || !loader->work || !loader->reaped ||
+        !loader->quarantine || !loader->reasons ||
+        room_init(&loader->room, loader->room_memory, room_bytes))
         return err_set(err, -ENOMEM, "out of memory for the loader's lists");
     for (uint32_t i = 0; !status && i < slots; i++)
         status = allocate_slot(loader, &loader->slots[i], err);
@@ -169,7 +179,8 @@ static int allocate_all(struct loader *loader, uint64_t room_bytes, struct err *
 /* Few, but enough of them to keep the disk busy while the first are decoded. */
 static uint32_t ahead_at_first(uint64_t slots, const struct costs *costs)
 {
-    uint64_t reads = costs->slot_reads ? plus(AHEAD_BYTES, costs->slot_reads - 1) / costs->slot_reads : 0;
+    uint64_t reads =
+        costs->slot_reads ? plus(AHEAD_BYTES, costs->slot_reads - 1) / costs->slot_reads : 0;
     return (uint32_t)bytes_min(slots, reads > AHEAD_LEAST ? reads : AHEAD_LEAST);
 }
 
@@ -180,8 +191,9 @@ static uint32_t ahead_at_once(uint32_t ahead_max, const struct costs *costs)
     return (uint32_t)bytes_min(slots > 0 ? slots : 1, ahead_max);
 }
 
-/* How samples may be read together, so that the room goes on taking the next read whatever lies in it: two reads, which a sample may be
- * divided among, wherever they lie in it; of what is handed out, which keeps its room, two micro-batches with their gaps. */
+/* How samples may be read together, so that the room goes on taking the next read whatever lies in
+ * it: two reads, which a sample may be divided among, wherever they lie in it; of what is handed
+ * out, which keeps its room, two micro-batches with their gaps. */
 static void bound_chunks(struct loader *loader, const struct costs *costs, uint64_t room_bytes)
 {
     loader->chunk_bytes_max = bytes_min(LOADER_CHUNK_BYTES_MAX, room_bytes / 4);
@@ -189,7 +201,8 @@ static void bound_chunks(struct loader *loader, const struct costs *costs, uint6
     if (loader->options.decode != LOADER_BYTES)
         return;
     uint64_t gaps = room_bytes / 2 - bytes_min(room_bytes / 2, costs->slot_reads);
-    loader->merge_gap_bytes = bytes_min(LOADER_MERGE_GAP_BYTES, gaps / loader->options.batching.micro);
+    loader->merge_gap_bytes =
+        bytes_min(LOADER_MERGE_GAP_BYTES, gaps / loader->options.batching.micro);
 }
 
 int loader_budget_init(struct loader *loader, struct err *err)
@@ -202,8 +215,8 @@ int loader_budget_init(struct loader *loader, struct err *err)
     if (budget < least || least == UINT64_MAX)
         return too_small(loader, least,
                          err); /* from here on, only reads of more than two slots can overflow */
-    uint64_t most =
-        options->batches_ahead ? bytes_min(options->batches_ahead, LOADER_SLOTS_MAX) : LOADER_SLOTS_MAX;
+    uint64_t most = options->batches_ahead ? bytes_min(options->batches_ahead, LOADER_SLOTS_MAX)
+                                           : LOADER_SLOTS_MAX;
     uint64_t rest = budget - costs.fixed;
     uint64_t slots = bytes_min(rest / plus(slot, costs.slot_reads), most);
     if (slots > LOADER_SLOTS_LEAST && rest - slots * slot < costs.room_least)
@@ -243,8 +256,8 @@ void loader_budget_deinit(struct loader *loader)
         loader->device->ops->mem_free(loader->device, mem_for(MEM_PINNED, MEM_FOR_LOADER),
                                       loader->spare_memory[i], loader->slot_bytes);
     if (loader->room_memory)
-        loader->device->ops->mem_free(loader->device, mem_for(MEM_HUGE, MEM_FOR_LOADER), loader->room_memory,
-                                      loader->room.capacity_bytes);
+        loader->device->ops->mem_free(loader->device, mem_for(MEM_HUGE, MEM_FOR_LOADER),
+                                      loader->room_memory, loader->room.capacity_bytes);
     room_deinit(&loader->room);
     free(loader->slots);
     free(loader->spare_memory);

@@ -1,9 +1,9 @@
 /*
  * decode_stage — the workers: verify what was read, and lay it out in the batch.
  *
- * They take items, not micro-batches, oldest first, so that all of them work on the batch that the consumer waits
- * for. What an item writes is its own, hence the same whoever does it. Who finishes the last item of a micro-batch mixes its pictures, where
- * that is wanted.
+ * They take items, not micro-batches, oldest first, so that all of them work on the batch that the
+ * consumer waits for. What an item writes is its own, hence the same whoever does it. Who finishes
+ * the last item of a micro-batch mixes its pictures, where that is wanted.
  */
 #include "loader/state.h"
 
@@ -45,8 +45,8 @@ uint32_t decode_stage_take(struct loader *loader, struct load_work *group)
 {
     uint32_t count = 0;
     uint64_t waiting = loader->work_next - loader->work_first;
-    uint64_t share =
-        (waiting + loader->workers_count - 1) / loader->workers_count; /* leave some for the others */
+    uint64_t share = (waiting + loader->workers_count - 1) /
+                     loader->workers_count; /* leave some for the others */
     uint32_t most = (uint32_t)bytes_min(loader->group_items, share);
     while (count < most) {
         const struct load_work *next = &loader->work[loader->work_first % loader->work_capacity];
@@ -66,7 +66,8 @@ void decode_stage_give_back(struct loader *loader, const struct load_work *work)
     decode_stage_add(loader, work->slot, work->item);
 }
 
-static void fail_item(struct loader *loader, struct load_slot *slot, uint32_t item, const struct err *why)
+static void fail_item(struct loader *loader, struct load_slot *slot, uint32_t item,
+                      const struct err *why)
 {
     pthread_mutex_lock(&loader->mutex);
     slot_fail(slot, item, why);
@@ -80,12 +81,13 @@ static void describe_bad(const struct loader *loader, const struct load_slot *sl
     const struct batch_item *item = &slot->items[i];
     char path[IO_PATH_BYTES_MAX] = "";
     shard_cache_path(loader->cache, load->place.shard, path, NULL);
-    err_set(err, -EBADMSG, "sample \"%.*s\" can not be used: %s", (int)bytes_min(item->key_bytes, 80),
-            item->key ? item->key : "", load->reason);
+    err_set(err, -EBADMSG, "sample \"%.*s\" can not be used: %s",
+            (int)bytes_min(item->key_bytes, 80), item->key ? item->key : "", load->reason);
     err_at(err, path, load->bad_offset);
     err_advise(
         err,
-        "repair the dataset (`millrace verify %.80s --decode` names all that is bad), or go on without it: "
+        "repair the dataset (`millrace verify %.80s --decode` names all that is bad), or go on "
+        "without it: "
         "`millrace read --on-error skip`, in training `data.bad_samples: {policy: substitute}`",
         loader_source_of(loader, item->ref)->dataset->path);
 }
@@ -176,7 +178,8 @@ void *decode_stage_main(void *argument)
         pthread_mutex_lock(&loader->mutex);
         for (uint32_t i = 0; i < count; i++)
             decode_stage_finish(loader, &group[i]);
-        if (loader->reader_block != LOAD_NO_SLOT) /* what is decoded gives back room, never a slot */
+        if (loader->reader_block !=
+            LOAD_NO_SLOT) /* what is decoded gives back room, never a slot */
             read_stage_wake(loader);
         if (group[0].slot->items_left == 0)
             finish_slot(worker, group[0].slot);

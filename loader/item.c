@@ -24,12 +24,13 @@ static int bad_label(const struct shard *shard, const struct view_piece *piece, 
         err_expected(err, "0 to %" PRIu64, classes - 1);
     else
         err_expected(err, "a decimal number");
-    err_found(err, "\"%.*s\"", (int)bytes_min(piece->want_bytes, 24), (const char *)view_data(piece));
+    err_found(err, "\"%.*s\"", (int)bytes_min(piece->want_bytes, 24),
+              (const char *)view_data(piece));
     return -EBADMSG;
 }
 
-static int parse_label(const struct loader *loader, const struct shard *shard, const struct view_piece *piece,
-                       int32_t *ret_label, struct err *err)
+static int parse_label(const struct loader *loader, const struct shard *shard,
+                       const struct view_piece *piece, int32_t *ret_label, struct err *err)
 {
     int32_t number;
     if (class_number_parse(view_data(piece), piece->want_bytes, loader->labels_count, &number))
@@ -39,21 +40,24 @@ static int parse_label(const struct loader *loader, const struct shard *shard, c
 }
 
 static int decode_image(struct load_worker *worker, struct load_slot *slot, uint32_t item,
-                        const struct shard *shard, struct sample_ref ref, const struct view_piece *pieces,
-                        uint32_t count, struct err *err)
+                        const struct shard *shard, struct sample_ref ref,
+                        const struct view_piece *pieces, uint32_t count, struct err *err)
 {
     const struct loader *loader = worker->loader;
     const struct batch_field *images = &slot->batch.fields[0], *labels = &slot->batch.fields[1];
-    struct image_key key = {
-        .seed = loader->order.seed, .dataset = ref.dataset, .epoch = ref.epoch, .sample = ref.sample};
+    struct image_key key = {.seed = loader->order.seed,
+                            .dataset = ref.dataset,
+                            .epoch = ref.epoch,
+                            .sample = ref.sample};
     uint8_t *rgb = (uint8_t *)images->data + item * images->stride_bytes[0];
     int32_t label = -1;
     size_t stride_bytes = (size_t)images->stride_bytes[1];
     const void *data = view_data(&pieces[0]);
-    int status = pieces[0].rows.count ? image_pipeline_run_rows(worker->pipeline, &pieces[0].rows, data, key,
-                                                                rgb, stride_bytes, err)
-                                      : image_pipeline_run(worker->pipeline, data, pieces[0].want_bytes,
-                                                           shard->path, key, rgb, stride_bytes, err);
+    int status = pieces[0].rows.count
+                     ? image_pipeline_run_rows(worker->pipeline, &pieces[0].rows, data, key, rgb,
+                                               stride_bytes, err)
+                     : image_pipeline_run(worker->pipeline, data, pieces[0].want_bytes, shard->path,
+                                          key, rgb, stride_bytes, err);
     if (status) {
         if (err->offset >= 0) /* within the member: tell where it is in the shard */
             err->offset += (int64_t)pieces[0].want_offset;
@@ -69,8 +73,8 @@ static int decode_image(struct load_worker *worker, struct load_slot *slot, uint
     return status;
 }
 
-static int bad_token(const struct shard *shard, uint64_t offset, uint32_t token, uint32_t vocabulary,
-                     struct err *err)
+static int bad_token(const struct shard *shard, uint64_t offset, uint32_t token,
+                     uint32_t vocabulary, struct err *err)
 {
     err_set(err, -EBADMSG, "token is not in the vocabulary");
     err_at(err, shard->path, (int64_t)offset);
@@ -80,8 +84,8 @@ static int bad_token(const struct shard *shard, uint64_t offset, uint32_t token,
 }
 
 static int decode_tokens(struct load_worker *worker, struct load_slot *slot, uint32_t item,
-                         const struct shard *shard, struct sample_ref ref, const struct view_piece *piece,
-                         struct err *err)
+                         const struct shard *shard, struct sample_ref ref,
+                         const struct view_piece *piece, struct err *err)
 {
     const struct batch_field *field = &slot->batch.fields[0];
     const uint8_t *data = view_data(piece);
@@ -108,14 +112,15 @@ static void hand_out_bytes(const struct loader *loader, struct load_slot *slot, 
 {
     struct batch_bytes *bytes = &slot->bytes[(size_t)item * loader->pieces_max];
     for (uint32_t i = 0; i < count; i++)
-        bytes[i] = (struct batch_bytes){
-            .extension = pieces[i].extension, .data = view_data(&pieces[i]), .bytes = pieces[i].want_bytes};
+        bytes[i] = (struct batch_bytes){.extension = pieces[i].extension,
+                                        .data = view_data(&pieces[i]),
+                                        .bytes = pieces[i].want_bytes};
     slot->items[item].fields = bytes;
     slot->items[item].fields_count = count;
 }
 
-static int verify(const struct loader *loader, const struct shard *shard, const struct view_piece *pieces,
-                  uint32_t count, struct err *err)
+static int verify(const struct loader *loader, const struct shard *shard,
+                  const struct view_piece *pieces, uint32_t count, struct err *err)
 {
     int status = 0;
     for (uint32_t i = 0; !status && loader->options.verify && i < count; i++)
@@ -133,8 +138,9 @@ int item_decode_bytes(const struct loader *loader, struct load_slot *slot, uint3
     return status;
 }
 
-int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item, const struct shard *shard,
-                struct sample_ref ref, const struct view_piece *pieces, uint32_t count, struct err *err)
+int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item,
+                const struct shard *shard, struct sample_ref ref, const struct view_piece *pieces,
+                uint32_t count, struct err *err)
 {
     const struct loader *loader = worker->loader;
     if (loader->options.decode == LOADER_BYTES)

@@ -1,9 +1,10 @@
 /*
  * large — memory for a read that the room will never take.
  *
- * Samples differ: the room holds many of the mean size, and now and then one comes that is larger than all of it. It gets memory of its own as
- * long as the budget has some left, and that goes back as soon as its bytes are not needed any more. This is the only memory that a loader
- * takes after its start.
+ * Samples differ: the room holds many of the mean size, and now and then one comes that is larger
+ * than all of it. It gets memory of its own as long as the budget has some left, and that goes back
+ * as soon as its bytes are not needed any more. This is the only memory that a loader takes after
+ * its start.
  */
 #include "loader/state.h"
 

@@ -24,9 +24,10 @@ static int fail(struct loader *loader, struct err *err)
 
 static void advise_repair(struct err *err, const char *dataset)
 {
-    err_advise(
-        err, "repair the data (`millrace verify %.120s --decode` names all that is bad), or raise the limit",
-        dataset);
+    err_advise(err,
+               "repair the data (`millrace verify %.120s --decode` names all that is bad), or "
+               "raise the limit",
+               dataset);
 }
 
 int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t bad_count,
@@ -43,22 +44,23 @@ int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t 
     char of_tars[64] = "";
     if (left_out > 0)
         snprintf(of_tars, sizeof of_tars, ", %" PRIu64 " left out of damaged tars", left_out);
-    err_found(err, "%" PRIu64 " bad%s, %" PRIu64 " delivered, %" PRIu64 " an epoch", bad_count, of_tars,
-              delivered_count, epoch);
+    err_found(err, "%" PRIu64 " bad%s, %" PRIu64 " delivered, %" PRIu64 " an epoch", bad_count,
+              of_tars, delivered_count, epoch);
     advise_repair(err, loader->sources_count > 1 ? "DATASET" : loader->sources[0].dataset->path);
     return -EBADMSG;
 }
 
 /* By key, number and file: where the index is damaged, nothing tells the key. */
-static void log_bad(const struct loader *loader, const struct load_item *load, const struct batch_item *item)
+static void log_bad(const struct loader *loader, const struct load_item *load,
+                    const struct batch_item *item)
 {
     char path[IO_PATH_BYTES_MAX] = "", instead[64] = "left out";
     shard_cache_path(loader->cache, load->place.shard, path, NULL);
     if (!item->skipped)
         snprintf(instead, sizeof instead, "sample %" PRIu64 " takes its place", load->substitute);
     log_line(loader->options.log, LOG_WARN, "bad sample \"%.*s\" (%" PRIu64 ") in %s: %s; %s",
-             (int)bytes_min(item->key_bytes, 300), item->key ? item->key : "", item->ref.sample, path,
-             load->reason, instead);
+             (int)bytes_min(item->key_bytes, 300), item->key ? item->key : "", item->ref.sample,
+             path, load->reason, instead);
 }
 
 /* Lists, logs and counts the batch's bad samples; -EBADMSG where they are too many. */
@@ -79,13 +81,14 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
             continue;
         char *reason = loader->reasons[loader->quarantine_count];
         memcpy(reason, load->reason, LOADER_REASON_BYTES);
-        loader->quarantine[loader->quarantine_count++] =
-            (struct loader_bad_sample){.ref = item->ref, .substitute = load->substitute, .reason = reason};
+        loader->quarantine[loader->quarantine_count++] = (struct loader_bad_sample){
+            .ref = item->ref, .substitute = load->substitute, .reason = reason};
     }
     if (!last)
         return 0;
     pthread_mutex_lock(&loader->mutex);
-    uint64_t total = loader->stats.bad_samples_count += bad, delivered = loader->stats.samples_count;
+    uint64_t total = loader->stats.bad_samples_count += bad,
+             delivered = loader->stats.samples_count;
     pthread_mutex_unlock(&loader->mutex);
     struct err *own = &loader->failure_err;
     if (!loader_judge_bad(loader, loader->options.bad_fraction_max, total, delivered, own))
@@ -213,19 +216,19 @@ struct cursor loader_cursor(const struct loader *loader)
 
 struct loader_shape loader_shape(const struct loader *loader)
 {
-    return (struct loader_shape){.order = loader->order,
-                                 .fingerprint = loader->cursor.fingerprint,
-                                 .samples = loader->order.samples,
-                                 .steps = loader->steps,
-                                 .classes_count = loader->classes_count,
-                                 .vocabulary = loader->schema.vocabulary,
-                                 .document_end = loader->schema.document_end,
-                                 .memory_bytes = loader->memory_bytes,
-                                 .pixels_version =
-                                     loader->options.decode == LOADER_IMAGE ? IMAGE_PIPELINE_VERSION : 0,
-                                 .pixels_libraries = loader->pixels_libraries,
-                                 .engine = loader->io->ops->name,
-                                 .workers = loader->workers_count};
+    return (struct loader_shape){
+        .order = loader->order,
+        .fingerprint = loader->cursor.fingerprint,
+        .samples = loader->order.samples,
+        .steps = loader->steps,
+        .classes_count = loader->classes_count,
+        .vocabulary = loader->schema.vocabulary,
+        .document_end = loader->schema.document_end,
+        .memory_bytes = loader->memory_bytes,
+        .pixels_version = loader->options.decode == LOADER_IMAGE ? IMAGE_PIPELINE_VERSION : 0,
+        .pixels_libraries = loader->pixels_libraries,
+        .engine = loader->io->ops->name,
+        .workers = loader->workers_count};
 }
 
 const struct loader_schema *loader_schema(const struct loader *loader)

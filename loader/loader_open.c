@@ -1,8 +1,9 @@
 /*
  * loader_open — see loader.h: options, opening and closing. The rest is loader.c.
  *
- * Opened from the ground up: io, device, datasets with their shard cache and views (sources.c); order and plan; workers, memory, queue; threads
- * last. Closing joins the threads first, and ends reads under way while their memory is still there.
+ * Opened from the ground up: io, device, datasets with their shard cache and views (sources.c);
+ * order and plan; workers, memory, queue; threads last. Closing joins the threads first, and ends
+ * reads under way while their memory is still there.
  */
 #include "loader/state.h"
 
@@ -55,7 +56,8 @@ static int open_foundation(struct loader *loader, struct err *err)
         status = device_cpu_open(&loader->own_device, err);
     loader->device = options->device ? options->device : loader->own_device;
     return status ? status
-                  : loader_sources_open(loader, list, options->mix_count ? options->mix_count : 1, err);
+                  : loader_sources_open(loader, list, options->mix_count ? options->mix_count : 1,
+                                        err);
 }
 
 static int check_paths(const struct loader_options *options, struct err *err)
@@ -112,8 +114,8 @@ static int open_sampler(struct loader *loader, struct err *err)
     const struct loader_options *options = &loader->options;
     struct sampler_source sources[MIX_DATASETS_MAX];
     for (uint32_t i = 0; i < loader->sources_count; i++)
-        sources[i] =
-            (struct sampler_source){.order = loader->datasets[i].order, .weight = loader->datasets[i].weight};
+        sources[i] = (struct sampler_source){.order = loader->datasets[i].order,
+                                             .weight = loader->datasets[i].weight};
     int status = sampler_open_mix(sources, loader->sources_count, &loader->sampler, err);
     if (status)
         return status;
@@ -215,7 +217,8 @@ static int open_stages(struct loader *loader, struct err *err)
     loader->group_items = loader->options.decode == LOADER_IMAGE ? 1 : LOADER_GROUP_ITEMS;
     loader->workers = calloc(loader->workers_count, sizeof loader->workers[0]);
     if (!loader->workers)
-        return err_set(err, -ENOMEM, "out of memory for %" PRIu32 " workers", loader->workers_count);
+        return err_set(err, -ENOMEM, "out of memory for %" PRIu32 " workers",
+                       loader->workers_count);
     int status = loader->options.decode == LOADER_IMAGE ? open_mixup(loader, err) : 0;
     for (uint32_t i = 0; !status && i < loader->workers_count; i++)
         status = init_worker(loader, &loader->workers[i], err);
@@ -227,7 +230,8 @@ static int open_stages(struct loader *loader, struct err *err)
     if (status)
         return status;
     if (loader->io->ops->queue_register)
-        loader->io->ops->queue_register(loader->queue, loader->room_memory, loader->room.capacity_bytes);
+        loader->io->ops->queue_register(loader->queue, loader->room_memory,
+                                        loader->room.capacity_bytes);
     bool is_once = loader->options.single_pass || loader_sources_outgrow_memory(loader);
     loader->read_flags = IO_SLACK | (is_once ? IO_ONCE : 0);
     return start_threads(loader, err);
@@ -272,8 +276,8 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     if (!status && !options->order_only)
         status = open_stages(loader, err);
     if (options_want_no_reads(options))
-        loader->failure =
-            err_set(&loader->failure_err, -EINVAL, "the loader was opened for its order or memory alone");
+        loader->failure = err_set(&loader->failure_err, -EINVAL,
+                                  "the loader was opened for its order or memory alone");
     loader->options.dataset = NULL; /* the caller's, as is mix; datasets' paths say it */
     loader->options.mix = NULL;
     loader->options.reference = NULL;
@@ -325,7 +329,8 @@ void loader_close(struct loader *loader)
         return;
     join_threads(loader);
     if (loader->queue)
-        loader->io->ops->queue_close(loader->queue); /* cancels what is under way: the room is still there */
+        loader->io->ops->queue_close(
+            loader->queue); /* cancels what is under way: the room is still there */
     for (uint64_t i = loader->released; i < loader->planned; i++)
         slot_clear(loader, loader_slot(loader, i));
     close_workers(loader);

@@ -1,8 +1,9 @@
 /*
  * pair — mixup and cutmix: each picture of a micro-batch is mixed with the one before it.
  *
- * The pictures of a micro-batch are the same whoever decodes it, and so are its pairs. They are changed in place, last one first, so that each
- * finds the one before it as it was decoded; the first finds a copy of the last.
+ * The pictures of a micro-batch are the same whoever decodes it, and so are its pairs. They are
+ * changed in place, last one first, so that each finds the one before it as it was decoded; the
+ * first finds a copy of the last.
  */
 #include "loader/state.h"
 
@@ -46,8 +47,8 @@ void pair_slot(struct load_worker *worker, struct load_slot *slot)
         struct mixup_choice choice = {.kind = MIXUP_NONE};
         if (partner != item)
             choice = choose(loader, slot->items[item].ref);
-        mixup_apply(choice, picture_of(slot, item), before >= 0 ? picture_of(slot, before) : worker->picture,
-                    width, height);
+        mixup_apply(choice, picture_of(slot, item),
+                    before >= 0 ? picture_of(slot, before) : worker->picture, width, height);
         partner_labels[item] = labels[choice.kind == MIXUP_NONE ? item : partner];
         weights[item] = mixup_own_part(choice, width, height);
     }

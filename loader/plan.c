@@ -32,7 +32,8 @@ int plan_init(struct plan *plan, const struct plan_options *options, struct err 
     *plan = (struct plan){.batching = options->batching,
                           .samples = samples,
                           .epoch_end = epoch_end,
-                          .positions_left = options->positions_max ? options->positions_max : UINT64_MAX,
+                          .positions_left =
+                              options->positions_max ? options->positions_max : UINT64_MAX,
                           .epochs_left = options->epochs_max ? options->epochs_max : UINT64_MAX,
                           .epoch = options->epoch,
                           .position = options->position};
@@ -44,7 +45,8 @@ uint64_t plan_steps(const struct plan *plan)
     return (plan->epoch_end + plan->batching.global - 1) / plan->batching.global;
 }
 
-/* The positions left of the current step, [*ret_begin, *ret_end); false at the end of everything. */
+/* The positions left of the current step, [*ret_begin, *ret_end); false at the end of
+ * everything. */
 static bool find_step(struct plan *plan, uint64_t *ret_end)
 {
     if (plan->positions_left == 0)

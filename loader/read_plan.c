@@ -1,6 +1,6 @@
 /*
- * read_plan — from a micro-batch's positions to its reads: samples, their pieces in the order of the files, near ones
- * merged.
+ * read_plan — from a micro-batch's positions to its reads: samples, their pieces in the order of
+ * the files, near ones merged.
  */
 #include "loader/state.h"
 
@@ -41,11 +41,12 @@ static void sort_order(struct load_order *list, uint32_t count)
     }
 }
 
-/* Of the piece next in order, which ends at end, and the chunk before it, which ends at chunk_end. What the chunk would grow by is bounded; a
- * sample's small field goes with its large one all the same. */
+/* Of the piece next in order, which ends at end, and the chunk before it, which ends at chunk_end.
+ * What the chunk would grow by is bounded; a sample's small field goes with its large one all the
+ * same. */
 static bool is_room_for(const struct loader *loader, const struct load_slot *slot,
-                        const struct load_chunk *chunk, uint64_t chunk_end, const struct load_piece *piece,
-                        uint64_t end)
+                        const struct load_chunk *chunk, uint64_t chunk_end,
+                        const struct load_piece *piece, uint64_t end)
 {
     if (end <= chunk_end || end - chunk->request.offset <= loader->chunk_bytes_max)
         return true;
@@ -62,7 +63,8 @@ static void make_chunks(const struct loader *loader, struct load_slot *slot)
         const struct load_order *order = &slot->sorted[i];
         struct load_piece *piece = &slot->pieces[order->piece];
         uint64_t begin = order->offset, end = begin + piece->view.read_bytes;
-        bool joins = chunk && chunk_shard == order->shard && begin <= chunk_end + slot->merge_gap_bytes &&
+        bool joins = chunk && chunk_shard == order->shard &&
+                     begin <= chunk_end + slot->merge_gap_bytes &&
                      is_room_for(loader, slot, chunk, chunk_end, piece, end);
         if (!joins) {
             chunk = &slot->chunks[slot->chunks_count++];
@@ -82,9 +84,10 @@ static void make_chunks(const struct loader *loader, struct load_slot *slot)
     slot->chunks_left = slot->chunks_count;
 }
 
-/* The sample's shard, key and pieces. A failure that is ours ends the run; others make the sample bad. */
-static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i, enum open_files_share share,
-                     struct err *err)
+/* The sample's shard, key and pieces. A failure that is ours ends the run; others make the sample
+ * bad. */
+static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
+                     enum open_files_share share, struct err *err)
 {
     struct load_item *load = &slot->loads[i];
     struct batch_item *item = &slot->items[i];
@@ -118,8 +121,8 @@ static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i, 
     return 0;
 }
 
-static int plan_items_of(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
-                         enum open_files_share share, struct err *err)
+static int plan_items_of(struct loader *loader, struct load_slot *slot, uint64_t first,
+                         uint64_t stride, enum open_files_share share, struct err *err)
 {
     for (uint32_t i = 0; i < slot->batch.items_count; i++) {
         struct batch_item *item = &slot->items[i];

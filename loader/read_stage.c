@@ -1,11 +1,11 @@
 /*
- * read_stage — one thread that plans ahead and reads: micro-batches become ranges, near ones merge, and as many are
- * under way as room and queue take.
+ * read_stage — one thread that plans ahead and reads: micro-batches become ranges, near ones merge,
+ * and as many are under way as room and queue take.
  *
- * It stands still for three reasons: no more may be begun, the room is full, or all is planned. While reads are under way
- * it waits for them, else for room. Where no room can ever come (a sample or micro-batch larger than it, a consumer that
- * waits while it holds all), the read gets memory of its own out of what is left of the budget; where too little is left, the run ends with
- * an error.
+ * It stands still for three reasons: no more may be begun, the room is full, or all is planned.
+ * While reads are under way it waits for them, else for room. Where no room can ever come (a sample
+ * or micro-batch larger than it, a consumer that waits while it holds all), the read gets memory of
+ * its own out of what is left of the budget; where too little is left, the run ends with an error.
  */
 #include "loader/state.h"
 
@@ -19,7 +19,8 @@
 
 enum {
     SUBMIT_MAX = 64, /* reads prepared under one lock */
-    POLL_MS = 20,    /* while blocked with reads under way: how soon new room, or the end, is noticed */
+    POLL_MS =
+        20, /* while blocked with reads under way: how soon new room, or the end, is noticed */
 };
 
 /* With mutex: the run ends at this slot. */
@@ -39,7 +40,8 @@ static bool is_last_hope(const struct loader *loader)
            (loader->consumer_waits || loader->released == loader->planned);
 }
 
-/* With mutex: of the process's files. What is read further ahead than the very next one leaves half of them to others, and that one some. */
+/* With mutex: of the process's files. What is read further ahead than the very next one leaves half
+ * of them to others, and that one some. */
 static enum open_files_share share_of(const struct loader *loader)
 {
     return loader->taken == loader->planned ? OPEN_FILES_MOST : OPEN_FILES_HALF;
@@ -52,7 +54,8 @@ static bool lacks_files(const struct loader *loader)
            !is_last_hope(loader);
 }
 
-/* With mutex: a slot is free, no more are ahead than shall be, and those that are leave it files. */
+/* With mutex: a slot is free, no more are ahead than shall be, and those that are leave it
+ * files. */
 static bool may_begin(const struct loader *loader)
 {
     return loader->planned - loader->released < loader->slots_count && !lacks_files(loader) &&
@@ -71,8 +74,8 @@ void read_stage_note_slots(struct loader *loader)
 
 void read_stage_note_idle(struct loader *loader)
 {
-    if (loader->reader_block == LOAD_NO_SLOT && !at_once_is_steady(loader) && !lacks_files(loader) &&
-        loader->planned - loader->released < loader->slots_count)
+    if (loader->reader_block == LOAD_NO_SLOT && !at_once_is_steady(loader) &&
+        !lacks_files(loader) && loader->planned - loader->released < loader->slots_count)
         loader->is_starved = true;
 }
 
@@ -99,7 +102,8 @@ struct attempt {
     enum open_files_share share;
 };
 
-/* For want of files the micro-batch waits until one before it is given back, or until it may have more. False: neither will be. */
+/* For want of files the micro-batch waits until one before it is given back, or until it may have
+ * more. False: neither will be. */
 static bool step_back(struct loader *loader, struct load_slot *slot, const struct attempt *before)
 {
     pthread_mutex_lock(&loader->mutex);
@@ -119,11 +123,14 @@ static bool step_back(struct loader *loader, struct load_slot *slot, const struc
     return true;
 }
 
-/* Begins the next micro-batch. NULL: none is free, or all is planned, or it could not be begun and the run ends. */
+/* Begins the next micro-batch. NULL: none is free, or all is planned, or it could not be begun and
+ * the run ends. */
 static struct load_slot *begin_slot(struct loader *loader)
 {
     pthread_mutex_lock(&loader->mutex);
-    loader->reader_block = loader->plan_ended ? LOAD_DONE : may_begin(loader) ? LOAD_RUNS : LOAD_NO_SLOT;
+    loader->reader_block = loader->plan_ended  ? LOAD_DONE
+                           : may_begin(loader) ? LOAD_RUNS
+                                               : LOAD_NO_SLOT;
     enum load_block block = loader->reader_block;
     if (loader->idle)
         read_stage_note_idle(loader);
@@ -215,7 +222,8 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
         slot->read_done_ns = now_ns;
 }
 
-/* Reads can't be waited for: the run ends at every slot that needs one. What is under way is got back when the queue closes. */
+/* Reads can't be waited for: the run ends at every slot that needs one. What is under way is got
+ * back when the queue closes. */
 static void end_reading(struct loader *loader, int status)
 {
     struct err why = {0};
@@ -233,7 +241,8 @@ static void end_reading(struct loader *loader, int status)
 }
 
 /* Of reads that are done, or were refused. */
-static void complete_chunks(struct loader *loader, struct io_request *const *requests, unsigned count)
+static void complete_chunks(struct loader *loader, struct io_request *const *requests,
+                            unsigned count)
 {
     uint64_t now_ns = clock_now_ns();
     pthread_mutex_lock(&loader->mutex);
@@ -248,7 +257,8 @@ static void complete_chunks(struct loader *loader, struct io_request *const *req
 static void reap(struct loader *loader, unsigned least, int timeout_ms)
 {
     uint64_t began_ns = trace_begin(loader->reader_track);
-    int count = loader->io->ops->reap(loader->queue, loader->reaped, LOADER_QUEUE_DEPTH, least, timeout_ms);
+    int count =
+        loader->io->ops->reap(loader->queue, loader->reaped, LOADER_QUEUE_DEPTH, least, timeout_ms);
     trace_end(loader->reader_track, "reap", began_ns);
     if (count < 0)
         end_reading(loader, count);
@@ -299,7 +309,8 @@ static bool issue_chunks(struct loader *loader, struct load_slot *slot)
     struct io_request *requests[SUBMIT_MAX];
     while (slot->chunks_issued < slot->chunks_count && loader->in_flight < LOADER_QUEUE_DEPTH) {
         uint64_t bytes = 0, bytes_max;
-        unsigned count = 0, most = (unsigned)bytes_min(SUBMIT_MAX, LOADER_QUEUE_DEPTH - loader->in_flight);
+        unsigned count = 0,
+                 most = (unsigned)bytes_min(SUBMIT_MAX, LOADER_QUEUE_DEPTH - loader->in_flight);
         pthread_mutex_lock(&loader->mutex);
         loader->reader_block = LOAD_RUNS;
         bytes_max = at_once_slice_bytes(loader);
@@ -370,8 +381,8 @@ static bool find_room_elsewhere(struct loader *loader, struct load_slot *slot, s
     return false;
 }
 
-/* Nothing is under way and nothing can be issued: waits for room, for the end, or ends the run. Returns the slot to
- * go on with. */
+/* Nothing is under way and nothing can be issued: waits for room, for the end, or ends the run.
+ * Returns the slot to go on with. */
 static struct load_slot *wait_for_room(struct loader *loader, struct load_slot *slot)
 {
     pthread_mutex_lock(&loader->mutex);

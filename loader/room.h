@@ -4,10 +4,11 @@
  *     |####|##|----|###|-------------------......
  *      taken    hole     never touched yet
  *
- * Lowest first, so that pages which are in memory already serve again before others are touched: what lies in memory follows what is
- * really read ahead, not what may be. A range starts at an address that is congruent to its offset in the file modulo
- * ROOM_PAGE_BYTES, and nothing else lies in the pages that it begins and ends in, so that an engine that reads around
- * the page cache can move whole pages straight into place (IO_SLACK). Guarded by its owner's lock.
+ * Lowest first, so that pages which are in memory already serve again before others are touched:
+ * what lies in memory follows what is really read ahead, not what may be. A range starts at an
+ * address that is congruent to its offset in the file modulo ROOM_PAGE_BYTES, and nothing else lies
+ * in the pages that it begins and ends in, so that an engine that reads around the page cache can
+ * move whole pages straight into place (IO_SLACK). Guarded by its owner's lock.
  */
 #ifndef MILLRACE_LOADER_ROOM_H
 #define MILLRACE_LOADER_ROOM_H
@@ -30,7 +31,8 @@ struct room {
 int room_init(struct room *room, void *memory, uint64_t capacity_bytes);
 void room_deinit(struct room *room);
 
-/* Room for bytes, at least one, that lie at offset of a file; NULL where there is no run of pages for them now. */
+/* Room for bytes, at least one, that lie at offset of a file; NULL where there is no run of pages
+ * for them now. */
 uint8_t *room_take(struct room *room, uint64_t bytes, uint64_t offset);
 /* data and bytes as they were taken. */
 void room_free(struct room *room, const uint8_t *data, uint64_t bytes);

@@ -1,8 +1,9 @@
 /*
- * schema — what labels and tokens mean, and whether it is what the caller takes them for. See state.h.
+ * schema — what labels and tokens mean, and whether it is what the caller takes them for. See
+ * state.h.
  *
- * Class numbers of two datasets say nothing about each other: only names do. So labels of an evaluation are mapped to
- * the numbers of the training data by name, when the loader opens.
+ * Class numbers of two datasets say nothing about each other: only names do. So labels of an
+ * evaluation are mapped to the numbers of the training data by name, when the loader opens.
  */
 #include "loader/state.h"
 
@@ -93,7 +94,8 @@ static bool has_same_classes(const struct loader_schema *a, const struct loader_
 
 static int repeated_class(const struct loader_schema *reference, const char *name, struct err *err)
 {
-    err_set(err, -EINVAL, "two classes have the name \"%.80s\", so labels can't be mapped by name", name);
+    err_set(err, -EINVAL, "two classes have the name \"%.80s\", so labels can't be mapped by name",
+            name);
     err_at(err, reference->path, ERR_NO_OFFSET);
     err_advise(err, "give each class a name of its own");
     return -EINVAL;
@@ -150,7 +152,8 @@ static int check_labels(struct loader *loader, struct err *err)
 {
     const struct loader_schema *own = &loader->schema, *reference = loader->options.reference;
     uint64_t limit = loader->options.image.classes;
-    bool has_names = own->classes_count > 0, has_reference = reference && reference->classes_count > 0;
+    bool has_names = own->classes_count > 0,
+         has_reference = reference && reference->classes_count > 0;
     if (has_names && has_reference && !has_same_classes(reference, own)) {
         int status = map_labels(loader, err);
         if (status)

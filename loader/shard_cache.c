@@ -86,8 +86,8 @@ static bool close_oldest(struct shard_cache *cache)
     uint32_t oldest = cache->open_count;
     for (uint32_t i = 0; i < cache->open_count; i++) {
         const struct cache_entry *entry = &cache->entries[cache->list[i]];
-        bool is_older =
-            oldest == cache->open_count || entry->last_used < cache->entries[cache->list[oldest]].last_used;
+        bool is_older = oldest == cache->open_count ||
+                        entry->last_used < cache->entries[cache->list[oldest]].last_used;
         if (entry->users == 0 && is_older)
             oldest = i;
     }
@@ -100,17 +100,20 @@ static bool close_oldest(struct shard_cache *cache)
     return true;
 }
 
-static int check_against_list(const struct shard *shard, const struct dataset_shard *listed, struct err *err)
+static int check_against_list(const struct shard *shard, const struct dataset_shard *listed,
+                              struct err *err)
 {
     if (shard->trailer.samples == listed->samples && shard->identity_crc32c == listed->index_crc32c)
         return 0;
     err_set(err, -EBADMSG, "shard is not the one that dataset.json lists");
     err_at(err, shard->path, (int64_t)shard->trailer.index_offset);
-    err_expected(err, "%" PRIu64 " samples, index CRC %08" PRIx32, listed->samples, listed->index_crc32c);
+    err_expected(err, "%" PRIu64 " samples, index CRC %08" PRIx32, listed->samples,
+                 listed->index_crc32c);
     err_found(err, "%" PRIu64 " samples, index CRC %08" PRIx32, shard->trailer.samples,
               shard->identity_crc32c);
     if (shard->is_foreign)
-        err_advise(err, "the file changed since the list was made; copy it again, or begin a new run");
+        err_advise(err,
+                   "the file changed since the list was made; copy it again, or begin a new run");
     else
         err_advise(err, "convert the dataset again, or copy all of its shards");
     return -EBADMSG;
@@ -150,7 +153,8 @@ static int have_file(struct shard_cache *cache, enum open_files_share share, con
             continue;
         err_set(err, -EMFILE, "the process has too many files open for one more shard");
         err_at(err, path, ERR_NO_OFFSET);
-        err_expected(err, "at most %d eighths of the %" PRIu64 " that it may have", share, open_files_max());
+        err_expected(err, "at most %d eighths of the %" PRIu64 " that it may have", share,
+                     open_files_max());
         err_found(err, "%" PRIu32 " shards in use at once", cache->open_count);
         open_files_advise(err);
         return -EMFILE;
@@ -158,7 +162,8 @@ static int have_file(struct shard_cache *cache, enum open_files_share share, con
     return 0;
 }
 
-/* What the bytes of a file are does not change by reading them again, and where an index is missing that takes reading all of it. */
+/* What the bytes of a file are does not change by reading them again, and where an index is missing
+ * that takes reading all of it. */
 static void note_damage(struct cache_entry *entry, int status, const struct err *why)
 {
     if (status != -EBADMSG || !why)
@@ -168,7 +173,8 @@ static void note_damage(struct cache_entry *entry, int status, const struct err 
         *entry->damage = *why;
 }
 
-static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files_share share, struct err *err)
+static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files_share share,
+                      struct err *err)
 {
     struct cache_entry *entry = &cache->entries[shard];
     struct shard *opened = NULL;
@@ -176,7 +182,8 @@ static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files
     while (cache->open_count >= cache->open_max && close_oldest(cache))
         ;
     uint32_t dataset = find_dataset(cache, shard);
-    const struct dataset_shard *listed = &cache->datasets[dataset]->shards[shard - cache->first[dataset]];
+    const struct dataset_shard *listed =
+        &cache->datasets[dataset]->shards[shard - cache->first[dataset]];
     static const struct salvage silently = {0}; /* opening the dataset told of it */
     int status = shard_cache_path(cache, shard, path, err);
     if (!status)
@@ -184,8 +191,8 @@ static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files
     if (!status) {
         atomic_store(&cache->opening, shard + 1);
         do /* others of the process may have the files that this was to have */
-            status =
-                shard_open_salvaging(cache->io, path, listed->is_partial ? &silently : NULL, &opened, err);
+            status = shard_open_salvaging(cache->io, path, listed->is_partial ? &silently : NULL,
+                                          &opened, err);
         while (shard_cache_is_short_of_files(status) && close_oldest(cache));
         atomic_store(&cache->opening, 0);
     }

@@ -1,7 +1,9 @@
 /*
- * sources — the datasets behind a loader: opened, found to agree, each with its view and its order. See state.h.
+ * sources — the datasets behind a loader: opened, found to agree, each with its view and its order.
+ * See state.h.
  *
- * What must agree is what a batch is made of: of photos the class names, of text the tokens, of bytes the fields.
+ * What must agree is what a batch is made of: of photos the class names, of text the tokens, of
+ * bytes the fields.
  */
 #include "loader/state.h"
 
@@ -20,7 +22,8 @@
 static int differ(const struct dataset *first, const struct dataset *other, const char *in_what,
                   struct err *err)
 {
-    err_set(err, -EINVAL, "a dataset of the mix differs from %.200s in its %s", first->path, in_what);
+    err_set(err, -EINVAL, "a dataset of the mix differs from %.200s in its %s", first->path,
+            in_what);
     err_at(err, other->path, ERR_NO_OFFSET);
     err_advise(err, "mix datasets that were converted alike, or train on one of them");
     return -EINVAL;
@@ -111,7 +114,8 @@ static int open_view(struct loader *loader, uint32_t number, struct err *err)
     if (view_samples(source->view) == 0) {
         err_set(err, -EBADMSG, "dataset has no samples");
         err_at(err, dataset->path, ERR_NO_OFFSET);
-        err_advise(err, "members of a tar are samples where they are named KEY.EXTENSION, as `0001.jpg`");
+        err_advise(
+            err, "members of a tar are samples where they are named KEY.EXTENSION, as `0001.jpg`");
         return -EBADMSG;
     }
     struct loader_dataset *told = &loader->datasets[number];
@@ -234,8 +238,9 @@ int loader_quality(const struct loader *loader, double *ret_ratio, struct err *e
         orders[i] = &loader->datasets[i].order;
         weights[i] = loader->datasets[i].weight;
     }
-    int status = quality_measure_mix(orders, weights, loader->sources_count, loader->options.batching.global,
-                                     QUALITY_POSITIONS_GLANCE, NULL, &sum, err);
+    int status =
+        quality_measure_mix(orders, weights, loader->sources_count, loader->options.batching.global,
+                            QUALITY_POSITIONS_GLANCE, NULL, &sum, err);
     if (!status)
         *ret_ratio = quality_ratio(&sum);
     return status;

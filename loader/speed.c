@@ -31,7 +31,8 @@ static int stopped(struct err *err)
 /* ---- A loader. ---- */
 
 /* A micro-batch taken and given back. *ret_goes_on: there was one. */
-static int take(struct loader *loader, struct loader_speed *speed, bool *ret_goes_on, struct err *err)
+static int take(struct loader *loader, struct loader_speed *speed, bool *ret_goes_on,
+                struct err *err)
 {
     const struct batch *batch;
     int status = loader_next(loader, &batch, err);
@@ -45,10 +46,11 @@ static int take(struct loader *loader, struct loader_speed *speed, bool *ret_goe
     return 0;
 }
 
-/* A fixed number of micro-batches, or for half of the time; their samples don't count. How far ahead is read grows mostly here; the rest of it, and memory that is
- * touched for it, belongs to what is measured. */
-static int warm(struct loader *loader, const struct loader_speed_job *job, struct loader_speed *speed,
-                struct err *err)
+/* A fixed number of micro-batches, or for half of the time; their samples don't count. How far
+ * ahead is read grows mostly here; the rest of it, and memory that is touched for it, belongs to
+ * what is measured. */
+static int warm(struct loader *loader, const struct loader_speed_job *job,
+                struct loader_speed *speed, struct err *err)
 {
     uint64_t began_ns = clock_now_ns();
     bool goes_on = true;
@@ -61,18 +63,21 @@ static int warm(struct loader *loader, const struct loader_speed_job *job, struc
     return status;
 }
 
-static enum loader_stage limit_between(const struct loader_stats *before, const struct loader_stats *after)
+static enum loader_stage limit_between(const struct loader_stats *before,
+                                       const struct loader_stats *after)
 {
     enum loader_stage limit = LOADER_STAGE_CONSUMER;
     for (int i = 0; i < LOADER_STAGE_COUNT; i++)
-        if (after->stage_ns[i] - before->stage_ns[i] > after->stage_ns[limit] - before->stage_ns[limit])
+        if (after->stage_ns[i] - before->stage_ns[i] >
+            after->stage_ns[limit] - before->stage_ns[limit])
             limit = (enum loader_stage)i;
     return limit;
 }
 
-/* For so long, and until some of it was read meanwhile: what was ready before says nothing of reading. */
-static int deliver(struct loader *loader, const struct loader_speed_job *job, struct loader_speed *speed,
-                   struct err *err)
+/* For so long, and until some of it was read meanwhile: what was ready before says nothing of
+ * reading. */
+static int deliver(struct loader *loader, const struct loader_speed_job *job,
+                   struct loader_speed *speed, struct err *err)
 {
     uint64_t reads_count = job->is_one_epoch ? 0 : loader_stats(loader).reads_count;
     uint64_t began_ns = clock_now_ns();
@@ -81,11 +86,13 @@ static int deliver(struct loader *loader, const struct loader_speed_job *job, st
     do {
         status = take(loader, speed, &goes_on, err);
     } while (!status && goes_on && !is_stopped(job) &&
-             (clock_now_ns() - began_ns < job->ns_max || loader_stats(loader).reads_count == reads_count));
+             (clock_now_ns() - began_ns < job->ns_max ||
+              loader_stats(loader).reads_count == reads_count));
     return status;
 }
 
-int loader_speed_run(const struct loader_speed_job *job, struct loader_speed *ret_speed, struct err *err)
+int loader_speed_run(const struct loader_speed_job *job, struct loader_speed *ret_speed,
+                     struct err *err)
 {
     struct loader_options options = *job->options;
     struct loader_speed speed = {0};
@@ -165,14 +172,16 @@ static int decode_again(const struct loader_speed_job *job, const struct batch *
     return status;
 }
 
-int loader_speed_decode(const struct loader_speed_job *job, struct loader_speed *ret_speed, struct err *err)
+int loader_speed_decode(const struct loader_speed_job *job, struct loader_speed *ret_speed,
+                        struct err *err)
 {
     struct loader_options options = *job->options;
     struct loader_speed speed = {0};
     struct loader *loader;
     const struct batch *batch;
     options.decode = LOADER_BYTES;
-    options.batching = (struct batching){.global = job->photos_count, .micro = job->photos_count, .ranks = 1};
+    options.batching =
+        (struct batching){.global = job->photos_count, .micro = job->photos_count, .ranks = 1};
     options.drop_tail = false;
     options.epochs_max = 1;
     options.positions_max = job->photos_count;
@@ -192,8 +201,8 @@ int loader_speed_decode(const struct loader_speed_job *job, struct loader_speed 
 
 /* ---- Plain reads. ---- */
 
-static int read_file(struct io *io, const char *path, const struct loader_speed_job *job, uint64_t ns_left,
-                     struct io_speed *took, struct err *err)
+static int read_file(struct io *io, const char *path, const struct loader_speed_job *job,
+                     uint64_t ns_left, struct io_speed *took, struct err *err)
 {
     struct io_file *file;
     int status = io->ops->file_open(io, path, &file, err);
@@ -214,11 +223,12 @@ static int read_file(struct io *io, const char *path, const struct loader_speed_
     return status;
 }
 
-static int read_files(struct io *io, const struct dataset *dataset, const struct loader_speed_job *job,
-                      struct io_speed *took, struct err *err)
+static int read_files(struct io *io, const struct dataset *dataset,
+                      const struct loader_speed_job *job, struct io_speed *took, struct err *err)
 {
     int status = 0;
-    for (uint64_t i = 0; !status && i < dataset->shards_count && took->elapsed_ns < job->ns_max; i++) {
+    for (uint64_t i = 0; !status && i < dataset->shards_count && took->elapsed_ns < job->ns_max;
+         i++) {
         char path[IO_PATH_BYTES_MAX];
         status = dataset_shard_path(dataset, i, path, err);
         if (!status)
@@ -227,8 +237,8 @@ static int read_files(struct io *io, const struct dataset *dataset, const struct
     return status;
 }
 
-int loader_speed_plain(struct io *io, const struct loader_speed_job *job, struct loader_speed *ret_speed,
-                       struct err *err)
+int loader_speed_plain(struct io *io, const struct loader_speed_job *job,
+                       struct loader_speed *ret_speed, struct err *err)
 {
     struct loader_speed speed = {0};
     struct dataset *dataset;

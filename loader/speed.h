@@ -1,10 +1,13 @@
 /*
- * speed — how fast a loader delivers, and what its files' bytes and its photos alone would allow: what `millrace bench loader` measures.
+ * speed — how fast a loader delivers, and what its files' bytes and its photos alone would allow:
+ * what `millrace bench loader` measures.
  *
  *     struct loader_speed speed = {0};
- *     loader_speed_run(&(struct loader_speed_job){.options = &options, .ns_max = 1000000000}, &speed, err);
+ *     struct loader_speed_job job = {.options = &options, .ns_max = 1000000000};
+ *     loader_speed_run(&job, &speed, err);
  *
- * CPU time is that of the whole process, its and the kernel's, so nothing else should run in it meanwhile.
+ * CPU time is that of the whole process, its and the kernel's, so nothing else should run in it
+ * meanwhile.
  */
 #ifndef MILLRACE_LOADER_SPEED_H
 #define MILLRACE_LOADER_SPEED_H
@@ -16,13 +19,15 @@
 
 /* Immutable. */
 struct loader_speed_job {
-    /* Of the loader to be measured; one dataset, no mix. epochs_max and positions_max are not looked at. */
+    /* Of the loader to be measured; one dataset, no mix. epochs_max and positions_max are not
+     * looked at. */
     const struct loader_options *options;
     uint64_t ns_max; /* ends after so long; a first micro-batch comes in any case */
-    /* All counts, from opening to the epoch's end. Else epochs follow each other, and counting begins behind the start: after
-     * some micro-batches, or half of the time. */
+    /* All counts, from opening to the epoch's end. Else epochs follow each other, and counting
+     * begins behind the start: after some micro-batches, or half of the time. */
     bool is_one_epoch;
-    uint32_t photos_count;  /* of loader_speed_decode: how many at most are decoded, all held in memory */
+    uint32_t
+        photos_count; /* of loader_speed_decode: how many at most are decoded, all held in memory */
     const atomic_int *stop; /* ends when it is not zero; NULL: nobody asks for that */
 };
 
@@ -34,16 +39,21 @@ struct loader_speed {
     enum loader_stage limit; /* meanwhile */
 };
 
-/* Opens a loader and takes its micro-batches as fast as they come. -EINTR: stopped; otherwise what the loader reports. */
-int loader_speed_run(const struct loader_speed_job *job, struct loader_speed *ret_speed, struct err *err);
+/* Opens a loader and takes its micro-batches as fast as they come. -EINTR: stopped; otherwise what
+ * the loader reports. */
+int loader_speed_run(const struct loader_speed_job *job, struct loader_speed *ret_speed,
+                     struct err *err);
 
-/* Decodes photos, each whole, by one thread and from memory, again and again: the first that the loader would deliver. What is in memory is not read, so there
- * are no bytes. -ENODATA where the dataset's samples lack the field. */
-int loader_speed_decode(const struct loader_speed_job *job, struct loader_speed *ret_speed, struct err *err);
+/* Decodes photos, each whole, by one thread and from memory, again and again: the first that the
+ * loader would deliver. What is in memory is not read, so there are no bytes. -ENODATA where the
+ * dataset's samples lack the field. */
+int loader_speed_decode(const struct loader_speed_job *job, struct loader_speed *ret_speed,
+                        struct err *err);
 
-/* Reads the dataset's files from one end to the other, in large blocks, as `cat` would: once in one epoch, else again and again. It goes through io, and
- * makes nothing cold or warm. No samples are counted. */
-int loader_speed_plain(struct io *io, const struct loader_speed_job *job, struct loader_speed *ret_speed,
-                       struct err *err);
+/* Reads the dataset's files from one end to the other, in large blocks, as `cat` would: once in one
+ * epoch, else again and again. It goes through io, and makes nothing cold or warm. No samples are
+ * counted. */
+int loader_speed_plain(struct io *io, const struct loader_speed_job *job,
+                       struct loader_speed *ret_speed, struct err *err);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * stats — what was done, and which stage the others waited for.
  *
- * While loader_next blocks, the time until the batch's last bytes came counts for reading and the rest for decoding.
- * While ahead_max micro-batches, or those that fit the memory where that is less, are decoded and none was taken or given back, the
- * whole loader waits for the consumer.
+ * While loader_next blocks, the time until the batch's last bytes came counts for reading and the
+ * rest for decoding. While ahead_max micro-batches, or those that fit the memory where that is
+ * less, are decoded and none was taken or given back, the whole loader waits for the consumer.
  */
 #include "loader/state.h"
 
@@ -30,7 +30,8 @@ void stats_update_full(struct loader *loader)
     loader->full_since_ns = is_full ? now : 0;
 }
 
-void stats_add_wait(struct loader *loader, const struct load_slot *slot, uint64_t begin_ns, uint64_t end_ns)
+void stats_add_wait(struct loader *loader, const struct load_slot *slot, uint64_t begin_ns,
+                    uint64_t end_ns)
 {
     uint64_t read_until = end_ns;
     if (slot && slot->read_done_ns)

@@ -1,9 +1,9 @@
 /*
  * substitute — another sample in the place of one that can not be used.
  *
- * Which one is a pure function of (seed, dataset, epoch, sample): candidate k is drawn by Philox (docs/order.md), and
- * the first that can be used is taken, so every run and every rank takes the same. It is read here and now by the
- * worker.
+ * Which one is a pure function of (seed, dataset, epoch, sample): candidate k is drawn by Philox
+ * (docs/order.md), and the first that can be used is taken, so every run and every rank takes the
+ * same. It is read here and now by the worker.
  */
 #include "loader/state.h"
 
@@ -33,8 +33,8 @@ static int too_large(const struct loader *loader, const char *path, uint64_t byt
     return -ENOBUFS;
 }
 
-/* Memory for a candidate's bytes: the worker's own, or the slot's where the batch will point at it. Not taken from the
- * budget, of which others hold what they need, but bounded by as much again. */
+/* Memory for a candidate's bytes: the worker's own, or the slot's where the batch will point at it.
+ * Not taken from the budget, of which others hold what they need, but bounded by as much again. */
 static int reserve(struct load_worker *worker, const char *path, uint64_t bytes, struct err *err)
 {
     if (bytes <= worker->scratch_bytes)
@@ -57,7 +57,8 @@ static int reserve(struct load_worker *worker, const char *path, uint64_t bytes,
     return 0;
 }
 
-static int read_pieces(struct load_worker *worker, const struct shard *shard, uint32_t count, struct err *err)
+static int read_pieces(struct load_worker *worker, const struct shard *shard, uint32_t count,
+                       struct err *err)
 {
     struct loader *loader = worker->loader;
     uint64_t bytes = 1, at = 0, wanted = 0;
@@ -71,8 +72,8 @@ static int read_pieces(struct load_worker *worker, const struct shard *shard, ui
     for (uint32_t i = 0; !status && i < count; i++) {
         struct view_piece *piece = &worker->pieces[i];
         piece->data = worker->scratch + at;
-        status = io_read_exact(worker->queue, loader->io, shard->file, shard->path, piece->read_offset,
-                               worker->scratch + at, piece->read_bytes, err);
+        status = io_read_exact(worker->queue, loader->io, shard->file, shard->path,
+                               piece->read_offset, worker->scratch + at, piece->read_bytes, err);
         at += piece->read_bytes;
     }
     pthread_mutex_lock(&loader->mutex);
@@ -109,22 +110,25 @@ static int try_candidate(struct load_worker *worker, struct load_slot *slot, uin
     load->other = shard;
     load->other_number = place.shard;
     load->owned_bytes = worker->scratch_bytes;
-    load->owned = worker->scratch; /* the batch points at it: the worker takes another one next time */
+    load->owned =
+        worker->scratch; /* the batch points at it: the worker takes another one next time */
     worker->scratch = NULL;
     worker->scratch_bytes = 0;
     return 0;
 }
 
-int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t item, struct err *err)
+int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t item,
+                    struct err *err)
 {
     struct loader *loader = worker->loader;
     struct sample_ref ref = slot->items[item].ref;
     const struct load_source *source = loader_source_of(loader, ref);
     for (uint32_t k = 0; k < LOADER_SUBSTITUTES_MAX; k++) {
-        struct philox_block block =
-            philox_sample(loader->order.seed, ref.dataset, ref.epoch, ref.sample, PHILOX_SUBSTITUTE, k);
+        struct philox_block block = philox_sample(loader->order.seed, ref.dataset, ref.epoch,
+                                                  ref.sample, PHILOX_SUBSTITUTE, k);
         struct sample_ref candidate = ref;
-        candidate.sample = ((uint64_t)block.word[0] << 32 | block.word[1]) % view_samples(source->view);
+        candidate.sample =
+            ((uint64_t)block.word[0] << 32 | block.word[1]) % view_samples(source->view);
         int status = try_candidate(worker, slot, item, candidate, err);
         if (!status) {
             slot->loads[item].substitute = candidate.sample;
@@ -139,8 +143,10 @@ int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t
     shard_cache_path(loader->cache, load->place.shard, path, NULL);
     err_set(err, -EBADMSG, "sample \"%.*s\" can not be used, nor can %d substitutes: %s",
             (int)bytes_min(slot->items[item].key_bytes, 80),
-            slot->items[item].key ? slot->items[item].key : "", LOADER_SUBSTITUTES_MAX, load->reason);
+            slot->items[item].key ? slot->items[item].key : "", LOADER_SUBSTITUTES_MAX,
+            load->reason);
     err_at(err, path, load->bad_offset);
-    err_advise(err, "`millrace verify %.160s --decode` names all that is bad", source->dataset->path);
+    err_advise(err, "`millrace verify %.160s --decode` names all that is bad",
+               source->dataset->path);
     return -EBADMSG;
 }

@@ -36,13 +36,17 @@ static int wrong_field(const struct dataset *dataset, const char *field, struct 
     char list[ERR_TEXT_BYTES_MAX] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < dataset->fields_count && used < sizeof list; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", dataset->fields[i]);
-    err_set(err, -EINVAL, "the dataset has no field of %s", strchr(field, ';') ? "these names" : "that name");
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
+                                 dataset->fields[i]);
+    err_set(err, -EINVAL, "the dataset has no field of %s",
+            strchr(field, ';') ? "these names" : "that name");
     err_at(err, dataset->path, ERR_NO_OFFSET);
     err_expected(err, "one of %s", list);
     err_found(err, "%s", field);
-    err_advise(err, "name a field that the dataset has, or give a dataset of the other kind: images train a "
-                    "vit, tokens a gpt2 or llama");
+    err_advise(
+        err,
+        "name a field that the dataset has, or give a dataset of the other kind: images train a "
+        "vit, tokens a gpt2 or llama");
     return -EINVAL;
 }
 
@@ -81,8 +85,8 @@ struct image_options view_image_options(const struct loader_options *options)
                                   .pixels_max = options->image.pixels_max};
 }
 
-int view_open(const struct loader_options *options, const struct dataset *dataset, struct shard_cache *cache,
-              uint32_t number, struct view **ret_view, struct err *err)
+int view_open(const struct loader_options *options, const struct dataset *dataset,
+              struct shard_cache *cache, uint32_t number, struct view **ret_view, struct err *err)
 {
     struct view *view = calloc(1, sizeof *view);
     if (!view)
@@ -100,8 +104,8 @@ int view_open(const struct loader_options *options, const struct dataset *datase
     if (view->decode == LOADER_TOKENS)
         status = choose_fields(view, options->text.field, err);
     if (!status && view->decode == LOADER_TOKENS)
-        status = windows_open(dataset, cache, view->first_shard, view->fields[0], options->text.block,
-                              &view->windows, err);
+        status = windows_open(dataset, cache, view->first_shard, view->fields[0],
+                              options->text.block, &view->windows, err);
     if (status)
         view_close(view);
     else
@@ -179,7 +183,8 @@ static void widen(struct view_piece *piece)
     if (field->block_crc32c) {
         uint64_t want = piece->want_offset - field->data_offset;
         begin = want / SHARD_BLOCK_BYTES * SHARD_BLOCK_BYTES;
-        end = bytes_min(bytes_round_up(want + piece->want_bytes, SHARD_BLOCK_BYTES), field->size_bytes);
+        end = bytes_min(bytes_round_up(want + piece->want_bytes, SHARD_BLOCK_BYTES),
+                        field->size_bytes);
     }
     piece->read_offset = field->data_offset + begin;
     piece->read_bytes = end - begin;
@@ -190,7 +195,8 @@ static int missing(const struct view *view, const struct shard *shard, struct er
     char list[FIELDS_MAX * (SHARD_EXTENSION_BYTES_MAX + 4)] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < view->fields_count; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%s\"", i ? ", " : "", view->fields[i]);
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%s\"", i ? ", " : "",
+                                 view->fields[i]);
     err_set(err, -EBADMSG, "the sample has %s %.120s",
             view->fields_count > 1 ? "none of the fields" : "no field", list);
     err_at(err, shard->path, ERR_NO_OFFSET);
@@ -277,7 +283,8 @@ static int all_fields(const struct view *view, const struct shard *shard, uint64
 }
 
 int view_pieces(const struct view *view, const struct shard *shard, struct view_place place,
-                struct sample_ref ref, struct view_piece *pieces, uint32_t *ret_count, struct err *err)
+                struct sample_ref ref, struct view_piece *pieces, uint32_t *ret_count,
+                struct err *err)
 {
     if (view->decode == LOADER_BYTES)
         return all_fields(view, shard, place.member, pieces, ret_count, err);
@@ -296,8 +303,8 @@ int view_pieces(const struct view *view, const struct shard *shard, struct view_
     return has_label || !view->requires_label ? 0 : no_label(shard, &pieces[0], err);
 }
 
-static int mismatch(const struct shard *shard, const char *extension, uint64_t offset, uint32_t expected,
-                    uint32_t found, struct err *err)
+static int mismatch(const struct shard *shard, const char *extension, uint64_t offset,
+                    uint32_t expected, uint32_t found, struct err *err)
 {
     err_set(err, -EBADMSG, "CRC32C of field \"%s\" does not hold", extension);
     err_at(err, shard->path, (int64_t)offset);
@@ -320,10 +327,11 @@ int view_verify(const struct view_piece *piece, const struct shard *shard, struc
     uint64_t first = (piece->read_offset - field->data_offset) / SHARD_BLOCK_BYTES;
     for (uint64_t at = 0; at < piece->read_bytes; at += SHARD_BLOCK_BYTES) {
         const uint8_t *stored = field->block_crc32c + 4 * (first + at / SHARD_BLOCK_BYTES);
-        uint32_t crc = crc32c(0, piece->data + at, bytes_min(SHARD_BLOCK_BYTES, piece->read_bytes - at));
+        uint32_t crc =
+            crc32c(0, piece->data + at, bytes_min(SHARD_BLOCK_BYTES, piece->read_bytes - at));
         if (crc != bytes_get_u32(stored))
-            return mismatch(shard, piece->extension, piece->read_offset + at, bytes_get_u32(stored), crc,
-                            err);
+            return mismatch(shard, piece->extension, piece->read_offset + at, bytes_get_u32(stored),
+                            crc, err);
     }
     return 0;
 }

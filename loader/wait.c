@@ -1,8 +1,8 @@
 /*
  * wait — the consumer waits for its next micro-batch, and says what for where that takes long.
  *
- * What holds it up is the oldest thing that is missing: the index of a shard that is being opened, the first read that has not
- * come, or samples that workers still decode.
+ * What holds it up is the oldest thing that is missing: the index of a shard that is being opened,
+ * the first read that has not come, or samples that workers still decode.
  */
 #include "loader/state.h"
 
@@ -34,7 +34,8 @@ static void describe_read(const struct load_slot *slot, struct err *err)
     err_at(err, slot->loads[piece->item].shard->path, (int64_t)chunk->request.offset);
 }
 
-/* With mutex. While an index is read its thread does nothing else, so that comes first, unless all is read that the batch needs. */
+/* With mutex. While an index is read its thread does nothing else, so that comes first, unless all
+ * is read that the batch needs. */
 static void describe(struct loader *loader, struct err *err)
 {
     const struct load_slot *slot = loader_slot(loader, loader->taken);
@@ -42,7 +43,8 @@ static void describe(struct loader *loader, struct err *err)
     uint64_t opening;
     bool is_planned = loader->taken < loader->planned;
     if (is_planned && slot->chunks_left == 0 && atomic_load(&slot->shards_awaited) == 0) {
-        err_set(err, -ETIMEDOUT, "it waits for %" PRIu32 " of its samples to be decoded", slot->items_left);
+        err_set(err, -ETIMEDOUT, "it waits for %" PRIu32 " of its samples to be decoded",
+                slot->items_left);
     } else if (shard_cache_is_opening(loader->cache, &opening) &&
                shard_cache_path(loader->cache, opening, path, NULL) == 0) {
         err_set(err, -ETIMEDOUT, "it waits for the index of a shard");
@@ -61,8 +63,8 @@ static void report(struct loader *loader, uint64_t waited_ns, const struct err *
 {
     char line[ERR_LINE_BYTES_MAX];
     pthread_mutex_unlock(&loader->mutex);
-    log_line(loader->options.log, LOG_WARN, "no micro-batch for %.3g s: %s", clock_seconds(waited_ns),
-             err_format(why, line, sizeof line));
+    log_line(loader->options.log, LOG_WARN, "no micro-batch for %.3g s: %s",
+             clock_seconds(waited_ns), err_format(why, line, sizeof line));
     pthread_mutex_lock(&loader->mutex);
 }
 
@@ -97,8 +99,9 @@ static int wait_patiently(struct loader *loader, uint64_t begin_ns, struct err *
         if (is_stopped(options))
             return err_set(err, -EINTR, "stopped on request");
         if (now_ns < report_ns && now_ns < end_ns) {
-            uint64_t look_ns =
-                options->wants_stop ? time_after(now_ns, STOP_LOOK_MS * (CLOCK_NS_PER_S / 1000)) : UINT64_MAX;
+            uint64_t look_ns = options->wants_stop
+                                   ? time_after(now_ns, STOP_LOOK_MS * (CLOCK_NS_PER_S / 1000))
+                                   : UINT64_MAX;
             sleep_until(loader, bytes_min(look_ns, bytes_min(report_ns, end_ns)));
             continue;
         }
@@ -110,10 +113,11 @@ static int wait_patiently(struct loader *loader, uint64_t begin_ns, struct err *
         if (now_ns < end_ns || loader_has_next(loader))
             continue;
         *err = why;
-        err_set(err, -ETIMEDOUT, "no micro-batch came in %.3g s: %s", clock_seconds(options->timeout_ns),
-                why.what);
+        err_set(err, -ETIMEDOUT, "no micro-batch came in %.3g s: %s",
+                clock_seconds(options->timeout_ns), why.what);
         err_at(err, why.path, why.offset);
-        err_advise(err, "see to the disk or the network, then resume; or give the loader more time");
+        err_advise(err,
+                   "see to the disk or the network, then resume; or give the loader more time");
         return -ETIMEDOUT;
     }
     return 0;
@@ -125,7 +129,8 @@ void loader_note_lack(struct loader *loader)
         return;
     loader->lacks_noted = loader->taken + 1;
     if (loader->taken > 0 && loader->is_starved && loader->ahead_max < loader->slots_count) {
-        loader->ahead_max = (uint32_t)bytes_min(2 * (uint64_t)loader->ahead_max, loader->slots_count);
+        loader->ahead_max =
+            (uint32_t)bytes_min(2 * (uint64_t)loader->ahead_max, loader->slots_count);
         read_stage_note_slots(loader);
     }
     loader->is_starved = false;
@@ -143,6 +148,7 @@ int loader_wait(struct loader *loader, struct err *err)
     loader->consumer_waits = false;
     stats_update_full(loader); /* all else may have been ready before this batch was */
     bool is_planned = loader->taken < loader->planned;
-    stats_add_wait(loader, is_planned ? loader_slot(loader, loader->taken) : NULL, begin_ns, clock_now_ns());
+    stats_add_wait(loader, is_planned ? loader_slot(loader, loader->taken) : NULL, begin_ns,
+                   clock_now_ns());
     return status;
 }

@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The windows of one shard: all but its last member have `each` of them, or the table has a running count. */
+/* The windows of one shard: all but its last member have `each` of them, or the table has a running
+ * count. */
 struct shard_windows {
     uint64_t first; /* number of its first window in the dataset */
     uint64_t each;
-    uint64_t *ends; /* [members] windows up to and including each member; NULL where `each` says it */
+    uint64_t
+        *ends; /* [members] windows up to and including each member; NULL where `each` says it */
 };
 
 struct windows {
@@ -27,7 +29,8 @@ static int bad_member(const struct windows *windows, const struct shard *shard,
     const struct dataset_text *text = &windows->dataset->text;
     err_set(err, -EBADMSG, "a token member has not the size that dataset.json says");
     err_at(err, shard->path, (int64_t)field->data_offset);
-    err_expected(err, "%" PRIu32 " bytes and whole tokens of %s", text->header_bytes, text->element);
+    err_expected(err, "%" PRIu32 " bytes and whole tokens of %s", text->header_bytes,
+                 text->element);
     err_found(err, "%" PRIu64 " bytes", field->size_bytes);
     err_advise(err, "convert the text again");
     return -EBADMSG;
@@ -77,7 +80,8 @@ static int count_shard(struct windows *windows, const struct shard *shard, const
     return 0;
 }
 
-/* By what dataset.json says of the shard's members. False where it does not tell, or nothing that could be. */
+/* By what dataset.json says of the shard's members. False where it does not tell, or nothing that
+ * could be. */
 static bool count_told(struct windows *windows, uint64_t number)
 {
     const struct dataset_shard *shard = &windows->dataset->shards[number];
@@ -88,9 +92,11 @@ static bool count_told(struct windows *windows, uint64_t number)
         return true;
     if (shard->last_tokens == 0 || shard->last_tokens > whole_tokens)
         return false;
-    uint64_t each = (whole_tokens - 1) / windows->block, last = (shard->last_tokens - 1) / windows->block;
+    uint64_t each = (whole_tokens - 1) / windows->block,
+             last = (shard->last_tokens - 1) / windows->block;
     uint64_t count;
-    if (__builtin_mul_overflow(others, each, &count) || __builtin_add_overflow(count, last, &count) ||
+    if (__builtin_mul_overflow(others, each, &count) ||
+        __builtin_add_overflow(count, last, &count) ||
         __builtin_add_overflow(count, windows->count, &count) || count > INT64_MAX)
         return false;
     own->each = others > 0 ? each : last;
@@ -119,7 +125,8 @@ static int no_window(const struct windows *windows, struct err *err)
 {
     err_set(err, -EINVAL, "no member of the dataset holds a whole block of tokens");
     err_at(err, windows->dataset->path, ERR_NO_OFFSET);
-    err_expected(err, "blocks of less than %" PRIu64 " tokens", windows->dataset->text.member_tokens);
+    err_expected(err, "blocks of less than %" PRIu64 " tokens",
+                 windows->dataset->text.member_tokens);
     err_found(err, "%" PRIu64, windows->block);
     err_advise(err, "choose a shorter block");
     return -EINVAL;
@@ -222,7 +229,8 @@ struct view_place windows_locate(const struct windows *windows, uint64_t sample)
     const struct shard_windows *own = &windows->shards[place.shard];
     uint64_t window = sample - own->first;
     if (own->ends) {
-        place.member = find_member(own->ends, windows->dataset->shards[place.shard].samples, window);
+        place.member =
+            find_member(own->ends, windows->dataset->shards[place.shard].samples, window);
         place.window = (int64_t)(window - (place.member ? own->ends[place.member - 1] : 0));
     } else {
         place.member = window / own->each;
@@ -231,11 +239,12 @@ struct view_place windows_locate(const struct windows *windows, uint64_t sample)
     return place;
 }
 
-int windows_offset(const struct windows *windows, const struct shard *shard, const struct shard_field *field,
-                   int64_t window, uint64_t *ret_offset, struct err *err)
+int windows_offset(const struct windows *windows, const struct shard *shard,
+                   const struct shard_field *field, int64_t window, uint64_t *ret_offset,
+                   struct err *err)
 {
-    uint64_t begin =
-        windows->dataset->text.header_bytes + (uint64_t)window * windows->block * windows->token_bytes;
+    uint64_t begin = windows->dataset->text.header_bytes +
+                     (uint64_t)window * windows->block * windows->token_bytes;
     if (begin > field->size_bytes || windows_bytes(windows) > field->size_bytes - begin)
         return bad_member(windows, shard, field, err);
     *ret_offset = begin;

@@ -21,8 +21,8 @@ int batching_check(const struct batching *batching, struct err *err)
     uint64_t micros = batching_micros(b);
     if (b->ranks < 1 || b->ranks > micros) {
         err_set(err, -EINVAL, "more ranks than micro-batches");
-        err_expected(err, "1 to %" PRIu64 " ranks, global %" PRIu64 " / micro %" PRIu64, micros, b->global,
-                     b->micro);
+        err_expected(err, "1 to %" PRIu64 " ranks, global %" PRIu64 " / micro %" PRIu64, micros,
+                     b->global, b->micro);
         err_found(err, "%" PRIu32, b->ranks);
         err_advise(err, "make the micro-batch smaller, or use fewer ranks");
         return -EINVAL;
@@ -40,14 +40,16 @@ int batching_check(const struct batching *batching, struct err *err)
 /* The first micro-batch of the rank's contiguous range. */
 static uint64_t range_begin(const struct batching *batching, uint64_t rank)
 {
-    return rank * batching_micros(batching) / batching->ranks; /* below 2^32 * BATCHING_SAMPLES_MAX */
+    return rank * batching_micros(batching) /
+           batching->ranks; /* below 2^32 * BATCHING_SAMPLES_MAX */
 }
 
 uint64_t batching_owned_count(const struct batching *batching)
 {
     if (batching->interleaved)
         return (batching_micros(batching) - batching->rank + batching->ranks - 1) / batching->ranks;
-    return range_begin(batching, (uint64_t)batching->rank + 1) - range_begin(batching, batching->rank);
+    return range_begin(batching, (uint64_t)batching->rank + 1) -
+           range_begin(batching, batching->rank);
 }
 
 uint64_t batching_owned(const struct batching *batching, uint64_t n)

@@ -77,7 +77,8 @@ static int too_fine(const uint64_t *weights, uint32_t count, wide sum, struct er
                                  weight ? weight : 1);
     }
     err_set(err, -EINVAL, "the weights of a mix are too fine");
-    err_expected(err, "a sum of at most %d, once divided by what they have in common", MIX_PERIOD_MAX);
+    err_expected(err, "a sum of at most %d, once divided by what they have in common",
+                 MIX_PERIOD_MAX);
     if (sum >> 64)
         err_found(err, "more than 2^64");
     else
@@ -137,8 +138,9 @@ static int fill_table(struct mix *mix)
     uint32_t count = 0;
     for (uint32_t d = 0; d < mix->count; d++)
         for (uint32_t k = 0; k < mix->datasets[d].weight; k++)
-            events[count++] = (struct mix_event){
-                .numerator = 2 * (uint64_t)k + 1, .weight = mix->datasets[d].weight, .slot = {d, k}};
+            events[count++] = (struct mix_event){.numerator = 2 * (uint64_t)k + 1,
+                                                 .weight = mix->datasets[d].weight,
+                                                 .slot = {d, k}};
     qsort(events, count, sizeof *events, compare_events);
     for (uint32_t i = 0; i < count; i++) {
         mix->slots[i] = events[i].slot;
@@ -148,7 +150,8 @@ static int fill_table(struct mix *mix)
     return 0;
 }
 
-int mix_open(const struct mix_source *sources, uint32_t count, struct mix **ret_mix, struct err *err)
+int mix_open(const struct mix_source *sources, uint32_t count, struct mix **ret_mix,
+             struct err *err)
 {
     uint64_t weights[MIX_DATASETS_MAX] = {0};
     for (uint32_t i = 0; i < count && i < MIX_DATASETS_MAX; i++)

@@ -1,15 +1,20 @@
 /*
- * mix — which dataset a position draws from, and the how manyth of its draws that is. Integers only; no I/O.
+ * mix — which dataset a position draws from, and the how manyth of its draws that is. Integers
+ * only; no I/O.
  *
- * Datasets have integer weights m_d; P is their sum. Within a period of P positions dataset d has m_d of them, spread as evenly as
- * can be: the events (2k + 1) * P / (2 * m_d), k = 0..m_d - 1, of all datasets are sorted (ties: the lower number first) into
- * a table T[P] -> (d, k). Position g of the mix's line, counted through all its epochs, is draw (g / P) * m_d + k of dataset
- * d, where (d, k) = T[g mod P]; and draw i of a dataset of N_d samples is position i mod N_d of that dataset's own epoch i / N_d.
+ * Datasets have integer weights m_d; P is their sum. Within a period of P positions dataset d has
+ * m_d of them, spread as evenly as can be: the events (2k + 1) * P / (2 * m_d), k = 0..m_d - 1, of
+ * all datasets are sorted (ties: the lower number first) into a table T[P] -> (d, k). Position g of
+ * the mix's line, counted through all its epochs, is draw (g / P) * m_d + k of dataset d, where (d,
+ * k) = T[g mod P]; and draw i of a dataset of N_d samples is position i mod N_d of that dataset's
+ * own epoch i / N_d.
  *
- * Only the ratios of weights matter: they are divided by their greatest common divisor, which changes no position.
+ * Only the ratios of weights matter: they are divided by their greatest common divisor, which
+ * changes no position.
  *
- * An epoch of the mix has as many positions as all its datasets have samples together. Epochs follow each other on one line: each
- * dataset goes on where it was, and through its own epochs at its own pace. A mix of one dataset is that dataset, epoch by epoch.
+ * An epoch of the mix has as many positions as all its datasets have samples together. Epochs
+ * follow each other on one line: each dataset goes on where it was, and through its own epochs at
+ * its own pace. A mix of one dataset is that dataset, epoch by epoch.
  */
 #ifndef MILLRACE_SAMPLER_MIX_H
 #define MILLRACE_SAMPLER_MIX_H
@@ -36,8 +41,10 @@ struct mix_source {
 /* Immutable once open: any thread. Twelve bytes a position of the period, at most 768 KiB. */
 struct mix;
 
-/* Borrows nothing. The samples of all sources are below 2^48 together. -EINVAL as mix_weights_reduce, -ENOMEM. */
-int mix_open(const struct mix_source *sources, uint32_t count, struct mix **ret_mix, struct err *err);
+/* Borrows nothing. The samples of all sources are below 2^48 together. -EINVAL as
+ * mix_weights_reduce, -ENOMEM. */
+int mix_open(const struct mix_source *sources, uint32_t count, struct mix **ret_mix,
+             struct err *err);
 void mix_close(struct mix *mix); /* NULL is fine */
 
 uint64_t mix_samples(const struct mix *mix); /* an epoch */
@@ -55,10 +62,12 @@ struct mix_place mix_at(const struct mix *mix, uint32_t epoch, uint64_t position
 /* The other way: position and epoch of the mix. The place lies in one of the mix's 2^32 epochs. */
 uint64_t mix_find(const struct mix *mix, struct mix_place place, uint32_t *ret_epoch);
 
-/* Divides the weights by their greatest common divisor. -EINVAL: none or too many of them, one is 0, or their sum is still beyond
- * MIX_PERIOD_MAX; the advice then names the nearest that are not. */
+/* Divides the weights by their greatest common divisor. -EINVAL: none or too many of them, one is
+ * 0, or their sum is still beyond MIX_PERIOD_MAX; the advice then names the nearest that are
+ * not. */
 int mix_weights_reduce(uint64_t *weights, uint32_t count, struct err *err);
-/* "3" or "0.25", with up to nine digits before the point and six behind it, as a multiple of 1 / MIX_WEIGHT_UNIT. -EINVAL: no such number, or 0. */
+/* "3" or "0.25", with up to nine digits before the point and six behind it, as a multiple of 1 /
+ * MIX_WEIGHT_UNIT. -EINVAL: no such number, or 0. */
 int mix_weight_parse(const char *text, uint64_t *ret_weight);
 
 #ifdef __cplusplus

@@ -1,8 +1,9 @@
 /*
  * order — see order.h.
  *
- *     position --(lane, offset)--> offset in window --window cipher--> place in the permuted line --(slot, rest)-->
- *     --run cipher--> run --> sample
+ *     position --(lane, offset)--> offset in window
+ *     offset in window --window cipher--> place in the permuted line
+ *     place --(slot, rest)--> --run cipher--> run --> sample
  */
 #include "sampler/order.h"
 
@@ -70,8 +71,8 @@ void order_params_resolve(struct order_params *params, uint64_t mean_sample_byte
         params->window = bytes_min(samples / 4, ORDER_WINDOW_SAMPLES_MAX) / params->lanes;
     if (params->run ==
         0) /* at least a run a lane, or a small dataset would be one run and never be shuffled */
-        params->run =
-            bytes_min(ORDER_RUN_BYTES / (mean_sample_bytes ? mean_sample_bytes : 1), samples / params->lanes);
+        params->run = bytes_min(ORDER_RUN_BYTES / (mean_sample_bytes ? mean_sample_bytes : 1),
+                                samples / params->lanes);
     /* beyond N neither changes anything */
     params->window = bytes_min(params->window ? params->window : 1, samples);
     params->run = bytes_min(params->run ? params->run : 1, samples);
@@ -88,16 +89,18 @@ void order_init(struct order *order, const struct order_params *params, uint32_t
     uint64_t key[4] = {params->seed, key_word(order, KEY_RUNS), 0, 0};
     cipher_init(&order->run_cipher, order->runs, key);
     bool is_short = order->short_samples < run;
-    order->short_slot = is_short ? cipher_decrypt(&order->run_cipher, order->runs - 1) : order->runs;
+    order->short_slot =
+        is_short ? cipher_decrypt(&order->run_cipher, order->runs - 1) : order->runs;
 }
 
 /* The window that holds the offset-th sample of the lane. */
 static struct window find_window(const struct order_params *params, uint64_t lane, uint64_t offset)
 {
-    uint64_t q = params->samples / params->lanes, r = params->samples % params->lanes, w = params->window;
+    uint64_t q = params->samples / params->lanes, r = params->samples % params->lanes,
+             w = params->window;
     uint64_t lane_begin = lane * q + bytes_min(lane, r), lane_samples = q + (lane < r);
-    uint64_t stagger =
-        (uint64_t)((unsigned __int128)lane * w / params->lanes); /* < w, so the first window is not empty */
+    uint64_t stagger = (uint64_t)((unsigned __int128)lane * w /
+                                  params->lanes); /* < w, so the first window is not empty */
     uint64_t number = 0, begin = 0, samples = w - stagger;
     if (offset >= samples) {
         number = 1 + (offset - samples) / w;
@@ -105,12 +108,15 @@ static struct window find_window(const struct order_params *params, uint64_t lan
         samples = w;
     }
     samples = bytes_min(samples, lane_samples - begin);
-    return (struct window){.lane = lane, .number = number, .begin = lane_begin + begin, .samples = samples};
+    return (struct window){
+        .lane = lane, .number = number, .begin = lane_begin + begin, .samples = samples};
 }
 
-static void key_window(const struct order *order, const struct window *window, struct cipher *cipher)
+static void key_window(const struct order *order, const struct window *window,
+                       struct cipher *cipher)
 {
-    uint64_t key[4] = {order->params.seed, key_word(order, KEY_WINDOW), window->lane, window->number};
+    uint64_t key[4] = {order->params.seed, key_word(order, KEY_WINDOW), window->lane,
+                       window->number};
     cipher_init(cipher, window->samples, key);
 }
 

@@ -1,14 +1,17 @@
 /*
- * order — which sample stands at position p of an epoch. Computed, not stored: no table, no generator, no I/O.
+ * order — which sample stands at position p of an epoch. Computed, not stored: no table, no
+ * generator, no I/O.
  *
- * 1. The line of N samples is cut into K = ceil(N / run) runs of neighbours (the last may be short) and the runs are
- *    permuted, keyed by (seed, dataset, epoch).
- * 2. Lane l of L owns [l*q + min(l, r), + q + (l < r)) of the permuted line, q = N / L, r = N % L, in windows of w (the
- *    first window of lane l is w - l*w/L long, so that lanes do not turn over together), each permuted, keyed by
- *    (seed, dataset, epoch, lane, window).
- * 3. Position p is lane p mod L, offset p div L. (Positions beyond q * L are the r lanes' last samples.)
+ * 1. The line of N samples is cut into K = ceil(N / run) runs of neighbours (the last may be short)
+ *    and the runs are permuted, keyed by (seed, dataset, epoch).
+ * 2. Lane l of L owns [l*q + min(l, r), + q + (l < r)) of the permuted line, q = N / L, r = N % L,
+ *    in windows of w (the first window of lane l is w - l*w/L long, so that lanes do not turn over
+ *    together), each permuted, keyed by (seed, dataset, epoch, lane, window).
+ * 3. Position p is lane p mod L, offset p div L. (Positions beyond q * L are the r lanes' last
+ *    samples.)
  *
- * ORDER_FULL is one lane and one window; ORDER_SEQUENTIAL the identity. docs/order.md has the keys to the letter.
+ * ORDER_FULL is one lane and one window; ORDER_SEQUENTIAL the identity. docs/order.md has the keys
+ * to the letter.
  */
 #ifndef MILLRACE_SAMPLER_ORDER_H
 #define MILLRACE_SAMPLER_ORDER_H
@@ -21,7 +24,9 @@
 extern "C" {
 #endif
 
-enum { ORDER_VERSION = 1 }; /* part of every saved state: raise it whenever a position's sample changes */
+enum {
+    ORDER_VERSION = 1
+}; /* part of every saved state: raise it whenever a position's sample changes */
 
 enum order_kind { ORDER_SHUFFLE, ORDER_FULL, ORDER_SEQUENTIAL };
 
@@ -38,9 +43,9 @@ struct order_params {
     uint64_t run;    /* c, 1..N, samples */
 };
 
-/* Fills in what is 0: lanes = 64 (N if fewer), run = max(1, min(2^20 / mean sample bytes, N / lanes)), window = max(1, min(N/4, 2^18)
- * / lanes). Clamps all three to N, which changes nothing but lanes. For full and sequential orders lanes, window and
- * run are 1, N, 1. */
+/* Fills in what is 0: lanes = 64 (N if fewer), run = max(1, min(2^20 / mean sample bytes, N /
+ * lanes)), window = max(1, min(N/4, 2^18) / lanes). Clamps all three to N, which changes nothing
+ * but lanes. For full and sequential orders lanes, window and run are 1, N, 1. */
 void order_params_resolve(struct order_params *params, uint64_t mean_sample_bytes);
 
 /* One epoch of one order; immutable after init, by value, some 300 bytes. */
@@ -55,14 +60,16 @@ struct order {
 
 void order_init(struct order *order, const struct order_params *params, uint32_t epoch);
 
-/* position < samples. Keying a window costs more than looking in one: order_cache remembers the last windows' ciphers
- * so that walking positions in order is cheap; the result does not depend on it. cache may be NULL. */
+/* position < samples. Keying a window costs more than looking in one: order_cache remembers the
+ * last windows' ciphers so that walking positions in order is cheap; the result does not depend on
+ * it. cache may be NULL. */
 struct order_cache;
 uint64_t order_sample(const struct order *order, struct order_cache *cache, uint64_t position);
 /* The other way, for tests and questions: the position of a sample. */
 uint64_t order_position(const struct order *order, uint64_t sample);
 
-/* One entry a lane (of 64 Ki at most). NULL where memory is out. One set of params a cache. Owner thread. */
+/* One entry a lane (of 64 Ki at most). NULL where memory is out. One set of params a cache. Owner
+ * thread. */
 struct order_cache *order_cache_open(const struct order_params *params);
 void order_cache_close(struct order_cache *cache);
 

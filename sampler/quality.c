@@ -15,12 +15,15 @@
 enum { IMPROVE_ROUNDS_MAX = 16, IMPROVE_LANES_MAX = 1024 };
 #define IMPROVE_GAIN_LEAST 0.002 /* of the ratio: what is below it is the measure's own noise */
 
-/* The chance that a batch drawn without putting back touches a neighbourhood of s samples: it misses it with C(N - s, B) / C(N, B). */
+/* The chance that a batch drawn without putting back touches a neighbourhood of s samples: it
+ * misses it with C(N - s, B) / C(N, B). */
 static double chance_touched(uint64_t samples, uint64_t batch, uint64_t size)
 {
     uint64_t factors = bytes_min(size, batch), other = size > batch ? size : batch;
     double missed =
-        0; /* the logarithm: of the product of 1 - other / (N - i); few factors, as size * batch is about N */
+        /* the logarithm: of the product of 1 - other / (N - i); few factors, as size * batch is
+         * about N */
+        0;
     for (uint64_t i = 0; i < factors; i++) {
         if (other >= samples - i)
             return 1;
@@ -29,7 +32,8 @@ static double chance_touched(uint64_t samples, uint64_t batch, uint64_t size)
     return -expm1(missed);
 }
 
-/* As many neighbourhoods as samples of the batch; the remainder makes some of them larger by one. */
+/* As many neighbourhoods as samples of the batch; the remainder makes some of them larger by
+ * one. */
 static double expect_full(uint64_t samples, uint64_t batch)
 {
     uint64_t size = samples / batch, larger = samples % batch;
@@ -76,9 +80,9 @@ int quality_measure(const struct order_params *params, uint64_t batch, uint64_t 
     return status;
 }
 
-int quality_measure_mix(const struct order_params *const *orders, const uint64_t *weights, uint32_t count,
-                        uint64_t batch, uint64_t positions, struct quality *ret_parts,
-                        struct quality *ret_sum, struct err *err)
+int quality_measure_mix(const struct order_params *const *orders, const uint64_t *weights,
+                        uint32_t count, uint64_t batch, uint64_t positions,
+                        struct quality *ret_parts, struct quality *ret_sum, struct err *err)
 {
     uint64_t weights_sum = 0;
     struct quality sum = {0}, part;
@@ -119,7 +123,8 @@ int quality_improve(const struct order_params *params, uint64_t batch, double en
     struct order_params best = *params;
     struct quality quality;
     int status = quality_measure(&best, batch, QUALITY_POSITIONS, &quality, err);
-    for (int round = 0; !status && round < IMPROVE_ROUNDS_MAX && quality_ratio(&quality) < enough; round++) {
+    for (int round = 0; !status && round < IMPROVE_ROUNDS_MAX && quality_ratio(&quality) < enough;
+         round++) {
         struct order_params from = best;
         double least = quality_ratio(&quality) + IMPROVE_GAIN_LEAST;
         bool gained = false;

@@ -1,6 +1,6 @@
 /*
- * sampler — see sampler.h. Of each dataset the order of the epoch that was last asked for is kept, and the ciphers of the last
- * windows.
+ * sampler — see sampler.h. Of each dataset the order of the epoch that was last asked for is kept,
+ * and the ciphers of the last windows.
  */
 #include "sampler/sampler.h"
 
@@ -40,11 +40,12 @@ static int check_params(const struct order_params *params, struct err *err)
     int status = check_samples(p->samples, err);
     if (status)
         return status;
-    if (p->lanes < 1 || p->lanes > p->samples || p->window < 1 || p->window > p->samples || p->run < 1 ||
-        p->run > p->samples) {
+    if (p->lanes < 1 || p->lanes > p->samples || p->window < 1 || p->window > p->samples ||
+        p->run < 1 || p->run > p->samples) {
         err_set(err, -EINVAL, "the order's parameters are out of range");
         err_expected(err, "lanes, window and run from 1 to the %" PRIu64 " samples", p->samples);
-        err_found(err, "lanes %" PRIu64 ", window %" PRIu64 ", run %" PRIu64, p->lanes, p->window, p->run);
+        err_found(err, "lanes %" PRIu64 ", window %" PRIu64 ", run %" PRIu64, p->lanes, p->window,
+                  p->run);
         err_advise(err, "leave them at auto");
         return -EINVAL;
     }
@@ -71,7 +72,8 @@ static int open_mix(struct sampler *sampler, const struct sampler_source *source
     int status = 0;
     for (uint32_t i = 0; !status && i < sampler->count; i++) {
         status = check_params(&sources[i].order, err);
-        parts[i] = (struct mix_source){.samples = sources[i].order.samples, .weight = sources[i].weight};
+        parts[i] =
+            (struct mix_source){.samples = sources[i].order.samples, .weight = sources[i].weight};
         samples += parts[i].samples;
     }
     if (!status)
@@ -83,8 +85,8 @@ static int open_mix(struct sampler *sampler, const struct sampler_source *source
     return status;
 }
 
-int sampler_open_mix(const struct sampler_source *sources, uint32_t count, struct sampler **ret_sampler,
-                     struct err *err)
+int sampler_open_mix(const struct sampler_source *sources, uint32_t count,
+                     struct sampler **ret_sampler, struct err *err)
 {
     if (count < 1 || count > MIX_DATASETS_MAX)
         return mix_weights_reduce(NULL, count, err); /* says so */
@@ -133,7 +135,8 @@ struct sample_ref sampler_at(struct sampler *sampler, uint32_t epoch, uint64_t p
     return (struct sample_ref){.dataset = place.dataset, .epoch = place.epoch, .sample = sample};
 }
 
-uint64_t sampler_mix_fingerprint(const uint64_t *fingerprints, const uint64_t *weights, uint32_t count)
+uint64_t sampler_mix_fingerprint(const uint64_t *fingerprints, const uint64_t *weights,
+                                 uint32_t count)
 {
     assert(count >= 1 && count <= MIX_DATASETS_MAX);
     if (count == 1)

@@ -15,9 +15,11 @@ int class_number_parse(const void *data, size_t bytes, uint64_t classes_count, i
     while (digits < bytes && text[digits] >= '0' && text[digits] <= '9' && value <= INT32_MAX)
         value = value * 10 + (uint64_t)(text[digits++] - '0');
     size_t end = digits;
-    while (end < bytes && (text[end] == '\n' || text[end] == '\r' || text[end] == ' ' || text[end] == '\t'))
+    while (end < bytes &&
+           (text[end] == '\n' || text[end] == '\r' || text[end] == ' ' || text[end] == '\t'))
         end++;
-    if (digits == 0 || end < bytes || value > INT32_MAX || (classes_count && value >= classes_count))
+    if (digits == 0 || end < bytes || value > INT32_MAX ||
+        (classes_count && value >= classes_count))
         return -EBADMSG;
     *ret_number = (int32_t)value;
     return 0;

@@ -18,7 +18,8 @@ int cold_make(struct io *io, const char *path, struct err *err)
         err_advise(err, "read it as it is, or from a local copy");
         return -EINVAL;
     }
-    int status = dataset_open_salvaging(io, path, NULL, &dataset, err); /* who reads it judges damage */
+    int status =
+        dataset_open_salvaging(io, path, NULL, &dataset, err); /* who reads it judges damage */
     if (status)
         return status;
     for (uint64_t i = 0; !status && i < dataset->shards_count; i++) {

@@ -6,8 +6,9 @@
 
 #include "io/io.h"
 
-/* Blocks until what was written of them is on disk. -EINVAL where the dataset is not of local files; else what opening it gives,
- * or what cached_drop does of its first file that fails: the files before that one are dropped. */
+/* Blocks until what was written of them is on disk. -EINVAL where the dataset is not of local
+ * files; else what opening it gives, or what cached_drop does of its first file that fails: the
+ * files before that one are dropped. */
 int cold_make(struct io *io, const char *dataset, struct err *err);
 
 #endif

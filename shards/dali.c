@@ -18,8 +18,9 @@ static int add_member(const struct shard *shard, const char *key, const char *ex
         err_advise(err, "make the shard again with other names");
         return -ENOTSUP;
     }
-    str_add_format(out, "%s%s %" PRIu64 " %" PRIu64 " %s.%s", out->data[out->bytes - 1] == '\n' ? "" : " ",
-                   extension, field->data_offset, field->size_bytes, key, extension);
+    str_add_format(out, "%s%s %" PRIu64 " %" PRIu64 " %s.%s",
+                   out->data[out->bytes - 1] == '\n' ? "" : " ", extension, field->data_offset,
+                   field->size_bytes, key, extension);
     return 0;
 }
 
@@ -35,8 +36,9 @@ int dali_index_encode(const struct shard *shard, struct str *out, struct err *er
         for (uint32_t f = 0; f < shard_index_fields(index) && !str_status(out); f++) {
             struct shard_field field;
             shard_index_field(index, s, f, &field);
-            int status =
-                field.present ? add_member(shard, key, shard_index_extension(index, f), &field, out, err) : 0;
+            int status = field.present ? add_member(shard, key, shard_index_extension(index, f),
+                                                    &field, out, err)
+                                       : 0;
             if (status)
                 return status;
         }

@@ -1,5 +1,6 @@
 /*
- * dali — the index file that NVIDIA DALI's webdataset reader takes beside a tar (wds2idx, version 1.2).
+ * dali — the index file that NVIDIA DALI's webdataset reader takes beside a tar (wds2idx, version
+ * 1.2).
  *
  *     v1.2 SAMPLES
  *     EXTENSION OFFSET BYTES NAME EXTENSION OFFSET BYTES NAME ...      a line a sample
@@ -12,8 +13,8 @@
 #include "base/str.h"
 #include "shards/shard.h"
 
-/* Appends the text. Extensions are as the index has them, in small letters. -ENOTSUP naming a member with a space in its
- * name; -ENOMEM. */
+/* Appends the text. Extensions are as the index has them, in small letters. -ENOTSUP naming a
+ * member with a space in its name; -ENOMEM. */
 int dali_index_encode(const struct shard *shard, struct str *out, struct err *err);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * dataset — see dataset.h: what is asked of a dataset, and its file's text. Parsing is dataset_open.c.
+ * dataset — see dataset.h: what is asked of a dataset, and its file's text. Parsing is
+ * dataset_open.c.
  */
 #include "shards/dataset.h"
 
@@ -31,7 +32,8 @@ void dataset_close(struct dataset *dataset)
 bool dataset_has_field(const struct dataset *dataset, const char *name, size_t name_bytes)
 {
     for (uint32_t i = 0; i < dataset->fields_count; i++)
-        if (strlen(dataset->fields[i]) == name_bytes && memcmp(dataset->fields[i], name, name_bytes) == 0)
+        if (strlen(dataset->fields[i]) == name_bytes &&
+            memcmp(dataset->fields[i], name, name_bytes) == 0)
             return true;
     return false;
 }
@@ -39,7 +41,8 @@ bool dataset_has_field(const struct dataset *dataset, const char *name, size_t n
 uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample, uint64_t *ret_in_shard)
 {
     assert(sample < dataset->samples);
-    uint64_t low = 0, high = dataset->shards_count; /* the last shard whose first sample is not beyond it */
+    uint64_t low = 0,
+             high = dataset->shards_count; /* the last shard whose first sample is not beyond it */
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
         if (dataset->shards[middle].first_sample <= sample)
@@ -75,8 +78,8 @@ void dataset_note_last_tokens(struct dataset *dataset)
     }
 }
 
-int dataset_fingerprint(const struct dataset_shard *shards, uint64_t count, uint64_t *ret_fingerprint,
-                        struct err *err)
+int dataset_fingerprint(const struct dataset_shard *shards, uint64_t count,
+                        uint64_t *ret_fingerprint, struct err *err)
 {
     enum { ENTRY_BYTES = 12 };
     struct hash_stream *hash = hash_stream_open();
@@ -161,6 +164,7 @@ int dataset_encode(const struct dataset *dataset, struct str *out, struct err *e
     if (str_status(out))
         return err_set(err, -ENOMEM, "out of memory for dataset.json");
     if (out->bytes > DATASET_JSON_BYTES_MAX)
-        return err_set(err, -EFBIG, "dataset.json would be larger than %d bytes", DATASET_JSON_BYTES_MAX);
+        return err_set(err, -EFBIG, "dataset.json would be larger than %d bytes",
+                       DATASET_JSON_BYTES_MAX);
     return 0;
 }

@@ -1,8 +1,8 @@
 /*
  * dataset — `dataset.json` and the shards beside it, or tars alone, as one line of samples.
  *
- * The file is a wids shard list ("wids_version": 1) with our keys beside it; docs/shard.md lists them. The fingerprint is a
- * hash of (samples, index CRC) a shard: no paths, no times.
+ * The file is a wids shard list ("wids_version": 1) with our keys beside it; docs/shard.md lists
+ * them. The fingerprint is a hash of (samples, index CRC) a shard: no paths, no times.
  */
 #ifndef MILLRACE_SHARDS_DATASET_H
 #define MILLRACE_SHARDS_DATASET_H
@@ -16,13 +16,14 @@ enum {
     DATASET_VERSION = 1,
     DATASET_SHARDS_MAX = 1 << 20,
     DATASET_CLASSES_MAX = 1 << 20,
-    /* 2^20 shards of about 250 bytes each, and as many class names of 60 bytes. Each shard's entry is parsed by itself. */
+    /* 2^20 shards of about 250 bytes each, and as many class names of 60 bytes. Each shard's entry
+     * is parsed by itself. */
     DATASET_JSON_BYTES_MAX = 320 << 20,
-    DATASET_SHARD_JSON_BYTES_MAX = 64
-                                   << 10, /* a path of IO_PATH_BYTES_MAX, escaped, and another tool's keys */
+    DATASET_SHARD_JSON_BYTES_MAX =
+        64 << 10, /* a path of IO_PATH_BYTES_MAX, escaped, and another tool's keys */
 };
-/* Of one shard's file and of one sample. A shard's offsets end at 2 TiB, but its last field may be longer. All shards of a
- * dataset together stay below 2^63. */
+/* Of one shard's file and of one sample. A shard's offsets end at 2 TiB, but its last field may be
+ * longer. All shards of a dataset together stay below 2^63. */
 #define DATASET_SHARD_BYTES_MAX (UINT64_C(1) << 43)
 #define DATASET_SAMPLES_MAX     ((UINT64_C(1) << 48) - 1) /* what an order can number (sampler.h) */
 #define DATASET_TOKENS_MAX      (UINT64_C(1) << 60)
@@ -35,7 +36,8 @@ struct dataset_shard {
     uint64_t xxh3;         /* of the file */
     bool lacks_xxh3;       /* the list of another tool, or none, did not tell it */
     uint32_t index_crc32c; /* identity_crc32c of struct shard */
-    bool is_partial;       /* a damaged tar: its samples are those that are whole (shard_open_salvaging) */
+    bool
+        is_partial; /* a damaged tar: its samples are those that are whole (shard_open_salvaging) */
     uint64_t first_sample; /* global number of its first sample */
     uint64_t last_tokens;  /* text: of its last member, while the others are whole; 0: not told */
 };
@@ -71,11 +73,13 @@ struct dataset {
     struct str options_json; /* the converter's options, as JSON */
 };
 
-/* path: dataset.json or the folder that holds it, a wids shard list of another tool, one tar, or a pattern of tars
- * (url_list.h). But for our dataset.json every shard is opened. -EBADMSG with detail. */
+/* path: dataset.json or the folder that holds it, a wids shard list of another tool, one tar, or a
+ * pattern of tars (url_list.h). But for our dataset.json every shard is opened. -EBADMSG with
+ * detail. */
 int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, struct err *err);
-/* The same, but of tars of other tools that are damaged the samples that are whole are taken (foreign.h); what is left out is told
- * by log, a warning a thing, a few a tar. log may be NULL. -EBADMSG where no sample is left. */
+/* The same, but of tars of other tools that are damaged the samples that are whole are taken
+ * (foreign.h); what is left out is told by log, a warning a thing, a few a tar. log may be NULL.
+ * -EBADMSG where no sample is left. */
 int dataset_open_salvaging(struct io *io, const char *path, const struct log *log,
                            struct dataset **ret_dataset, struct err *err);
 void dataset_close(struct dataset *dataset); /* NULL is fine */
@@ -88,12 +92,13 @@ int dataset_shard_path(const struct dataset *dataset, uint64_t shard, char *path
 /* name: name_bytes of it. */
 bool dataset_has_field(const struct dataset *dataset, const char *name, size_t name_bytes);
 
-/* Fills in last_tokens where the tokens were cut into members in one go: all are whole but the dataset's last. */
+/* Fills in last_tokens where the tokens were cut into members in one go: all are whole but the
+ * dataset's last. */
 void dataset_note_last_tokens(struct dataset *dataset);
 
 /* Over samples and index CRC of each, in order. -ENOMEM. */
-int dataset_fingerprint(const struct dataset_shard *shards, uint64_t count, uint64_t *ret_fingerprint,
-                        struct err *err);
+int dataset_fingerprint(const struct dataset_shard *shards, uint64_t count,
+                        uint64_t *ret_fingerprint, struct err *err);
 /* dataset.json's text for a dataset whose fields are filled in (path, folder apart). */
 int dataset_encode(const struct dataset *dataset, struct str *out, struct err *err);
 

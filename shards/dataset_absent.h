@@ -10,7 +10,8 @@
 
 /* Whether dataset.json is there, or at least is not known to be absent. */
 bool dataset_is_in(struct io *io, const char *folder);
-/* -ENOENT. The advice is a dataset within, as a conversion with --split leaves several; else to convert. Blocks. */
+/* -ENOENT. The advice is a dataset within, as a conversion with --split leaves several; else to
+ * convert. Blocks. */
 int dataset_absent(struct io *io, const char *folder, struct err *err);
 
 #endif

@@ -44,7 +44,8 @@ int dataset_list_urls(struct dataset *dataset, const char *pattern, struct err *
 }
 
 /* Into the dataset's fields, which stand in byte order. */
-static int add_extension(struct dataset *dataset, const char *extension, const char *path, struct err *err)
+static int add_extension(struct dataset *dataset, const char *extension, const char *path,
+                         struct err *err)
 {
     uint32_t at = 0;
     while (at < dataset->fields_count && strcmp(dataset->fields[at], extension) < 0)

@@ -1,6 +1,6 @@
 /*
- * dataset_open — see dataset.h: what a path stands for, and dataset.json into memory. Nothing in it is believed before it
- * is checked.
+ * dataset_open — see dataset.h: what a path stands for, and dataset.json into memory. Nothing in it
+ * is believed before it is checked.
  */
 #include "shards/dataset.h"
 
@@ -33,8 +33,8 @@ static int parse_hex(const char *text, size_t digits, uint64_t *ret_value)
     return 0;
 }
 
-static int get_hex(const struct dataset *dataset, const struct json_t *object, const char *key, size_t digits,
-                   uint64_t *ret_value, struct err *err)
+static int get_hex(const struct dataset *dataset, const struct json_t *object, const char *key,
+                   size_t digits, uint64_t *ret_value, struct err *err)
 {
     const char *text;
     int status = json_get_string(object, key, &text, dataset->path, err);
@@ -89,11 +89,12 @@ static int get_u32(const struct dataset *dataset, const struct json_t *object, c
 }
 
 /* What only our lists tell. */
-static int load_sums(const struct dataset *dataset, const struct json_t *entry, struct dataset_shard *shard,
-                     struct err *err)
+static int load_sums(const struct dataset *dataset, const struct json_t *entry,
+                     struct dataset_shard *shard, struct err *err)
 {
     uint64_t crc;
-    int status = get_number(dataset, entry, "filesize", DATASET_SHARD_BYTES_MAX, &shard->file_bytes, err);
+    int status =
+        get_number(dataset, entry, "filesize", DATASET_SHARD_BYTES_MAX, &shard->file_bytes, err);
     if (!status)
         status = get_hex(dataset, entry, "xxh3", 16, &shard->xxh3, err);
     if (!status)
@@ -101,7 +102,8 @@ static int load_sums(const struct dataset *dataset, const struct json_t *entry, 
     if (!status)
         shard->index_crc32c = (uint32_t)crc;
     if (!status && json_get(entry, "last_tokens"))
-        status = get_number(dataset, entry, "last_tokens", DATASET_SHARD_BYTES_MAX, &shard->last_tokens, err);
+        status = get_number(dataset, entry, "last_tokens", DATASET_SHARD_BYTES_MAX,
+                            &shard->last_tokens, err);
     return status;
 }
 
@@ -140,13 +142,15 @@ static bool count_shards(const char *text, struct json_span list, uint64_t *ret_
     return found == JSON_SCAN_END;
 }
 
-/* The list's elements, each parsed alone: a tree of all of them would take ten times the memory of what is kept. */
+/* The list's elements, each parsed alone: a tree of all of them would take ten times the memory of
+ * what is kept. */
 static int load_shards(struct dataset *dataset, const char *text, struct json_span list, bool ours,
                        struct err *err)
 {
     uint64_t count;
     if (!count_shards(text, list, &count) || count > DATASET_SHARDS_MAX)
-        return bad(dataset, err, "\"shardlist\" of dataset.json is no list, or one that is too long");
+        return bad(dataset, err,
+                   "\"shardlist\" of dataset.json is no list, or one that is too long");
     dataset->shards = calloc(count + 1, sizeof *dataset->shards);
     if (!dataset->shards)
         return err_set(err, -ENOMEM, "out of memory for a list of shards");
@@ -189,7 +193,8 @@ static int load_fields(struct dataset *dataset, const struct json_t *ours, struc
         return bad(dataset, err, "dataset.json has no \"fields\", or too many");
     for (size_t i = 0; i < json_count(list); i++) {
         const char *text;
-        if (json_text(json_at(list, i), &text) || !text[0] || strlen(text) >= SHARD_EXTENSION_BYTES_MAX)
+        if (json_text(json_at(list, i), &text) || !text[0] ||
+            strlen(text) >= SHARD_EXTENSION_BYTES_MAX)
             return bad(dataset, err, "bad field name in dataset.json");
         strcpy(dataset->fields[dataset->fields_count++], text);
     }
@@ -234,8 +239,8 @@ static int load_text(struct dataset *dataset, const struct json_t *ours, struct 
     if (!status)
         status = get_number(dataset, node, "tokens", DATASET_TOKENS_MAX, &text->tokens, err);
     if (!status)
-        status =
-            get_number(dataset, node, "member_tokens", DATASET_SHARD_BYTES_MAX, &text->member_tokens, err);
+        status = get_number(dataset, node, "member_tokens", DATASET_SHARD_BYTES_MAX,
+                            &text->member_tokens, err);
     if (!status)
         status = get_u32(dataset, node, "header_bytes", &text->header_bytes, err);
     const struct json_t *options = json_get(ours, "options");
@@ -244,7 +249,8 @@ static int load_text(struct dataset *dataset, const struct json_t *ours, struct 
     if (status)
         return status;
     bool known = strcmp(text->element, "uint16") == 0 || strcmp(text->element, "uint32") == 0;
-    if (!known || text->vocabulary == 0 || text->document_end >= text->vocabulary || text->member_tokens < 2)
+    if (!known || text->vocabulary == 0 || text->document_end >= text->vocabulary ||
+        text->member_tokens < 2)
         return bad(dataset, err, "\"text\" of dataset.json contradicts itself");
     return 0;
 }
@@ -277,12 +283,14 @@ static int load_ours(struct dataset *dataset, const struct json_t *root, struct 
     if (!status)
         status = load_text(dataset, ours, err);
     if (!status)
-        status = dataset_fingerprint(dataset->shards, dataset->shards_count, &fingerprint_found, err);
+        status =
+            dataset_fingerprint(dataset->shards, dataset->shards_count, &fingerprint_found, err);
     if (status)
         return status;
     if (samples != dataset->samples || fingerprint != fingerprint_found) {
         bad(dataset, err,
-            "dataset.json contradicts itself: its samples or its fingerprint do not follow from its shards");
+            "dataset.json contradicts itself: its samples or its fingerprint do not follow from "
+            "its shards");
         err_expected(err, "%" PRIu64 " samples, fingerprint %016" PRIx64, samples, fingerprint);
         err_found(err, "%" PRIu64 ", %016" PRIx64, dataset->samples, fingerprint_found);
         return -EBADMSG;
@@ -293,7 +301,9 @@ static int load_ours(struct dataset *dataset, const struct json_t *root, struct 
         struct json_writer json = {.out = &dataset->options_json};
         json_copy(&json, NULL, options);
     }
-    return str_status(&dataset->options_json) ? err_set(err, -ENOMEM, "out of memory for dataset.json") : 0;
+    return str_status(&dataset->options_json)
+               ? err_set(err, -ENOMEM, "out of memory for dataset.json")
+               : 0;
 }
 
 /* dataset.json, ours or another tool's, at dataset->path. */
@@ -325,7 +335,8 @@ static int load_list(struct io *io, struct dataset *dataset, const struct datase
     if (!status && (!dataset->shards || ours != (json_get(root, "millrace") != NULL)))
         status = bad(dataset, err, "dataset.json has no \"shardlist\"");
     if (!status)
-        status = ours ? load_ours(dataset, root, err) : dataset_list_learn(io, dataset, true, how, err);
+        status =
+            ours ? load_ours(dataset, root, err) : dataset_list_learn(io, dataset, true, how, err);
     json_free(root);
     free(text);
     return status;
@@ -360,8 +371,9 @@ static int tell_shard(struct io *io, const char *path, bool *ret_is_shard, struc
 }
 
 /* Shards without a list: one, or what a pattern stands for. A name that exists is no pattern. */
-static int load_shards_alone(struct io *io, const char *path, bool is_pattern, struct dataset *dataset,
-                             const struct dataset_learning *how, struct err *err)
+static int load_shards_alone(struct io *io, const char *path, bool is_pattern,
+                             struct dataset *dataset, const struct dataset_learning *how,
+                             struct err *err)
 {
     int status = io_join_path("", path, dataset->path, err);
     if (status)
@@ -393,8 +405,9 @@ static int open_dataset(struct io *io, const char *path, const struct dataset_le
     } else if (!status && info.kind == IO_ENTRY_FOLDER && !dataset_is_in(io, path)) {
         status = dataset_absent(io, path, err);
     } else if (!status) {
-        status = info.kind == IO_ENTRY_FOLDER ? io_join_path(path, DATASET_FILE_NAME, dataset->path, err)
-                                              : io_join_path("", path, dataset->path, err);
+        status = info.kind == IO_ENTRY_FOLDER
+                     ? io_join_path(path, DATASET_FILE_NAME, dataset->path, err)
+                     : io_join_path("", path, dataset->path, err);
         if (!status)
             io_parent_path(dataset->path, dataset->folder);
         if (!status)
@@ -415,5 +428,6 @@ int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, 
 int dataset_open_salvaging(struct io *io, const char *path, const struct log *log,
                            struct dataset **ret_dataset, struct err *err)
 {
-    return open_dataset(io, path, &(struct dataset_learning){.salvages = true, .log = log}, ret_dataset, err);
+    return open_dataset(io, path, &(struct dataset_learning){.salvages = true, .log = log},
+                        ret_dataset, err);
 }

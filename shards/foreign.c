@@ -1,8 +1,8 @@
 /*
  * foreign — see foreign.h.
  *
- * Headers are read through a window: a large one while members are small and follow one another, a small one where most of
- * what it held would be data that nobody asked for.
+ * Headers are read through a window: a large one while members are small and follow one another, a
+ * small one where most of what it held would be data that nobody asked for.
  */
 #include "shards/foreign.h"
 
@@ -48,8 +48,8 @@ static int fill(struct walk *walk, uint64_t offset)
     walk->window_offset = offset;
     walk->window_bytes = 0;
     wanted = bytes_min(wanted, walk->file_bytes - offset);
-    int status =
-        io_read_exact(walk->queue, walk->io, walk->file, walk->path, offset, walk->window, wanted, walk->err);
+    int status = io_read_exact(walk->queue, walk->io, walk->file, walk->path, offset, walk->window,
+                               wanted, walk->err);
     if (status)
         return status;
     walk->window_bytes = wanted;
@@ -69,7 +69,8 @@ static int walk_read(void *context, uint64_t offset, void *data, size_t bytes)
             if (status)
                 return status;
         }
-        uint64_t at = offset - walk->window_offset, piece = bytes_min(bytes, walk->window_bytes - at);
+        uint64_t at = offset - walk->window_offset,
+                 piece = bytes_min(bytes, walk->window_bytes - at);
         memcpy(to, walk->window + at, piece);
         to += piece;
         offset += piece;
@@ -86,8 +87,8 @@ static int compute_crcs(struct walk *walk, const struct tar_member *member, uint
     walk->window_bytes = 0;
     for (uint64_t at = 0; at < member->size_bytes; at += WINDOW_BYTES) {
         uint64_t bytes = bytes_min(WINDOW_BYTES, member->size_bytes - at);
-        int status = io_read_exact(walk->queue, walk->io, walk->file, walk->path, member->data_offset + at,
-                                   walk->window, bytes, walk->err);
+        int status = io_read_exact(walk->queue, walk->io, walk->file, walk->path,
+                                   member->data_offset + at, walk->window, bytes, walk->err);
         if (status)
             return status;
         uint32_t block = crc32c(0, walk->window, bytes);
@@ -114,7 +115,8 @@ static void leave_out(struct walk *walk)
     err_clear(walk->err);
 }
 
-/* A failure that is the member's fault: says where it stands. 0 where the walk goes on without the member. */
+/* A failure that is the member's fault: says where it stands. 0 where the walk goes on without the
+ * member. */
 static int blame(struct walk *walk, const struct tar_member *member, int status)
 {
     if (status == -ENOMEM)
@@ -129,7 +131,8 @@ static int blame(struct walk *walk, const struct tar_member *member, int status)
     return 0;
 }
 
-static int add_field(struct walk *walk, const struct tar_member *member, const struct member_name *name)
+static int add_field(struct walk *walk, const struct tar_member *member,
+                     const struct member_name *name)
 {
     int status = 0;
     uint32_t crc = 0;
@@ -172,7 +175,8 @@ static void explain_first_block(struct walk *walk)
     } formats[] = {{"gzip", "\x1f\x8b"}, {"zstd", "\x28\xb5\x2f\xfd"}, {"xz", "\xfd\x37zXZ"},
                    {"bzip2", "BZh"},     {"compress", "\x1f\x9d"},     {"zip", "PK\x03\x04"}};
     uint8_t head[8] = {0};
-    if (walk->err->offset != 0 || walk->file_bytes < sizeof head || walk_read(walk, 0, head, sizeof head))
+    if (walk->err->offset != 0 || walk->file_bytes < sizeof head ||
+        walk_read(walk, 0, head, sizeof head))
         return;
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (memcmp(head, formats[i].magic, strlen(formats[i].magic)) == 0) {
@@ -191,7 +195,8 @@ static int too_small(const struct walk *walk)
     return -EBADMSG;
 }
 
-/* What follows the damage can't be told. The sample at hand is whole where the file that was cut is of another one. */
+/* What follows the damage can't be told. The sample at hand is whole where the file that was cut is
+ * of another one. */
 static void salvage_samples(struct walk *walk, const struct tar_scanner *scanner)
 {
     struct member_name name;
@@ -214,8 +219,8 @@ static void salvage_samples(struct walk *walk, const struct tar_scanner *scanner
 /* The next member; the end where the damage is salvaged. */
 static int scan(struct walk *walk, struct tar_scanner *scanner, struct tar_member *ret_member)
 {
-    int status =
-        walk->file_bytes < TAR_BLOCK_BYTES ? too_small(walk) : tar_scan(scanner, ret_member, walk->err);
+    int status = walk->file_bytes < TAR_BLOCK_BYTES ? too_small(walk)
+                                                    : tar_scan(scanner, ret_member, walk->err);
     if (status != -EBADMSG)
         return status;
     explain_first_block(walk);
@@ -243,12 +248,14 @@ static int walk_members(struct walk *walk, uint64_t *ret_archive_end)
     return status;
 }
 
-/* Behind the end of the archive stands the start of an index of exactly these samples: it is ours, and lost its trailer. */
+/* Behind the end of the archive stands the start of an index of exactly these samples: it is ours,
+ * and lost its trailer. */
 static int check_lost_index(struct walk *walk, const struct foreign_index *found)
 {
     uint8_t head[LOST_INDEX_BYTES]; /* version, fields, samples, bytes of keys */
     uint64_t at = found->trailer.archive_end + TAR_END_BYTES;
-    if (walk->options->accept_lost_index || at > walk->file_bytes || walk->file_bytes - at < sizeof head)
+    if (walk->options->accept_lost_index || at > walk->file_bytes ||
+        walk->file_bytes - at < sizeof head)
         return 0;
     int status = walk_read(walk, at, head, sizeof head);
     if (status || memcmp(head, found->index.data, sizeof head) != 0)
@@ -256,7 +263,8 @@ static int check_lost_index(struct walk *walk, const struct foreign_index *found
     err_set(walk->err, -EBADMSG,
             "shard has an index, but no whole trailer: it was cut, or data was appended");
     err_at(walk->err, walk->path, (int64_t)at);
-    err_advise(walk->err, "copy the file again, or make an index of what is there by `millrace index %s`",
+    err_advise(walk->err,
+               "copy the file again, or make an index of what is there by `millrace index %s`",
                walk->path);
     if (!walk->options->salvage)
         return -EBADMSG;
@@ -307,7 +315,8 @@ int foreign_index_build(struct io *io, struct io_file *file, const char *path,
     struct walk walk = {.io = io, .file = file, .path = path, .options = options, .err = &own};
     walk.file_bytes = io->ops->file_size(file);
     walk.window = malloc(WINDOW_BYTES);
-    int status = walk.window ? 0 : err_set(&own, -ENOMEM, "out of memory for reading the headers of a tar");
+    int status =
+        walk.window ? 0 : err_set(&own, -ENOMEM, "out of memory for reading the headers of a tar");
     if (!status)
         status = shard_index_builder_open(&walk.builder, &own);
     if (!status)

@@ -1,8 +1,9 @@
 /*
  * index — see index.h: reading. Building is index_builder.c.
  *
- * Everything is checked when the index is decoded, so that asking it needs no checks. A field's block CRCs are found by
- * a running count at every 64th sample, made at decoding, plus a walk over at most 63 sizes.
+ * Everything is checked when the index is decoded, so that asking it needs no checks. A field's
+ * block CRCs are found by a running count at every 64th sample, made at decoding, plus a walk over
+ * at most 63 sizes.
  */
 #include "shards/index.h"
 
@@ -23,8 +24,9 @@ struct column {
     uint32_t size_width;
     bool has_pictures;
     const uint8_t *data_block, *size, *crc, *picture_width, *pixels_at;
-    uint32_t
-        *blocks_before; /* block CRCs of all earlier fields and samples, at every PREFIX_STRIDE-th sample */
+    uint32_t *
+        /* block CRCs of all earlier fields and samples, at every PREFIX_STRIDE-th sample */
+        blocks_before;
 };
 
 struct shard_index {
@@ -79,8 +81,8 @@ bool shard_trailer_is_ours(const uint8_t bytes[SHARD_TRAILER_BYTES])
     return memcmp(bytes, trailer_magic, sizeof trailer_magic) == 0;
 }
 
-int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file_bytes, const char *path,
-                         struct shard_trailer *ret_trailer, struct err *err)
+int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file_bytes,
+                         const char *path, struct shard_trailer *ret_trailer, struct err *err)
 {
     uint64_t at = file_bytes - SHARD_TRAILER_BYTES;
     if (!shard_trailer_is_ours(bytes)) {
@@ -88,7 +90,8 @@ int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file
         err_expected(err, "\"MILLRACE\"");
         return -EBADMSG;
     }
-    uint32_t crc = bytes_get_u32(bytes + TRAILER_CRC_AT), crc_found = crc32c(0, bytes, TRAILER_CRC_AT);
+    uint32_t crc = bytes_get_u32(bytes + TRAILER_CRC_AT),
+             crc_found = crc32c(0, bytes, TRAILER_CRC_AT);
     if (crc != crc_found) {
         bad_trailer(err, path, at + TRAILER_CRC_AT, "CRC of the shard's trailer does not hold");
         err_expected(err, "%08" PRIx32, crc);
@@ -121,7 +124,8 @@ int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file
         return -EBADMSG;
     }
     if (!trailer_is_plausible(&trailer))
-        return bad_trailer(err, path, at + 16, "offsets in the shard's trailer contradict each other");
+        return bad_trailer(err, path, at + 16,
+                           "offsets in the shard's trailer contradict each other");
     *ret_trailer = trailer;
     return 0;
 }
@@ -152,7 +156,8 @@ static bool extension_is_valid(const uint8_t *entry, const char *previous)
     return !previous || strcmp(previous, (const char *)entry) < 0;
 }
 
-/* Header and field table; the columns' addresses. index_bytes must be exactly what they add up to. */
+/* Header and field table; the columns' addresses. index_bytes must be exactly what they add up
+ * to. */
 static int lay_out(struct shard_index *index, uint64_t count_bytes, const struct decoding *decoding)
 {
     const uint8_t *bytes = index->bytes;
@@ -173,7 +178,8 @@ static int lay_out(struct shard_index *index, uint64_t count_bytes, const struct
         uint32_t flags = bytes_get_u32(entry + SHARD_EXTENSION_BYTES_MAX + 4);
         if (!extension_is_valid(entry, f ? index->columns[f - 1].extension : NULL) ||
             (width != 4 && width != 8) ||
-            (flags & ~(uint32_t)(trailer->flags & SHARD_FLAG_PICTURES ? INDEX_FIELD_PICTURES : 0)) != 0)
+            (flags &
+             ~(uint32_t)(trailer->flags & SHARD_FLAG_PICTURES ? INDEX_FIELD_PICTURES : 0)) != 0)
             return bad(decoding, (uint64_t)(entry - bytes), "bad field in the shard index");
         index->columns[f].extension = (const char *)entry;
         index->columns[f].size_width = width;
@@ -194,7 +200,8 @@ static int lay_out(struct shard_index *index, uint64_t count_bytes, const struct
         struct column *column = &index->columns[f];
         column->data_block = bytes + columns_at;
         column->size = column->data_block + narrow;
-        column->crc = column->size + bytes_round_up(column->size_width * samples, INDEX_ALIGN_BYTES);
+        column->crc =
+            column->size + bytes_round_up(column->size_width * samples, INDEX_ALIGN_BYTES);
         column->picture_width = column->crc + narrow;
         column->pixels_at = column->picture_width + narrow;
         columns_at = (uint64_t)(column->crc - bytes) + (column->has_pictures ? 3 : 1) * narrow;
@@ -214,7 +221,9 @@ static int check_keys(const struct shard_index *index, const struct decoding *de
                        "bad key in the shard index");
         start = end;
     }
-    return start == key_bytes ? 0 : bad(decoding, 16, "keys of the shard index do not fill their place");
+    return start == key_bytes
+               ? 0
+               : bad(decoding, 16, "keys of the shard index do not fill their place");
 }
 
 static uint64_t column_size(const struct column *column, uint64_t sample)
@@ -242,7 +251,8 @@ static int check_columns(struct shard_index *index, const struct decoding *decod
         for (uint64_t s = 0; s < index->samples; s++) {
             if (s % PREFIX_STRIDE == 0)
                 column->blocks_before[s / PREFIX_STRIDE] = (uint32_t)blocks;
-            uint64_t offset = (uint64_t)bytes_get_u32(column->data_block + 4 * s) * INDEX_UNIT_BYTES;
+            uint64_t offset =
+                (uint64_t)bytes_get_u32(column->data_block + 4 * s) * INDEX_UNIT_BYTES;
             uint64_t size = column_size(column, s);
             present += offset != 0;
             bool fits = offset ? offset <= index->archive_end && size <= index->archive_end - offset
@@ -257,15 +267,19 @@ static int check_columns(struct shard_index *index, const struct decoding *decod
             if (blocks > index->block_crcs_count)
                 return bad(decoding, 24, "shard index has too few block CRCs");
         }
-        if (present != bytes_get_u64((const uint8_t *)column->extension + SHARD_EXTENSION_BYTES_MAX + 8))
+        if (present !=
+            bytes_get_u64((const uint8_t *)column->extension + SHARD_EXTENSION_BYTES_MAX + 8))
             return bad(decoding, (uint64_t)((const uint8_t *)column->extension - index->bytes),
                        "count of a field in the shard index is wrong");
     }
-    return blocks == index->block_crcs_count ? 0 : bad(decoding, 24, "shard index has too many block CRCs");
+    return blocks == index->block_crcs_count
+               ? 0
+               : bad(decoding, 24, "shard index has too many block CRCs");
 }
 
-int shard_index_decode(const uint8_t *bytes, uint64_t count_bytes, const struct shard_trailer *trailer,
-                       const char *path, struct shard_index **ret_index, struct err *err)
+int shard_index_decode(const uint8_t *bytes, uint64_t count_bytes,
+                       const struct shard_trailer *trailer, const char *path,
+                       struct shard_index **ret_index, struct err *err)
 {
     struct decoding decoding = {trailer, path, err};
     uint32_t crc = crc32c(0, bytes, count_bytes);
@@ -291,7 +305,8 @@ int shard_index_decode(const uint8_t *bytes, uint64_t count_bytes, const struct 
         index->prefixes = calloc(strides * index->fields + 1, sizeof *index->prefixes);
     }
     if (!index->bytes || !index->prefixes) {
-        status = err_set(err, -ENOMEM, "out of memory for a shard index of %" PRIu64 " bytes", count_bytes);
+        status = err_set(err, -ENOMEM, "out of memory for a shard index of %" PRIu64 " bytes",
+                         count_bytes);
         goto out;
     }
     status = check_keys(index, &decoding);

@@ -1,8 +1,9 @@
 /*
- * index — what a shard's index and trailer hold, in memory and as bytes. docs/shard.md has the offset tables.
+ * index — what a shard's index and trailer hold, in memory and as bytes. docs/shard.md has the
+ * offset tables.
  *
- * Columns, not text: a million samples stay small. All arrays of a loaded index point into one block of memory, the bytes
- * as they were read.
+ * Columns, not text: a million samples stay small. All arrays of a loaded index point into one
+ * block of memory, the bytes as they were read.
  */
 #ifndef MILLRACE_SHARDS_INDEX_H
 #define MILLRACE_SHARDS_INDEX_H
@@ -24,7 +25,9 @@ enum {
     SHARD_INDEX_BYTES_MAX = 1 << 30, /* some 15 million samples */
     SHARD_VERSION = 1,
     SHARD_FLAG_NO_CRCS =
-        1, /* of an index made of another tool's tar: its columns of checksums hold zeros; never in a shard */
+        /* of an index made of another tool's tar: its columns of checksums hold zeros; never in a
+         * shard */
+    1,
     SHARD_FLAG_PICTURES = 2, /* some field has columns of struct shard_picture */
 };
 
@@ -38,12 +41,14 @@ struct shard_trailer {
 void shard_trailer_encode(const struct shard_trailer *trailer, uint8_t bytes[SHARD_TRAILER_BYTES]);
 /* Whether the bytes begin as a trailer does; it may be damaged. */
 bool shard_trailer_is_ours(const uint8_t bytes[SHARD_TRAILER_BYTES]);
-/* -EBADMSG: not a trailer, or one whose CRC or file_bytes does not hold (the file was appended to or cut). */
-int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file_bytes, const char *path,
-                         struct shard_trailer *ret_trailer, struct err *err);
+/* -EBADMSG: not a trailer, or one whose CRC or file_bytes does not hold (the file was appended to
+ * or cut). */
+int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file_bytes,
+                         const char *path, struct shard_trailer *ret_trailer, struct err *err);
 
-/* Of a field that is an uncompressed picture, where its rows stand, so that some of them can be read alone: from pixels_at on,
- * 3 * width bytes each, up to the field's end. Zeros: not known, or no such picture. */
+/* Of a field that is an uncompressed picture, where its rows stand, so that some of them can be
+ * read alone: from pixels_at on, 3 * width bytes each, up to the field's end. Zeros: not known, or
+ * no such picture. */
 struct shard_picture {
     uint32_t width, pixels_at;
 };
@@ -54,7 +59,9 @@ struct shard_field {
     uint64_t size_bytes;
     uint32_t crc32c;
     bool present;
-    bool has_crc; /* of itself and of its blocks; false for tars of other tools, unless they were asked for */
+    bool
+        /* of itself and of its blocks; false for tars of other tools, unless they were asked for */
+        has_crc;
     /* u32 little-endian each, one a SHARD_BLOCK_BYTES of the field; NULL for smaller fields. */
     const uint8_t *block_crc32c;
     struct shard_picture picture;
@@ -62,10 +69,12 @@ struct shard_field {
 
 struct shard_index; /* immutable once loaded: any thread may read it */
 
-/* Copies or takes nothing: decodes from bytes, which it copies once. Every offset and size is checked to lie within the
- * archive, so that users of the index need not. -EBADMSG with the offset. */
-int shard_index_decode(const uint8_t *bytes, uint64_t count_bytes, const struct shard_trailer *trailer,
-                       const char *path, struct shard_index **ret_index, struct err *err);
+/* Copies or takes nothing: decodes from bytes, which it copies once. Every offset and size is
+ * checked to lie within the archive, so that users of the index need not. -EBADMSG with the
+ * offset. */
+int shard_index_decode(const uint8_t *bytes, uint64_t count_bytes,
+                       const struct shard_trailer *trailer, const char *path,
+                       struct shard_index **ret_index, struct err *err);
 void shard_index_close(struct shard_index *index); /* NULL is fine */
 uint64_t shard_index_samples(const struct shard_index *index);
 uint32_t shard_index_fields(const struct shard_index *index);
@@ -81,20 +90,23 @@ void shard_index_field(const struct shard_index *index, uint64_t sample, uint32_
 struct shard_index_builder;
 int shard_index_builder_open(struct shard_index_builder **ret_builder, struct err *err);
 void shard_index_builder_close(struct shard_index_builder *builder);
-int shard_index_builder_begin_sample(struct shard_index_builder *builder, const char *key, struct err *err);
-/* data: the member's bytes, of which CRCs are taken; picture may be NULL. -EEXIST: the sample has that extension already. -E2BIG: too many. */
+int shard_index_builder_begin_sample(struct shard_index_builder *builder, const char *key,
+                                     struct err *err);
+/* data: the member's bytes, of which CRCs are taken; picture may be NULL. -EEXIST: the sample has
+ * that extension already. -E2BIG: too many. */
 int shard_index_builder_add_field(struct shard_index_builder *builder, const char *extension,
                                   uint64_t data_offset, const void *data, uint64_t size_bytes,
                                   const struct shard_picture *picture, struct err *err);
-/* The same where the data is elsewhere: offset, size and, with has_crc, the checksums of field; block_crc32c as many as
- * its size asks for. */
+/* The same where the data is elsewhere: offset, size and, with has_crc, the checksums of field;
+ * block_crc32c as many as its size asks for. */
 int shard_index_builder_add_place(struct shard_index_builder *builder, const char *extension,
                                   const struct shard_field *field, struct err *err);
 /* Forgets the sample that was begun last, with its fields; once a sample. */
 void shard_index_builder_drop_sample(struct shard_index_builder *builder);
 uint64_t shard_index_builder_samples(const struct shard_index_builder *builder);
 uint32_t shard_index_builder_flags(const struct shard_index_builder *builder); /* for the trailer */
-/* Appends the index, unpadded, to out; *ret_fields for the trailer. Fields stand in byte order of their extensions. */
+/* Appends the index, unpadded, to out; *ret_fields for the trailer. Fields stand in byte order of
+ * their extensions. */
 int shard_index_builder_encode(const struct shard_index_builder *builder, struct str *out,
                                uint32_t *ret_fields, struct err *err);
 /* The same without checksums, for a trailer with SHARD_FLAG_NO_CRCS. */

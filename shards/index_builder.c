@@ -1,5 +1,6 @@
 /*
- * index_builder — see index.h: building. Rows come sample by sample; columns are made from them at the end.
+ * index_builder — see index.h: building. Rows come sample by sample; columns are made from them at
+ * the end.
  */
 #include "base/crc.h"
 #include "shards/index.h"
@@ -53,14 +54,15 @@ void shard_index_builder_close(struct shard_index_builder *builder)
 
 static int check_memory(const struct shard_index_builder *builder, struct err *err)
 {
-    if (str_status(&builder->keys) || str_status(&builder->key_ends) || str_status(&builder->rows) ||
-        str_status(&builder->blocks))
+    if (str_status(&builder->keys) || str_status(&builder->key_ends) ||
+        str_status(&builder->rows) || str_status(&builder->blocks))
         return err_set(err, -ENOMEM, "out of memory for a shard index of %" PRIu64 " samples",
                        builder->samples);
     return 0;
 }
 
-int shard_index_builder_begin_sample(struct shard_index_builder *builder, const char *key, struct err *err)
+int shard_index_builder_begin_sample(struct shard_index_builder *builder, const char *key,
+                                     struct err *err)
 {
     size_t bytes = strlen(key);
     if (bytes == 0 || bytes >= SHARD_KEY_BYTES_MAX) {
@@ -108,11 +110,11 @@ static int find_or_add_extension(struct shard_index_builder *builder, const char
         }
     }
     if (strlen(extension) >= SHARD_EXTENSION_BYTES_MAX || !extension[0])
-        return err_set(err, -ENAMETOOLONG, "extension \"%s\" is empty or longer than %d bytes", extension,
-                       SHARD_EXTENSION_BYTES_MAX - 1);
+        return err_set(err, -ENAMETOOLONG, "extension \"%s\" is empty or longer than %d bytes",
+                       extension, SHARD_EXTENSION_BYTES_MAX - 1);
     if (builder->fields == SHARD_FIELDS_MAX)
-        return err_set(err, -E2BIG, "extension \"%s\" would be the shard's %dth: too many", extension,
-                       SHARD_FIELDS_MAX + 1);
+        return err_set(err, -E2BIG, "extension \"%s\" would be the shard's %dth: too many",
+                       extension, SHARD_FIELDS_MAX + 1);
     strcpy(builder->extensions[builder->fields], extension);
     *ret_field = builder->fields++;
     return 0;
@@ -122,8 +124,8 @@ static int find_or_add_extension(struct shard_index_builder *builder, const char
 static bool has_field(const struct shard_index_builder *builder, uint32_t field)
 {
     const struct row *rows = (const struct row *)(const void *)builder->rows.data;
-    for (size_t i = builder->rows.bytes / sizeof *rows; i > 0 && rows[i - 1].sample == builder->samples - 1;
-         i--)
+    for (size_t i = builder->rows.bytes / sizeof *rows;
+         i > 0 && rows[i - 1].sample == builder->samples - 1; i--)
         if (rows[i - 1].field == field)
             return true;
     return false;
@@ -132,9 +134,11 @@ static bool has_field(const struct shard_index_builder *builder, uint32_t field)
 int shard_index_builder_add_place(struct shard_index_builder *builder, const char *extension,
                                   const struct shard_field *field, struct err *err)
 {
-    assert(builder->samples > 0 && field->data_offset > 0 && field->data_offset % INDEX_UNIT_BYTES == 0);
+    assert(builder->samples > 0 && field->data_offset > 0 &&
+           field->data_offset % INDEX_UNIT_BYTES == 0);
     assert(index_picture_fits(field->picture, field->size_bytes));
-    struct row row = {.size_bytes = field->size_bytes, .crc = field->crc32c, .picture = field->picture};
+    struct row row = {
+        .size_bytes = field->size_bytes, .crc = field->crc32c, .picture = field->picture};
     row.blocks_at = builder->blocks.bytes / 4;
     row.sample = (uint32_t)(builder->samples - 1);
     int status = find_or_add_extension(builder, extension, &row.field, err);
@@ -170,8 +174,9 @@ int shard_index_builder_add_field(struct shard_index_builder *builder, const cha
                                 .block_crc32c = (const uint8_t *)blocks.data};
     if (picture)
         field.picture = *picture;
-    int status = str_status(&blocks) ? err_set(err, -ENOMEM, "out of memory for a shard index")
-                                     : shard_index_builder_add_place(builder, extension, &field, err);
+    int status = str_status(&blocks)
+                     ? err_set(err, -ENOMEM, "out of memory for a shard index")
+                     : shard_index_builder_add_place(builder, extension, &field, err);
     str_deinit(&blocks);
     return status;
 }
@@ -193,11 +198,13 @@ static void pad(struct str *out, size_t start)
 }
 
 /* rank[i]: the i-th field in byte order of extensions. */
-static void sort_extensions(const struct shard_index_builder *builder, uint32_t rank[SHARD_FIELDS_MAX])
+static void sort_extensions(const struct shard_index_builder *builder,
+                            uint32_t rank[SHARD_FIELDS_MAX])
 {
     for (uint32_t f = 0; f < builder->fields; f++) {
         uint32_t at = f;
-        for (; at > 0 && strcmp(builder->extensions[rank[at - 1]], builder->extensions[f]) > 0; at--)
+        for (; at > 0 && strcmp(builder->extensions[rank[at - 1]], builder->extensions[f]) > 0;
+             at--)
             rank[at] = rank[at - 1];
         rank[at] = f;
     }
@@ -231,7 +238,8 @@ static void gather_facts(const struct shard_index_builder *builder,
 static void add_columns(const struct shard_index_builder *builder, uint32_t field,
                         const struct field_facts *facts, struct str *out, struct str *blocks)
 {
-    size_t narrow = bytes_round_up(4 * builder->samples, INDEX_ALIGN_BYTES), width = size_width(facts);
+    size_t narrow = bytes_round_up(4 * builder->samples, INDEX_ALIGN_BYTES),
+           width = size_width(facts);
     size_t wide = bytes_round_up(width * builder->samples, INDEX_ALIGN_BYTES);
     size_t start = out->bytes;
     str_add_fill(out, 0, (facts->has_pictures ? 4 : 2) * narrow + wide);
@@ -254,7 +262,8 @@ static void add_columns(const struct shard_index_builder *builder, uint32_t fiel
             continue;
         bytes_put_u32(crc + 4 * (size_t)row->sample, row->crc);
         if (row->size_bytes > SHARD_BLOCK_BYTES)
-            str_add(blocks, builder->blocks.data + 4 * row->blocks_at, 4 * index_block_crcs(row->size_bytes));
+            str_add(blocks, builder->blocks.data + 4 * row->blocks_at,
+                    4 * index_block_crcs(row->size_bytes));
     }
 }
 

@@ -46,8 +46,8 @@ int index_cache_folder(char *folder)
     const char *xdg = folder_of("XDG_CACHE_HOME"), *home = folder_of("HOME");
     if (!xdg && !home)
         return -ENOENT;
-    int bytes =
-        snprintf(folder, IO_PATH_BYTES_MAX, "%s%s/millrace/index", xdg ? xdg : home, xdg ? "" : "/.cache");
+    int bytes = snprintf(folder, IO_PATH_BYTES_MAX, "%s%s/millrace/index", xdg ? xdg : home,
+                         xdg ? "" : "/.cache");
     return bytes < 0 || bytes >= IO_PATH_BYTES_MAX ? -ENAMETOOLONG : 0;
 }
 
@@ -57,8 +57,8 @@ static int entry_path(const char *full, char *cache_path)
     int status = index_cache_folder(folder);
     if (status)
         return status;
-    int bytes =
-        snprintf(cache_path, IO_PATH_BYTES_MAX, "%s/%016" PRIx64, folder, hash_64(full, strlen(full)));
+    int bytes = snprintf(cache_path, IO_PATH_BYTES_MAX, "%s/%016" PRIx64, folder,
+                         hash_64(full, strlen(full)));
     return bytes < 0 || bytes >= IO_PATH_BYTES_MAX ? -ENAMETOOLONG : 0;
 }
 
@@ -88,12 +88,12 @@ static int open_backend(struct io *io, const char *cache_path, struct io **ret_o
 /* ---- Header blocks of members, which carry names and sizes. ---- */
 
 /* The blocks before the data of some samples, spread evenly. */
-static int choose_probes(const struct foreign_index *index, const char *path, uint64_t probes[PROBES],
-                         struct err *err)
+static int choose_probes(const struct foreign_index *index, const char *path,
+                         uint64_t probes[PROBES], struct err *err)
 {
     struct shard_index *decoded;
-    int status = shard_index_decode((const uint8_t *)index->index.data, index->index.bytes, &index->trailer,
-                                    path, &decoded, err);
+    int status = shard_index_decode((const uint8_t *)index->index.data, index->index.bytes,
+                                    &index->trailer, path, &decoded, err);
     if (status)
         return status;
     uint64_t samples = shard_index_samples(decoded);
@@ -109,16 +109,16 @@ static int choose_probes(const struct foreign_index *index, const char *path, ui
     return 0;
 }
 
-static int read_probes(const struct index_cache_tar *tar, const uint64_t probes[PROBES], uint32_t *ret_crc32c,
-                       struct err *err)
+static int read_probes(const struct index_cache_tar *tar, const uint64_t probes[PROBES],
+                       uint32_t *ret_crc32c, struct err *err)
 {
     uint8_t block[INDEX_UNIT_BYTES];
     uint32_t crc = 0;
     for (int i = 0; i < PROBES; i++) {
         if (probes[i] == NO_PROBE)
             continue;
-        int status =
-            io_read_exact(tar->queue, tar->io, tar->file, tar->path, probes[i], block, sizeof block, err);
+        int status = io_read_exact(tar->queue, tar->io, tar->file, tar->path, probes[i], block,
+                                   sizeof block, err);
         if (status)
             return status;
         crc = crc32c(crc, block, sizeof block);
@@ -140,19 +140,21 @@ static bool probes_hold(const struct index_cache_tar *tar, const char *entry)
 /* ---- Entries. ---- */
 
 /* -EBADMSG where the bytes are no entry for this tar as it is now. */
-static int decode(const char *bytes, size_t count_bytes, const char *full, const struct index_cache_tar *tar,
-                  struct foreign_index *found)
+static int decode(const char *bytes, size_t count_bytes, const char *full,
+                  const struct index_cache_tar *tar, struct foreign_index *found)
 {
     struct io_identity identity, kept = {0};
     uint64_t file_bytes = tar->io->ops->file_size(tar->file);
 
-    size_t path_bytes = strlen(full), index_at = PATH_AT + (size_t)bytes_round_up(path_bytes, ALIGN_BYTES);
+    size_t path_bytes = strlen(full),
+           index_at = PATH_AT + (size_t)bytes_round_up(path_bytes, ALIGN_BYTES);
     bool is_entry = count_bytes > index_at && memcmp(bytes, entry_magic, sizeof entry_magic) == 0 &&
                     crc32c(0, bytes, HEADER_CRC_AT) == bytes_get_u32(bytes + HEADER_CRC_AT) &&
                     bytes_get_u32(bytes + 8) == ENTRY_VERSION;
     if (!is_entry || tar->io->ops->file_identity(tar->file, &identity, NULL) ||
         bytes_get_u64(bytes + 16) != file_bytes || bytes_get_u32(bytes + 60) != path_bytes ||
-        memcmp(bytes + PATH_AT, full, path_bytes) != 0 || bytes_get_u64(bytes + 48) != count_bytes - index_at)
+        memcmp(bytes + PATH_AT, full, path_bytes) != 0 ||
+        bytes_get_u64(bytes + 48) != count_bytes - index_at)
         return -EBADMSG;
     kept.bytes_count = (uint8_t)bytes_min(bytes_get_u32(bytes + 64), IO_IDENTITY_BYTES_MAX);
     memcpy(kept.bytes, bytes + IDENTITY_AT, kept.bytes_count);
@@ -172,17 +174,20 @@ static int decode(const char *bytes, size_t count_bytes, const char *full, const
         .fields = bytes_get_u32(bytes + 40),
     };
     found->identity_crc32c = bytes_get_u32(bytes + 56);
-    bool plausible = found->trailer.archive_end <= file_bytes && found->trailer.samples <= UINT32_MAX &&
+    bool plausible = found->trailer.archive_end <= file_bytes &&
+                     found->trailer.samples <= UINT32_MAX &&
                      found->trailer.fields <= SHARD_FIELDS_MAX &&
                      !(flags & ~(uint32_t)(SHARD_FLAG_NO_CRCS | ENTRY_PARTIAL));
-    if (!plausible || crc32c(0, bytes + index_at, count_bytes - index_at) != found->trailer.index_crc32c ||
+    if (!plausible ||
+        crc32c(0, bytes + index_at, count_bytes - index_at) != found->trailer.index_crc32c ||
         !probes_hold(tar, bytes))
         return -EBADMSG;
     str_add(&found->index, bytes + index_at, count_bytes - index_at);
     return str_status(&found->index);
 }
 
-int index_cache_load(const struct index_cache_tar *tar, bool partial_will_do, struct foreign_index *ret_index)
+int index_cache_load(const struct index_cache_tar *tar, bool partial_will_do,
+                     struct foreign_index *ret_index)
 {
     char full[IO_PATH_BYTES_MAX], cache_path[IO_PATH_BYTES_MAX];
     struct io *own = NULL;
@@ -195,8 +200,8 @@ int index_cache_load(const struct index_cache_tar *tar, bool partial_will_do, st
     if (!status)
         status = open_backend(tar->io, cache_path, &own, NULL);
     if (!status)
-        status =
-            io_read_file(own ? own : tar->io, cache_path, SHARD_INDEX_BYTES_MAX, &bytes, &count_bytes, NULL);
+        status = io_read_file(own ? own : tar->io, cache_path, SHARD_INDEX_BYTES_MAX, &bytes,
+                              &count_bytes, NULL);
     if (!status)
         status = decode(bytes, count_bytes, full, tar, &found);
     if (!status && found.is_partial && !partial_will_do)
@@ -249,7 +254,8 @@ int index_cache_load_or_begin(const struct index_cache_tar *tar, bool partial_wi
         if (turn == -EBUSY)
             nanosleep(&(struct timespec){.tv_nsec = TURN_WAIT_NS}, NULL);
         if (index_cache_load(tar, true, &any) == 0)
-            break; /* also one that will not do: who made it has ended, and so would all that wait */
+            /* also one that will not do: who made it has ended, and so would all that wait */
+            break;
     }
     bool will_do = any.index.bytes > 0 && (partial_will_do || !any.is_partial);
     if (will_do)
@@ -263,8 +269,9 @@ int index_cache_load_or_begin(const struct index_cache_tar *tar, bool partial_wi
     return will_do ? 0 : -ENOENT;
 }
 
-static int encode(const struct index_cache_tar *tar, const char *full, const struct io_identity *identity,
-                  const struct foreign_index *index, struct str *out, struct err *err)
+static int encode(const struct index_cache_tar *tar, const char *full,
+                  const struct io_identity *identity, const struct foreign_index *index,
+                  struct str *out, struct err *err)
 {
     const struct shard_trailer *trailer = &index->trailer;
     size_t path_bytes = strlen(full);
@@ -334,8 +341,9 @@ static int remove_leftover(void *context, const struct io_entry *entry)
     return 0;
 }
 
-/* Who dies while it stores an index leaves a temporary. Looking for them costs a list of the folder, which may have an entry for each of very many
- * tars, all stored one after the other: one name of 16 is let pay for it. */
+/* Who dies while it stores an index leaves a temporary. Looking for them costs a list of the
+ * folder, which may have an entry for each of very many tars, all stored one after the other: one
+ * name of 16 is let pay for it. */
 static void sweep(struct io *io, const char *folder, const char *cache_path)
 {
     struct leftovers leftovers = {.io = io, .folder = folder};
@@ -368,7 +376,8 @@ int index_cache_store(const struct index_cache_tar *tar, const struct io_identit
     if (!status)
         sweep(backend, folder, cache_path);
     if (status)
-        err_advise(err, "indexes are kept there: set XDG_CACHE_HOME to a folder that can be written");
+        err_advise(err,
+                   "indexes are kept there: set XDG_CACHE_HOME to a folder that can be written");
 out:
     io_close(own);
     str_deinit(&bytes);

@@ -1,10 +1,12 @@
 /*
- * index_cache — indexes of tars that carry none, kept in a folder of the user's so that each tar is walked once.
+ * index_cache — indexes of tars that carry none, kept in a folder of the user's so that each tar is
+ * walked once.
  *
- * The folder is $XDG_CACHE_HOME/millrace/index, or $HOME/.cache/millrace/index; without either there is no cache. A file
- * is named after the hash of the tar's absolute path or URL. An entry counts only while the tar's identity (io.h) is the one
- * it had before it was walked, and the header blocks before a few of its members are what they were then. Others, and
- * damaged ones, are as good as absent. The folder may be removed at any time.
+ * The folder is $XDG_CACHE_HOME/millrace/index, or $HOME/.cache/millrace/index; without either
+ * there is no cache. A file is named after the hash of the tar's absolute path or URL. An entry
+ * counts only while the tar's identity (io.h) is the one it had before it was walked, and the
+ * header blocks before a few of its members are what they were then. Others, and damaged ones, are
+ * as good as absent. The folder may be removed at any time.
  *
  *     offset  type     what
  *     0       char[8]  "MRINDEX\0"
@@ -34,22 +36,26 @@ struct index_cache_tar {
     const char *path;
 };
 
-/* The folder into folder (IO_PATH_BYTES_MAX), made or not. -ENOENT where there is none to be, -ENAMETOOLONG. */
+/* The folder into folder (IO_PATH_BYTES_MAX), made or not. -ENOENT where there is none to be,
+ * -ENAMETOOLONG. */
 int index_cache_folder(char *folder);
-/* Where the index of the tar at path is kept, into cache_path (IO_PATH_BYTES_MAX). -ENOENT where there is no cache. */
+/* Where the index of the tar at path is kept, into cache_path (IO_PATH_BYTES_MAX). -ENOENT where
+ * there is no cache. */
 int index_cache_path(struct io *io, const char *path, char *cache_path, struct err *err);
 
-/* -ENOENT where there is no entry that counts; no detail, since it is no error. An index of a damaged tar counts where
- * partial_will_do. */
+/* -ENOENT where there is no entry that counts; no detail, since it is no error. An index of a
+ * damaged tar counts where partial_will_do. */
 int index_cache_load(const struct index_cache_tar *tar, bool partial_will_do,
                      struct foreign_index *ret_index);
-/* The same for a caller that will walk the tar where there is none. While another process walks it, this blocks until there
- * is an entry, or that process has ended, or 5 minutes have passed. *ret_turn: to be ended by io_turn_end when the entry is
- * stored; NULL where others need not wait. */
+/* The same for a caller that will walk the tar where there is none. While another process walks it,
+ * this blocks until there is an entry, or that process has ended, or 5 minutes have passed.
+ * *ret_turn: to be ended by io_turn_end when the entry is stored; NULL where others need not
+ * wait. */
 int index_cache_load_or_begin(const struct index_cache_tar *tar, bool partial_will_do,
                               struct foreign_index *ret_index, struct io_turn **ret_turn);
-/* Replaces an older entry. identity: of the tar before it was walked; -ESTALE where it is another one by now. Now and then
- * it removes what others left that died while they stored one, an hour ago or earlier. */
+/* Replaces an older entry. identity: of the tar before it was walked; -ESTALE where it is another
+ * one by now. Now and then it removes what others left that died while they stored one, an hour ago
+ * or earlier. */
 int index_cache_store(const struct index_cache_tar *tar, const struct io_identity *identity,
                       const struct foreign_index *index, struct err *err);
 

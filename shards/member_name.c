@@ -21,7 +21,8 @@ static bool is_meta(const char *name)
     return bytes >= 4 && memcmp(name, "__", 2) == 0 && memcmp(name + bytes - 2, "__", 2) == 0;
 }
 
-int member_name_split(const char *name, struct member_name *ret_name, bool *ret_is_field, struct err *err)
+int member_name_split(const char *name, struct member_name *ret_name, bool *ret_is_field,
+                      struct err *err)
 {
     const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
     const char *dot = strchr(base, '.');

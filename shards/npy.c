@@ -33,8 +33,9 @@ void npy_encode_header(enum dtype dtype, uint64_t count, uint8_t header[NPY_HEAD
     header[7] = 0;
     bytes_put_u16(header + 8, NPY_HEADER_BYTES - 10);
     char dict[NPY_HEADER_BYTES];
-    int bytes = snprintf(dict, sizeof dict,
-                         "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRIu64 ",), }", text, count);
+    int bytes =
+        snprintf(dict, sizeof dict,
+                 "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRIu64 ",), }", text, count);
     assert(bytes > 0 && bytes < NPY_HEADER_BYTES - 11);
     memcpy(header + 10, dict, (size_t)bytes);
     header[NPY_HEADER_BYTES - 1] = '\n';
@@ -61,8 +62,8 @@ static bool find_dtype(const struct npy_header *header, enum dtype *ret_dtype)
     return false;
 }
 
-int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_bytes, const char *path,
-                      struct npy *ret_npy, struct err *err)
+int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_bytes,
+                      const char *path, struct npy *ret_npy, struct err *err)
 {
     struct npy_header header;
     struct npy npy;
@@ -70,7 +71,8 @@ int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_by
     if (status)
         return status;
     if (!find_dtype(&header, &npy.dtype))
-        return unsupported(err, path, "dtype of an .npy file is not supported", "a little-endian number");
+        return unsupported(err, path, "dtype of an .npy file is not supported",
+                           "a little-endian number");
     if (header.is_fortran)
         return unsupported(err, path, "array in Fortran order", "C order");
     if (header.rank != 1)

@@ -1,5 +1,6 @@
 /*
- * npy — NumPy's array file, version 1.0 (numpy.lib.format), one dimension of little-endian integers.
+ * npy — NumPy's array file, version 1.0 (numpy.lib.format), one dimension of little-endian
+ * integers.
  */
 #ifndef MILLRACE_SHARDS_NPY_H
 #define MILLRACE_SHARDS_NPY_H
@@ -21,9 +22,10 @@ struct npy {
     uint32_t header_bytes;
 };
 
-/* bytes: the file from its start, at least its header. file_bytes: the whole file's size, which must fit the header.
- * -EBADMSG with the offset; -ENOTSUP: Fortran order, more than one dimension, other dtypes. */
-int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_bytes, const char *path,
-                      struct npy *ret_npy, struct err *err);
+/* bytes: the file from its start, at least its header. file_bytes: the whole file's size, which
+ * must fit the header. -EBADMSG with the offset; -ENOTSUP: Fortran order, more than one dimension,
+ * other dtypes. */
+int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_bytes,
+                      const char *path, struct npy *ret_npy, struct err *err);
 
 #endif

@@ -1,10 +1,16 @@
 /*
  * npy_header — see npy_header.h. Format: numpy.lib.format, "Format Version 1.0" to "3.0".
  *
- *     0  magic "\x93NUMPY"   6  u8 major   7  u8 minor   8  u16 (1.0) or u32 (2.0, 3.0) header length, little-endian
- *     then a Python dict literal: 'descr', 'fortran_order', 'shape', padded with spaces and ended by a newline
+ *     0  magic "\x93NUMPY"
+ *     6  u8 major
+ *     7  u8 minor
+ *     8  u16 (1.0) or u32 (2.0, 3.0) header length, little-endian
  *
- * A descr is a string, as '<f4', or a list of tuples (name, descr) or (name, descr, shape), as '[('x', '<f4'), ('y', '<i2', (3,))]'.
+ * Then comes a Python dict literal: 'descr', 'fortran_order', 'shape', padded with spaces and ended
+ * by a newline.
+ *
+ * A descr is a string, as '<f4', or a list of tuples (name, descr) or (name, descr, shape), as
+ * '[('x', '<f4'), ('y', '<i2', (3,))]'.
  */
 #include "shards/npy_header.h"
 
@@ -134,8 +140,8 @@ static int multiply(const struct parser *parser, uint64_t a, uint64_t b, uint64_
     return 0;
 }
 
-static int multiply_shape(const struct parser *parser, uint64_t first, const uint64_t *shape, uint32_t rank,
-                          uint64_t *ret_product)
+static int multiply_shape(const struct parser *parser, uint64_t first, const uint64_t *shape,
+                          uint32_t rank, uint64_t *ret_product)
 {
     uint64_t product = first;
     int status = 0;
@@ -168,8 +174,8 @@ static int measure_type(struct parser *parser, const char *text, size_t bytes, u
     int status = parse_number(&type, &size);
     if (status)
         return status;
-    bool has_unit =
-        (kind == 'm' || kind == 'M') && type.at < type.end && *type.at == '[' && type.end[-1] == ']';
+    bool has_unit = (kind == 'm' || kind == 'M') && type.at < type.end && *type.at == '[' &&
+                    type.end[-1] == ']';
     bool is_number = strchr("SUV", kind) == NULL;
     if ((type.at != type.end && !has_unit) || (is_number && (size == 0 || size > 32)))
         return bad_at(parser, text, -EBADMSG, "a dtype like '<f4'");
@@ -190,7 +196,8 @@ static int measure_field(struct parser *parser, int depth, uint64_t *ret_bytes)
     bool titled = take(parser, '(');
     int status = parse_string(parser, &name, &name_bytes);
     if (!status && titled)
-        status = take(parser, ',') ? parse_string(parser, &name, &name_bytes) : bad(parser, "title and name");
+        status = take(parser, ',') ? parse_string(parser, &name, &name_bytes)
+                                   : bad(parser, "title and name");
     if (!status && titled && !take(parser, ')'))
         status = bad(parser, "the end of title and name");
     if (!status && !take(parser, ','))
@@ -260,10 +267,12 @@ static int parse_entry(struct parser *parser, struct npy_header *header, unsigne
     int status = parse_string(parser, &key, &key_bytes);
     if (status)
         return status;
-    while (which < 3 && (strlen(keys[which]) != key_bytes || memcmp(keys[which], key, key_bytes) != 0))
+    while (which < 3 &&
+           (strlen(keys[which]) != key_bytes || memcmp(keys[which], key, key_bytes) != 0))
         which++;
     if (which == 3 || *seen >> which & 1)
-        return bad_at(parser, from, -EBADMSG, "the keys 'descr', 'fortran_order' and 'shape', each once");
+        return bad_at(parser, from, -EBADMSG,
+                      "the keys 'descr', 'fortran_order' and 'shape', each once");
     *seen |= 1U << which;
     if (!take(parser, ':'))
         return bad(parser, "a colon");
@@ -291,14 +300,16 @@ static int parse_dict(struct parser *parser, struct npy_header *header)
         return bad(parser, "nothing but spaces after the dict");
     status = multiply_shape(parser, 1, header->shape, header->rank, &header->elements_count);
     return status ? status
-                  : multiply(parser, header->elements_count, header->element_bytes, &header->data_bytes);
+                  : multiply(parser, header->elements_count, header->element_bytes,
+                             &header->data_bytes);
 }
 
-int npy_read_header(const uint8_t *bytes, size_t count_bytes, const char *path, struct npy_header *ret_header,
-                    struct err *err)
+int npy_read_header(const uint8_t *bytes, size_t count_bytes, const char *path,
+                    struct npy_header *ret_header, struct err *err)
 {
     const char *text = (const char *)bytes;
-    struct parser parser = {.start = text, .at = text, .end = text + count_bytes, .path = path, .err = err};
+    struct parser parser = {
+        .start = text, .at = text, .end = text + count_bytes, .path = path, .err = err};
     if (count_bytes < 12 || memcmp(bytes, NPY_MAGIC, MAGIC_BYTES) != 0)
         return bad(&parser, "\\x93NUMPY and a header");
     struct npy_header header = {.major = bytes[6], .minor = bytes[7]};

@@ -1,5 +1,6 @@
 /*
- * npy_header — the header of any NumPy array file, versions 1.0 to 3.0: every dtype, order and number of dimensions.
+ * npy_header — the header of any NumPy array file, versions 1.0 to 3.0: every dtype, order and
+ * number of dimensions.
  *
  * For telling people what a file is. What the loader takes of these is in npy.h.
  */
@@ -22,7 +23,8 @@ enum {
 
 struct npy_header {
     uint8_t major, minor;
-    /* 'descr' as it stands, without quotes where it is one string; borrowed from the file's bytes. */
+    /* 'descr' as it stands, without quotes where it is one string; borrowed from the file's
+     * bytes. */
     const char *dtype;
     size_t dtype_bytes;
     uint64_t element_bytes;
@@ -34,9 +36,9 @@ struct npy_header {
     uint32_t header_bytes;               /* the data begins there */
 };
 
-/* bytes: the file from its start, at least its header. -EBADMSG with the offset of what is wrong; -ENOTSUP: a version after 3, Python
- * objects, which are stored as a pickle. Pure. */
-int npy_read_header(const uint8_t *bytes, size_t count_bytes, const char *path, struct npy_header *ret_header,
-                    struct err *err);
+/* bytes: the file from its start, at least its header. -EBADMSG with the offset of what is wrong;
+ * -ENOTSUP: a version after 3, Python objects, which are stored as a pickle. Pure. */
+int npy_read_header(const uint8_t *bytes, size_t count_bytes, const char *path,
+                    struct npy_header *ret_header, struct err *err);
 
 #endif

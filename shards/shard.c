@@ -14,21 +14,22 @@
 #include <string.h>
 
 /* Reads the index, of which the tail may hold all or a part. */
-static int load_index(struct shard *shard, struct io_queue *queue, const uint8_t *tail, uint64_t tail_offset,
-                      struct err *err)
+static int load_index(struct shard *shard, struct io_queue *queue, const uint8_t *tail,
+                      uint64_t tail_offset, struct err *err)
 {
     const struct shard_trailer *trailer = &shard->trailer;
     if (trailer->index_offset >= tail_offset)
-        return shard_index_decode(tail + (trailer->index_offset - tail_offset), trailer->index_bytes, trailer,
-                                  shard->path, &shard->index, err);
+        return shard_index_decode(tail + (trailer->index_offset - tail_offset),
+                                  trailer->index_bytes, trailer, shard->path, &shard->index, err);
     uint8_t *bytes = malloc(trailer->index_bytes + 1);
     if (!bytes)
         return err_set(err, -ENOMEM, "out of memory for a shard index of %" PRIu64 " bytes",
                        trailer->index_bytes);
-    int status = io_read_exact(queue, shard->io, shard->file, shard->path, trailer->index_offset, bytes,
-                               trailer->index_bytes, err);
+    int status = io_read_exact(queue, shard->io, shard->file, shard->path, trailer->index_offset,
+                               bytes, trailer->index_bytes, err);
     if (!status)
-        status = shard_index_decode(bytes, trailer->index_bytes, trailer, shard->path, &shard->index, err);
+        status = shard_index_decode(bytes, trailer->index_bytes, trailer, shard->path,
+                                    &shard->index, err);
     free(bytes);
     return status;
 }
@@ -36,8 +37,8 @@ static int load_index(struct shard *shard, struct io_queue *queue, const uint8_t
 /* Takes what the walk or the cache gave. */
 static int adopt(struct shard *shard, struct foreign_index *found, struct err *err)
 {
-    int status = shard_index_decode((const uint8_t *)found->index.data, found->index.bytes, &found->trailer,
-                                    shard->path, &shard->index, err);
+    int status = shard_index_decode((const uint8_t *)found->index.data, found->index.bytes,
+                                    &found->trailer, shard->path, &shard->index, err);
     if (!status) {
         shard->trailer = found->trailer;
         shard->identity_crc32c = found->identity_crc32c;
@@ -53,8 +54,10 @@ static struct index_cache_tar tar_of(const struct shard *shard, struct io_queue 
     return (struct index_cache_tar){shard->io, shard->file, queue, shard->path};
 }
 
-/* Walks the tar and keeps the index, in vain where the cache can't be written: then it is walked again next time. */
-static int walk(struct shard *shard, struct io_queue *queue, const struct salvage *salvage, struct err *err)
+/* Walks the tar and keeps the index, in vain where the cache can't be written: then it is walked
+ * again next time. */
+static int walk(struct shard *shard, struct io_queue *queue, const struct salvage *salvage,
+                struct err *err)
 {
     const struct foreign_options options = {.salvage = salvage};
     const struct index_cache_tar tar = tar_of(shard, queue);
@@ -84,8 +87,8 @@ static int load_foreign(struct shard *shard, struct io_queue *queue, const struc
 }
 
 /* tail: what the file ends with, its trailer last. */
-static int load(struct shard *shard, struct io_queue *queue, const uint8_t *tail, uint64_t tail_bytes,
-                const struct salvage *salvage, struct err *err)
+static int load(struct shard *shard, struct io_queue *queue, const uint8_t *tail,
+                uint64_t tail_bytes, const struct salvage *salvage, struct err *err)
 {
     const uint8_t *trailer = tail + tail_bytes - SHARD_TRAILER_BYTES;
     uint64_t file_bytes = shard->io->ops->file_size(shard->file);
@@ -112,8 +115,8 @@ static int load_tail(struct shard *shard, struct io_queue *queue, const struct s
     uint8_t *tail = malloc(tail_bytes);
     if (!tail)
         return err_set(err, -ENOMEM, "out of memory for a shard's tail");
-    int status = io_read_exact(queue, shard->io, shard->file, shard->path, file_bytes - tail_bytes, tail,
-                               tail_bytes, err);
+    int status = io_read_exact(queue, shard->io, shard->file, shard->path, file_bytes - tail_bytes,
+                               tail, tail_bytes, err);
     if (!status)
         status = load(shard, queue, tail, tail_bytes, salvage, err);
     free(tail);
@@ -162,8 +165,8 @@ int shard_has_trailer(struct io *io, const char *path, bool *ret_has_trailer, st
     uint64_t file_bytes = io->ops->file_size(file);
     status = io->ops->queue_open(io, 1, &queue, err);
     if (!status && file_bytes >= sizeof trailer)
-        status =
-            io_read_exact(queue, io, file, path, file_bytes - sizeof trailer, trailer, sizeof trailer, err);
+        status = io_read_exact(queue, io, file, path, file_bytes - sizeof trailer, trailer,
+                               sizeof trailer, err);
     if (!status)
         *ret_has_trailer = shard_trailer_is_ours(trailer);
     if (queue)
@@ -172,7 +175,8 @@ int shard_has_trailer(struct io *io, const char *path, bool *ret_has_trailer, st
     return status;
 }
 
-int shard_reindex(struct io *io, const char *path, const struct foreign_options *options, struct err *err)
+int shard_reindex(struct io *io, const char *path, const struct foreign_options *options,
+                  struct err *err)
 {
     struct index_cache_tar tar = {.io = io, .path = path};
     struct io_identity identity;

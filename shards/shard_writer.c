@@ -1,9 +1,9 @@
 /*
  * shard_writer — see shard.h: writing.
  *
- * Bytes are collected in one of two buffers while the other is on its way to the file. All but the last write are
- * BUFFER_BYTES at multiples of it; the last is padded to IO_ALIGN_BYTES, and sealing cuts the padding off again: so
- * every engine may write directly.
+ * Bytes are collected in one of two buffers while the other is on its way to the file. All but the
+ * last write are BUFFER_BYTES at multiples of it; the last is padded to IO_ALIGN_BYTES, and sealing
+ * cuts the padding off again: so every engine may write directly.
  */
 #include "shards/shard.h"
 
@@ -39,11 +39,12 @@ struct shard_writer {
     struct str scratch; /* a header, later the index */
     char path[IO_PATH_BYTES_MAX];
     char key[SHARD_KEY_BYTES_MAX];
-    char last_extension[SHARD_EXTENSION_BYTES_MAX]; /* of the current sample; "" where it has none yet */
+    char last_extension
+        [SHARD_EXTENSION_BYTES_MAX]; /* of the current sample; "" where it has none yet */
 };
 
-int shard_writer_open(struct io *io, const char *path, bool replace, struct shard_writer **ret_writer,
-                      struct err *err)
+int shard_writer_open(struct io *io, const char *path, bool replace,
+                      struct shard_writer **ret_writer, struct err *err)
 {
     struct shard_writer *writer = calloc(1, sizeof *writer);
     if (!writer)
@@ -146,11 +147,12 @@ static int append(struct shard_writer *writer, const void *data, uint64_t bytes,
 
 static int append_padding(struct shard_writer *writer, struct err *err)
 {
-    return append(writer, NULL, bytes_round_up(writer->offset, TAR_BLOCK_BYTES) - writer->offset, err);
+    return append(writer, NULL, bytes_round_up(writer->offset, TAR_BLOCK_BYTES) - writer->offset,
+                  err);
 }
 
-static int refuse(const struct shard_writer *writer, struct err *err, const char *what, const char *text,
-                  const char *expected)
+static int refuse(const struct shard_writer *writer, struct err *err, const char *what,
+                  const char *text, const char *expected)
 {
     err_set(err, -EINVAL, "%s", what);
     err_at(err, writer->path, (int64_t)writer->offset);
@@ -208,9 +210,9 @@ static int add_field(struct shard_writer *writer, const char *extension, const v
     str_clear(&writer->scratch);
     int status = tar_add_header(&writer->scratch, name, size_bytes, err);
     if (!status)
-        status =
-            shard_index_builder_add_field(writer->builder, extension, writer->offset + writer->scratch.bytes,
-                                          data, size_bytes, picture, err);
+        status = shard_index_builder_add_field(writer->builder, extension,
+                                               writer->offset + writer->scratch.bytes, data,
+                                               size_bytes, picture, err);
     if (!status)
         status = append(writer, writer->scratch.data, writer->scratch.bytes, err);
     if (!status)
@@ -240,8 +242,8 @@ int shard_writer_add_picture(struct shard_writer *writer, const char *extension,
 
 uint64_t shard_writer_bytes(const struct shard_writer *writer)
 {
-    return writer->offset + TAR_END_BYTES + bytes_round_up(writer->index_bytes_estimate, TAR_BLOCK_BYTES) +
-           SHARD_TRAILER_BYTES;
+    return writer->offset + TAR_END_BYTES +
+           bytes_round_up(writer->index_bytes_estimate, TAR_BLOCK_BYTES) + SHARD_TRAILER_BYTES;
 }
 
 uint64_t shard_writer_samples(const struct shard_writer *writer)
@@ -283,7 +285,8 @@ static int finish(struct shard_writer *writer, struct err *err)
     int status = 0;
     if (writer->filled_bytes > 0) {
         size_t padded = bytes_round_up(writer->filled_bytes, IO_ALIGN_BYTES);
-        memset(writer->buffers[writer->current] + writer->filled_bytes, 0, padded - writer->filled_bytes);
+        memset(writer->buffers[writer->current] + writer->filled_bytes, 0,
+               padded - writer->filled_bytes);
         status = send_buffer(writer, padded, err);
     }
     for (unsigned i = 0; i < BUFFERS_COUNT && !status; i++)
@@ -301,7 +304,8 @@ static int finish(struct shard_writer *writer, struct err *err)
     return status;
 }
 
-int shard_writer_commit(struct shard_writer *writer, struct shard_summary *ret_summary, struct err *err)
+int shard_writer_commit(struct shard_writer *writer, struct shard_summary *ret_summary,
+                        struct err *err)
 {
     struct shard_trailer trailer = {0};
     int status = append_tail(writer, &trailer, err);

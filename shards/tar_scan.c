@@ -1,10 +1,13 @@
 /*
- * tar_scan — see tar.h. What readers make of odd archives was tried with GNU tar, bsdtar and Python's tarfile; where they
- * differ we take the stricter.
+ * tar_scan — see tar.h. What readers make of odd archives was tried with GNU tar, bsdtar and
+ * Python's tarfile; where they differ we take the stricter.
  *
- * Extended headers stand before the member they describe, so one call reads them and the member together:
- *     'x' 'X' records path and size of the next member     'g' the same for all members that follow
- *     'L' 'K' GNU's long name and long link target         'S' GNU's old sparse file, with maps in further blocks
+ * Extended headers stand before the member they describe, so one call reads them and the member
+ * together:
+ *     'x' 'X'   records path and size of the next member
+ *     'g'       the same for all members that follow
+ *     'L' 'K'   GNU's long name and long link target
+ *     'S'       GNU's old sparse file, with maps in further blocks
  */
 #include "base/bytes.h"
 #include "shards/tar.h"
@@ -21,10 +24,11 @@ enum {
     CHECKSUM_AT = 148,
     TYPE_AT = 156,
     MAGIC_AT = 257,
-    SPARSE_EXTENDED_AT = 482,     /* in the header of an 'S' member */
-    SPARSE_MORE_AT = 504,         /* in each further block of the map */
-    EXTENDED_BYTES_MAX = 1 << 20, /* of one extended header: names are far shorter, attributes too */
-    EXTENDED_COUNT_MAX = 64,      /* extended headers before one member */
+    SPARSE_EXTENDED_AT = 482, /* in the header of an 'S' member */
+    SPARSE_MORE_AT = 504,     /* in each further block of the map */
+    EXTENDED_BYTES_MAX =
+        1 << 20,             /* of one extended header: names are far shorter, attributes too */
+    EXTENDED_COUNT_MAX = 64, /* extended headers before one member */
 };
 
 /* What extended headers said of the member to come. */
@@ -34,7 +38,8 @@ struct pending {
     uint64_t size_bytes;
 };
 
-static int bad(const struct tar_scanner *scanner, uint64_t offset, struct err *err, const char *what)
+static int bad(const struct tar_scanner *scanner, uint64_t offset, struct err *err,
+               const char *what)
 {
     err_set(err, -EBADMSG, "%s", what);
     err_at(err, scanner->path, (int64_t)offset);
@@ -58,7 +63,8 @@ static int read_block(struct tar_scanner *scanner, uint64_t offset, uint8_t bloc
     return status;
 }
 
-/* Octal with leading spaces, ended by space or NUL; or GNU's base 256 where the first bit is set. */
+/* Octal with leading spaces, ended by space or NUL; or GNU's base 256 where the first bit is
+ * set. */
 static int parse_number(const uint8_t *field, size_t bytes, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -107,8 +113,8 @@ static bool is_zero(const uint8_t *block)
     return true;
 }
 
-/* size_bytes of data at offset must lie within the file; gives the offset of the next header. The last member's padding
- * may be missing, as some tools leave it out. */
+/* size_bytes of data at offset must lie within the file; gives the offset of the next header. The
+ * last member's padding may be missing, as some tools leave it out. */
 static int skip_data(const struct tar_scanner *scanner, uint64_t offset, uint64_t size_bytes,
                      uint64_t *ret_next, struct err *err)
 {
@@ -119,7 +125,8 @@ static int skip_data(const struct tar_scanner *scanner, uint64_t offset, uint64_
         err_advise(err, "copy or download the file again");
         return -EBADMSG;
     }
-    *ret_next = bytes_min(bytes_round_up(offset + size_bytes, TAR_BLOCK_BYTES), scanner->file_bytes);
+    *ret_next =
+        bytes_min(bytes_round_up(offset + size_bytes, TAR_BLOCK_BYTES), scanner->file_bytes);
     return 0;
 }
 
@@ -193,8 +200,8 @@ static int parse_pax(const struct tar_scanner *scanner, const struct str *text, 
 }
 
 /* Reads an extended header's data and takes from it what concerns us. */
-static int read_extended(struct tar_scanner *scanner, char type, uint64_t offset, uint64_t size_bytes,
-                         struct pending *pending, struct err *err)
+static int read_extended(struct tar_scanner *scanner, char type, uint64_t offset,
+                         uint64_t size_bytes, struct pending *pending, struct err *err)
 {
     if (size_bytes > EXTENDED_BYTES_MAX) {
         bad(scanner, offset, err, "extended header of a tar is too long");
@@ -228,7 +235,8 @@ out:
 
 static void add_ustar_name(struct str *name, const uint8_t *block)
 {
-    bool posix = memcmp(block + MAGIC_AT, "ustar", 6) == 0; /* GNU's has a space instead of the NUL */
+    bool posix =
+        memcmp(block + MAGIC_AT, "ustar", 6) == 0; /* GNU's has a space instead of the NUL */
     size_t prefix_bytes = posix ? strnlen((const char *)block + PREFIX_AT, PREFIX_BYTES) : 0;
     if (prefix_bytes > 0) {
         str_add(name, block + PREFIX_AT, prefix_bytes);
@@ -237,8 +245,8 @@ static void add_ustar_name(struct str *name, const uint8_t *block)
     str_add(name, block, strnlen((const char *)block, NAME_BYTES));
 }
 
-static int set_name(struct tar_scanner *scanner, const uint8_t *block, const struct pending *pending,
-                    uint64_t offset, struct err *err)
+static int set_name(struct tar_scanner *scanner, const uint8_t *block,
+                    const struct pending *pending, uint64_t offset, struct err *err)
 {
     str_clear(&scanner->name);
     if (pending->has_name)
@@ -292,16 +300,17 @@ static bool has_data(char type)
     return !(type >= '1' && type <= '6');
 }
 
-/* A size where some readers skip so much and others do not, so that they disagree about all that follows. Of hard links and
- * folders nobody does. */
+/* A size where some readers skip so much and others do not, so that they disagree about all that
+ * follows. Of hard links and folders nobody does. */
 static bool size_is_ambiguous(char type, const struct str *name, uint64_t size_bytes)
 {
     bool is_old_folder = type == '\0' && name->data[name->bytes - 1] == '/';
     return size_bytes > 0 && ((!has_data(type) && type != '1' && type != '5') || is_old_folder);
 }
 
-static int finish_member(struct tar_scanner *scanner, const uint8_t *block, const struct pending *pending,
-                         uint64_t size_bytes, struct tar_member *member, struct err *err)
+static int finish_member(struct tar_scanner *scanner, const uint8_t *block,
+                         const struct pending *pending, uint64_t size_bytes,
+                         struct tar_member *member, struct err *err)
 {
     char type = (char)block[TYPE_AT];
     uint64_t header_at = scanner->offset;
@@ -339,8 +348,8 @@ static int finish_member(struct tar_scanner *scanner, const uint8_t *block, cons
 }
 
 /* Checks the block and gives its size field. */
-static int parse_header(const struct tar_scanner *scanner, const uint8_t *block, uint64_t *ret_size_bytes,
-                        struct err *err)
+static int parse_header(const struct tar_scanner *scanner, const uint8_t *block,
+                        uint64_t *ret_size_bytes, struct err *err)
 {
     uint64_t checksum;
     if (parse_number(block + CHECKSUM_AT, 8, &checksum) || !checksum_holds(block, checksum)) {
@@ -357,14 +366,17 @@ static int parse_header(const struct tar_scanner *scanner, const uint8_t *block,
 
 static int end_of_archive(const struct tar_scanner *scanner, struct tar_member *ret_member)
 {
-    *ret_member = (struct tar_member){
-        .kind = TAR_END, .name = "", .header_offset = scanner->offset, .data_offset = scanner->offset};
+    *ret_member = (struct tar_member){.kind = TAR_END,
+                                      .name = "",
+                                      .header_offset = scanner->offset,
+                                      .data_offset = scanner->offset};
     return 0;
 }
 
 int tar_scan(struct tar_scanner *scanner, struct tar_member *ret_member, struct err *err)
 {
-    struct pending pending = {.name = &scanner->pending_name}, global = {.name = &scanner->global_name};
+    struct pending pending = {.name = &scanner->pending_name},
+                   global = {.name = &scanner->global_name};
     struct tar_member member = {.header_offset = scanner->offset};
     scanner->is_cut = false;
     for (unsigned extended = 0; extended <= EXTENDED_COUNT_MAX; extended++) {

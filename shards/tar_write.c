@@ -13,12 +13,14 @@ enum {
     NAME_BYTES = 100,
     PREFIX_AT = 345,
     PREFIX_BYTES = 155,
-    PAX_RECORDS_BYTES_MAX = TAR_NAME_BYTES_MAX + 96, /* a path and a size, each with its length and key */
+    PAX_RECORDS_BYTES_MAX =
+        TAR_NAME_BYTES_MAX + 96, /* a path and a size, each with its length and key */
 };
 
 #define USTAR_SIZE_MAX ((UINT64_C(1) << 33) - 1) /* 11 octal digits */
 
-/* Where to cut name so that "prefix/rest" fits ustar: the offset of the slash, 0 where none is needed, -1 where none fits. */
+/* Where to cut name so that "prefix/rest" fits ustar: the offset of the slash, 0 where none is
+ * needed, -1 where none fits. */
 static int ustar_cut(const char *name, size_t bytes)
 {
     if (bytes <= NAME_BYTES)
@@ -51,7 +53,8 @@ static void add_pax_record(char *records, size_t *at, const char *key, const cha
 }
 
 /* The PAX records that the member needs, as text; 0 bytes where ustar is enough. */
-static size_t pax_records(const char *name, uint64_t size_bytes, char records[PAX_RECORDS_BYTES_MAX])
+static size_t pax_records(const char *name, uint64_t size_bytes,
+                          char records[PAX_RECORDS_BYTES_MAX])
 {
     size_t at = 0;
     if (ustar_cut(name, strlen(name)) < 0)

@@ -1,8 +1,9 @@
 /*
  * url_list — see url_list.h.
  *
- * A group is expanded by writing each of its alternatives between what stands before and behind it, and expanding the result
- * from the alternative on; so groups within alternatives, and those behind, come out in the order of a shell.
+ * A group is expanded by writing each of its alternatives between what stands before and behind it,
+ * and expanding the result from the alternative on; so groups within alternatives, and those
+ * behind, come out in the order of a shell.
  */
 #include "shards/url_list.h"
 
@@ -53,7 +54,8 @@ struct group {
     int width; /* digits, leading zeros included; 0: as many as it takes */
 };
 
-static const char *parse_integer(const char *text, int64_t *ret_value, int *ret_digits, bool *ret_padded)
+static const char *parse_integer(const char *text, int64_t *ret_value, int *ret_digits,
+                                 bool *ret_padded)
 {
     size_t sign = *text == '-', digits = strspn(text + sign, "0123456789");
     if (digits == 0 || digits > NUMBER_DIGITS_MAX)
@@ -71,8 +73,8 @@ static bool parse_range(const char *text, const char *end, struct group *group)
     bool from_padded = false, to_padded = false, step_padded;
     const char *at;
     group->step = 1;
-    group->letters =
-        isalpha((unsigned char)text[0]) && strncmp(text + 1, "..", 2) == 0 && isalpha((unsigned char)text[3]);
+    group->letters = isalpha((unsigned char)text[0]) && strncmp(text + 1, "..", 2) == 0 &&
+                     isalpha((unsigned char)text[3]);
     if (group->letters) {
         group->from = text[0];
         group->to = text[3];
@@ -85,7 +87,8 @@ static bool parse_range(const char *text, const char *end, struct group *group)
     }
     if (at && at != end && strncmp(at, "..", 2) == 0)
         at = parse_integer(at + 2, &group->step, &step_digits, &step_padded);
-    group->width = from_padded || to_padded ? (from_digits > to_digits ? from_digits : to_digits) : 0;
+    group->width =
+        from_padded || to_padded ? (from_digits > to_digits ? from_digits : to_digits) : 0;
     group->step = group->step < 0 ? -group->step : group->step;
     return at == end && group->step > 0;
 }
@@ -117,19 +120,19 @@ static bool find_group(const char *text, size_t from, struct group *ret_group)
 static int expand_braces(struct url_list *list, const char *text, size_t from, unsigned depth,
                          struct err *err);
 
-static int expand_with(struct url_list *list, const char *text, const struct group *group, const char *word,
-                       size_t word_bytes, unsigned depth, struct err *err)
+static int expand_with(struct url_list *list, const char *text, const struct group *group,
+                       const char *word, size_t word_bytes, unsigned depth, struct err *err)
 {
     char whole[IO_PATH_BYTES_MAX];
-    int bytes = snprintf(whole, sizeof whole, "%.*s%.*s%s", (int)group->begin, text, (int)word_bytes, word,
-                         text + group->end);
+    int bytes = snprintf(whole, sizeof whole, "%.*s%.*s%s", (int)group->begin, text,
+                         (int)word_bytes, word, text + group->end);
     if (bytes < 0 || (size_t)bytes >= sizeof whole)
         return refuse(err, "pattern stands for a path that is too long", text);
     return expand_braces(list, whole, group->begin, depth + 1, err);
 }
 
-static int expand_words(struct url_list *list, const char *text, const struct group *group, unsigned depth,
-                        struct err *err)
+static int expand_words(struct url_list *list, const char *text, const struct group *group,
+                        unsigned depth, struct err *err)
 {
     size_t word = group->begin + 1, level = 0;
     for (size_t at = word; at < group->end; at++) {
@@ -146,16 +149,18 @@ static int expand_words(struct url_list *list, const char *text, const struct gr
     return 0;
 }
 
-static int expand_range(struct url_list *list, const char *text, const struct group *group, unsigned depth,
-                        struct err *err)
+static int expand_range(struct url_list *list, const char *text, const struct group *group,
+                        unsigned depth, struct err *err)
 {
     bool upward = group->to >= group->from;
-    uint64_t distance = upward ? (uint64_t)(group->to - group->from) : (uint64_t)(group->from - group->to);
+    uint64_t distance =
+        upward ? (uint64_t)(group->to - group->from) : (uint64_t)(group->from - group->to);
     uint64_t last = distance / (uint64_t)group->step;
     if (last >= DATASET_SHARDS_MAX)
         return refuse(err, "pattern stands for too many shards", text);
     for (uint64_t i = 0; i <= last; i++) {
-        int64_t moved = (int64_t)i * group->step, value = upward ? group->from + moved : group->from - moved;
+        int64_t moved = (int64_t)i * group->step,
+                value = upward ? group->from + moved : group->from - moved;
         char word[32];
         int bytes = group->letters ? snprintf(word, sizeof word, "%c", (char)value)
                                    : snprintf(word, sizeof word, "%0*" PRId64, group->width, value);
@@ -189,7 +194,8 @@ static size_t variable_bytes(const char *text)
     return bytes > 0 && bytes < VARIABLE_BYTES_MAX && text[2 + bytes] == '}' ? bytes + 3 : 0;
 }
 
-static int put_in_variables(const char *text, size_t text_bytes, char out[IO_PATH_BYTES_MAX], struct err *err)
+static int put_in_variables(const char *text, size_t text_bytes, char out[IO_PATH_BYTES_MAX],
+                            struct err *err)
 {
     size_t used = 0;
     for (size_t at = 0; at < text_bytes;) {

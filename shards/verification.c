@@ -41,16 +41,18 @@ static int fill(struct verification *v)
         err_at(v->err, v->path, (int64_t)stream->buffer_offset);
         return -EINTR;
     }
-    stream->buffer_bytes = bytes_min(VERIFY_BUFFER_BYTES, stream->file_bytes - stream->buffer_offset);
-    int status = io_read_exact(stream->queue, v->io, stream->shard->file, v->path, stream->buffer_offset,
-                               stream->buffer, stream->buffer_bytes, v->err);
+    stream->buffer_bytes =
+        bytes_min(VERIFY_BUFFER_BYTES, stream->file_bytes - stream->buffer_offset);
+    int status = io_read_exact(stream->queue, v->io, stream->shard->file, v->path,
+                               stream->buffer_offset, stream->buffer, stream->buffer_bytes, v->err);
     if (status)
         return status;
     hash_stream_update(stream->hash, stream->buffer, stream->buffer_bytes);
     v->result->bytes += stream->buffer_bytes;
     if (v->options->progress)
         v->options->progress(v->options->context,
-                             v->bytes_before + stream->buffer_offset + stream->buffer_bytes, v->bytes_total);
+                             v->bytes_before + stream->buffer_offset + stream->buffer_bytes,
+                             v->bytes_total);
     return 0;
 }
 
@@ -58,7 +60,8 @@ int verification_read(struct verification *v, uint64_t offset, void *data, uint6
 {
     struct stream *stream = &v->stream;
     uint8_t *to = data;
-    if (offset < stream->buffer_offset || offset > stream->file_bytes || bytes > stream->file_bytes - offset)
+    if (offset < stream->buffer_offset || offset > stream->file_bytes ||
+        bytes > stream->file_bytes - offset)
         return -ENODATA;
     while (bytes > 0) {
         uint64_t end = stream->buffer_offset + stream->buffer_bytes;
@@ -142,8 +145,8 @@ void verification_note(struct verification *v, const char *key, uint64_t offset,
         v->options->note(v->options->context, &noted);
 }
 
-void verification_complain(struct verification *v, const char *key, uint64_t offset, const char *what,
-                           uint64_t expected, uint64_t found)
+void verification_complain(struct verification *v, const char *key, uint64_t offset,
+                           const char *what, uint64_t expected, uint64_t found)
 {
     struct err err;
     err_set(&err, -EBADMSG, "%s", what);
@@ -153,8 +156,8 @@ void verification_complain(struct verification *v, const char *key, uint64_t off
     verification_report(v, VERIFY_ARCHIVE, key, &err);
 }
 
-void verification_complain_sum(struct verification *v, const char *key, uint64_t offset, const char *what,
-                               int digits, uint64_t expected, uint64_t found)
+void verification_complain_sum(struct verification *v, const char *key, uint64_t offset,
+                               const char *what, int digits, uint64_t expected, uint64_t found)
 {
     struct err err;
     err_set(&err, -EBADMSG, "%s", what);

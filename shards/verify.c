@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The bytes from the index on are covered by its CRC and the trailer's, but for the padding between. */
+/* The bytes from the index on are covered by its CRC and the trailer's, but for the padding
+ * between. */
 static int check_tail(struct verification *v, const struct dataset_shard *expected)
 {
     const struct shard *shard = v->stream.shard;
@@ -22,7 +23,8 @@ static int check_tail(struct verification *v, const struct dataset_shard *expect
         status = verification_read(v, at, NULL, trailer->index_offset + trailer->index_bytes - at);
     uint64_t padding_at = trailer->index_offset + trailer->index_bytes;
     if (!status && !shard->is_foreign && padding_at >= v->stream.buffer_offset)
-        status = verification_check_zeros(v, "", padding_at, v->stream.file_bytes - SHARD_TRAILER_BYTES);
+        status =
+            verification_check_zeros(v, "", padding_at, v->stream.file_bytes - SHARD_TRAILER_BYTES);
     at = v->stream.buffer_offset + v->stream.buffer_bytes;
     if (!status && at < v->stream.file_bytes)
         status = verification_read(v, at, NULL, v->stream.file_bytes - at);
@@ -33,15 +35,15 @@ static int check_tail(struct verification *v, const struct dataset_shard *expect
         verification_complain_sum(v, "", 0, "XXH3 of the shard is not that of dataset.json", 16,
                                   expected->xxh3, xxh3);
     if (v->stream.file_bytes != expected->file_bytes)
-        verification_complain(v, "", 0, "size of the shard is not that of dataset.json", expected->file_bytes,
-                              v->stream.file_bytes);
+        verification_complain(v, "", 0, "size of the shard is not that of dataset.json",
+                              expected->file_bytes, v->stream.file_bytes);
     if (trailer->samples != expected->samples)
         verification_complain(v, "", 0, "shard has not as many samples as dataset.json says",
                               expected->samples, trailer->samples);
     if (shard->identity_crc32c != expected->index_crc32c)
         verification_complain_sum(v, "", trailer->index_offset,
-                                  "CRC of the index is not that of dataset.json", 8, expected->index_crc32c,
-                                  shard->identity_crc32c);
+                                  "CRC of the index is not that of dataset.json", 8,
+                                  expected->index_crc32c, shard->identity_crc32c);
     return 0;
 }
 
@@ -66,8 +68,8 @@ const char *verify_kind_name(enum verify_kind kind)
     return names[kind];
 }
 
-/* The fields that each sample must have: the dataset's, and a label where it names classes; of a shard alone, those of any of
- * its samples. Fields of a shard are bits by their number. */
+/* The fields that each sample must have: the dataset's, and a label where it names classes; of a
+ * shard alone, those of any of its samples. Fields of a shard are bits by their number. */
 struct wanted_fields {
     const char *names[SHARD_FIELDS_MAX + 1];
     uint64_t any_of[SHARD_FIELDS_MAX + 1]; /* each satisfies it */
@@ -125,8 +127,8 @@ static uint64_t present_fields(const struct shard_index *index, uint64_t sample,
     return present;
 }
 
-static void complain_fields(struct verification *v, uint64_t at, enum verify_kind kind, const char *what,
-                            const char *name)
+static void complain_fields(struct verification *v, uint64_t at, enum verify_kind kind,
+                            const char *what, const char *name)
 {
     char key[SHARD_KEY_BYTES_MAX];
     struct err err;
@@ -144,12 +146,13 @@ static void check_fields(struct verification *v, const struct dataset *dataset)
         uint64_t at, present = present_fields(index, v->sample, &at);
         for (uint32_t i = 0; i < wanted.count; i++)
             if (!(present & wanted.any_of[i]))
-                complain_fields(v, at,
-                                strcmp(wanted.names[i], label_field) == 0 ? VERIFY_LABEL : VERIFY_FIELDS,
-                                "the sample lacks the field", wanted.names[i]);
+                complain_fields(
+                    v, at, strcmp(wanted.names[i], label_field) == 0 ? VERIFY_LABEL : VERIFY_FIELDS,
+                    "the sample lacks the field", wanted.names[i]);
         for (uint32_t f = 0; f < shard_index_fields(index); f++)
             if (present & wanted.unknown & UINT64_C(1) << f)
-                complain_fields(v, at, VERIFY_FIELDS, "the dataset does not name the sample's field",
+                complain_fields(v, at, VERIFY_FIELDS,
+                                "the dataset does not name the sample's field",
                                 shard_index_extension(index, f));
     }
 }
@@ -163,7 +166,8 @@ static int check_keys(struct verification *v)
     uint64_t samples = shard_index_samples(index);
     struct hashed_key *keys = malloc((samples + 1) * sizeof *keys);
     if (!keys)
-        return err_set(v->err, -ENOMEM, "out of memory for the keys of %" PRIu64 " samples", samples);
+        return err_set(v->err, -ENOMEM, "out of memory for the keys of %" PRIu64 " samples",
+                       samples);
     for (uint64_t s = 0; s < samples; s++) {
         uint32_t bytes;
         const char *key = shard_index_key(index, s, &bytes);
@@ -219,9 +223,11 @@ static int verify_one(struct verification *v, const struct dataset *dataset,
 }
 
 int verify_shard(struct io *io, const char *path, const struct dataset_shard *expected,
-                 const struct verify_options *options, struct verify_result *result, struct err *err)
+                 const struct verify_options *options, struct verify_result *result,
+                 struct err *err)
 {
-    struct verification v = {.io = io, .options = options, .result = result, .err = err, .path = path};
+    struct verification v = {
+        .io = io, .options = options, .result = result, .err = err, .path = path};
     struct io_stat info;
     v.bytes_total = expected                               ? expected->file_bytes
                     : io->ops->stat(io, path, &info, NULL) ? 0
@@ -231,15 +237,17 @@ int verify_shard(struct io *io, const char *path, const struct dataset_shard *ex
     return status;
 }
 
-int verify_dataset(struct io *io, const struct dataset *dataset, const struct verify_options *options,
-                   struct verify_result *result, struct err *err)
+int verify_dataset(struct io *io, const struct dataset *dataset,
+                   const struct verify_options *options, struct verify_result *result,
+                   struct err *err)
 {
     uint64_t bytes_total = 0, bytes_before = 0;
     for (uint64_t i = 0; i < dataset->shards_count; i++)
         bytes_total += dataset->shards[i].file_bytes;
     for (uint64_t i = 0; i < dataset->shards_count; i++) {
         char path[IO_PATH_BYTES_MAX];
-        struct verification v = {.io = io, .options = options, .result = result, .err = err, .path = path};
+        struct verification v = {
+            .io = io, .options = options, .result = result, .err = err, .path = path};
         v.bytes_total = bytes_total;
         v.bytes_before = bytes_before;
         int status = dataset_shard_path(dataset, i, path, err);

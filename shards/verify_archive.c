@@ -1,5 +1,6 @@
 /*
- * verify_archive — the members of a shard's archive, ours or another tool's, against its index. See verification.h.
+ * verify_archive — the members of a shard's archive, ours or another tool's, against its index. See
+ * verification.h.
  */
 #include "shards/verification.h"
 
@@ -13,7 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reads the member block by block and checks each block's CRC and the whole's. *ret_good: all hold. */
+/* Reads the member block by block and checks each block's CRC and the whole's. *ret_good: all
+ * hold. */
 static int check_data(struct verification *v, const char *key, const struct shard_field *field,
                       bool *ret_good)
 {
@@ -23,7 +25,8 @@ static int check_data(struct verification *v, const char *key, const struct shar
     uint8_t block[SHARD_BLOCK_BYTES];
     str_clear(&v->member);
     if (keep && str_reserve(&v->member, field->size_bytes))
-        return err_set(v->err, -ENOMEM, "out of memory for a member of %" PRIu64 " bytes", field->size_bytes);
+        return err_set(v->err, -ENOMEM, "out of memory for a member of %" PRIu64 " bytes",
+                       field->size_bytes);
     for (uint64_t at = 0; at < field->size_bytes; at += SHARD_BLOCK_BYTES) {
         uint64_t bytes = bytes_min(SHARD_BLOCK_BYTES, field->size_bytes - at);
         int status = verification_read(v, field->data_offset + at, block, bytes);
@@ -37,8 +40,8 @@ static int check_data(struct verification *v, const char *key, const struct shar
             continue;
         uint32_t expected = bytes_get_u32(field->block_crc32c + at / SHARD_BLOCK_BYTES * 4);
         if (block_crc != expected)
-            verification_complain_sum(v, key, field->data_offset + at, "CRC32C of a block does not hold", 8,
-                                      expected, block_crc);
+            verification_complain_sum(v, key, field->data_offset + at,
+                                      "CRC32C of a block does not hold", 8, expected, block_crc);
     }
     if (field->has_crc && crc != field->crc32c)
         verification_complain_sum(v, key, field->data_offset, "CRC32C of a member does not hold", 8,
@@ -72,11 +75,13 @@ static int check_member(struct verification *v, const struct tar_member *member)
     struct shard_field field;
     if (!verification_next_field(v, &field)) {
         verification_complain(v, "", member->header_offset,
-                              "archive has members that the index does not name", 0, member->data_offset);
+                              "archive has members that the index does not name", 0,
+                              member->data_offset);
         return 0;
     }
     verification_key(v, key);
-    snprintf(name, sizeof name, "%s.%s", key, shard_index_extension(v->stream.shard->index, v->field));
+    snprintf(name, sizeof name, "%s.%s", key,
+             shard_index_extension(v->stream.shard->index, v->field));
     if (member->kind != TAR_FILE || strcmp(name, member->name) != 0) {
         struct err err;
         err_set(&err, -EBADMSG, "archive and index name different members");
@@ -85,8 +90,9 @@ static int check_member(struct verification *v, const struct tar_member *member)
         err_found(&err, "%s", member->name);
         verification_report(v, VERIFY_ARCHIVE, key, &err);
     } else if (member->data_offset != field.data_offset || member->size_bytes != field.size_bytes) {
-        verification_complain(v, key, member->header_offset, "archive and index place a member differently",
-                              field.data_offset, member->data_offset);
+        verification_complain(v, key, member->header_offset,
+                              "archive and index place a member differently", field.data_offset,
+                              member->data_offset);
     } else {
         bool good = false;
         int status = check_data(v, key, &field, &good);
@@ -115,15 +121,17 @@ static void leave_sample(struct verification *v)
         if (field.present && !(v->seen >> f & 1)) {
             char key[SHARD_KEY_BYTES_MAX];
             verification_key(v, key);
-            verification_complain(v, key, field.data_offset, "index names a member that the archive lacks",
-                                  field.data_offset, 0);
+            verification_complain(v, key, field.data_offset,
+                                  "index names a member that the archive lacks", field.data_offset,
+                                  0);
         }
     }
     v->sample++;
     v->seen = 0;
 }
 
-/* Finds the member in the index, where the fields of a sample may come in any order. False where it is not there. */
+/* Finds the member in the index, where the fields of a sample may come in any order. False where it
+ * is not there. */
 static bool find_foreign(struct verification *v, const struct tar_member *member,
                          const struct member_name *name, struct shard_field *ret_field)
 {
@@ -141,7 +149,8 @@ static bool find_foreign(struct verification *v, const struct tar_member *member
     v->field = (uint32_t)number;
     shard_index_field(index, v->sample, v->field, ret_field);
     bool is_it = strcmp(key, name->key) == 0 && ret_field->present && !(v->seen >> number & 1) &&
-                 ret_field->data_offset == member->data_offset && ret_field->size_bytes == member->size_bytes;
+                 ret_field->data_offset == member->data_offset &&
+                 ret_field->size_bytes == member->size_bytes;
     if (is_it)
         v->seen |= UINT64_C(1) << number;
     return is_it;
@@ -206,14 +215,15 @@ int verify_archive(struct verification *v)
             goto out;
         }
         if (!status && member.kind != TAR_END)
-            status =
-                v->stream.shard->is_foreign ? check_foreign_member(v, &member) : check_member(v, &member);
+            status = v->stream.shard->is_foreign ? check_foreign_member(v, &member)
+                                                 : check_member(v, &member);
         if (status || member.kind == TAR_END)
             break;
     }
     if (!status && member.data_offset != trailer->archive_end)
-        verification_complain(v, "", member.data_offset, "archive ends where the trailer does not say",
-                              trailer->archive_end, member.data_offset);
+        verification_complain(v, "", member.data_offset,
+                              "archive ends where the trailer does not say", trailer->archive_end,
+                              member.data_offset);
     if (!status && v->stream.shard->is_foreign) {
         if (trailer->archive_end == v->stream.file_bytes)
             verification_note(v, "", trailer->archive_end,
@@ -223,8 +233,8 @@ int verify_archive(struct verification *v)
         v->field = 0;
     }
     if (!status && verification_next_field(v, &field))
-        verification_complain(v, "", trailer->archive_end, "index names members that the archive lacks",
-                              field.data_offset, 0);
+        verification_complain(v, "", trailer->archive_end,
+                              "index names members that the archive lacks", field.data_offset, 0);
     if (!status && !v->stream.shard->is_foreign)
         status = verification_check_zeros(v, "", trailer->archive_end, trailer->index_offset);
 out:

@@ -1,5 +1,6 @@
 /*
- * announce — what a run says of itself before its first step: data, how well it is mixed, model, device, memory.
+ * announce — what a run says of itself before its first step: data, how well it is mixed, model,
+ * device, memory.
  */
 #ifndef MILLRACE_TRAINER_ANNOUNCE_H
 #define MILLRACE_TRAINER_ANNOUNCE_H

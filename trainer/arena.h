@@ -13,7 +13,8 @@
 
 enum { ARENA_ALIGN_BYTES = 256 };
 
-/* More is refused when a model is opened; sums and products saturate here, so that no size wraps around on its way. */
+/* More is refused when a model is opened; sums and products saturate here, so that no size wraps
+ * around on its way. */
 #define ARENA_BYTES_MAX (UINT64_C(1) << 56)
 
 struct arena_layout {
@@ -21,7 +22,8 @@ struct arena_layout {
 };
 
 /* The offset of a tensor, in bytes. */
-static inline uint64_t arena_take(struct arena_layout *layout, uint64_t elements, size_t element_bytes)
+static inline uint64_t arena_take(struct arena_layout *layout, uint64_t elements,
+                                  size_t element_bytes)
 {
     uint64_t bytes, offset = layout->bytes;
     if (__builtin_mul_overflow(elements, (uint64_t)element_bytes, &bytes) ||
@@ -29,7 +31,8 @@ static inline uint64_t arena_take(struct arena_layout *layout, uint64_t elements
         layout->bytes = ARENA_BYTES_MAX;
         return offset;
     }
-    layout->bytes = offset + (bytes + ARENA_ALIGN_BYTES - 1) / ARENA_ALIGN_BYTES * ARENA_ALIGN_BYTES;
+    layout->bytes =
+        offset + (bytes + ARENA_ALIGN_BYTES - 1) / ARENA_ALIGN_BYTES * ARENA_ALIGN_BYTES;
     return offset;
 }
 

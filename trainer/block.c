@@ -21,7 +21,8 @@ static uint64_t kv_width(const struct block_config *config)
 
 static int check(const struct block_config *config, const char *name, struct err *err)
 {
-    if (config->width == 0 || config->heads == 0 || config->kv_heads == 0 || config->mlp_width == 0) {
+    if (config->width == 0 || config->heads == 0 || config->kv_heads == 0 ||
+        config->mlp_width == 0) {
         err_set(err, -EINVAL, "%s has a width or a number of heads of zero", name);
         return -EINVAL;
     }
@@ -68,8 +69,8 @@ static uint64_t add(struct builder *builder, const char *name, struct param_spec
     return builder->status < 0 ? 0 : builder->params->list[index].offset - builder->unit_offset;
 }
 
-static uint64_t add_matrix(struct builder *b, const char *name, uint64_t out, uint64_t in, bool neighbour,
-                           double deviation)
+static uint64_t add_matrix(struct builder *b, const char *name, uint64_t out, uint64_t in,
+                           bool neighbour, double deviation)
 {
     return add(b, name,
                (struct param_spec){.rows = out,
@@ -84,7 +85,8 @@ static uint64_t add_bias(struct builder *b, const char *name, uint64_t rows, boo
 {
     if (!b->config->bias)
         return 0;
-    return add(b, name, (struct param_spec){.rows = rows, .neighbour = neighbour, .init = PARAM_ZEROS});
+    return add(b, name,
+               (struct param_spec){.rows = rows, .neighbour = neighbour, .init = PARAM_ZEROS});
 }
 
 static void add_norm(struct builder *b, const char *weight, const char *bias, uint64_t *ret_weight,
@@ -106,7 +108,8 @@ static void add_attention(struct builder *b, struct block_offsets *o)
     o->qkv_bias = add_bias(b, "attn.q.bias", width, false);
     add_bias(b, "attn.k.bias", kv, true);
     add_bias(b, "attn.v.bias", kv, true);
-    o->attn_proj_weight = add_matrix(b, "attn.proj.weight", width, width, false, config->residual_deviation);
+    o->attn_proj_weight =
+        add_matrix(b, "attn.proj.weight", width, width, false, config->residual_deviation);
     o->attn_proj_bias = add_bias(b, "attn.proj.bias", width, false);
 }
 
@@ -123,7 +126,8 @@ static void add_mlp(struct builder *b, struct block_offsets *o)
         o->up_weight = add_matrix(b, "mlp.fc.weight", mlp, width, false, config->deviation);
         o->up_bias = add_bias(b, "mlp.fc.bias", mlp, false);
     }
-    o->mlp_proj_weight = add_matrix(b, "mlp.proj.weight", width, mlp, false, config->residual_deviation);
+    o->mlp_proj_weight =
+        add_matrix(b, "mlp.proj.weight", width, mlp, false, config->residual_deviation);
     o->mlp_proj_bias = add_bias(b, "mlp.proj.bias", width, false);
 }
 
@@ -136,7 +140,8 @@ int block_describe(const struct block_config *config, struct params *params, con
     if (status < 0)
         return status;
     struct block_offsets offsets = {0};
-    struct builder b = {config, params, name, params->units[params->units_count - 1].offset, 0, err};
+    struct builder b = {config, params, name, params->units[params->units_count - 1].offset,
+                        0,      err};
     add_norm(&b, "norm1.weight", "norm1.bias", &offsets.norm1_weight, &offsets.norm1_bias);
     add_attention(&b, &offsets);
     add_norm(&b, "norm2.weight", "norm2.bias", &offsets.norm2_weight, &offsets.norm2_bias);
@@ -190,22 +195,24 @@ static void lay_out_scratch(struct block *block)
     block->scratch_bytes = both.bytes;
 }
 
-int block_plan(struct block *block, const struct block_config *config, const struct block_offsets *offsets,
-               struct ops *ops, uint64_t items, uint64_t tokens, struct err *err)
+int block_plan(struct block *block, const struct block_config *config,
+               const struct block_offsets *offsets, struct ops *ops, uint64_t items,
+               uint64_t tokens, struct err *err)
 {
     uint64_t rows = items * tokens, width = config->width, mlp = config->mlp_width;
     bool bias = config->bias;
     struct block plan = {.config = *config, .ops = ops, .rows = rows, .offsets = *offsets};
     plan.norm = (struct norm_shape){config->norm, rows, width, config->epsilon};
-    plan.attention =
-        (struct attn_shape){items, tokens, config->heads, config->kv_heads, head_dim(config), config->causal};
+    plan.attention = (struct attn_shape){
+        items, tokens, config->heads, config->kv_heads, head_dim(config), config->causal};
     plan.qkv = (struct linear){
         rows, width, width + 2 * kv_width(config), offsets->qkv_weight, offsets->qkv_bias, bias};
-    plan.attn_proj =
-        (struct linear){rows, width, width, offsets->attn_proj_weight, offsets->attn_proj_bias, bias};
+    plan.attn_proj = (struct linear){
+        rows, width, width, offsets->attn_proj_weight, offsets->attn_proj_bias, bias};
     plan.up = (struct linear){
         rows, width, config->swiglu ? 2 * mlp : mlp, offsets->up_weight, offsets->up_bias, bias};
-    plan.mlp_proj = (struct linear){rows, mlp, width, offsets->mlp_proj_weight, offsets->mlp_proj_bias, bias};
+    plan.mlp_proj =
+        (struct linear){rows, mlp, width, offsets->mlp_proj_weight, offsets->mlp_proj_bias, bias};
     struct linear *const products[] = {&plan.qkv, &plan.attn_proj, &plan.up, &plan.mlp_proj};
     for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
         products[i]->adds_gradients = config->adds_gradients;
@@ -226,16 +233,18 @@ int block_plan(struct block *block, const struct block_config *config, const str
     return 0;
 }
 
-static void norm_forward(const struct block *block, const void *weights, uint64_t weight, uint64_t bias,
-                         const void *x, void *out, void *mean, void *rstd)
+static void norm_forward(const struct block *block, const void *weights, uint64_t weight,
+                         uint64_t bias, const void *x, void *out, void *mean, void *rstd)
 {
     struct ops *ops = block->ops;
     bool layer = block->config.norm == NORM_LAYER;
-    ops->table->norm_fwd(ops, &block->norm, out, mean, rstd, x, linear_weights(ops, weights, weight),
+    ops->table->norm_fwd(ops, &block->norm, out, mean, rstd, x,
+                         linear_weights(ops, weights, weight),
                          layer ? linear_weights(ops, weights, bias) : NULL);
 }
 
-/* Adds to d_x, which holds the gradient that came past the norm. d_frozen: where those of frozen parameters go. */
+/* Adds to d_x, which holds the gradient that came past the norm. d_frozen: where those of frozen
+ * parameters go. */
 static void norm_backward(const struct block *block, const void *weights,
                           const struct unit_gradients *gradients, uint64_t weight, uint64_t bias,
                           const void *d_out, const void *x, const void *mean, const void *rstd,
@@ -267,8 +276,8 @@ void block_forward(const struct block *block, const void *weights, void *saved, 
     void *normed2 = arena_at(saved, s->normed2), *hidden = arena_at(saved, s->hidden);
     void *activated = arena_at(saved, s->activated);
 
-    norm_forward(block, weights, o->norm1_weight, o->norm1_bias, x, normed1, arena_at(saved, s->mean1),
-                 arena_at(saved, s->rstd1));
+    norm_forward(block, weights, o->norm1_weight, o->norm1_bias, x, normed1,
+                 arena_at(saved, s->mean1), arena_at(saved, s->rstd1));
     linear_forward(&block->qkv, ops, weights, normed1, qkv);
     if (config->rope)
         table->rope(ops, &block->attention, qkv, config->rope_base, false);
@@ -276,8 +285,8 @@ void block_forward(const struct block *block, const void *weights, void *saved, 
     linear_forward(&block->attn_proj, ops, weights, mixed, middle);
     table->add(ops, middle, middle, x, stream);
 
-    norm_forward(block, weights, o->norm2_weight, o->norm2_bias, middle, normed2, arena_at(saved, s->mean2),
-                 arena_at(saved, s->rstd2));
+    norm_forward(block, weights, o->norm2_weight, o->norm2_bias, middle, normed2,
+                 arena_at(saved, s->mean2), arena_at(saved, s->rstd2));
     linear_forward(&block->up, ops, weights, normed2, hidden);
     if (config->swiglu)
         table->swiglu_fwd(ops, activated, hidden, block->rows, config->mlp_width);
@@ -298,53 +307,63 @@ static void mlp_backward(const struct block *block, const void *weights, void *s
     void *d_normed = arena_at(scratch, block->scratch.d_normed2);
     void *hidden = arena_at(saved, s->hidden);
 
-    linear_backward(&block->mlp_proj, ops, weights, arena_at(saved, s->activated), d, gradients, d_activated);
+    linear_backward(&block->mlp_proj, ops, weights, arena_at(saved, s->activated), d, gradients,
+                    d_activated);
     if (config->swiglu)
         ops->table->swiglu_bwd(ops, d_hidden, d_activated, hidden, block->rows, config->mlp_width);
     else
         ops->table->gelu_bwd(ops, d_hidden, d_activated, hidden, block->rows * config->mlp_width);
-    linear_backward(&block->up, ops, weights, arena_at(saved, s->normed2), d_hidden, gradients, d_normed);
-    norm_backward(block, weights, gradients, block->offsets.norm2_weight, block->offsets.norm2_bias, d_normed,
-                  arena_at(saved, s->middle), arena_at(saved, s->mean2), arena_at(saved, s->rstd2),
-                  arena_at(scratch, block->scratch.d_frozen), d);
+    linear_backward(&block->up, ops, weights, arena_at(saved, s->normed2), d_hidden, gradients,
+                    d_normed);
+    norm_backward(block, weights, gradients, block->offsets.norm2_weight, block->offsets.norm2_bias,
+                  d_normed, arena_at(saved, s->middle), arena_at(saved, s->mean2),
+                  arena_at(saved, s->rstd2), arena_at(scratch, block->scratch.d_frozen), d);
 }
 
-static void attention_backward(const struct block *block, const void *weights, void *saved, const void *x,
-                               const int32_t *row_starts, void *scratch,
+static void attention_backward(const struct block *block, const void *weights, void *saved,
+                               const void *x, const int32_t *row_starts, void *scratch,
                                const struct unit_gradients *gradients, void *d)
 {
     struct ops *ops = block->ops;
     const struct block_saved *s = &block->saved;
     void *d_mixed = arena_at(scratch, block->scratch.d_mixed),
          *d_qkv = arena_at(scratch, block->scratch.d_qkv);
-    void *d_normed = arena_at(scratch, block->scratch.d_normed1), *mixed = arena_at(saved, s->mixed);
+    void *d_normed = arena_at(scratch, block->scratch.d_normed1),
+         *mixed = arena_at(saved, s->mixed);
 
     linear_backward(&block->attn_proj, ops, weights, mixed, d, gradients, d_mixed);
     ops->table->attn_bwd(ops, &block->attention, d_qkv, d_mixed, arena_at(saved, s->qkv), mixed,
-                         arena_at(saved, s->lse), row_starts, arena_at(scratch, block->scratch.attention));
+                         arena_at(saved, s->lse), row_starts,
+                         arena_at(scratch, block->scratch.attention));
     if (block->config.rope)
         ops->table->rope(ops, &block->attention, d_qkv, block->config.rope_base, true);
-    linear_backward(&block->qkv, ops, weights, arena_at(saved, s->normed1), d_qkv, gradients, d_normed);
-    norm_backward(block, weights, gradients, block->offsets.norm1_weight, block->offsets.norm1_bias, d_normed,
-                  x, arena_at(saved, s->mean1), arena_at(saved, s->rstd1),
+    linear_backward(&block->qkv, ops, weights, arena_at(saved, s->normed1), d_qkv, gradients,
+                    d_normed);
+    norm_backward(block, weights, gradients, block->offsets.norm1_weight, block->offsets.norm1_bias,
+                  d_normed, x, arena_at(saved, s->mean1), arena_at(saved, s->rstd1),
                   arena_at(scratch, block->scratch.d_frozen), d);
 }
 
 void block_backward(const struct block *block, const void *weights, void *saved, const void *x,
-                    const int32_t *row_starts, void *scratch, const struct unit_gradients *gradients, void *d)
+                    const int32_t *row_starts, void *scratch,
+                    const struct unit_gradients *gradients, void *d)
 {
     mlp_backward(block, weights, saved, scratch, gradients, d);
     attention_backward(block, weights, saved, x, row_starts, scratch, gradients, d);
 }
 
-double block_flops(const struct block *block, const struct params *params, uint64_t unit, bool backward)
+double block_flops(const struct block *block, const struct params *params, uint64_t unit,
+                   bool backward)
 {
-    const struct linear *const products[] = {&block->qkv, &block->attn_proj, &block->up, &block->mlp_proj};
+    const struct linear *const products[] = {&block->qkv, &block->attn_proj, &block->up,
+                                             &block->mlp_proj};
     const struct attn_shape *a = &block->attention;
-    /* scores, and their product with v: 2 products of 2 flops an element, twice that backwards; causal: the lower triangle */
-    double pairs =
-        a->causal ? (double)a->tokens * (double)(a->tokens + 1) / 2 : (double)a->tokens * (double)a->tokens;
-    double flops = (backward ? 12.0 : 4.0) * (double)a->batch * (double)(a->heads * a->head_dim) * pairs;
+    /* scores, and their product with v: 2 products of 2 flops an element, twice that backwards;
+     * causal: the lower triangle */
+    double pairs = a->causal ? (double)a->tokens * (double)(a->tokens + 1) / 2
+                             : (double)a->tokens * (double)a->tokens;
+    double flops =
+        (backward ? 12.0 : 4.0) * (double)a->batch * (double)(a->heads * a->head_dim) * pairs;
     for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
         uint64_t place;
         bool is_trained = params_gradient(params, unit, products[i]->weight, &place);

@@ -21,7 +21,8 @@ static bool takes_auto(const struct config_field *field)
 }
 
 /* Steps where it is a number alone, else a duration. */
-static int read_period(const struct config_field *field, const char *text, struct config_period *target)
+static int read_period(const struct config_field *field, const char *text,
+                       struct config_period *target)
 {
     struct config_period period = {0};
     bool is_count = *text && strspn(text, "0123456789") == strlen(text);
@@ -37,13 +38,15 @@ static int read_period(const struct config_field *field, const char *text, struc
 }
 
 /* Reads one field from its values; 0, -EINVAL (no such value), -ERANGE. */
-static int read_value(const struct config_field *field, const char *const *values, size_t count, void *target)
+static int read_value(const struct config_field *field, const char *const *values, size_t count,
+                      void *target)
 {
     const char *text = count > 0 ? values[0] : "";
     if (count != (field->kind == CONFIG_PAIR ? 2 : 1))
         return -EINVAL;
     double reals[2];
-    if (field->kind == CONFIG_REAL || field->kind == CONFIG_FRACTION || field->kind == CONFIG_PAIR) {
+    if (field->kind == CONFIG_REAL || field->kind == CONFIG_FRACTION ||
+        field->kind == CONFIG_PAIR) {
         for (size_t i = 0; i < count; i++) {
             char *end;
             reals[i] = strtod(values[i], &end);
@@ -141,13 +144,15 @@ static void describe(const struct config_field *field, char *text, size_t bytes)
     if (field->kind == CONFIG_CHOICE) {
         size_t used = (size_t)snprintf(text, bytes, "one of");
         for (size_t i = 0; field->choices[i] && used < bytes; i++)
-            used += (size_t)snprintf(text + used, bytes - used, "%s %s", i ? "," : "", field->choices[i]);
+            used += (size_t)snprintf(text + used, bytes - used, "%s %s", i ? "," : "",
+                                     field->choices[i]);
     } else if (field->kind == CONFIG_TEXT || field->kind == CONFIG_PATH) {
         snprintf(text, bytes, "text of less than %zu bytes", field->bytes);
     } else if (field->kind == CONFIG_BOOL || field->kind == CONFIG_MIX) {
         snprintf(text, bytes, "%s", names[field->kind]);
     } else {
-        snprintf(text, bytes, "%s from %.15g to %.15g", names[field->kind], field->least, field->most);
+        snprintf(text, bytes, "%s from %.15g to %.15g", names[field->kind], field->least,
+                 field->most);
     }
 }
 
@@ -190,7 +195,8 @@ static int unknown_key(const struct reading *reading, const struct yaml_leaf *le
     return -EINVAL;
 }
 
-/* What of the leaf's path follows the field's key: "", "[0].path"; NULL where it is no path of the field's. */
+/* What of the leaf's path follows the field's key: "", "[0].path"; NULL where it is no path of the
+ * field's. */
 static const char *rest_of_path(const struct config_field *field, const char *path)
 {
     size_t bytes = strlen(field->key);
@@ -218,7 +224,8 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
         if (status == -ENOENT)
             break;
         if (!status) {
-            if (reading->lines && (!rest[0] || reading->by_set)) /* an entry of a list stands in it */
+            if (reading->lines &&
+                (!rest[0] || reading->by_set)) /* an entry of a list stands in it */
                 reading->lines[i] = reading->by_set ? CONFIG_BY_SET : leaf->line;
             return 0;
         }
@@ -258,7 +265,8 @@ static int apply_set(struct train_config *config, int *lines, const char *set, s
         err_found(err, "%.200s", set);
         return -EINVAL;
     }
-    struct reading reading = {.config = config, .lines = lines, .by_set = true, .name = "--set", .err = err};
+    struct reading reading = {
+        .config = config, .lines = lines, .by_set = true, .name = "--set", .err = err};
     char key[YAML_PATH_BYTES_MAX];
     const char *value = equals + 1;
     snprintf(key, sizeof key, "%.*s", (int)(equals - set), set);
@@ -275,8 +283,8 @@ static int apply_set(struct train_config *config, int *lines, const char *set, s
     return status;
 }
 
-int config_parse(const char *text, size_t bytes, const char *name, const char *const *sets, size_t sets_count,
-                 struct train_config *ret_config, struct err *err)
+int config_parse(const char *text, size_t bytes, const char *name, const char *const *sets,
+                 size_t sets_count, struct train_config *ret_config, struct err *err)
 {
     size_t count;
     (void)config_fields(&count);
@@ -465,7 +473,8 @@ static int restore_value(void *context, const char *key, struct json_t *node)
         str_fail_with(&line, &text);
         status = str_status(&line);
         if (!status)
-            status = yaml_walk(line.data, line.bytes, reading->name, read_leaf, reading, reading->err);
+            status =
+                yaml_walk(line.data, line.bytes, reading->name, read_leaf, reading, reading->err);
     } else {
         status = str_status(&text);
         if (!status)
@@ -473,7 +482,8 @@ static int restore_value(void *context, const char *key, struct json_t *node)
     }
     str_deinit(&line);
     str_deinit(&text);
-    return status == -ENOMEM ? err_set(reading->err, -ENOMEM, "out of memory for a configuration") : status;
+    return status == -ENOMEM ? err_set(reading->err, -ENOMEM, "out of memory for a configuration")
+                             : status;
 }
 
 int config_restore(const struct json_t *saved, const char *name, struct train_config *ret_config,
@@ -497,8 +507,8 @@ static void add_plain_value(struct str *out, const struct config_field *field, c
 }
 
 int config_compare(const struct train_config *config, const struct json_t *saved,
-                   void (*differs)(void *context, const struct config_field *field, const char *saved_text,
-                                   const char *now_text),
+                   void (*differs)(void *context, const struct config_field *field,
+                                   const char *saved_text, const char *now_text),
                    void *context, struct err *err)
 {
     size_t count;

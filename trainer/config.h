@@ -1,8 +1,10 @@
 /*
- * config — what a training run is told: one YAML file, `--set a.b=value` over it, defaults below it.
+ * config — what a training run is told: one YAML file, `--set a.b=value` over it, defaults below
+ * it.
  *
- * One table of fields (config_fields) drives the parsing, `--set`, the printing, `millrace help config` and the comparison at a
- * resume. Unknown keys, wrong types and contradictions are errors that name file, line and the nearest key.
+ * One table of fields (config_fields) drives the parsing, `--set`, the printing, `millrace help
+ * config` and the comparison at a resume. Unknown keys, wrong types and contradictions are errors
+ * that name file, line and the nearest key.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_H
 #define MILLRACE_TRAINER_CONFIG_H
@@ -40,7 +42,8 @@ struct config_period {
     uint64_t steps, ns;
 };
 
-/* The effective configuration. Fields stand as in the YAML; 0 in a field documented as "auto" is resolved by who uses it. */
+/* The effective configuration. Fields stand as in the YAML; 0 in a field documented as "auto" is
+ * resolved by who uses it. */
 struct train_config {
     struct {
         char dir[CONFIG_TEXT_BYTES_MAX];
@@ -96,8 +99,9 @@ struct train_config {
     } model;
     struct {
         uint64_t global, micro; /* 0: auto, before config_resolve_batch */
-        uint64_t accumulation;  /* micro-batches a rank; 0: auto, and so after config_resolve_batch */
-        char schedule[256];     /* see epochs.h */
+        uint64_t
+            accumulation;   /* micro-batches a rank; 0: auto, and so after config_resolve_batch */
+        char schedule[256]; /* see epochs.h */
         bool sync_each;
     } batch;
     struct {
@@ -123,8 +127,9 @@ struct train_config {
         uint32_t strategy, reduction; /* a row of strategy_names; enum reduction_kind */
         uint32_t comm;                /* enum config_comm */
         uint32_t mixed;               /* enum config_mixed */
-        uint64_t shard;     /* ranks that hold one copy together; 0: as replicate or the strategy has it */
-        uint64_t replicate; /* copies; 0: as shard has it */
+        uint64_t
+            shard; /* ranks that hold one copy together; 0: as replicate or the strategy has it */
+        uint64_t replicate;         /* copies; 0: as shard has it */
         uint64_t wrap_min_params;   /* units are joined to groups of as many; 0: each is one */
         uint64_t keep_below_params; /* groups of fewer are held whole */
         uint64_t prefetch;          /* groups */
@@ -215,9 +220,12 @@ struct config_field {
     const char *const *choices; /* NULL-terminated, of CONFIG_CHOICE */
     const struct config_alias
         *aliases; /* other names of choices, which are taken and not listed; ended by a NULL */
-    bool orders;  /* a resume under another value would change the order of samples or the model: refused */
     bool
-        may_differ; /* between ranks: it changes neither the result nor what ranks do together, or is a path */
+        /* a resume under another value would change the order of samples or the model: refused */
+        orders;
+    bool
+        /* between ranks: it changes neither the result nor what ranks do together, or is a path */
+        may_differ;
     const char *help; /* a sentence, with the unit */
 };
 
@@ -228,46 +236,54 @@ bool config_counts_only(const struct train_config *config);
 const char *config_metric_name(uint32_t metric); /* as a checkpoint's state has it */
 
 void config_set_defaults(struct train_config *config);
-/* Defaults, the file, then each of sets ("a.b=value"), then config_check. -EINVAL with file and line. */
-int config_load(const char *path, const char *const *sets, size_t sets_count, struct train_config *ret_config,
-                struct err *err);
+/* Defaults, the file, then each of sets ("a.b=value"), then config_check. -EINVAL with file and
+ * line. */
+int config_load(const char *path, const char *const *sets, size_t sets_count,
+                struct train_config *ret_config, struct err *err);
 /* The same from text in memory; name serves messages. */
-int config_parse(const char *text, size_t bytes, const char *name, const char *const *sets, size_t sets_count,
-                 struct train_config *ret_config, struct err *err);
+int config_parse(const char *text, size_t bytes, const char *name, const char *const *sets,
+                 size_t sets_count, struct train_config *ret_config, struct err *err);
 enum { CONFIG_MICRO_MAX = 65536 };
-/* batch.global or batch.micro, where batch.accumulation stands for it on so many ranks. -EINVAL where they do not fit. */
+/* batch.global or batch.micro, where batch.accumulation stands for it on so many ranks. -EINVAL
+ * where they do not fit. */
 int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err *err);
-/* The same as a run began with it, on whatever ranks: saved is its configuration, of config_print_json. Nothing changes where that has no batch. */
+/* The same as a run began with it, on whatever ranks: saved is its configuration, of
+ * config_print_json. Nothing changes where that has no batch. */
 void config_keep_batch(struct train_config *config, const struct json_t *saved);
 
 /* Where a key of the table was given, beside the numbers of lines. */
 enum { CONFIG_BY_DEFAULT = 0, CONFIG_BY_SET = -1 };
-/* What batch.accumulation stands for becomes auto, as its default means nothing then. lines: as for config_check. */
+/* What batch.accumulation stands for becomes auto, as its default means nothing then. lines: as for
+ * config_check. */
 void config_mark_batch(struct train_config *config, const int *lines);
 /* The key that mixes images of a micro-batch, where that has one image; NULL: none. */
 const char *config_lone_mix(const struct train_config *config);
-/* Are gradients only moved between ranks, by none of the sums and other types that are the host's? Such may go from GPU to GPU. */
+/* Are gradients only moved between ranks, by none of the sums and other types that are the host's?
+ * Such may go from GPU to GPU. */
 bool config_moves_gradients(const struct train_config *config);
-/* Contradictions between fields. lines: of each in config_fields' order, NULL where they are not known. -EINVAL with name and lines. */
-int config_check(const struct train_config *config, const int *lines, const char *name, struct err *err);
+/* Contradictions between fields. lines: of each in config_fields' order, NULL where they are not
+ * known. -EINVAL with name and lines. */
+int config_check(const struct train_config *config, const int *lines, const char *name,
+                 struct err *err);
 
 /* The effective configuration as YAML, every field. */
 void config_print(const struct train_config *config, struct str *out);
 /* The same as one JSON object of "a.b": value. */
 void config_print_json(const struct train_config *config, struct str *out);
-/* Reads that object again, as a checkpoint's state has it; name serves messages. Keys that it lacks, from
- * before they existed, get their defaults. -EINVAL names a key or a value of another version. */
+/* Reads that object again, as a checkpoint's state has it; name serves messages. Keys that it
+ * lacks, from before they existed, get their defaults. -EINVAL names a key or a value of another
+ * version. */
 int config_restore(const struct json_t *saved, const char *name, struct train_config *ret_config,
                    struct err *err);
 /* Calls visit for each field, with the value as YAML. -ENOMEM. */
 int config_each(const struct train_config *config,
                 void (*visit)(void *context, const struct config_field *field, const char *value),
                 void *context);
-/* Each field whose value differs from a saved object (of config_print_json), with both values as text; a key that the saved one
- * lacks had its default. -ENOMEM. */
+/* Each field whose value differs from a saved object (of config_print_json), with both values as
+ * text; a key that the saved one lacks had its default. -ENOMEM. */
 int config_compare(const struct train_config *config, const struct json_t *saved,
-                   void (*differs)(void *context, const struct config_field *field, const char *saved_text,
-                                   const char *now_text),
+                   void (*differs)(void *context, const struct config_field *field,
+                                   const char *saved_text, const char *now_text),
                    void *context, struct err *err);
 
 #endif

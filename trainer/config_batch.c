@@ -1,5 +1,6 @@
 /*
- * config_batch — batch.global, batch.micro and batch.accumulation: two of them make the third. See config.h.
+ * config_batch — batch.global, batch.micro and batch.accumulation: two of them make the third. See
+ * config.h.
  */
 #include "base/json.h"
 #include "trainer/config.h"
@@ -28,11 +29,13 @@ void config_mark_batch(struct train_config *config, const int *lines)
         config->batch.micro = 0;
 }
 
-static int refuse(const struct train_config *config, uint32_t ranks, const char *what, struct err *err)
+static int refuse(const struct train_config *config, uint32_t ranks, const char *what,
+                  struct err *err)
 {
     err_set(err, -EINVAL, "%s", what);
     err_expected(err, "batch.global = batch.micro * batch.accumulation * ranks");
-    err_found(err, "global %" PRIu64 ", micro %" PRIu64 ", accumulation %" PRIu64 ", ranks %" PRIu32,
+    err_found(err,
+              "global %" PRIu64 ", micro %" PRIu64 ", accumulation %" PRIu64 ", ranks %" PRIu32,
               config->batch.global, config->batch.micro, config->batch.accumulation, ranks);
     err_advise(err, "give two of the three");
     return -EINVAL;
@@ -43,7 +46,8 @@ static int check_micro(const struct train_config *config, uint32_t ranks, struct
 {
     const char *mixes = config_lone_mix(config);
     if (config->batch.micro > CONFIG_MICRO_MAX)
-        return refuse(config, ranks, "batch.accumulation makes micro-batches of more than 65536", err);
+        return refuse(config, ranks, "batch.accumulation makes micro-batches of more than 65536",
+                      err);
     if (!mixes)
         return 0;
     refuse(config, ranks, "images are mixed within a micro-batch, and that has one", err);
@@ -61,7 +65,8 @@ int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err
     if (micro == 0 && global == 0)
         return refuse(config, ranks, "batch.accumulation alone makes no batch", err);
     if (micro == 0 && global % of_ranks != 0)
-        return refuse(config, ranks, "batch.accumulation on these ranks does not divide batch.global", err);
+        return refuse(config, ranks,
+                      "batch.accumulation on these ranks does not divide batch.global", err);
     if (micro == 0)
         micro = global / of_ranks;
     if (__builtin_mul_overflow(micro, of_ranks, &of_ranks) || (global > 0 && of_ranks != global))

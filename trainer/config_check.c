@@ -39,14 +39,15 @@ static void describe_places(int first, int second, char *text, size_t bytes)
     if (lower > 0 && lower != upper)
         snprintf(text, bytes, " at lines %d and %d", lower, upper);
     else if (upper > 0)
-        snprintf(text, bytes, " at line %d%s", upper, lower == CONFIG_BY_SET ? " and by --set" : "");
+        snprintf(text, bytes, " at line %d%s", upper,
+                 lower == CONFIG_BY_SET ? " and by --set" : "");
     else if (lower == CONFIG_BY_SET)
         snprintf(text, bytes, " by --set");
 }
 
 /* Between two keys, or within one. */
-static int contradiction(const struct check *check, const char *key, const char *other, const char *what,
-                         const char *advice)
+static int contradiction(const struct check *check, const char *key, const char *other,
+                         const char *what, const char *advice)
 {
     char places[64];
     describe_places(line_of(check, key), line_of(check, other), places, sizeof places);
@@ -106,24 +107,29 @@ static int check_run(const struct train_config *config, const struct check *chec
         return contradiction(check, "run.steps", "run.epochs", "the run has no end",
                              "give run.steps or run.epochs");
     if (config->run.steps > 0 && config->run.epochs > 0)
-        return contradiction(check, "run.steps", "run.epochs", "run.steps and run.epochs are both given",
-                             "give one of them");
+        return contradiction(check, "run.steps", "run.epochs",
+                             "run.steps and run.epochs are both given", "give one of them");
     if (config->batch.accumulation == 0 && (config->batch.global == 0 || config->batch.micro == 0))
-        return contradiction(check, "batch.global", "batch.micro", "batch.global or batch.micro is auto",
+        return contradiction(check, "batch.global", "batch.micro",
+                             "batch.global or batch.micro is auto",
                              "give batch.accumulation, or numbers for both");
     if (config->batch.global > 0 && config->batch.micro > 0 &&
         config->batch.global % config->batch.micro != 0)
-        return contradiction(check, "batch.micro", "batch.global", "batch.micro does not divide batch.global",
+        return contradiction(check, "batch.micro", "batch.global",
+                             "batch.micro does not divide batch.global",
                              "choose sizes of which one divides the other");
-    if (strcmp(config_device_name(config->device), "cpu") == 0 && config->precision.compute != CONFIG_FP32)
+    if (strcmp(config_device_name(config->device), "cpu") == 0 &&
+        config->precision.compute != CONFIG_FP32)
         return contradiction(check, "precision.compute", "device", "the cpu computes in fp32",
                              "set precision.compute: fp32, or device: cuda where there is a GPU");
     if (config->data.image.scale_min > config->data.image.scale_max)
-        return contradiction(check, "data.image.scale", "data.image.scale", "data.image.scale is not rising",
-                             "give the smaller part first");
-    if (config->optimizer.lr < config->schedule.min_lr && config->schedule.type != SCHEDULE_CONSTANT)
+        return contradiction(check, "data.image.scale", "data.image.scale",
+                             "data.image.scale is not rising", "give the smaller part first");
+    if (config->optimizer.lr < config->schedule.min_lr &&
+        config->schedule.type != SCHEDULE_CONSTANT)
         return contradiction(check, "schedule.min_lr", "optimizer.lr",
-                             "schedule.min_lr is above optimizer.lr", "lower one or raise the other");
+                             "schedule.min_lr is above optimizer.lr",
+                             "lower one or raise the other");
     if (config->optimizer.nesterov && config->optimizer.momentum <= 0)
         return contradiction(check, "optimizer.nesterov", "optimizer.momentum",
                              "optimizer.nesterov is without momentum",
@@ -141,7 +147,8 @@ const char *config_lone_mix(const struct train_config *config)
 
 bool config_moves_gradients(const struct train_config *config)
 {
-    return config->parallel.reduction == REDUCTION_CANONICAL && config->precision.reduce == CONFIG_FP32 &&
+    return config->parallel.reduction == REDUCTION_CANONICAL &&
+           config->precision.reduce == CONFIG_FP32 &&
            config->parallel.compression.type == CONFIG_COMPRESSION_NONE;
 }
 
@@ -150,15 +157,16 @@ static int check_mixing(const struct train_config *config, const struct check *c
     const char *mixes = config_lone_mix(config);
     if (!mixes)
         return 0;
-    return contradiction(check, mixes, "batch.micro",
-                         "images are mixed within a micro-batch, and that has one",
-                         "set batch.micro to 2 or more, or leave out data.image.mixup and data.image.cutmix");
+    return contradiction(
+        check, mixes, "batch.micro", "images are mixed within a micro-batch, and that has one",
+        "set batch.micro to 2 or more, or leave out data.image.mixup and data.image.cutmix");
 }
 
 static int check_model(const struct train_config *config, const struct check *check)
 {
     if (config->model.width % config->model.heads != 0)
-        return contradiction(check, "model.heads", "model.width", "model.heads does not divide model.width",
+        return contradiction(check, "model.heads", "model.width",
+                             "model.heads does not divide model.width",
                              "choose a width that is a multiple of heads");
     if (config->model.kv_heads > 0 && config->model.heads % config->model.kv_heads != 0)
         return contradiction(check, "model.kv_heads", "model.heads",
@@ -179,9 +187,11 @@ static int check_best_mode(const struct train_config *config, const struct check
     const char *metric = config_metric_name(config->checkpoint.keep.best.metric);
     enum ckpt_mode good;
     char what[ERR_TEXT_BYTES_MAX];
-    if (!ckpt_metric_mode(metric, &good) || good == (enum ckpt_mode)config->checkpoint.keep.best.mode)
+    if (!ckpt_metric_mode(metric, &good) ||
+        good == (enum ckpt_mode)config->checkpoint.keep.best.mode)
         return 0;
-    snprintf(what, sizeof what, "the best %s is the %s", metric, good == CKPT_MIN ? "smallest" : "largest");
+    snprintf(what, sizeof what, "the best %s is the %s", metric,
+             good == CKPT_MIN ? "smallest" : "largest");
     return contradiction(check, "checkpoint.keep.best.metric", "checkpoint.keep.best.mode", what,
                          good == CKPT_MIN ? "set checkpoint.keep.best.mode: min"
                                           : "set checkpoint.keep.best.mode: max");
@@ -190,15 +200,17 @@ static int check_best_mode(const struct train_config *config, const struct check
 static int check_saves(const struct train_config *config, const struct check *check)
 {
     if (config->checkpoint.layout == CKPT_FULL && !config->checkpoint.shared)
-        return contradiction(
-            check, "checkpoint.layout", "checkpoint.shared",
-            "checkpoint.layout: full is one file that all ranks write, so that all nodes must see its folder",
-            "set checkpoint.shared: true with a folder that all nodes see, or checkpoint.layout: sharded");
+        return contradiction(check, "checkpoint.layout", "checkpoint.shared",
+                             "checkpoint.layout: full is one file that all ranks write, so that "
+                             "all nodes must see its folder",
+                             "set checkpoint.shared: true with a folder that all nodes see, or "
+                             "checkpoint.layout: sharded");
     if (config->checkpoint.keep.last == 0 &&
         (config->checkpoint.keep.every > 0 || config->checkpoint.keep.best.count > 0))
         return contradiction(
             check, "checkpoint.keep.last",
-            config->checkpoint.keep.every > 0 ? "checkpoint.keep.every" : "checkpoint.keep.best.count",
+            config->checkpoint.keep.every > 0 ? "checkpoint.keep.every"
+                                              : "checkpoint.keep.best.count",
             "checkpoint.keep.last: 0 keeps all, so that nothing is left to choose",
             "set checkpoint.keep.last to how many of the newest stay, or leave the other rule out");
     if (config->checkpoint.keep.best.count == 0)
@@ -234,9 +246,10 @@ static int check_compression(const struct train_config *config, const struct che
     if (config->parallel.compression.type == CONFIG_COMPRESSION_NONE)
         return 0;
     if (config->parallel.reduction == REDUCTION_CANONICAL)
-        return contradiction(check, key, "parallel.reduction",
-                             "parallel.compression and parallel.reduction: canonical exclude each other",
-                             "set parallel.reduction: fast, which gives up that bits do not depend on ranks");
+        return contradiction(
+            check, key, "parallel.reduction",
+            "parallel.compression and parallel.reduction: canonical exclude each other",
+            "set parallel.reduction: fast, which gives up that bits do not depend on ranks");
     if (strategy->shards != STRATEGY_ONE)
         return contradiction(check, key, "parallel.strategy",
                              "parallel.compression is of gradients that each rank has as a whole",
@@ -247,7 +260,8 @@ static int check_compression(const struct train_config *config, const struct che
                              "set batch.sync_each: false, or parallel.compression.type: none");
     if (config->precision.compute != CONFIG_FP32 || config->precision.reduce != CONFIG_FP32)
         return contradiction(
-            check, key, config->precision.reduce != CONFIG_FP32 ? "precision.reduce" : "precision.compute",
+            check, key,
+            config->precision.reduce != CONFIG_FP32 ? "precision.reduce" : "precision.compute",
             "parallel.compression computes and sends fp32",
             "set precision.compute and precision.reduce: fp32, or parallel.compression.type: none");
     return 0;
@@ -261,15 +275,18 @@ static int check_local_sgd(const struct train_config *config, const struct check
     if (config->parallel.local_sgd.steps == 0)
         return 0;
     if (config->parallel.reduction == REDUCTION_CANONICAL)
-        return contradiction(check, key, "parallel.reduction",
-                             "parallel.local_sgd and parallel.reduction: canonical exclude each other",
-                             "set parallel.reduction: fast, which gives up that bits do not depend on ranks");
+        return contradiction(
+            check, key, "parallel.reduction",
+            "parallel.local_sgd and parallel.reduction: canonical exclude each other",
+            "set parallel.reduction: fast, which gives up that bits do not depend on ranks");
     if (strategy->shards != STRATEGY_ONE)
-        return contradiction(check, key, "parallel.strategy",
-                             "parallel.local_sgd is of weights and moments that each rank has as a whole",
-                             "set parallel.strategy: ddp, or parallel.local_sgd.steps: 0");
+        return contradiction(
+            check, key, "parallel.strategy",
+            "parallel.local_sgd is of weights and moments that each rank has as a whole",
+            "set parallel.strategy: ddp, or parallel.local_sgd.steps: 0");
     if (config->batch.sync_each)
-        return contradiction(check, key, "batch.sync_each", "with parallel.local_sgd no gradients travel",
+        return contradiction(check, key, "batch.sync_each",
+                             "with parallel.local_sgd no gradients travel",
                              "set batch.sync_each: false, or parallel.local_sgd.steps: 0");
     if (config->parallel.compression.type != CONFIG_COMPRESSION_NONE)
         return contradiction(check, key, "parallel.compression.type",
@@ -302,10 +319,10 @@ static int check_batch_schedule(const struct train_config *config, const struct 
         return status;
     }
     if (epochs.changes_count > 0 && config->schedule.by == CONFIG_BY_EPOCH)
-        return contradiction(
-            check, "batch.schedule", "schedule.by",
-            "schedule.by: epoch wants epochs of as many steps, and batch.schedule makes them differ",
-            "set schedule.by: step, or leave batch.schedule out");
+        return contradiction(check, "batch.schedule", "schedule.by",
+                             "schedule.by: epoch wants epochs of as many steps, and batch.schedule "
+                             "makes them differ",
+                             "set schedule.by: step, or leave batch.schedule out");
     return 0;
 }
 
@@ -321,13 +338,15 @@ static int check_early_stop(const struct train_config *config, const struct chec
 static int check_parallel(const struct train_config *config, const struct check *check)
 {
     if (config->parallel.offload.params && !strategy_of(config->parallel.strategy)->shards_weights)
-        return contradiction(check, "parallel.offload.params", "parallel.strategy",
-                             "parallel.offload.params needs a strategy that does not keep weights whole",
-                             "set parallel.strategy to zero3, shard_grad_op or hybrid_shard");
+        return contradiction(
+            check, "parallel.offload.params", "parallel.strategy",
+            "parallel.offload.params needs a strategy that does not keep weights whole",
+            "set parallel.strategy to zero3, shard_grad_op or hybrid_shard");
     return 0;
 }
 
-int config_check(const struct train_config *config, const int *lines, const char *name, struct err *err)
+int config_check(const struct train_config *config, const int *lines, const char *name,
+                 struct err *err)
 {
     const struct check check = {.lines = lines, .name = name, .err = err};
     int status = check_run(config, &check);

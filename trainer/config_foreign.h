@@ -1,6 +1,7 @@
 /*
- * config_foreign — configuration keys of other trainers, and of concepts that millrace does not offer, for
- * the advice of an unknown key. The nearest spelling would name a key that means something else.
+ * config_foreign — configuration keys of other trainers, and of concepts that millrace does not
+ * offer, for the advice of an unknown key. The nearest spelling would name a key that means
+ * something else.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_FOREIGN_H
 #define MILLRACE_TRAINER_CONFIG_FOREIGN_H

@@ -93,7 +93,8 @@ static void print_weight(struct json_writer *json, uint64_t weight)
     char text[32];
     int bytes = snprintf(text, sizeof text, "%" PRIu64, weight / MIX_WEIGHT_UNIT);
     if (weight % MIX_WEIGHT_UNIT) {
-        bytes += snprintf(text + bytes, sizeof text - (size_t)bytes, ".%06" PRIu64, weight % MIX_WEIGHT_UNIT);
+        bytes += snprintf(text + bytes, sizeof text - (size_t)bytes, ".%06" PRIu64,
+                          weight % MIX_WEIGHT_UNIT);
         while (text[bytes - 1] == '0')
             bytes--;
     }

@@ -39,7 +39,8 @@ static int copy_texts(const struct json_t *list, const char *tokenizer, struct d
     const char *text;
     for (size_t i = 0; i < count; i++) {
         if (json_text(json_at(list, i), &text))
-            return bad("a class name in the checkpoint's state is no string", schema->schema.path, err);
+            return bad("a class name in the checkpoint's state is no string", schema->schema.path,
+                       err);
         bytes += strlen(text) + 1;
     }
     const char **names = malloc(bytes);
@@ -82,7 +83,8 @@ static int decode_tokens(const struct json_t *node, struct loader_schema *schema
 int data_schema_decode(const struct json_t *state, const char *path, struct data_schema *ret_schema,
                        struct err *err)
 {
-    const struct json_t *node = json_get(state, "data"), *tokenizer_node = json_get(node, "tokenizer");
+    const struct json_t *node = json_get(state, "data"),
+                        *tokenizer_node = json_get(node, "tokenizer");
     struct data_schema schema = {.schema.path = path, .is_recorded = node != NULL};
     const char *tokenizer = "";
     int status = 0;
@@ -108,7 +110,8 @@ void data_schema_deinit(struct data_schema *schema)
 
 static int differ(const struct loader_schema *saved, const char *what, struct err *err)
 {
-    err_set(err, -ESTALE, "the training data has other %s than when this checkpoint was saved", what);
+    err_set(err, -ESTALE, "the training data has other %s than when this checkpoint was saved",
+            what);
     err_at(err, saved->path, ERR_NO_OFFSET);
     err_advise(err, "resume with the data that the run began with");
     return -ESTALE;
@@ -117,7 +120,8 @@ static int differ(const struct loader_schema *saved, const char *what, struct er
 static int compare_classes(const struct loader_schema *saved, const struct loader_schema *now,
                            struct err *err)
 {
-    uint64_t count = saved->classes_count < now->classes_count ? saved->classes_count : now->classes_count;
+    uint64_t count =
+        saved->classes_count < now->classes_count ? saved->classes_count : now->classes_count;
     for (uint64_t i = 0; i < count; i++) {
         if (strcmp(saved->classes[i], now->classes[i]) == 0)
             continue;
@@ -134,20 +138,23 @@ static int compare_classes(const struct loader_schema *saved, const struct loade
     return -ESTALE;
 }
 
-static int compare_tokens(const struct loader_schema *saved, const struct loader_schema *now, struct err *err)
+static int compare_tokens(const struct loader_schema *saved, const struct loader_schema *now,
+                          struct err *err)
 {
-    if (strcmp(saved->tokenizer, now->tokenizer) == 0 && saved->tokenizer_xxh3 == now->tokenizer_xxh3 &&
-        saved->vocabulary == now->vocabulary && saved->document_end == now->document_end)
+    if (strcmp(saved->tokenizer, now->tokenizer) == 0 &&
+        saved->tokenizer_xxh3 == now->tokenizer_xxh3 && saved->vocabulary == now->vocabulary &&
+        saved->document_end == now->document_end)
         return 0;
     differ(saved, "tokens", err);
-    err_expected(err, "tokenizer \"%.40s\", files %016" PRIx64 ", vocabulary %" PRIu32, saved->tokenizer,
-                 saved->tokenizer_xxh3, saved->vocabulary);
+    err_expected(err, "tokenizer \"%.40s\", files %016" PRIx64 ", vocabulary %" PRIu32,
+                 saved->tokenizer, saved->tokenizer_xxh3, saved->vocabulary);
     err_found(err, "tokenizer \"%.40s\", files %016" PRIx64 ", vocabulary %" PRIu32, now->tokenizer,
               now->tokenizer_xxh3, now->vocabulary);
     return -ESTALE;
 }
 
-int data_schema_compare(const struct data_schema *saved, const struct loader_schema *now, struct err *err)
+int data_schema_compare(const struct data_schema *saved, const struct loader_schema *now,
+                        struct err *err)
 {
     if (!saved->is_recorded)
         return 0;

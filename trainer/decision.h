@@ -1,9 +1,11 @@
 /*
- * decision — what becomes of the gradients of a step: by how much they are scaled, and whether there is an update at all. Header only: the
- * cpu and a kernel decide by the same arithmetic, where the sums and the gradients are, so that the host need not wait for either.
+ * decision — what becomes of the gradients of a step: by how much they are scaled, and whether
+ * there is an update at all. Header only: the cpu and a kernel decide by the same arithmetic, where
+ * the sums and the gradients are, so that the host need not wait for either.
  *
- * A step whose loss or gradients are not finite changes neither weights nor moments. Where the scaler does not forgive it, no later
- * step does either: the host, which looks some steps later, finds everything as it was before that step.
+ * A step whose loss or gradients are not finite changes neither weights nor moments. Where the
+ * scaler does not forgive it, no later step does either: the host, which looks some steps later,
+ * finds everything as it was before that step.
  */
 #ifndef MILLRACE_TRAINER_DECISION_H
 #define MILLRACE_TRAINER_DECISION_H
@@ -30,12 +32,14 @@ struct decision_request {
     int64_t valid_count; /* of the whole global batch: what the gradients are sums over */
     double clip_norm;    /* 0: none */
     double clip_value;   /* of each element, once the norm is clipped; 0: none */
-    /* Of the updates that may be next: factors[i] where first_update + i were made before. Not skipping any, the last one is. */
+    /* Of the updates that may be next: factors[i] where first_update + i were made before. Not
+     * skipping any, the last one is. */
     uint64_t first_update;
     struct decision_factors factors[DECISION_AHEAD_MAX + 1];
 };
 
-/* Goes on from step to step, in device memory: what the next one begins with, then what the last one came to. */
+/* Goes on from step to step, in device memory: what the next one begins with, then what the last
+ * one came to. */
 struct decision {
     struct scaler scaler;
     double loss_factor; /* scaler_factor(&scaler) */
@@ -57,12 +61,14 @@ static inline struct decision decision_begin(const struct scaler *scaler, uint64
     return decision;
 }
 
-/* losses, squares: the words of their exact sums. Gradients are brought to their mean and clipped: they are multiplied by 1/divisor * min(1,
- * clip / (norm + 1e-6)), norm = sqrt(squares) / divisor, divisor: how many valid items they are sums over, times the loss's factor. */
+/* losses, squares: the words of their exact sums. Gradients are brought to their mean and clipped:
+ * they are multiplied by 1/divisor * min(1, clip / (norm + 1e-6)), norm = sqrt(squares) / divisor,
+ * divisor: how many valid items they are sums over, times the loss's factor. */
 SHARED_INLINE void decision_make(struct decision *d, const int64_t *losses, const int64_t *squares,
                                  const struct decision_request *request)
 {
-    const struct decision_factors *next = &request->factors[d->updates_count - request->first_update];
+    const struct decision_factors *next =
+        &request->factors[d->updates_count - request->first_update];
     double divisor = (double)request->valid_count * d->loss_factor;
     double norm = sqrt(exact_value_of(squares)) / divisor;
     double factor = request->clip_norm > 0 ? request->clip_norm / (norm + 1e-6) : 1;

@@ -20,14 +20,15 @@ static bool has_replicas(const struct partition *partition)
 
 static bool has_shards(const struct delivery_options *options)
 {
-    return reduction_exchanges_each(&options->reduction) && has_replicas(options->reduction.partition);
+    return reduction_exchanges_each(&options->reduction) &&
+           has_replicas(options->reduction.partition);
 }
 
 static uint64_t chunk_elements(const struct reduction_options *options)
 {
     uint64_t most = bytes_round_up(options->partition->trained_part_elements_max, PARAMS_ALIGN);
-    uint64_t wanted = options->bucket_bytes / ops_master_bytes(options->ops) / options->batching.ranks /
-                      PARAMS_ALIGN * PARAMS_ALIGN;
+    uint64_t wanted = options->bucket_bytes / ops_master_bytes(options->ops) /
+                      options->batching.ranks / PARAMS_ALIGN * PARAMS_ALIGN;
     if (wanted < PARAMS_ALIGN)
         wanted = PARAMS_ALIGN;
     return wanted < most || most == 0 ? wanted : most;
@@ -69,7 +70,8 @@ static size_t shards_bytes(const struct delivery *delivery)
     return options->partition->trained_shards.elements * ops_master_bytes(options->ops);
 }
 
-int delivery_open(struct delivery *delivery, const struct delivery_options *options, struct err *err)
+int delivery_open(struct delivery *delivery, const struct delivery_options *options,
+                  struct err *err)
 {
     const struct reduction_options *reduction = &options->reduction;
     struct device *device = reduction->ops->device;
@@ -88,7 +90,8 @@ int delivery_open(struct delivery *delivery, const struct delivery_options *opti
 static int prepare_sums(struct delivery *delivery, struct err *err)
 {
     uint64_t timeout_ns = delivery->options.reduction.timeout_ns;
-    const struct comm_options options = {.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
+    const struct comm_options options = {.deadline_ns =
+                                             timeout_ns ? clock_now_ns() + timeout_ns : 0,
                                          .what = "the first sum of gradients",
                                          .flight = "sum gradients"};
     return comm_prepare_fast(delivery->exchange_comm, &options, err);
@@ -139,8 +142,8 @@ void delivery_close(struct delivery *delivery)
     free(delivery->sums);
     leaves_deinit(&delivery->leaves, is_idle);
     if (is_idle)
-        ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), delivery->shards,
-                                   shards_bytes(delivery));
+        ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+                                   delivery->shards, shards_bytes(delivery));
     else
         comm_retain(delivery->shards);
     *delivery = (struct delivery){0};
@@ -190,13 +193,16 @@ void *delivery_shard(const struct delivery *delivery, uint64_t group, void *aren
 {
     const struct reduction_options *options = &delivery->options.reduction;
     const struct partition *partition = options->partition;
-    uint64_t element = delivery->shards
-                           ? partition->trained_shards.offsets[group]
-                           : partition_trained_shard(partition, group, partition->options.rank).offset;
-    return (char *)(delivery->shards ? delivery->shards : arena) + element * ops_master_bytes(options->ops);
+    uint64_t element =
+        delivery->shards
+            ? partition->trained_shards.offsets[group]
+            : partition_trained_shard(partition, group, partition->options.rank).offset;
+    return (char *)(delivery->shards ? delivery->shards : arena) +
+           element * ops_master_bytes(options->ops);
 }
 
-int delivery_share(struct delivery *delivery, uint64_t group, const void *sum, void *arena, struct err *err)
+int delivery_share(struct delivery *delivery, uint64_t group, const void *sum, void *arena,
+                   struct err *err)
 {
     struct ops *ops = delivery->options.reduction.ops;
     const struct partition *partition = delivery->options.reduction.partition;
@@ -209,8 +215,8 @@ int delivery_share(struct delivery *delivery, uint64_t group, const void *sum, v
     char *place = buffer + (part.offset - shard.offset) * element_bytes;
     int status = 0;
     if (part.elements > 0 && sum != place)
-        status =
-            ops->device->ops->copy(ops->device, ops->stream, place, sum, part.elements * element_bytes, err);
+        status = ops->device->ops->copy(ops->device, ops->stream, place, sum,
+                                        part.elements * element_bytes, err);
     if (status)
         return status;
     assert(delivery->sums_count < partition->params->groups_count);

@@ -1,9 +1,10 @@
 /*
- * early_stop — a run ends before its last step where its evaluations have not become better for some time. Header only, pure.
+ * early_stop — a run ends before its last step where its evaluations have not become better for
+ * some time. Header only, pure.
  *
- * An evaluation is better where it beats the best one before it by more than min_delta; after `patience` evaluations in a row that are
- * not, the run is over. What is counted stands in each checkpoint, so that a run that was stopped or killed ends where it would have ended
- * without.
+ * An evaluation is better where it beats the best one before it by more than min_delta; after
+ * `patience` evaluations in a row that are not, the run is over. What is counted stands in each
+ * checkpoint, so that a run that was stopped or killed ends where it would have ended without.
  */
 #ifndef MILLRACE_TRAINER_EARLY_STOP_H
 #define MILLRACE_TRAINER_EARLY_STOP_H

@@ -1,9 +1,12 @@
 /*
- * epochs — which step belongs to which epoch, where the global batch grows by epoch. Pure arithmetic.
+ * epochs — which step belongs to which epoch, where the global batch grows by epoch. Pure
+ * arithmetic.
  *
- *     "4:2, 8:4"       epochs 0 to 3 as batch.global says, 4 to 7 twice as many micro-batches an update, from 8 on four times as many
+ *     "4:2, 8:4"       epochs 0 to 3 as batch.global says, 4 to 7 twice as many micro-batches an
+ *                      update, from 8 on four times as many
  *
- * An epoch has as many steps as whole batches; what is left of its samples is dropped, as without a schedule.
+ * An epoch has as many steps as whole batches; what is left of its samples is dropped, as without a
+ * schedule.
  */
 #ifndef MILLRACE_TRAINER_EPOCHS_H
 #define MILLRACE_TRAINER_EPOCHS_H
@@ -26,7 +29,8 @@ struct epochs {
     uint32_t changes_count;
 };
 
-/* The changes of a schedule as above; "": none. -EINVAL where it is not of that form, or epochs do not rise from 1 on. */
+/* The changes of a schedule as above; "": none. -EINVAL where it is not of that form, or epochs do
+ * not rise from 1 on. */
 int epochs_parse(const char *text, struct epochs *epochs, struct err *err);
 
 uint64_t epochs_times(const struct epochs *epochs, uint64_t epoch);

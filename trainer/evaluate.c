@@ -13,7 +13,8 @@ static void walk(struct run *run, const struct model_memory *memory)
 }
 
 static int evaluate_batch(struct run *run, struct loader *loader, const struct batch *batch,
-                          const struct model_memory *memory, struct run_words *words, struct err *err)
+                          const struct model_memory *memory, struct run_words *words,
+                          struct err *err)
 {
     struct model_input input;
     uint64_t valid = 0;
@@ -22,7 +23,8 @@ static int evaluate_batch(struct run *run, struct loader *loader, const struct b
         return status;
     if (valid > 0) {
         const struct model_result result = {run->losses, run->correct};
-        model_forward(run->model, &run->stage, memory, &run->activations, &input, NULL, NULL, &result);
+        model_forward(run->model, &run->stage, memory, &run->activations, &input, NULL, NULL,
+                      &result);
         run_add_result(run, &result);
         words->valid_count += (int64_t)valid;
     } else {
@@ -45,8 +47,8 @@ static void report_done(const struct run *run, uint64_t done, uint64_t all)
     run_report(run, &report);
 }
 
-/* Does any rank have a batch, or wish to stop? All end after the same round: passes may need all of them, and who left alone would wait for
- * the others at the end, longer than a deadline allows. */
+/* Does any rank have a batch, or wish to stop? All end after the same round: passes may need all of
+ * them, and who left alone would wait for the others at the end, longer than a deadline allows. */
 static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct err *err)
 {
     struct comm_options options = run_comm_options(run, "a round of the evaluation");
@@ -54,7 +56,8 @@ static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct e
     int64_t values[2] = {*has_batch, *stop};
     if (run->comm->ranks == 1)
         return 0;
-    int status = run->comm->ops->all_reduce_i64(run->comm, values, 2, COMM_OR, &options, &work, err);
+    int status =
+        run->comm->ops->all_reduce_i64(run->comm, values, 2, COMM_OR, &options, &work, err);
     if (!status)
         status = comm_wait(run->comm, &work, err);
     *has_batch = values[0];
@@ -63,8 +66,8 @@ static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct e
 }
 
 /* The next batch of this rank, where it has one; *ret_goes_on: it or another has. */
-static int evaluate_round(struct run *run, struct loader *loader, struct run_words *mine, uint64_t *done,
-                          bool *ret_goes_on, struct err *err)
+static int evaluate_round(struct run *run, struct loader *loader, struct run_words *mine,
+                          uint64_t *done, bool *ret_goes_on, struct err *err)
 {
     const struct batch *batch = NULL;
     struct model_memory memory;
@@ -89,7 +92,8 @@ static int evaluate_round(struct run *run, struct loader *loader, struct run_wor
 }
 
 /* Every batch of the loader, until a stop is asked for. */
-static int evaluate_all(struct run *run, struct loader *loader, struct run_words *ret_words, struct err *err)
+static int evaluate_all(struct run *run, struct loader *loader, struct run_words *ret_words,
+                        struct err *err)
 {
     struct run_words mine = {0};
     uint64_t done = 0, all = loader_shape(loader).samples;
@@ -130,7 +134,8 @@ int run_evaluate(struct run *run, struct err *err)
     if (!status)
         status = run_reduce_words(run, &words, "the evaluation's counts and losses", err);
     if (!status)
-        status = run_judge_bad(run, loader, (uint64_t)words.bad_count, (uint64_t)words.samples_count, err);
+        status = run_judge_bad(run, loader, (uint64_t)words.bad_count,
+                               (uint64_t)words.samples_count, err);
     loader_close(loader);
     if (status)
         return status;

@@ -47,7 +47,8 @@ static int choose_path(struct io *io, const char *folder, char *path, struct err
     return io_join_path(folder, name, path, err);
 }
 
-int event_file_open(struct io *io, const char *folder, struct event_file **ret_file, struct err *err)
+int event_file_open(struct io *io, const char *folder, struct event_file **ret_file,
+                    struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     int status = io->ops->make_folder(io, folder, err);

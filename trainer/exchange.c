@@ -1,8 +1,8 @@
 /*
  * exchange — see exchange.h: which chunk goes through which slot, and when.
  *
- * Chunks start in the order in which their groups were begun, and end in that order too, so that additions are queued in the same order on every
- * rank and in every run.
+ * Chunks start in the order in which their groups were begun, and end in that order too, so that
+ * additions are queued in the same order on every rank and in every run.
  */
 #include "trainer/exchange.h"
 
@@ -14,7 +14,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Each group once, or, where each micro-batch is exchanged, what leaves have room for: with few groups, one of them more than once. */
+/* Each group once, or, where each micro-batch is exchanged, what leaves have room for: with few
+ * groups, one of them more than once. */
 static uint64_t waiting_max(uint64_t groups_count)
 {
     return groups_count > LEAVES_COUNT ? groups_count : LEAVES_COUNT;
@@ -36,7 +37,8 @@ static int allocate(struct exchange *exchange, struct err *err)
     return has_all ? 0 : err_set(err, -ENOMEM, "out of memory for the exchange of gradients");
 }
 
-int exchange_open(const struct exchange_options *options, struct exchange **ret_exchange, struct err *err)
+int exchange_open(const struct exchange_options *options, struct exchange **ret_exchange,
+                  struct err *err)
 {
     assert(options->chunk_elements > 0 && options->pieces_max <= EXCHANGE_PIECES_MAX);
     struct exchange *exchange = calloc(1, sizeof *exchange);
@@ -47,9 +49,9 @@ int exchange_open(const struct exchange_options *options, struct exchange **ret_
     exchange->wire_bytes = exchange_wire_bytes(options);
     int status = allocate(exchange, err);
     if (!status && exchange_wide_bytes(options) > 0)
-        status = options->ops->device->ops->mem_alloc(options->ops->device,
-                                                      mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION),
-                                                      exchange_wide_bytes(options), &exchange->wide, err);
+        status = options->ops->device->ops->mem_alloc(
+            options->ops->device, mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION),
+            exchange_wide_bytes(options), &exchange->wide, err);
     for (int i = 0; i < EXCHANGE_SLOTS && !status; i++)
         status = exchange_slot_open(exchange, &exchange->slots[i], err);
     if (status) {
@@ -70,9 +72,9 @@ void exchange_close(struct exchange *exchange)
         free(exchange->offsets[i]);
         free(exchange->bytes[i]);
     }
-    exchange->options.ops->device->ops->mem_free(exchange->options.ops->device,
-                                                 mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION), exchange->wide,
-                                                 exchange_wide_bytes(&exchange->options));
+    exchange->options.ops->device->ops->mem_free(
+        exchange->options.ops->device, mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION), exchange->wide,
+        exchange_wide_bytes(&exchange->options));
     if (exchange_is_idle(exchange))
         free(exchange->whats);
     else
@@ -83,8 +85,8 @@ void exchange_close(struct exchange *exchange)
 }
 
 /* Is the event of the slot past? Blocks for it where told to. */
-static int event_is_past(struct exchange *exchange, struct exchange_slot *slot, bool blocks, bool *ret_past,
-                         struct err *err)
+static int event_is_past(struct exchange *exchange, struct exchange_slot *slot, bool blocks,
+                         bool *ret_past, struct err *err)
 {
     struct device *device = exchange->options.ops->device;
     *ret_past = true;
@@ -97,7 +99,8 @@ static int event_is_past(struct exchange *exchange, struct exchange_slot *slot, 
 static int start_chunk(struct exchange *exchange, bool blocks, bool *ret_started, struct err *err)
 {
     struct exchange_slot *slot = &exchange->slots[exchange->started % EXCHANGE_SLOTS];
-    struct exchange_waiting *waiting = &exchange->waiting[exchange->waiting_first % exchange->waiting_max];
+    struct exchange_waiting *waiting =
+        &exchange->waiting[exchange->waiting_first % exchange->waiting_max];
     *ret_started = false;
     if (exchange->waiting_count == 0 || slot->state != EXCHANGE_FREE)
         return 0;
@@ -154,7 +157,8 @@ static int end_chunk(struct exchange *exchange, bool blocks, bool *ret_ended, st
     slot->state = EXCHANGE_FREE;
     exchange->ended++;
     status = exchange_slot_hand_over(exchange, slot, err);
-    slot->is_used = !exchange->options.comm->takes_device_memory; /* else the next one follows this use */
+    slot->is_used =
+        !exchange->options.comm->takes_device_memory; /* else the next one follows this use */
     if (!status && slot->is_used)
         status = ops->device->ops->event_record(ops->device, slot->copied, ops->stream, err);
     return status;
@@ -217,8 +221,8 @@ bool exchange_is_idle(const struct exchange *exchange)
 static bool reads(const struct exchange *exchange, const void *source)
 {
     for (uint64_t i = 0; i < exchange->waiting_count; i++)
-        if (exchange->waiting[(exchange->waiting_first + i) % exchange->waiting_max].pieces.sources[0] ==
-            source)
+        if (exchange->waiting[(exchange->waiting_first + i) % exchange->waiting_max]
+                .pieces.sources[0] == source)
             return true;
     for (uint64_t n = exchange->ended; n < exchange->started; n++)
         if (exchange->slots[n % EXCHANGE_SLOTS].pieces.sources[0] == source)

@@ -50,7 +50,8 @@ bool exchange_packs(const struct exchange_options *options)
 
 size_t exchange_wire_bytes(const struct exchange_options *options)
 {
-    return exchange_narrows(options) ? dtype_bytes(options->wire.type) : ops_master_bytes(options->ops);
+    return exchange_narrows(options) ? dtype_bytes(options->wire.type)
+                                     : ops_master_bytes(options->ops);
 }
 
 static uint64_t received_elements(const struct exchange_options *options)
@@ -72,7 +73,8 @@ static size_t send_bytes(const struct exchange_options *options)
 
 uint64_t exchange_wide_bytes(const struct exchange_options *options)
 {
-    return exchange_narrows(options) ? received_elements(options) * ops_master_bytes(options->ops) : 0;
+    return exchange_narrows(options) ? received_elements(options) * ops_master_bytes(options->ops)
+                                     : 0;
 }
 
 int exchange_slot_open(struct exchange *exchange, struct exchange_slot *slot, struct err *err)
@@ -82,8 +84,8 @@ int exchange_slot_open(struct exchange *exchange, struct exchange_slot *slot, st
     slot->works = calloc(options->pieces_max, sizeof *slot->works);
     if (!slot->works)
         return err_set(err, -ENOMEM, "out of memory for the exchange of gradients");
-    int status =
-        device->ops->mem_alloc(device, receive_kind(options), receive_bytes(options), &slot->receive, err);
+    int status = device->ops->mem_alloc(device, receive_kind(options), receive_bytes(options),
+                                        &slot->receive, err);
     if (!status && exchange_packs(options))
         status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
                                         send_bytes(options), &slot->send, err);
@@ -115,7 +117,8 @@ void exchange_slot_close(struct exchange *exchange, struct exchange_slot *slot)
 }
 
 /* Elements of a part that a chunk which begins there has. */
-static uint64_t elements_of_chunk(const struct exchange *exchange, uint64_t part_elements, uint64_t first)
+static uint64_t elements_of_chunk(const struct exchange *exchange, uint64_t part_elements,
+                                  uint64_t first)
 {
     uint64_t chunk = exchange->options.chunk_elements;
     if (first >= part_elements)
@@ -132,17 +135,20 @@ struct span exchange_part(const struct exchange *exchange, uint64_t group, uint3
 static uint64_t slice_elements(const struct exchange *exchange, const struct exchange_slot *slot,
                                uint32_t rank)
 {
-    return elements_of_chunk(exchange, exchange_part(exchange, slot->group, rank).elements, slot->first);
+    return elements_of_chunk(exchange, exchange_part(exchange, slot->group, rank).elements,
+                             slot->first);
 }
 
 /* Where, of the group, the chunk of that rank's part begins: elements. */
-static uint64_t place_of(const struct exchange *exchange, const struct exchange_slot *slot, uint32_t rank)
+static uint64_t place_of(const struct exchange *exchange, const struct exchange_slot *slot,
+                         uint32_t rank)
 {
     return exchange_part(exchange, slot->group, rank).offset -
            partition_trained_group(exchange->options.partition, slot->group).offset + slot->first;
 }
 
-/* Of slices in the slot's own memory: from one to the next. The library takes them one behind the other, all as long as the longest. */
+/* Of slices in the slot's own memory: from one to the next. The library takes them one behind the
+ * other, all as long as the longest. */
 static uint64_t stride_of(const struct exchange *exchange, const struct exchange_slot *slot)
 {
     uint64_t most = 0;
@@ -155,8 +161,8 @@ static uint64_t stride_of(const struct exchange *exchange, const struct exchange
 }
 
 /* To where it is sent from. */
-static int pack_slice(struct exchange *exchange, void *target, const void *source, uint64_t elements,
-                      struct err *err)
+static int pack_slice(struct exchange *exchange, void *target, const void *source,
+                      uint64_t elements, struct err *err)
 {
     struct ops *ops = exchange->options.ops;
     const struct exchange_wire *wire = &exchange->options.wire;
@@ -178,12 +184,14 @@ int exchange_slot_pack(struct exchange *exchange, struct exchange_slot *slot, st
             uint64_t to = ((uint64_t)piece * ranks_of(exchange) + rank) * stride;
             const char *source = slot->pieces.sources[piece];
             if (elements > 0)
-                status = pack_slice(exchange, (char *)slot->send + to * exchange->wire_bytes,
-                                    source + place_of(exchange, slot, rank) * exchange->element_bytes,
-                                    elements, err);
+                status =
+                    pack_slice(exchange, (char *)slot->send + to * exchange->wire_bytes,
+                               source + place_of(exchange, slot, rank) * exchange->element_bytes,
+                               elements, err);
         }
     slot->is_used = false;
-    return status ? status : ops->device->ops->event_record(ops->device, slot->copied, ops->stream, err);
+    return status ? status
+                  : ops->device->ops->event_record(ops->device, slot->copied, ops->stream, err);
 }
 
 static void plan_sends(struct exchange *exchange, const struct exchange_slot *slot, uint32_t piece)
@@ -193,13 +201,15 @@ static void plan_sends(struct exchange *exchange, const struct exchange_slot *sl
         uint64_t elements = slice_elements(exchange, slot, rank);
         bool sends = has && elements > 0;
         uint64_t chunk = (uint64_t)piece * ranks_of(exchange) + rank;
-        uint64_t at = slot->send ? chunk * stride_of(exchange, slot) : place_of(exchange, slot, rank);
+        uint64_t at =
+            slot->send ? chunk * stride_of(exchange, slot) : place_of(exchange, slot, rank);
         exchange->bytes[0][rank] = sends ? elements * exchange->wire_bytes : 0;
         exchange->offsets[0][rank] = sends ? at * exchange->wire_bytes : 0;
     }
 }
 
-static void plan_receives(struct exchange *exchange, const struct exchange_slot *slot, uint32_t piece)
+static void plan_receives(struct exchange *exchange, const struct exchange_slot *slot,
+                          uint32_t piece)
 {
     uint64_t chunk = exchange->options.chunk_elements;
     uint64_t elements = slice_elements(exchange, slot, rank_of(exchange));
@@ -233,9 +243,9 @@ static int send_pieces(struct exchange *exchange, struct exchange_slot *slot,
                                            : slot->receive;
         plan_sends(exchange, slot, piece);
         plan_receives(exchange, slot, piece);
-        status = comm->ops->all_to_all(comm, source, exchange->offsets[0], exchange->bytes[0], slot->receive,
-                                       exchange->offsets[1], exchange->bytes[1], options, &slot->works[piece],
-                                       err);
+        status = comm->ops->all_to_all(comm, source, exchange->offsets[0], exchange->bytes[0],
+                                       slot->receive, exchange->offsets[1], exchange->bytes[1],
+                                       options, &slot->works[piece], err);
         slot->works_count += !status;
     }
     return status;
@@ -254,15 +264,15 @@ int exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot, st
     slot->works_count = 0;
     if (!is_summed(&exchange->options))
         return send_pieces(exchange, slot, &options, err);
-    int status =
-        comm->ops->reduce_scatter(comm, slot->send, slot->receive, stride_of(exchange, slot),
-                                  exchange->options.ops->master, COMM_FAST, &options, slot->works, err);
+    int status = comm->ops->reduce_scatter(comm, slot->send, slot->receive,
+                                           stride_of(exchange, slot), exchange->options.ops->master,
+                                           COMM_FAST, &options, slot->works, err);
     slot->works_count += !status;
     return status;
 }
 
-int exchange_slot_ask(struct exchange *exchange, struct exchange_slot *slot, bool blocks, bool *ret_done,
-                      struct err *err)
+int exchange_slot_ask(struct exchange *exchange, struct exchange_slot *slot, bool blocks,
+                      bool *ret_done, struct err *err)
 {
     struct comm *comm = exchange->options.comm;
     *ret_done = true;
@@ -281,8 +291,8 @@ int exchange_slot_ask(struct exchange *exchange, struct exchange_slot *slot, boo
 }
 
 /* What has come there, in the master type. */
-static const void *unpack_slice(struct exchange *exchange, const struct exchange_slot *slot, uint64_t at,
-                                uint64_t elements)
+static const void *unpack_slice(struct exchange *exchange, const struct exchange_slot *slot,
+                                uint64_t at, uint64_t elements)
 {
     struct ops *ops = exchange->options.ops;
     const struct exchange_wire *wire = &exchange->options.wire;
@@ -304,7 +314,8 @@ int exchange_slot_hand_over(struct exchange *exchange, struct exchange_slot *slo
     if (is_summed(&exchange->options))
         count = 1;
     for (uint32_t i = 0; i < count; i++)
-        exchange->sources[i] = unpack_slice(exchange, slot, i * exchange->options.chunk_elements, elements);
+        exchange->sources[i] =
+            unpack_slice(exchange, slot, i * exchange->options.chunk_elements, elements);
     const struct exchange_chunk chunk = {slot->group,   slot->first,       elements,
                                          slot->is_last, exchange->sources, count};
     return exchange->options.received(exchange->options.context, &chunk, err);

@@ -1,8 +1,9 @@
 /*
- * exchange_slot — what the files of exchange share: a slot, through which a chunk goes, and what is done with it. See exchange.h.
+ * exchange_slot — what the files of exchange share: a slot, through which a chunk goes, and what is
+ * done with it. See exchange.h.
  *
- * Its sends are copied to memory of its own (where they must: see exchange_packs), an all-to-all a piece or one sum is started, and what comes is
- * handed over; then the slot is free.
+ * Its sends are copied to memory of its own (where they must: see exchange_packs), an all-to-all a
+ * piece or one sum is started, and what comes is handed over; then the slot is free.
  */
 #ifndef MILLRACE_TRAINER_EXCHANGE_SLOT_H
 #define MILLRACE_TRAINER_EXCHANGE_SLOT_H
@@ -35,7 +36,10 @@ struct exchange_waiting {
 struct exchange {
     struct exchange_options options;
     size_t element_bytes, wire_bytes; /* of the master type; of the one that travels */
-    void *wide; /* [pieces that come][chunk_elements] of a chunk, where another type travels; device memory */
+    void *
+        /* [pieces that come][chunk_elements] of a chunk, where another type travels; device
+         * memory */
+        wide;
     struct exchange_slot slots[EXCHANGE_SLOTS];
     uint64_t started, ended;          /* chunks; chunk n uses slot n % EXCHANGE_SLOTS */
     struct exchange_waiting *waiting; /* a ring of waiting_max */
@@ -48,7 +52,8 @@ struct exchange {
     struct err detail;
 };
 
-/* Must sends be copied: where the communicator can't take them from where they lie, another type travels, or the library takes slices of one size? */
+/* Must sends be copied: where the communicator can't take them from where they lie, another type
+ * travels, or the library takes slices of one size? */
 size_t exchange_wire_bytes(const struct exchange_options *options); /* of an element on its way */
 bool exchange_narrows(const struct exchange_options *options);
 bool exchange_packs(const struct exchange_options *options);
@@ -56,13 +61,14 @@ uint64_t exchange_wide_bytes(const struct exchange_options *options); /* of `wid
 struct span exchange_part(const struct exchange *exchange, uint64_t group, uint32_t rank);
 
 int exchange_slot_open(struct exchange *exchange, struct exchange_slot *slot, struct err *err);
-void exchange_slot_close(struct exchange *exchange, struct exchange_slot *slot); /* safe on a zeroed one */
+void exchange_slot_close(struct exchange *exchange,
+                         struct exchange_slot *slot); /* safe on a zeroed one */
 /* Queues the copies. */
 int exchange_slot_pack(struct exchange *exchange, struct exchange_slot *slot, struct err *err);
 /* Once they are done. */
 int exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot, struct err *err);
-int exchange_slot_ask(struct exchange *exchange, struct exchange_slot *slot, bool blocks, bool *ret_done,
-                      struct err *err);
+int exchange_slot_ask(struct exchange *exchange, struct exchange_slot *slot, bool blocks,
+                      bool *ret_done, struct err *err);
 /* To options.received. */
 int exchange_slot_hand_over(struct exchange *exchange, struct exchange_slot *slot, struct err *err);
 

@@ -63,7 +63,8 @@ static bool is_host(const struct feed *feed)
     return feed->ops->device->ops->is_host;
 }
 
-/* Pictures that are whole go from the loader's buffer to the device; only where that is the host they are ever padded here. */
+/* Pictures that are whole go from the loader's buffer to the device; only where that is the host
+ * they are ever padded here. */
 static uint64_t staging_bytes(const struct feed *feed)
 {
     const struct slot_layout s = slot_layout(feed);
@@ -73,15 +74,15 @@ static uint64_t staging_bytes(const struct feed *feed)
 static int init_slot(struct feed *feed, struct feed_slot *slot, struct err *err)
 {
     struct device *device = feed->ops->device;
-    int status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_LOADER), staging_bytes(feed),
-                                        &slot->staging_memory, err);
+    int status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_LOADER),
+                                        staging_bytes(feed), &slot->staging_memory, err);
     if (status)
         return status;
     slot->staging = slot->device = arrays_at(feed, slot->staging_memory);
     if (is_host(feed))
         return 0;
-    status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_LOADER), slot_layout(feed).bytes,
-                                    &slot->device_memory, err);
+    status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_LOADER),
+                                    slot_layout(feed).bytes, &slot->device_memory, err);
     if (status)
         return status;
     slot->device = arrays_at(feed, slot->device_memory);
@@ -89,7 +90,8 @@ static int init_slot(struct feed *feed, struct feed_slot *slot, struct err *err)
     return status ? status : device->ops->event_open(device, &slot->used, err);
 }
 
-int feed_init(struct feed *feed, const struct feed_options *options, struct ops *ops, struct err *err)
+int feed_init(struct feed *feed, const struct feed_options *options, struct ops *ops,
+              struct err *err)
 {
     *feed = (struct feed){.options = *options, .ops = ops};
     if (wants_order(options, ops)) {
@@ -141,7 +143,8 @@ static void give_back(struct feed_slot *slot)
 static int retire(struct feed *feed, struct feed_slot *slot, struct err *err)
 {
     struct device *device = feed->ops->device;
-    int status = slot->batch && slot->copied ? device->ops->event_wait(device, slot->copied, err) : 0;
+    int status =
+        slot->batch && slot->copied ? device->ops->event_wait(device, slot->copied, err) : 0;
     give_back(slot);
     return status;
 }
@@ -202,14 +205,15 @@ static void take_images(const struct feed *feed, struct feed_slot *slot, struct 
     *ret_source = (struct source){images->data, batch->items_count * image_bytes};
     if (batch->items_count < o->items && is_host(feed)) {
         memcpy(slot->staging.images, images->data, ret_source->bytes);
-        memset(slot->staging.images + ret_source->bytes, 0, (o->items - batch->items_count) * image_bytes);
+        memset(slot->staging.images + ret_source->bytes, 0,
+               (o->items - batch->items_count) * image_bytes);
         ret_source->data = slot->staging.images;
     }
     *ret_valid = batch->items_count;
 }
 
-/* A token belongs to the document that the next document end at or behind it ends; its attention begins where that document does,
- * or where the window does. */
+/* A token belongs to the document that the next document end at or behind it ends; its attention
+ * begins where that document does, or where the window does. */
 static void fill_row_starts(const struct feed *feed, int32_t *row_starts, const int32_t *tokens)
 {
     const struct feed_options *o = &feed->options;
@@ -265,7 +269,8 @@ static void take_tokens(const struct feed *feed, struct feed_slot *slot, struct 
 }
 
 /* Queues the copies, and makes the ops wait for them. */
-static int send(struct feed *feed, struct feed_slot *slot, const struct source *source, struct err *err)
+static int send(struct feed *feed, struct feed_slot *slot, const struct source *source,
+                struct err *err)
 {
     struct device *device = feed->ops->device;
     const struct device_ops *ops = device->ops;
@@ -319,8 +324,8 @@ int feed_push(struct feed *feed, struct loader *loader, const struct batch *batc
     uint64_t valid = 0;
     slot->loader = loader;
     slot->batch = batch;
-    feed->variant =
-        (uint32_t)(feed->pushed_count % FEED_SLOTS) * 2 + (batch->items_count < feed->options.items);
+    feed->variant = (uint32_t)(feed->pushed_count % FEED_SLOTS) * 2 +
+                    (batch->items_count < feed->options.items);
     feed->pushed_count++;
     feed->is_open = true;
     if (retired)
@@ -332,7 +337,8 @@ int feed_push(struct feed *feed, struct loader *loader, const struct batch *batc
     int status = is_host(feed) ? 0 : send(feed, slot, &source, err);
     if (status)
         return status;
-    *ret_input = feed->options.images ? image_input(feed, slot, &source) : token_input(feed, slot, &source);
+    *ret_input =
+        feed->options.images ? image_input(feed, slot, &source) : token_input(feed, slot, &source);
     *ret_valid = valid;
     return 0;
 }

@@ -1,14 +1,16 @@
 /*
  * feed — micro-batches of the loader as a model's input, on the device before they are needed.
  *
- *     feed_push(&feed, batch, &input, &valid, err);      // takes the batch; input lies in device memory
+ *     // takes the batch; input lies in device memory
+ *     feed_push(&feed, batch, &input, &valid, err);
  *     ... model_forward and model_backward of input are queued ...
  *     feed_pop(&feed, err);                              // what was queued is the last to use it
  *
- * An input is always the full micro-batch: absent items have targets of -1. What the loader decoded is copied from its pinned
- * buffer, what is made here (targets, the starts of documents, the order of tokens) from staging memory, on a stream of its own; the
- * ops' stream waits for the copies, the host, at feed_pop, for those of the micro-batch before, whose batch then goes back to the
- * loader. Where device memory is the host's, inputs point into the batch, which goes back at feed_pop.
+ * An input is always the full micro-batch: absent items have targets of -1. What the loader decoded
+ * is copied from its pinned buffer, what is made here (targets, the starts of documents, the order
+ * of tokens) from staging memory, on a stream of its own; the ops' stream waits for the copies, the
+ * host, at feed_pop, for those of the micro-batch before, whose batch then goes back to the loader.
+ * Where device memory is the host's, inputs point into the batch, which goes back at feed_pop.
  *
  * Threads: the owner of the run. Nothing is allocated after init.
  */
@@ -37,7 +39,8 @@ struct feed_options {
     int32_t document_end;
 };
 
-/* The arrays of one micro-batch, once in host and once in device memory; NULL what the model does not have. */
+/* The arrays of one micro-batch, once in host and once in device memory; NULL what the model does
+ * not have. */
 struct feed_arrays {
     uint8_t *images;
     int32_t *tokens, *targets, *partners, *row_starts, *by_token;
@@ -67,18 +70,21 @@ struct feed {
 };
 
 /* Allocates all there is. -ENOMEM. */
-int feed_init(struct feed *feed, const struct feed_options *options, struct ops *ops, struct err *err);
+int feed_init(struct feed *feed, const struct feed_options *options, struct ops *ops,
+              struct err *err);
 /* Gives back what it holds, then waits for its copies. Safe on a zeroed feed. */
 void feed_deinit(struct feed *feed);
 
-/* Takes the batch of that loader (NULL: nobody gets it back), also where it fails. The loader has checked labels and
- * tokens against the model's classes and vocabulary. *ret_valid: items (tokens) with a target. Not two without feed_pop. */
+/* Takes the batch of that loader (NULL: nobody gets it back), also where it fails. The loader has
+ * checked labels and tokens against the model's classes and vocabulary. *ret_valid: items (tokens)
+ * with a target. Not two without feed_pop. */
 int feed_push(struct feed *feed, struct loader *loader, const struct batch *batch,
               struct model_input *ret_input, uint64_t *ret_valid, struct err *err);
-/* Of the input pushed last, below FEED_VARIANTS: those of one variant have their arrays at the same places, unless device memory is the
- * host's. */
+/* Of the input pushed last, below FEED_VARIANTS: those of one variant have their arrays at the same
+ * places, unless device memory is the host's. */
 uint32_t feed_variant(const struct feed *feed);
-/* Blocks until the batch before this one is copied, which then goes back: one at most is held between two pushes. */
+/* Blocks until the batch before this one is copied, which then goes back: one at most is held
+ * between two pushes. */
 int feed_pop(struct feed *feed, struct err *err);
 /* Gives every batch back to its loader; blocks until they are copied. Before the loader closes. */
 int feed_flush(struct feed *feed, struct err *err);

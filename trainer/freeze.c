@@ -50,7 +50,8 @@ static int check(const struct params *params, struct err *err)
         trained_count += !param->frozen;
         if (!param->neighbour || param->frozen == param[-1].frozen)
             continue;
-        err_set(err, -EINVAL, "model.freeze tells %s and %s apart, whose gradients one product makes",
+        err_set(err, -EINVAL,
+                "model.freeze tells %s and %s apart, whose gradients one product makes",
                 param[-1].name, param->name);
         err_advise(err, "freeze all of q, k and v, or of gate and up, or none");
         return -EINVAL;

@@ -13,9 +13,10 @@ struct slot {
     enum gather_level level;
     char *buffer;
     size_t element_bytes;
-    char *staging;               /* where the communicator does not take the device's memory: a group */
-    struct device_event *copied; /* of this rank's piece to staging; then of the others' from there */
-    bool is_started;             /* else its piece is being copied */
+    char *staging; /* where the communicator does not take the device's memory: a group */
+    struct device_event
+        *copied;     /* of this rank's piece to staging; then of the others' from there */
+    bool is_started; /* else its piece is being copied */
     struct comm_work work;
 };
 
@@ -37,14 +38,17 @@ static bool is_staged(const struct gather_options *options)
 
 static size_t staging_bytes(const struct gather_options *options)
 {
-    return is_staged(options) ? options->partition->group_elements_max * ops_master_bytes(options->ops) : 0;
+    return is_staged(options)
+               ? options->partition->group_elements_max * ops_master_bytes(options->ops)
+               : 0;
 }
 
 static int allocate(struct gather *gather, struct err *err)
 {
     const struct gather_options *options = &gather->options;
     struct device *device = options->ops->device;
-    size_t **arrays[] = {&gather->offsets, &gather->bytes, &gather->own_offsets, &gather->own_bytes};
+    size_t **arrays[] = {&gather->offsets, &gather->bytes, &gather->own_offsets,
+                         &gather->own_bytes};
     int status = 0;
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0] && !status; i++) {
         *arrays[i] = calloc((size_t)options->comm->ranks, sizeof(size_t));
@@ -58,7 +62,8 @@ static int allocate(struct gather *gather, struct err *err)
         status = device->ops->event_open(device, &gather->slots[i].copied, err);
         if (!status && is_staged(options))
             status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
-                                            staging_bytes(options), (void **)&gather->slots[i].staging, err);
+                                            staging_bytes(options),
+                                            (void **)&gather->slots[i].staging, err);
     }
     return status;
 }
@@ -128,8 +133,9 @@ static uint32_t rank_of(const struct gather *gather)
 static bool is_member(const struct gather *gather, const struct slot *slot, uint32_t rank)
 {
     const struct partition *partition = gather->options.partition;
-    return slot->level == GATHER_PARTS ? partition_share(partition, slot->group, rank, rank_of(gather))
-                                       : partition_is_together(partition, slot->group, rank, rank_of(gather));
+    return slot->level == GATHER_PARTS
+               ? partition_share(partition, slot->group, rank, rank_of(gather))
+               : partition_is_together(partition, slot->group, rank, rank_of(gather));
 }
 
 /* What a member gives, from where the buffer begins. */
@@ -138,15 +144,15 @@ static struct span piece_of(const struct gather *gather, const struct slot *slot
     const struct partition *partition = gather->options.partition;
     uint64_t group = slot->group;
     bool is_part = slot->level == GATHER_PARTS;
-    struct span piece =
-        is_part ? partition_trained_part(partition, group, rank) : partition_shard(partition, group, rank);
+    struct span piece = is_part ? partition_trained_part(partition, group, rank)
+                                : partition_shard(partition, group, rank);
     piece.offset -= is_part ? partition_trained_shard(partition, group, rank_of(gather)).offset
                             : partition_group(partition, group).offset;
     return piece;
 }
 
-static int copy_piece(struct gather *gather, const struct slot *slot, uint32_t rank, bool to_staging,
-                      struct err *err)
+static int copy_piece(struct gather *gather, const struct slot *slot, uint32_t rank,
+                      bool to_staging, struct err *err)
 {
     struct ops *ops = gather->options.ops;
     struct span piece = piece_of(gather, slot, rank);
@@ -155,8 +161,8 @@ static int copy_piece(struct gather *gather, const struct slot *slot, uint32_t r
          *source = to_staging ? slot->buffer : slot->staging;
     if (piece.elements == 0)
         return 0;
-    return ops->device->ops->copy(ops->device, gather->options.stream, target + offset, source + offset,
-                                  piece.elements * slot->element_bytes, err);
+    return ops->device->ops->copy(ops->device, gather->options.stream, target + offset,
+                                  source + offset, piece.elements * slot->element_bytes, err);
 }
 
 static int start(struct gather *gather, struct slot *slot, struct err *err)
@@ -165,10 +171,11 @@ static int start(struct gather *gather, struct slot *slot, struct err *err)
     struct span own = piece_of(gather, slot, rank_of(gather));
     char *memory = slot->staging ? slot->staging : slot->buffer;
     uint64_t timeout_ns = gather->options.timeout_ns;
-    const struct comm_options options = {.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
-                                         .what = gather->whats[slot->group],
-                                         .flight = gather->options.flight,
-                                         .stream = comm->takes_device_memory ? gather->options.stream : NULL};
+    const struct comm_options options = {
+        .deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
+        .what = gather->whats[slot->group],
+        .flight = gather->options.flight,
+        .stream = comm->takes_device_memory ? gather->options.stream : NULL};
     for (uint32_t rank = 0; rank < (uint32_t)comm->ranks; rank++) {
         bool is_other = rank != rank_of(gather) && is_member(gather, slot, rank);
         struct span piece = is_other ? piece_of(gather, slot, rank) : (struct span){0};
@@ -201,11 +208,13 @@ static int end_oldest(struct gather *gather, struct err *err)
     if (status)
         return status;
     gather->ended++;
-    for (uint32_t rank = 0; slot->staging && rank < (uint32_t)gather->options.comm->ranks && !status; rank++)
+    for (uint32_t rank = 0;
+         slot->staging && rank < (uint32_t)gather->options.comm->ranks && !status; rank++)
         if (rank != rank_of(gather) && is_member(gather, slot, rank))
             status = copy_piece(gather, slot, rank, false, err);
     if (slot->staging && !status)
-        status = ops->device->ops->event_record(ops->device, slot->copied, gather->options.stream, err);
+        status =
+            ops->device->ops->event_record(ops->device, slot->copied, gather->options.stream, err);
     return status;
 }
 
@@ -278,7 +287,8 @@ int gather_begin(struct gather *gather, uint64_t group, enum gather_level level,
     if (slot->staging) {
         status = copy_piece(gather, slot, rank_of(gather), true, err);
         if (!status)
-            status = ops->device->ops->event_record(ops->device, slot->copied, gather->options.stream, err);
+            status = ops->device->ops->event_record(ops->device, slot->copied,
+                                                    gather->options.stream, err);
     } else {
         status = start(gather, slot, err);
     }

@@ -21,7 +21,8 @@ void gauges_open(struct gauges *gauges, const struct ops *ops)
         return;
     const struct device_cuda_info *info = device_cuda_info(ops->device);
     gauges->peak_flops = peak_flops(info, ops->compute);
-    if (nvml_open(&gauges->nvml, NULL) == 0 && nvml_find(gauges->nvml, info->bus, &gauges->gpu, NULL)) {
+    if (nvml_open(&gauges->nvml, NULL) == 0 &&
+        nvml_find(gauges->nvml, info->bus, &gauges->gpu, NULL)) {
         nvml_close(gauges->nvml);
         gauges->nvml = NULL;
     }

@@ -1,7 +1,9 @@
 /*
- * gauges — what of the machine stands beside a line of progress: memory, how busy the device is, and how near its peak it computes.
+ * gauges — what of the machine stands beside a line of progress: memory, how busy the device is,
+ * and how near its peak it computes.
  *
- * They are read when a line is written, never within a step. What can't be known here is unknown, and no error.
+ * They are read when a line is written, never within a step. What can't be known here is unknown,
+ * and no error.
  */
 #ifndef MILLRACE_TRAINER_GAUGES_H
 #define MILLRACE_TRAINER_GAUGES_H

@@ -39,7 +39,8 @@ struct expectation {
     double default_value;
 };
 
-static int expect(const struct json_t *root, const char *path, const struct expectation *e, struct err *err)
+static int expect(const struct json_t *root, const char *path, const struct expectation *e,
+                  struct err *err)
 {
     double found = e->default_value;
     const struct json_t *node = json_get(root, e->key);
@@ -59,8 +60,8 @@ static int expect(const struct json_t *root, const char *path, const struct expe
     return -EINVAL;
 }
 
-static int expect_text(const struct json_t *root, const char *path, const char *key, const char *value,
-                       struct err *err)
+static int expect_text(const struct json_t *root, const char *path, const char *key,
+                       const char *value, struct err *err)
 {
     const char *found = value;
     if (json_text(json_get(root, key), &found) == 0 && strcmp(found, value) != 0) {
@@ -95,7 +96,8 @@ static int check_config(const struct init *l, const struct json_t *root, const c
     for (size_t i = 0; i < count && !status; i++)
         status = expect(root, path, &list[i], l->err);
     if (!status && json_kind(json_get(root, "rope_scaling")) != JSON_KIND_NULL) {
-        status = err_set(l->err, -EINVAL, "the weights want scaled rotary positions, which are not built");
+        status = err_set(l->err, -EINVAL,
+                         "the weights want scaled rotary positions, which are not built");
         err_at(l->err, path, ERR_NO_OFFSET);
     }
     return status;
@@ -139,8 +141,8 @@ static void format_shape(const uint64_t *shape, uint32_t rank, char text[128])
 }
 
 /* Learned positions may be more than are wanted. */
-static int check_shape(const struct init *l, const struct weights_tensor *found, const uint64_t *shape,
-                       uint32_t rank, bool more_rows)
+static int check_shape(const struct init *l, const struct weights_tensor *found,
+                       const uint64_t *shape, uint32_t rank, bool more_rows)
 {
     const struct manifest_tensor *tensor = found->tensor;
     bool fits = tensor->rank == rank;
@@ -159,8 +161,9 @@ static int check_shape(const struct init *l, const struct weights_tensor *found,
     return -EINVAL;
 }
 
-/* By their name; files of the bare model lack the first part of it. A head that is the table of tokens is stored once: transformers
- * keeps the name of the table, safetensors' save_model that of the head. */
+/* By their name; files of the bare model lack the first part of it. A head that is the table of
+ * tokens is stored once: transformers keeps the name of the table, safetensors' save_model that of
+ * the head. */
 static bool find_theirs(const struct init *l, const struct param *param, struct hf_place *place,
                         struct weights_tensor *ret_tensor)
 {
@@ -184,7 +187,8 @@ static int make_room(struct init *l, uint64_t count)
         return 0;
     float *memory = realloc(l->turned, count * sizeof *memory);
     if (!memory)
-        return err_set(l->err, -ENOMEM, "out of memory for a tensor of %" PRIu64 " elements", count);
+        return err_set(l->err, -ENOMEM, "out of memory for a tensor of %" PRIu64 " elements",
+                       count);
     l->turned = memory;
     l->turned_count = count;
     return 0;
@@ -251,8 +255,9 @@ static int check_depth(const struct init *l)
     return -EINVAL;
 }
 
-int init_open(struct io *io, const char *path, const struct model_config *config, const struct params *params,
-              const struct log *log, struct init **ret_init, struct err *err)
+int init_open(struct io *io, const char *path, const struct model_config *config,
+              const struct params *params, const struct log *log, struct init **ret_init,
+              struct err *err)
 {
     struct init *l = calloc(1, sizeof *l);
     if (!l)
@@ -280,7 +285,8 @@ int init_load_group(struct init *l, uint64_t group, float *values, struct err *e
     int status = 0;
     l->err = err;
     for (uint64_t p = g->first; p < g->first + g->count && !status; p++)
-        status = load_param(l, &l->params->list[p], values + (l->params->list[p].offset - g->offset));
+        status =
+            load_param(l, &l->params->list[p], values + (l->params->list[p].offset - g->offset));
     return status;
 }
 

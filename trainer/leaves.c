@@ -15,14 +15,15 @@ static size_t leaf_bytes(const struct leaves *leaves)
     return leaves->partition->trained_group_elements_max * ops_master_bytes(leaves->ops);
 }
 
-int leaves_init(struct leaves *leaves, struct ops *ops, const struct partition *partition, struct err *err)
+int leaves_init(struct leaves *leaves, struct ops *ops, const struct partition *partition,
+                struct err *err)
 {
     struct device *device = ops->device;
     int status = 0;
     *leaves = (struct leaves){.ops = ops, .partition = partition};
     for (int i = 0; i < LEAVES_COUNT && !status; i++)
-        status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), leaf_bytes(leaves),
-                                        &leaves->list[i].memory, err);
+        status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+                                        leaf_bytes(leaves), &leaves->list[i].memory, err);
     if (status)
         leaves_deinit(leaves, true);
     return status;
@@ -33,8 +34,8 @@ void leaves_deinit(struct leaves *leaves, bool is_idle)
     for (int i = 0; leaves->ops && i < LEAVES_COUNT; i++) {
         struct device *device = leaves->ops->device;
         if (is_idle)
-            device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), leaves->list[i].memory,
-                                  leaf_bytes(leaves));
+            device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+                                  leaves->list[i].memory, leaf_bytes(leaves));
         else
             comm_retain(leaves->list[i].memory);
     }

@@ -1,5 +1,6 @@
 /*
- * leaves — gradients of some groups at a time, where they travel after each micro-batch: no rank ever holds those of all groups.
+ * leaves — gradients of some groups at a time, where they travel after each micro-batch: no rank
+ * ever holds those of all groups.
  *
  *     leaves_take(&leaves, group, &memory, err);     // before a pass writes them
  *     memory = leaves_give(&leaves, group);          // they are final, and about to be sent
@@ -17,7 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Groups of gradients in memory at a time, being written or sent: a tied one, another, and one that is on its way. */
+/* Groups of gradients in memory at a time, being written or sent: a tied one, another, and one that
+ * is on its way. */
 enum { LEAVES_COUNT = 3 };
 
 /* Owner thread. Owns device memory of the ops, master type. */
@@ -35,8 +37,10 @@ struct leaves {
 };
 
 /* The exchange is the caller's to set, before the first is taken. */
-int leaves_init(struct leaves *leaves, struct ops *ops, const struct partition *partition, struct err *err);
-/* Safe on zeroed ones. is_idle: nothing of them is being sent; else they stay until the process exits (comm.h). */
+int leaves_init(struct leaves *leaves, struct ops *ops, const struct partition *partition,
+                struct err *err);
+/* Safe on zeroed ones. is_idle: nothing of them is being sent; else they stay until the process
+ * exits (comm.h). */
 void leaves_deinit(struct leaves *leaves, bool is_idle);
 uint64_t leaves_elements(const struct partition *partition);
 

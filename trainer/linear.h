@@ -1,8 +1,9 @@
 /*
  * linear — y = x W^T + b and its backward pass: three planned products. Header only.
  *
- * W is [out, in], as checkpoints have it. Offsets count elements from the base that weights and gradients are given by, the
- * start of a unit of weights (compute type), and name the gradients too (master type), which lie elsewhere where a unit is frozen in part.
+ * W is [out, in], as checkpoints have it. Offsets count elements from the base that weights and
+ * gradients are given by, the start of a unit of weights (compute type), and name the gradients too
+ * (master type), which lie elsewhere where a unit is frozen in part.
  */
 #ifndef MILLRACE_TRAINER_LINEAR_H
 #define MILLRACE_TRAINER_LINEAR_H
@@ -30,12 +31,14 @@ struct unit_gradients {
 };
 
 /* Weights of the compute type at an offset in elements. */
-static inline const void *linear_weights(const struct ops *ops, const void *weights, uint64_t offset)
+static inline const void *linear_weights(const struct ops *ops, const void *weights,
+                                         uint64_t offset)
 {
     return (const char *)weights + offset * ops_compute_bytes(ops);
 }
 
-/* The gradient of the parameter whose weights are at that offset in the unit; NULL where it is frozen. */
+/* The gradient of the parameter whose weights are at that offset in the unit; NULL where it is
+ * frozen. */
 static inline void *linear_gradients(const struct ops *ops, const struct unit_gradients *gradients,
                                      uint64_t offset)
 {
@@ -48,8 +51,11 @@ static inline void *linear_gradients(const struct ops *ops, const struct unit_gr
 /* All but the plans is filled in. */
 static inline int linear_plan(struct linear *linear, struct ops *ops, struct err *err)
 {
-    const struct gemm_shape forward = {
-        .m = linear->rows, .n = linear->out, .k = linear->in, .trans_b = true, .bias = linear->has_bias};
+    const struct gemm_shape forward = {.m = linear->rows,
+                                       .n = linear->out,
+                                       .k = linear->in,
+                                       .trans_b = true,
+                                       .bias = linear->has_bias};
     const struct gemm_shape backward_input = {.m = linear->rows, .n = linear->in, .k = linear->out};
     const struct gemm_shape backward_weight = {.m = linear->out,
                                                .n = linear->in,
@@ -71,13 +77,14 @@ static inline void linear_forward(const struct linear *linear, struct ops *ops, 
                                   const void *x, void *y)
 {
     const void *bias = linear->has_bias ? linear_weights(ops, weights, linear->bias) : NULL;
-    ops->table->gemm(ops, &linear->forward, x, linear_weights(ops, weights, linear->weight), bias, y);
+    ops->table->gemm(ops, &linear->forward, x, linear_weights(ops, weights, linear->weight), bias,
+                     y);
 }
 
 /* Gradients of what is frozen are not made. d_x may be NULL where nobody wants it. */
-static inline void linear_backward(const struct linear *linear, struct ops *ops, const void *weights,
-                                   const void *x, const void *d_y, const struct unit_gradients *gradients,
-                                   void *d_x)
+static inline void linear_backward(const struct linear *linear, struct ops *ops,
+                                   const void *weights, const void *x, const void *d_y,
+                                   const struct unit_gradients *gradients, void *d_x)
 {
     void *d_weight = linear_gradients(ops, gradients, linear->weight);
     void *d_bias = linear->has_bias ? linear_gradients(ops, gradients, linear->bias) : NULL;
@@ -86,8 +93,8 @@ static inline void linear_backward(const struct linear *linear, struct ops *ops,
     if (d_bias)
         ops->table->bias_bwd(ops, d_bias, d_y, linear->rows, linear->out, linear->adds_gradients);
     if (d_x)
-        ops->table->gemm(ops, &linear->backward_input, d_y, linear_weights(ops, weights, linear->weight),
-                         NULL, d_x);
+        ops->table->gemm(ops, &linear->backward_input, d_y,
+                         linear_weights(ops, weights, linear->weight), NULL, d_x);
 }
 
 /* Of so many of the three products: 2 m n k each. */

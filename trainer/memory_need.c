@@ -17,22 +17,24 @@ static uint64_t need_with(const struct rehearsal_options *run, const struct trai
     struct rehearsal_options other = *run;
     struct rehearsal rehearsal;
     other.config = config;
-    return rehearse(&other, &rehearsal, NULL) ? UINT64_MAX : memory_need_bytes(rehearsal.device_bytes);
+    return rehearse(&other, &rehearsal, NULL) ? UINT64_MAX
+                                              : memory_need_bytes(rehearsal.device_bytes);
 }
 
 /* Adds "SETTING saves X" where it saves anything. */
-static void add_saving(char text[ERR_TEXT_BYTES_MAX], const char *setting, uint64_t now, uint64_t then)
+static void add_saving(char text[ERR_TEXT_BYTES_MAX], const char *setting, uint64_t now,
+                       uint64_t then)
 {
     char size[STR_SIZE_BYTES];
     size_t length = strlen(text);
     if (then < now)
-        snprintf(text + length, ERR_TEXT_BYTES_MAX - length, "%s%s saves %s", length ? ", " : "", setting,
-                 str_format_size(now - then, size));
+        snprintf(text + length, ERR_TEXT_BYTES_MAX - length, "%s%s saves %s", length ? ", " : "",
+                 setting, str_format_size(now - then, size));
 }
 
 /* config: to try in. */
-static void list_savings(const struct rehearsal_options *run, uint64_t need, struct train_config *config,
-                         char text[ERR_TEXT_BYTES_MAX])
+static void list_savings(const struct rehearsal_options *run, uint64_t need,
+                         struct train_config *config, char text[ERR_TEXT_BYTES_MAX])
 {
     const struct train_config *given = run->config;
     char half[64];
@@ -76,10 +78,11 @@ static void describe(const struct usage *usage, uint64_t need, struct err *err)
     static const struct {
         enum mem_use use;
         const char *name;
-    } parts[] = {{MEM_FOR_PARAMETERS, "weights"}, {MEM_FOR_GRADIENTS, "gradients"},
-                 {MEM_FOR_OPTIMIZER, "moments"},  {MEM_FOR_ACTIVATIONS, "activations of a micro-batch"},
-                 {MEM_FOR_LOADER, "batches"},     {MEM_FOR_COMMUNICATION, "communication"},
-                 {MEM_FOR_WORK, "work"}};
+    } parts[] = {
+        {MEM_FOR_PARAMETERS, "weights"}, {MEM_FOR_GRADIENTS, "gradients"},
+        {MEM_FOR_OPTIMIZER, "moments"},  {MEM_FOR_ACTIVATIONS, "activations of a micro-batch"},
+        {MEM_FOR_LOADER, "batches"},     {MEM_FOR_COMMUNICATION, "communication"},
+        {MEM_FOR_WORK, "work"}};
     char text[ERR_TEXT_BYTES_MAX - 48], size[STR_SIZE_BYTES];
     uint64_t pinned = 0;
     int at = snprintf(text, sizeof text, "%s:", str_format_size(need, size));

@@ -43,10 +43,10 @@ static bool stays(const char *line, size_t bytes, struct metrics_resume resume)
     return result;
 }
 
-/* Of text, the end of its last line that stays, 0 where there is none. *ret_line: where the first line begins that was not looked at,
- * since its beginning is not in text. */
-static size_t last_that_stays(const char *text, size_t bytes, bool is_beginning, struct metrics_resume resume,
-                              size_t *ret_unseen)
+/* Of text, the end of its last line that stays, 0 where there is none. *ret_line: where the first
+ * line begins that was not looked at, since its beginning is not in text. */
+static size_t last_that_stays(const char *text, size_t bytes, bool is_beginning,
+                              struct metrics_resume resume, size_t *ret_unseen)
 {
     const char *newline = memrchr(text, '\n', bytes);
     size_t end = newline ? (size_t)(newline - text) + 1 : 0; /* a torn line is none */
@@ -63,7 +63,8 @@ static size_t last_that_stays(const char *text, size_t bytes, bool is_beginning,
     return 0;
 }
 
-/* From the end on, so that a long run's file is not read whole: steps rise, and what comes again stands last. */
+/* From the end on, so that a long run's file is not read whole: steps rise, and what comes again
+ * stands last. */
 static int find_bytes_to_keep(struct io *io, const char *path, struct metrics_resume resume,
                               uint64_t *ret_bytes, struct err *err)
 {
@@ -87,7 +88,8 @@ static int find_bytes_to_keep(struct io *io, const char *path, struct metrics_re
             break;
         size_t found = last_that_stays(window, bytes, begin == 0, resume, &unseen);
         kept = found ? begin + found : 0;
-        end = begin + (unseen < bytes ? unseen : 0); /* a line as long as the window is none of ours */
+        end = begin +
+              (unseen < bytes ? unseen : 0); /* a line as long as the window is none of ours */
     }
     if (queue)
         io->ops->queue_close(queue);
@@ -98,7 +100,8 @@ static int find_bytes_to_keep(struct io *io, const char *path, struct metrics_re
     return status;
 }
 
-/* The lines that came before, as far as the run does not make them again; and what will be written now. */
+/* The lines that came before, as far as the run does not make them again; and what will be written
+ * now. */
 static int open_lines(struct metrics *metrics, struct io *io, const struct metrics_options *options,
                       struct err *err)
 {
@@ -171,7 +174,7 @@ int metrics_write(struct metrics *metrics, const struct trainer_report *report, 
     int status = write_line(metrics, report, scalars, count, wall_ns, err);
     if (!metrics->tensorboard)
         return status;
-    int events =
-        tensorboard_write(metrics->tensorboard, report, scalars, count, wall_ns, status ? NULL : err);
+    int events = tensorboard_write(metrics->tensorboard, report, scalars, count, wall_ns,
+                                   status ? NULL : err);
     return status ? status : events;
 }

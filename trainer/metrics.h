@@ -1,9 +1,10 @@
 /*
- * metrics — where a run's numbers go: metrics.jsonl, one JSON object a line, by rising step, without forks; and TensorBoard's event files
- * where they are wanted.
+ * metrics — where a run's numbers go: metrics.jsonl, one JSON object a line, by rising step,
+ * without forks; and TensorBoard's event files where they are wanted.
  *
- * A run that resumes at step s first cuts the file after its last line of a step <= s (the evaluation after s excepted, where the
- * checkpoint was written before it): what a killed run had written beyond its last checkpoint is written again, not twice.
+ * A run that resumes at step s first cuts the file after its last line of a step <= s (the
+ * evaluation after s excepted, where the checkpoint was written before it): what a killed run had
+ * written beyond its last checkpoint is written again, not twice.
  */
 #ifndef MILLRACE_TRAINER_METRICS_H
 #define MILLRACE_TRAINER_METRICS_H

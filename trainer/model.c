@@ -1,5 +1,6 @@
 /*
- * model — see model.h. What a model is: its parameters, in units and groups, and what is planned for it. Its passes: model_pass.c.
+ * model — see model.h. What a model is: its parameters, in units and groups, and what is planned
+ * for it. Its passes: model_pass.c.
  */
 #include "trainer/model.h"
 
@@ -12,7 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* With these, and those of the kinds, every product of sizes stays below 2^63: items * tokens * width * ratio * 2. */
+/* With these, and those of the kinds, every product of sizes stays below 2^63: items * tokens *
+ * width * ratio * 2. */
 enum { LAYERS_MAX = 1 << 12, WIDTH_MAX = 1 << 16, MLP_RATIO_MAX = 1 << 6, MLP_WIDTH_MAX = 1 << 22 };
 #define ROWS_MAX (UINT64_C(1) << 36)
 
@@ -31,7 +33,8 @@ static const struct model_kind *kind_of(enum model_type type)
 
 const char *model_type_name(enum model_type type)
 {
-    static const char *const names[] = {[MODEL_VIT] = "vit", [MODEL_GPT2] = "gpt2", [MODEL_LLAMA] = "llama"};
+    static const char *const names[] = {
+        [MODEL_VIT] = "vit", [MODEL_GPT2] = "gpt2", [MODEL_LLAMA] = "llama"};
     return names[type];
 }
 
@@ -54,8 +57,9 @@ static int check(const struct model_config *config, const struct model_kind *kin
     if (status == 0)
         status = check_limit("number of heads", config->heads, config->width, err);
     if (status == 0)
-        status = config->mlp_width ? check_limit("mlp_width", config->mlp_width, MLP_WIDTH_MAX, err)
-                                   : check_limit("mlp_ratio", config->mlp_ratio, MLP_RATIO_MAX, err);
+        status = config->mlp_width
+                     ? check_limit("mlp_width", config->mlp_width, MLP_WIDTH_MAX, err)
+                     : check_limit("mlp_ratio", config->mlp_ratio, MLP_RATIO_MAX, err);
     if (status == 0)
         status = kind->check(config, err);
     if (status == 0)
@@ -63,7 +67,8 @@ static int check(const struct model_config *config, const struct model_kind *kin
     return status;
 }
 
-int model_add_param(struct model *model, const struct param_spec *spec, uint64_t *ret_offset, struct err *err)
+int model_add_param(struct model *model, const struct param_spec *spec, uint64_t *ret_offset,
+                    struct err *err)
 {
     struct params *params = &model->params;
     uint64_t index;
@@ -80,7 +85,8 @@ static int describe_blocks(struct model *model, const struct block_config *confi
     for (uint32_t i = 0; i < model->config.layers; i++) {
         char name[PARAMS_NAME_BYTES_MAX];
         snprintf(name, sizeof name, "blocks.%" PRIu32, i);
-        int status = block_describe(config, &model->params, name, ret_offsets, err); /* the same for all */
+        int status =
+            block_describe(config, &model->params, name, ret_offsets, err); /* the same for all */
         if (status < 0)
             return status;
     }
@@ -89,8 +95,10 @@ static int describe_blocks(struct model *model, const struct block_config *confi
 
 static int describe_head(struct model *model, enum norm_kind norm, struct err *err)
 {
-    const struct param_spec weight = {.name = "norm.weight", .rows = model->config.width, .init = PARAM_ONES};
-    const struct param_spec bias = {.name = "norm.bias", .rows = model->config.width, .init = PARAM_ZEROS};
+    const struct param_spec weight = {
+        .name = "norm.weight", .rows = model->config.width, .init = PARAM_ONES};
+    const struct param_spec bias = {
+        .name = "norm.bias", .rows = model->config.width, .init = PARAM_ZEROS};
     int status = params_begin_unit(&model->params, "head", err);
     if (status == 0)
         status = model_add_param(model, &weight, &model->norm_weight, err);
@@ -112,7 +120,8 @@ static int describe_and_plan(struct model *model, struct err *err)
     if (status == 0)
         status = describe_head(model, block.norm, err);
     if (status == 0)
-        status = block_plan(&model->block, &block, &offsets, model->ops, model->items, model->tokens, err);
+        status = block_plan(&model->block, &block, &offsets, model->ops, model->items,
+                            model->tokens, err);
     return status < 0 ? status : model->kind->plan(model, err);
 }
 
@@ -141,8 +150,8 @@ static int check_size(const struct model *model, struct err *err)
     return -EINVAL;
 }
 
-int model_open(const struct model_config *config, struct ops *ops, uint64_t items, struct model **ret_model,
-               struct err *err)
+int model_open(const struct model_config *config, struct ops *ops, uint64_t items,
+               struct model **ret_model, struct err *err)
 {
     const struct model_kind *kind = kind_of(config->type);
     assert(kind);
@@ -218,10 +227,11 @@ double model_flops(const struct model *model)
     return flops;
 }
 
-void model_stage_units(const struct model *model, const struct model_stage *stage, uint64_t *ret_first,
-                       uint64_t *ret_count)
+void model_stage_units(const struct model *model, const struct model_stage *stage,
+                       uint64_t *ret_first, uint64_t *ret_count)
 {
-    uint64_t first = stage->embeds ? MODEL_UNIT_EMBED : MODEL_UNIT_BLOCKS + (uint64_t)stage->first_block;
+    uint64_t first =
+        stage->embeds ? MODEL_UNIT_EMBED : MODEL_UNIT_BLOCKS + (uint64_t)stage->first_block;
     uint64_t end = MODEL_UNIT_BLOCKS + (uint64_t)stage->first_block + stage->blocks_count;
     (void)model; /* unused without assertions */
     assert(end <= model_unit_head(model));

@@ -1,6 +1,6 @@
 /*
- * model_gpt2 — a language model: learned positions, and a head that is the embedding's table once more (Radford et al.,
- * "Language models are unsupervised multitask learners", 2019).
+ * model_gpt2 — a language model: learned positions, and a head that is the embedding's table once
+ * more (Radford et al., "Language models are unsupervised multitask learners", 2019).
  */
 #include "trainer/model_kind.h"
 

@@ -14,9 +14,9 @@
 
 /* The tensors of one micro-batch in one stage: offsets in its activations, bytes. */
 struct model_layout {
-    uint64_t hidden, hidden_bytes;               /* the stream before each block, and before the head */
-    uint64_t saved;                              /* places of blocks, block.saved_bytes each; see saved.h */
-    uint64_t patches;                            /* of a stage that embeds pictures */
+    uint64_t hidden, hidden_bytes; /* the stream before each block, and before the head */
+    uint64_t saved;                /* places of blocks, block.saved_bytes each; see saved.h */
+    uint64_t patches;              /* of a stage that embeds pictures */
     uint64_t normed, mean, rstd, pooled, logits; /* of the head; pooled where rows are */
     uint64_t d; /* the gradient of the stream, where the caller gives no place for it */
     uint64_t scratch, d_normed, d_pooled, d_frozen; /* all within scratch; d_frozen as a block's */
@@ -45,26 +45,30 @@ struct model_kind {
     int (*describe_head)(struct model *model,
                          struct err *err); /* after the final norm, which is common to all */
     int (*plan)(struct model *model, struct err *err);
-    uint64_t (*patch_elements)(const struct model *model); /* kept of the input for the backward pass */
+    uint64_t (*patch_elements)(
+        const struct model *model); /* kept of the input for the backward pass */
     void (*embed_forward)(struct model *model, const struct model_pass *pass, void *hidden);
-    void (*embed_backward)(struct model *model, const struct model_pass *pass, const void *d_hidden);
+    void (*embed_backward)(struct model *model, const struct model_pass *pass,
+                           const void *d_hidden);
     void (*head_forward)(struct model *model, const struct model_pass *pass,
                          const struct model_result *result); /* from normed to losses */
-    void (*head_backward)(struct model *model, const struct model_pass *pass,
-                          const struct model_result *result); /* from normed to losses and d_normed */
-    double (*flops)(const struct model *model);               /* of embedding and head */
+    void (*head_backward)(
+        struct model *model, const struct model_pass *pass,
+        const struct model_result *result);     /* from normed to losses and d_normed */
+    double (*flops)(const struct model *model); /* of embedding and head */
 };
 
 extern const struct model_kind model_kind_vit, model_kind_gpt2, model_kind_llama;
 
-/* The hooks that language models share (model_language.c): positions are learned unless the block has RoPE, the head is the
- * embedding's table unless the model has none tied. */
+/* The hooks that language models share (model_language.c): positions are learned unless the block
+ * has RoPE, the head is the embedding's table unless the model has none tied. */
 int language_check(const struct model_config *config, struct err *err);
 uint64_t language_tokens(const struct model_config *config);
 int language_plan(struct model *model, struct err *err);
 uint64_t language_patch_elements(const struct model *model);
 void language_embed_forward(struct model *model, const struct model_pass *pass, void *hidden);
-void language_embed_backward(struct model *model, const struct model_pass *pass, const void *d_hidden);
+void language_embed_backward(struct model *model, const struct model_pass *pass,
+                             const void *d_hidden);
 void language_head_forward(struct model *model, const struct model_pass *pass,
                            const struct model_result *result);
 void language_head_backward(struct model *model, const struct model_pass *pass,
@@ -89,14 +93,17 @@ struct model {
     struct linear patch; /* pictures: the embedding */
     uint64_t embed_tokens, embed_positions;
     uint64_t norm_weight, norm_bias;
-    struct linear head;               /* ViT; of language models where its weight lies */
-    struct model_head_piece piece[2]; /* language models: a full one, and the last of what is cut into such */
-    uint64_t head_rows, classes;      /* of losses, of logits */
-    uint64_t logits_cols;             /* classes and padding: what the head's products take */
-    uint64_t logits_rows;             /* in memory at a time */
-    int64_t tied;                     /* index of the parameter that embedding and head share, -1: none */
-    void *zeros;                      /* a row of the stream */
-    uint64_t first_trained; /* the first unit of which something is trained: no backward pass goes further */
+    struct linear head; /* ViT; of language models where its weight lies */
+    struct model_head_piece
+        piece[2]; /* language models: a full one, and the last of what is cut into such */
+    uint64_t head_rows, classes; /* of losses, of logits */
+    uint64_t logits_cols;        /* classes and padding: what the head's products take */
+    uint64_t logits_rows;        /* in memory at a time */
+    int64_t tied; /* index of the parameter that embedding and head share, -1: none */
+    void *zeros;  /* a row of the stream */
+    uint64_t
+        /* the first unit of which something is trained: no backward pass goes further */
+        first_trained;
 };
 
 enum { MODEL_UNIT_EMBED = 0, MODEL_UNIT_BLOCKS = 1 };
@@ -105,8 +112,8 @@ enum { MODEL_UNIT_EMBED = 0, MODEL_UNIT_BLOCKS = 1 };
 int model_add_param(struct model *model, const struct param_spec *spec, uint64_t *ret_offset,
                     struct err *err);
 
-static inline const void *model_unit_weights(const struct model *model, const struct model_pass *pass,
-                                             uint64_t unit)
+static inline const void *model_unit_weights(const struct model *model,
+                                             const struct model_pass *pass, uint64_t unit)
 {
     const struct model_memory *memory = pass->memory;
     const struct params *params = &model->params;
@@ -116,8 +123,8 @@ static inline const void *model_unit_weights(const struct model *model, const st
                                             offset - params->groups[group].offset);
 }
 
-static inline struct unit_gradients model_unit_gradients(const struct model *model,
-                                                         const struct model_pass *pass, uint64_t unit)
+static inline struct unit_gradients
+model_unit_gradients(const struct model *model, const struct model_pass *pass, uint64_t unit)
 {
     const struct model_memory *memory = pass->memory;
     const struct params *params = &model->params;
@@ -127,7 +134,8 @@ static inline struct unit_gradients model_unit_gradients(const struct model *mod
         base = memory->group_gradients[group];
         offset -= params->groups[group].trained_offset;
     }
-    return (struct unit_gradients){params, unit, (char *)base + offset * ops_master_bytes(model->ops)};
+    return (struct unit_gradients){params, unit,
+                                   (char *)base + offset * ops_master_bytes(model->ops)};
 }
 
 static inline bool model_is_trained(const struct model *model, uint64_t unit, uint64_t offset)

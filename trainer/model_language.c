@@ -1,8 +1,10 @@
 /*
- * model_language — what language models share: tokens in, the cross-entropy of the next one out. See model_kind.h.
+ * model_language — what language models share: tokens in, the cross-entropy of the next one out.
+ * See model_kind.h.
  *
- * Where the head is the embedding's table once more, that is one logical tensor, owned by the embedding, and its gradient has two
- * contributions in a fixed order: the head's product writes, then the embedding's backward pass adds.
+ * Where the head is the embedding's table once more, that is one logical tensor, owned by the
+ * embedding, and its gradient has two contributions in a fixed order: the head's product writes,
+ * then the embedding's backward pass adds.
  */
 #include "trainer/model_kind.h"
 
@@ -11,7 +13,8 @@
 
 enum { BLOCK_TOKENS_MAX = 1 << 20, VOCABULARY_MAX = 1 << 24 };
 
-/* Logits in memory at a time: some thousand rows of a large vocabulary, enough for products to run at full speed. */
+/* Logits in memory at a time: some thousand rows of a large vocabulary, enough for products to run
+ * at full speed. */
 enum { HEAD_LOGITS_BYTES_MAX = 512 << 20 };
 
 int language_check(const struct model_config *config, struct err *err)
@@ -36,8 +39,8 @@ uint64_t language_tokens(const struct model_config *config)
     return config->block;
 }
 
-/* The largest power of two of rows whose logits fit, or all; language_plan rounds it down to whole items where it holds more than
- * one. A function of shapes alone, as the bits depend on it. */
+/* The largest power of two of rows whose logits fit, or all; language_plan rounds it down to whole
+ * items where it holds more than one. A function of shapes alone, as the bits depend on it. */
 static uint64_t head_rows_at_once(const struct model *model)
 {
     uint64_t row_bytes = model->logits_cols * ops_compute_bytes(model->ops), rows = 1;
@@ -48,7 +51,8 @@ static uint64_t head_rows_at_once(const struct model *model)
     return rows;
 }
 
-static int plan_piece(struct model *model, uint64_t rows, struct model_head_piece *piece, struct err *err)
+static int plan_piece(struct model *model, uint64_t rows, struct model_head_piece *piece,
+                      struct err *err)
 {
     uint64_t width = model->config.width, cols = model->logits_cols;
     const struct gemm_shape forward = {.m = rows, .n = cols, .k = width, .trans_b = true};
@@ -85,8 +89,9 @@ int language_plan(struct model *model, struct err *err)
         rows -= rows % model->tokens;
     model->logits_rows = rows < model->rows ? rows : model->rows;
     int status = plan_piece(model, model->logits_rows, &model->piece[0], err);
-    return status < 0 ? status
-                      : plan_piece(model, rows_of_cut(model) % model->logits_rows, &model->piece[1], err);
+    return status < 0
+               ? status
+               : plan_piece(model, rows_of_cut(model) % model->logits_rows, &model->piece[1], err);
 }
 
 uint64_t language_patch_elements(const struct model *model)
@@ -113,22 +118,25 @@ void language_embed_forward(struct model *model, const struct model_pass *pass, 
     const void *positions =
         has_positions(model) ? linear_weights(ops, weights, model->embed_positions) : NULL;
     ops->table->embed_fwd(ops, hidden, pass->input->tokens, model->tokens + 1,
-                          linear_weights(ops, weights, model->embed_tokens), positions, model->items,
-                          model->tokens, model->config.width);
+                          linear_weights(ops, weights, model->embed_tokens), positions,
+                          model->items, model->tokens, model->config.width);
 }
 
-void language_embed_backward(struct model *model, const struct model_pass *pass, const void *d_hidden)
+void language_embed_backward(struct model *model, const struct model_pass *pass,
+                             const void *d_hidden)
 {
     struct ops *ops = model->ops;
     const struct unit_gradients gradients = model_unit_gradients(model, pass, MODEL_UNIT_EMBED);
     void *d_tokens = linear_gradients(ops, &gradients, model->embed_tokens);
     void *d_positions =
         has_positions(model) ? linear_gradients(ops, &gradients, model->embed_positions) : NULL;
-    /* a tied table holds the head's part and is added to; positions have one contribution and are written */
+    /* a tied table holds the head's part and is added to; positions have one contribution and are
+     * written */
     if (d_tokens)
         ops->table->embed_bwd(ops, d_tokens, d_hidden, pass->input->tokens, model->tokens + 1,
-                              pass->input->by_token, model->items, model->tokens, model->config.width,
-                              model->config.vocabulary, model->tied >= 0 || model->config.adds_gradients);
+                              pass->input->by_token, model->items, model->tokens,
+                              model->config.width, model->config.vocabulary,
+                              model->tied >= 0 || model->config.adds_gradients);
     if (d_positions)
         ops->table->positions_bwd(ops, d_positions, d_hidden, model->items, model->tokens,
                                   model->config.width, model->config.adds_gradients);
@@ -142,17 +150,21 @@ struct head_job {
 
 static const void *head_weight(const struct model *model, const struct model_pass *pass)
 {
-    return linear_weights(model->ops, model_unit_weights(model, pass, head_unit(model)), model->head.weight);
+    return linear_weights(model->ops, model_unit_weights(model, pass, head_unit(model)),
+                          model->head.weight);
 }
 
-static void *rows_at(const struct model *model, const struct model_pass *pass, uint64_t offset, uint64_t row)
+static void *rows_at(const struct model *model, const struct model_pass *pass, uint64_t offset,
+                     uint64_t row)
 {
-    return arena_at(pass->activations, offset + row * model->config.width * ops_compute_bytes(model->ops));
+    return arena_at(pass->activations,
+                    offset + row * model->config.width * ops_compute_bytes(model->ops));
 }
 
 /* The logits of a piece, and its losses. */
-static void piece_losses(struct model *model, const struct model_pass *pass, const struct head_job *job,
-                         const struct model_result *result, const double *gradient_scale)
+static void piece_losses(struct model *model, const struct model_pass *pass,
+                         const struct head_job *job, const struct model_result *result,
+                         const double *gradient_scale)
 {
     struct ops *ops = model->ops;
     const struct model_input *input = pass->input;
@@ -160,7 +172,8 @@ static void piece_losses(struct model *model, const struct model_pass *pass, con
     uint64_t tokens = model->tokens, stride = input->targets ? tokens : tokens + 1;
     const int32_t *targets = input->targets ? input->targets : input->tokens + 1;
     bool whole_items = job->piece->rows % tokens == 0;
-    ops->table->gemm(ops, &job->piece->forward, rows_at(model, pass, pass->layout.normed, job->first),
+    ops->table->gemm(ops, &job->piece->forward,
+                     rows_at(model, pass, pass->layout.normed, job->first),
                      head_weight(model, pass), NULL, logits);
     const struct xent_shape shape = {.items = whole_items ? job->piece->rows / tokens : 1,
                                      .tokens = whole_items ? tokens : job->piece->rows,
@@ -168,7 +181,8 @@ static void piece_losses(struct model *model, const struct model_pass *pass, con
                                      .classes = model->classes,
                                      .stride = model->logits_cols};
     ops->table->xent(ops, &shape, logits, result->losses + job->first, result->correct + job->first,
-                     targets + job->first / tokens * stride + job->first % tokens, NULL, gradient_scale);
+                     targets + job->first / tokens * stride + job->first % tokens, NULL,
+                     gradient_scale);
 }
 
 /* The piece that begins at a row. */
@@ -211,5 +225,6 @@ void language_head_backward(struct model *model, const struct model_pass *pass,
 double language_flops(const struct model *model)
 {
     double products = 2 + model_is_trained(model, head_unit(model), model->head.weight);
-    return 2 * products * (double)model->rows * (double)model->config.width * (double)model->classes;
+    return 2 * products * (double)model->rows * (double)model->config.width *
+           (double)model->classes;
 }

@@ -1,6 +1,7 @@
 /*
- * model_llama — a language model with rotary positions, RMSNorm, grouped-query attention, SwiGLU, no biases and a head of its own
- * (Touvron et al., "LLaMA: open and efficient foundation language models", 2023, and "Llama 2", 2023).
+ * model_llama — a language model with rotary positions, RMSNorm, grouped-query attention, SwiGLU,
+ * no biases and a head of its own (Touvron et al., "LLaMA: open and efficient foundation language
+ * models", 2023, and "Llama 2", 2023).
  */
 #include "trainer/model_kind.h"
 

@@ -1,12 +1,13 @@
 /*
- * model_pass — see model.h. What the passes of all kinds share: the memory of a stage, the row of blocks, the final norm, and when a group of
- * parameters is needed and done.
+ * model_pass — see model.h. What the passes of all kinds share: the memory of a stage, the row of
+ * blocks, the final norm, and when a group of parameters is needed and done.
  */
 #include "trainer/model_kind.h"
 
 #include <assert.h>
 
-static void lay_out_head(const struct model *model, struct arena_layout *l, struct model_layout *ret)
+static void lay_out_head(const struct model *model, struct arena_layout *l,
+                         struct model_layout *ret)
 {
     size_t compute = ops_compute_bytes(model->ops), master = ops_master_bytes(model->ops);
     ret->normed = arena_take(l, model_hidden_elements(model), compute);
@@ -17,16 +18,19 @@ static void lay_out_head(const struct model *model, struct arena_layout *l, stru
     ret->logits = arena_take(l, model->logits_rows * model->logits_cols, compute);
 }
 
-/* Blocks and head are never in their backward pass at once, so they share the scratch. It also takes a stream, the output of a
- * block whose forward pass runs again: d_normed is one. */
-static void lay_out_scratch(const struct model *model, struct arena_layout *l, struct model_layout *ret)
+/* Blocks and head are never in their backward pass at once, so they share the scratch. It also
+ * takes a stream, the output of a block whose forward pass runs again: d_normed is one. */
+static void lay_out_scratch(const struct model *model, struct arena_layout *l,
+                            struct model_layout *ret)
 {
     size_t compute = ops_compute_bytes(model->ops);
     struct arena_layout head = {0};
     uint64_t d_normed = arena_take(&head, model_hidden_elements(model), compute);
     uint64_t d_pooled = arena_take(&head, model->head_rows * model->config.width, compute);
-    uint64_t d_frozen = arena_take(&head, 2 * (uint64_t)model->config.width, ops_master_bytes(model->ops));
-    uint64_t bytes = head.bytes > model->block.scratch_bytes ? head.bytes : model->block.scratch_bytes;
+    uint64_t d_frozen =
+        arena_take(&head, 2 * (uint64_t)model->config.width, ops_master_bytes(model->ops));
+    uint64_t bytes =
+        head.bytes > model->block.scratch_bytes ? head.bytes : model->block.scratch_bytes;
     ret->scratch = arena_take(l, bytes, 1);
     ret->d_normed = ret->scratch + d_normed;
     ret->d_pooled = ret->scratch + d_pooled;
@@ -38,8 +42,9 @@ static struct saved_plan saved_plan_of(const struct model *model, const struct m
     uint64_t passive =
         model->first_trained > MODEL_UNIT_BLOCKS ? model->first_trained - MODEL_UNIT_BLOCKS : 0;
     uint64_t layers = model->config.layers;
-    return (struct saved_plan){model->config.recompute_every, model->config.offload_every, stage->first_block,
-                               stage->blocks_count, (uint32_t)(passive < layers ? passive : layers)};
+    return (struct saved_plan){model->config.recompute_every, model->config.offload_every,
+                               stage->first_block, stage->blocks_count,
+                               (uint32_t)(passive < layers ? passive : layers)};
 }
 
 static struct model_layout lay_out(const struct model *model, const struct model_stage *stage)
@@ -50,7 +55,8 @@ static struct model_layout lay_out(const struct model *model, const struct model
     const struct saved_plan saved = saved_plan_of(model, stage);
     arena_take(&one, model_hidden_elements(model), compute);
     layout.hidden_bytes = one.bytes;
-    layout.hidden = arena_take(&l, stage->blocks_count + (stage->heads ? 1 : 0), layout.hidden_bytes);
+    layout.hidden =
+        arena_take(&l, stage->blocks_count + (stage->heads ? 1 : 0), layout.hidden_bytes);
     layout.saved = arena_take(&l, saved_places_count(&saved), model->block.saved_bytes);
     if (stage->embeds) {
         layout.patches = arena_take(&l, model->kind->patch_elements(model), compute);
@@ -79,8 +85,8 @@ int model_open_offload(const struct model *model, const struct model_stage *stag
 {
     const struct saved_plan saved = saved_plan_of(model, stage);
     if (model_offload_bytes(model, stage) > 0)
-        return offload_open(model->ops, saved_items_count(&saved), model->block.saved_bytes, ret_offload,
-                            err);
+        return offload_open(model->ops, saved_items_count(&saved), model->block.saved_bytes,
+                            ret_offload, err);
     *ret_offload = NULL;
     return 0;
 }
@@ -113,7 +119,8 @@ static void copy_stream(struct model *model, void *target, const void *source)
 /* A row of zeros spread over all rows. */
 static void zero_stream(struct model *model, void *target)
 {
-    model->ops->table->pool_bwd(model->ops, target, model->zeros, 1, model->rows, model->config.width);
+    model->ops->table->pool_bwd(model->ops, target, model->zeros, 1, model->rows,
+                                model->config.width);
 }
 
 static void *hidden_at(const struct model_pass *pass, uint32_t block)
@@ -124,7 +131,8 @@ static void *hidden_at(const struct model_pass *pass, uint32_t block)
 static void *saved_at(const struct model *model, const struct model_pass *pass,
                       const struct saved_place *saved)
 {
-    return arena_at(pass->activations, pass->layout.saved + saved->place * model->block.saved_bytes);
+    return arena_at(pass->activations,
+                    pass->layout.saved + saved->place * model->block.saved_bytes);
 }
 
 static uint64_t block_unit(const struct model_pass *pass, uint32_t block)
@@ -133,7 +141,8 @@ static uint64_t block_unit(const struct model_pass *pass, uint32_t block)
 }
 
 /* block: of the stage. */
-static void forward_block(struct model *model, const struct model_pass *pass, uint32_t block, void *out)
+static void forward_block(struct model *model, const struct model_pass *pass, uint32_t block,
+                          void *out)
 {
     const struct saved_place place = saved_place_of(&pass->saved, block);
     bool moves = place.kind == SAVED_OFFLOADED && pass->offload;
@@ -146,7 +155,8 @@ static void forward_block(struct model *model, const struct model_pass *pass, ui
         offload_after_forward(pass->offload, place.item, saved);
 }
 
-static void backward_block(struct model *model, const struct model_pass *pass, uint32_t block, void *d)
+static void backward_block(struct model *model, const struct model_pass *pass, uint32_t block,
+                           void *d)
 {
     uint64_t unit = block_unit(pass, block);
     const struct saved_place place = saved_place_of(&pass->saved, block);
@@ -158,8 +168,8 @@ static void backward_block(struct model *model, const struct model_pass *pass, u
     if (moves)
         offload_before_backward(pass->offload, place.item);
     const struct unit_gradients gradients = model_unit_gradients(model, pass, unit);
-    block_backward(&model->block, model_unit_weights(model, pass, unit), saved, hidden_at(pass, block),
-                   pass->input->row_starts, scratch, &gradients, d);
+    block_backward(&model->block, model_unit_weights(model, pass, unit), saved,
+                   hidden_at(pass, block), pass->input->row_starts, scratch, &gradients, d);
     if (moves)
         offload_after_backward(pass->offload, place.item, saved);
 }
@@ -171,8 +181,9 @@ static struct norm_shape final_norm(const struct model *model)
 
 static const void *final_norm_bias(const struct model *model, const void *weights)
 {
-    return model->block.norm.kind == NORM_LAYER ? linear_weights(model->ops, weights, model->norm_bias)
-                                                : NULL;
+    return model->block.norm.kind == NORM_LAYER
+               ? linear_weights(model->ops, weights, model->norm_bias)
+               : NULL;
 }
 
 static void head_norm(struct model *model, const struct model_pass *pass, const void *x)
@@ -182,8 +193,9 @@ static void head_norm(struct model *model, const struct model_pass *pass, const 
     const struct norm_shape shape = final_norm(model);
     const void *weights = model_unit_weights(model, pass, model_unit_head(model));
     ops->table->norm_fwd(ops, &shape, arena_at(pass->activations, l->normed),
-                         arena_at(pass->activations, l->mean), arena_at(pass->activations, l->rstd), x,
-                         linear_weights(ops, weights, model->norm_weight), final_norm_bias(model, weights));
+                         arena_at(pass->activations, l->mean), arena_at(pass->activations, l->rstd),
+                         x, linear_weights(ops, weights, model->norm_weight),
+                         final_norm_bias(model, weights));
 }
 
 static void head_backward(struct model *model, const struct model_pass *pass,
@@ -203,15 +215,17 @@ static void head_backward(struct model *model, const struct model_pass *pass,
         d_bias = arena_at(pass->activations, l->d_frozen + shape.cols * ops_master_bytes(ops));
     model->kind->head_backward(model, pass, result);
     zero_stream(model, d); /* norm_bwd adds, and nothing goes past the last norm */
-    ops->table->norm_bwd(ops, &shape, d, d_weight, d_bias, arena_at(pass->activations, l->d_normed), x,
-                         arena_at(pass->activations, l->mean), arena_at(pass->activations, l->rstd),
-                         linear_weights(ops, model_unit_weights(model, pass, head), model->norm_weight),
-                         model->config.adds_gradients);
+    ops->table->norm_bwd(
+        ops, &shape, d, d_weight, d_bias, arena_at(pass->activations, l->d_normed), x,
+        arena_at(pass->activations, l->mean), arena_at(pass->activations, l->rstd),
+        linear_weights(ops, model_unit_weights(model, pass, head), model->norm_weight),
+        model->config.adds_gradients);
 }
 
-/* Does the stage's pass use another unit of the group right before this one; with the other use: right behind it? */
-static bool follows_its_group(const struct model *model, const struct model_stage *stage, uint64_t unit,
-                              enum model_use use)
+/* Does the stage's pass use another unit of the group right before this one; with the other use:
+ * right behind it? */
+static bool follows_its_group(const struct model *model, const struct model_stage *stage,
+                              uint64_t unit, enum model_use use)
 {
     uint64_t first, count, other = use == MODEL_FORWARD ? unit - 1 : unit + 1;
     model_stage_units(model, stage, &first, &count);
@@ -219,8 +233,8 @@ static bool follows_its_group(const struct model *model, const struct model_stag
            params_group_of(&model->params, other) == params_group_of(&model->params, unit);
 }
 
-/* The head uses the embedding's table where it is tied: that of another group than its own, or -1. In a backward pass the group then stays
- * until it is done itself. */
+/* The head uses the embedding's table where it is tied: that of another group than its own, or -1.
+ * In a backward pass the group then stays until it is done itself. */
 static int64_t tied_group(const struct model *model, const struct model_stage *stage)
 {
     uint64_t embed = params_group_of(&model->params, MODEL_UNIT_EMBED);
@@ -258,12 +272,13 @@ static void done(const struct model *model, const struct model_stage *stage,
     int64_t tied = tied_group(model, stage);
     if (unit == model_unit_head(model) && tied >= 0 && use == MODEL_FORWARD)
         call_done(memory, (uint64_t)tied, use);
-    if (!follows_its_group(model, stage, unit, use == MODEL_FORWARD ? MODEL_BACKWARD : MODEL_FORWARD))
+    if (!follows_its_group(model, stage, unit,
+                           use == MODEL_FORWARD ? MODEL_BACKWARD : MODEL_FORWARD))
         call_done(memory, params_group_of(&model->params, unit), use);
 }
 
-void model_walk(const struct model *model, const struct model_stage *stage, const struct model_memory *memory,
-                enum model_use use)
+void model_walk(const struct model *model, const struct model_stage *stage,
+                const struct model_memory *memory, enum model_use use)
 {
     uint64_t first, count;
     model_stage_units(model, stage, &first, &count);
@@ -274,9 +289,10 @@ void model_walk(const struct model *model, const struct model_stage *stage, cons
     }
 }
 
-void model_forward(struct model *model, const struct model_stage *stage, const struct model_memory *memory,
-                   const struct model_activations *activations, const struct model_input *input,
-                   const void *hidden_in, void *hidden_out, const struct model_result *result)
+void model_forward(struct model *model, const struct model_stage *stage,
+                   const struct model_memory *memory, const struct model_activations *activations,
+                   const struct model_input *input, const void *hidden_in, void *hidden_out,
+                   const struct model_result *result)
 {
     check_stage(model, stage);
     const struct model_pass pass = {.stage = stage,
@@ -310,9 +326,10 @@ void model_forward(struct model *model, const struct model_stage *stage, const s
     done(model, stage, memory, model_unit_head(model), MODEL_FORWARD);
 }
 
-void model_backward(struct model *model, const struct model_stage *stage, const struct model_memory *memory,
-                    const struct model_activations *activations, const struct model_input *input,
-                    const struct model_result *result, const void *d_hidden_out, void *d_hidden_in)
+void model_backward(struct model *model, const struct model_stage *stage,
+                    const struct model_memory *memory, const struct model_activations *activations,
+                    const struct model_input *input, const struct model_result *result,
+                    const void *d_hidden_out, void *d_hidden_in)
 {
     check_stage(model, stage);
     assert(!stage->heads || input->loss_scale);

@@ -1,7 +1,8 @@
 /*
- * model_vit — a classifier of pictures: patches as tokens, learned positions, the mean of all tokens after the final norm
- * (Dosovitskiy et al., "An image is worth 16x16 words", ICLR 2021; the mean instead of a class token as Beyer et al.,
- * "Better plain ViT baselines for ImageNet-1k", 2022).
+ * model_vit — a classifier of pictures: patches as tokens, learned positions, the mean of all
+ * tokens after the final norm (Dosovitskiy et al., "An image is worth 16x16 words", ICLR 2021; the
+ * mean instead of a class token as Beyer et al., "Better plain ViT baselines for ImageNet-1k",
+ * 2022).
  */
 #include "trainer/model_kind.h"
 
@@ -33,8 +34,8 @@ static int check(const struct model_config *config, struct err *err)
     return 0;
 }
 
-/* Initial weights: small models learn faster where what goes into a block keeps its size, hence 1 / sqrt(inputs) and not GPT-2's
- * 0.02. A head of zeros learns slower. */
+/* Initial weights: small models learn faster where what goes into a block keeps its size, hence 1 /
+ * sqrt(inputs) and not GPT-2's 0.02. A head of zeros learns slower. */
 static struct block_config block(const struct model_config *config)
 {
     return (struct block_config){.width = config->width,
@@ -45,7 +46,8 @@ static struct block_config block(const struct model_config *config)
                                  .epsilon = 1e-6,
                                  .bias = true,
                                  .deviation = 1 / sqrt(config->width),
-                                 .residual_deviation = 1 / sqrt(2.0 * config->layers * config->width)};
+                                 .residual_deviation =
+                                     1 / sqrt(2.0 * config->layers * config->width)};
 }
 
 static uint64_t tokens(const struct model_config *config)
@@ -68,7 +70,8 @@ static int describe_embed(struct model *model, struct err *err)
                                       .decay = true,
                                       .init = PARAM_NORMAL,
                                       .deviation = 1 / sqrt((double)patch_width(config))};
-    const struct param_spec bias = {.name = "embed.patch.bias", .rows = config->width, .init = PARAM_ZEROS};
+    const struct param_spec bias = {
+        .name = "embed.patch.bias", .rows = config->width, .init = PARAM_ZEROS};
     const struct param_spec positions = {.name = "embed.positions.weight",
                                          .rows = tokens(config),
                                          .cols = config->width,
@@ -128,12 +131,14 @@ static void embed_forward(struct model *model, const struct model_pass *pass, vo
     const struct model_config *config = &model->config;
     const void *weights = model_unit_weights(model, pass, MODEL_UNIT_EMBED);
     void *patches = arena_at(pass->activations, pass->layout.patches);
-    void *embedded = arena_at(pass->activations, pass->layout.d_normed); /* free in a forward pass */
-    ops->table->patches(ops, patches, pass->input->images, model->items, config->side, config->patch,
-                        pixel_mean, pixel_deviation);
+    void *embedded =
+        arena_at(pass->activations, pass->layout.d_normed); /* free in a forward pass */
+    ops->table->patches(ops, patches, pass->input->images, model->items, config->side,
+                        config->patch, pixel_mean, pixel_deviation);
     linear_forward(&model->patch, ops, weights, patches, embedded);
-    ops->table->positions_fwd(ops, hidden, embedded, linear_weights(ops, weights, model->embed_positions),
-                              model->items, model->tokens, config->width);
+    ops->table->positions_fwd(ops, hidden, embedded,
+                              linear_weights(ops, weights, model->embed_positions), model->items,
+                              model->tokens, config->width);
 }
 
 static void embed_backward(struct model *model, const struct model_pass *pass, const void *d_hidden)
@@ -149,16 +154,16 @@ static void embed_backward(struct model *model, const struct model_pass *pass, c
 }
 
 /* From normed to losses; the logits become their gradient where gradient_scale is not NULL. */
-static void head_losses(struct model *model, const struct model_pass *pass, const struct model_result *result,
-                        const double *gradient_scale)
+static void head_losses(struct model *model, const struct model_pass *pass,
+                        const struct model_result *result, const double *gradient_scale)
 {
     struct ops *ops = model->ops;
     void *pooled = arena_at(pass->activations, pass->layout.pooled);
     void *logits = arena_at(pass->activations, pass->layout.logits);
-    ops->table->pool_fwd(ops, pooled, arena_at(pass->activations, pass->layout.normed), model->items,
-                         model->tokens, model->config.width);
-    linear_forward(&model->head, ops, model_unit_weights(model, pass, model_unit_head(model)), pooled,
-                   logits);
+    ops->table->pool_fwd(ops, pooled, arena_at(pass->activations, pass->layout.normed),
+                         model->items, model->tokens, model->config.width);
+    linear_forward(&model->head, ops, model_unit_weights(model, pass, model_unit_head(model)),
+                   pooled, logits);
     const struct xent_shape shape = {.items = model->items,
                                      .tokens = 1,
                                      .target_stride = 1,
@@ -186,18 +191,19 @@ static void head_backward(struct model *model, const struct model_pass *pass,
     linear_backward(&model->head, ops, model_unit_weights(model, pass, head),
                     arena_at(pass->activations, pass->layout.pooled),
                     arena_at(pass->activations, pass->layout.logits), &gradients, d_pooled);
-    ops->table->pool_bwd(ops, arena_at(pass->activations, pass->layout.d_normed), d_pooled, model->items,
-                         model->tokens, model->config.width);
+    ops->table->pool_bwd(ops, arena_at(pass->activations, pass->layout.d_normed), d_pooled,
+                         model->items, model->tokens, model->config.width);
 }
 
 static double flops(const struct model *model)
 {
     struct linear head = model->head;
     head.out = model->classes; /* padding is no work of the model's */
-    return linear_flops(&model->patch, 1 + model_is_trained(model, MODEL_UNIT_EMBED, model->patch.weight)) +
+    return linear_flops(&model->patch,
+                        1 + model_is_trained(model, MODEL_UNIT_EMBED, model->patch.weight)) +
            linear_flops(&head, 2 + model_is_trained(model, model_unit_head(model), head.weight));
 }
 
-const struct model_kind model_kind_vit = {check,          block,        tokens,         describe_embed,
-                                          describe_head,  plan,         patch_elements, embed_forward,
-                                          embed_backward, head_forward, head_backward,  flops};
+const struct model_kind model_kind_vit = {
+    check,          block,         tokens,         describe_embed, describe_head, plan,
+    patch_elements, embed_forward, embed_backward, head_forward,   head_backward, flops};

@@ -14,15 +14,16 @@ struct offload {
     char *pinned;                 /* items but the last OFFLOAD_SLOTS */
     uint32_t items_count;
     uint64_t item_bytes;
-    /* By slot: what was queued on the ops' stream has passed it; the copy from or to it has ended. */
+    /* By slot: what was queued on the ops' stream has passed it; the copy from or to it has
+     * ended. */
     struct device_event *passed[OFFLOAD_SLOTS], *moved[OFFLOAD_SLOTS];
     uint64_t copied_bytes;
     int status;
     struct err failure;
 };
 
-int offload_open(struct ops *ops, uint32_t items_count, uint64_t item_bytes, struct offload **ret_offload,
-                 struct err *err)
+int offload_open(struct ops *ops, uint32_t items_count, uint64_t item_bytes,
+                 struct offload **ret_offload, struct err *err)
 {
     const struct device_ops *device = ops->device->ops;
     assert(items_count > OFFLOAD_SLOTS);
@@ -32,9 +33,9 @@ int offload_open(struct ops *ops, uint32_t items_count, uint64_t item_bytes, str
     offload->ops = ops;
     offload->items_count = items_count;
     offload->item_bytes = item_bytes;
-    int status =
-        device->mem_alloc(ops->device, mem_for(MEM_PINNED, MEM_FOR_ACTIVATIONS),
-                          offload_pinned_bytes(items_count, item_bytes), (void **)&offload->pinned, err);
+    int status = device->mem_alloc(ops->device, mem_for(MEM_PINNED, MEM_FOR_ACTIVATIONS),
+                                   offload_pinned_bytes(items_count, item_bytes),
+                                   (void **)&offload->pinned, err);
     if (!status)
         status = device->stream_open(ops->device, &offload->stream, err);
     for (int i = 0; i < OFFLOAD_SLOTS && !status; i++) {

@@ -1,17 +1,23 @@
 /*
- * offload — activations that wait for their backward pass in pinned memory, and pass through a ring of OFFLOAD_SLOTS places on the
- * device. Of one micro-batch in flight.
+ * offload — activations that wait for their backward pass in pinned memory, and pass through a ring
+ * of OFFLOAD_SLOTS places on the device. Of one micro-batch in flight.
  *
- *     forward, items rising:    offload_before_forward(o, i);   what is queued writes the slot    offload_after_forward(o, i, slot);
- *     backward, items falling:  offload_before_backward(o, i);  what is queued reads the slot     offload_after_backward(o, i, slot);
+ *     forward, items rising:    offload_before_forward(o, i); what is queued writes the slot
+ *                               offload_after_forward(o, i, slot);
+ *     backward, items falling:  offload_before_backward(o, i); what is queued reads the slot
+ *                               offload_after_backward(o, i, slot);
  *
  *     item      0     1     2     3     4         slot of item i: i % OFFLOAD_SLOTS
- *     forward   out   out   out   -     -         the last OFFLOAD_SLOTS stay where they are: the backward pass begins with them
- *     backward  in    in    in    -     -         item i comes back when the slot is free, after the backward pass of i + OFFLOAD_SLOTS
+ *     forward   out   out   out   -     -
+ *     backward  in    in    in    -     -
  *
- * Copies run on a stream of their own beside the passes. They and the ops' stream wait for each other by events; the host waits for
- * nothing, so that a pass can be captured in a graph, and nothing that was queued here is left behind at the end of a backward pass. Where
- * device memory is the host's, the same copies are made and save nothing.
+ * The last OFFLOAD_SLOTS items stay where they are: the backward pass begins with them. Item i
+ * comes back when the slot is free, after the backward pass of i + OFFLOAD_SLOTS.
+ *
+ * Copies run on a stream of their own beside the passes. They and the ops' stream wait for each
+ * other by events; the host waits for nothing, so that a pass can be captured in a graph, and
+ * nothing that was queued here is left behind at the end of a backward pass. Where device memory is
+ * the host's, the same copies are made and save nothing.
  *
  * Threads: the owner of the ops. Nothing is allocated after open.
  */
@@ -40,8 +46,8 @@ static inline uint64_t offload_pinned_bytes(uint32_t items_count, uint64_t item_
 struct offload;
 
 /* More items than OFFLOAD_SLOTS: fewer need none. Borrows ops. Gives the offload. -ENOMEM. */
-int offload_open(struct ops *ops, uint32_t items_count, uint64_t item_bytes, struct offload **ret_offload,
-                 struct err *err);
+int offload_open(struct ops *ops, uint32_t items_count, uint64_t item_bytes,
+                 struct offload **ret_offload, struct err *err);
 /* Waits for its copies. NULL is fine. */
 void offload_close(struct offload *offload);
 
@@ -51,8 +57,8 @@ void offload_after_forward(struct offload *offload, uint32_t item, const void *s
 void offload_before_backward(struct offload *offload, uint32_t item);
 void offload_after_backward(struct offload *offload, uint32_t item, void *slot);
 
-/* The first failure to queue since the last call, as the ops' sync tells theirs, but none that came after the ops had failed. Does not
- * wait. NULL is fine: 0. */
+/* The first failure to queue since the last call, as the ops' sync tells theirs, but none that came
+ * after the ops had failed. Does not wait. NULL is fine: 0. */
 int offload_status(struct offload *offload, struct err *err);
 /* Queued so far, out and in; of a pass that is recorded in a graph once. */
 uint64_t offload_copied_bytes(const struct offload *offload);

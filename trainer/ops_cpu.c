@@ -1,5 +1,6 @@
 /*
- * ops_cpu — see ops_cpu.h: opening, planning of scratch, failures, and the adapter to OpenBLAS (ops_cpu_blas.h).
+ * ops_cpu — see ops_cpu.h: opening, planning of scratch, failures, and the adapter to OpenBLAS
+ * (ops_cpu_blas.h).
  */
 #include "trainer/ops_cpu.h"
 
@@ -85,8 +86,8 @@ void blas_describe(const struct blas *blas, struct str *out)
 
 static void *allocate(size_t bytes)
 {
-    return aligned_alloc(OPS_CPU_ALIGN_BYTES,
-                         (bytes + OPS_CPU_ALIGN_BYTES - 1) / OPS_CPU_ALIGN_BYTES * OPS_CPU_ALIGN_BYTES);
+    return aligned_alloc(OPS_CPU_ALIGN_BYTES, (bytes + OPS_CPU_ALIGN_BYTES - 1) /
+                                                  OPS_CPU_ALIGN_BYTES * OPS_CPU_ALIGN_BYTES);
 }
 
 int ops_cpu_reserve(struct ops_cpu_scratch *scratch, size_t bytes, struct err *err)
@@ -95,7 +96,8 @@ int ops_cpu_reserve(struct ops_cpu_scratch *scratch, size_t bytes, struct err *e
         return 0;
     void *memory = allocate(bytes);
     if (!memory)
-        return err_set(err, -ENOMEM, "out of memory for %zu bytes of scratch of the compute ops", bytes);
+        return err_set(err, -ENOMEM, "out of memory for %zu bytes of scratch of the compute ops",
+                       bytes);
     free(scratch->memory);
     *scratch = (struct ops_cpu_scratch){memory, bytes};
     return 0;
@@ -146,19 +148,22 @@ int ops_cpu_plan_attn(struct ops *ops, const struct attn_shape *shape, struct er
     struct ops_cpu *cpu = ops_cpu_of(ops);
     if (shape->batch == 0 || shape->tokens == 0 || shape->head_dim == 0 || shape->kv_heads == 0 ||
         shape->heads == 0 || shape->heads % shape->kv_heads != 0)
-        return err_set(err, -EINVAL,
-                       "no attention of %llu tokens, %llu heads, %llu key-value heads, head dimension %llu",
-                       (unsigned long long)shape->tokens, (unsigned long long)shape->heads,
-                       (unsigned long long)shape->kv_heads, (unsigned long long)shape->head_dim);
+        return err_set(
+            err, -EINVAL,
+            "no attention of %llu tokens, %llu heads, %llu key-value heads, head dimension %llu",
+            (unsigned long long)shape->tokens, (unsigned long long)shape->heads,
+            (unsigned long long)shape->kv_heads, (unsigned long long)shape->head_dim);
     uint64_t width_max = BLAS_SIZE_MAX / 3;
-    if (shape->tokens > width_max || shape->heads > width_max || shape->head_dim > width_max / shape->heads)
+    if (shape->tokens > width_max || shape->heads > width_max ||
+        shape->head_dim > width_max / shape->heads)
         return err_set(err, -EINVAL, "attention of %llu tokens and width %llu is too large",
                        (unsigned long long)shape->tokens,
                        (unsigned long long)(shape->heads * shape->head_dim));
     /* scores and their gradients, and two numbers a query */
     size_t elements = ops_cpu_query_rows(shape) * (2 * ops_cpu_score_stride(shape) + 16);
     size_t worker_bytes = elements * dtype_bytes(ops->compute);
-    worker_bytes = (worker_bytes + OPS_CPU_ALIGN_BYTES - 1) / OPS_CPU_ALIGN_BYTES * OPS_CPU_ALIGN_BYTES;
+    worker_bytes =
+        (worker_bytes + OPS_CPU_ALIGN_BYTES - 1) / OPS_CPU_ALIGN_BYTES * OPS_CPU_ALIGN_BYTES;
     int status = ops_cpu_reserve(&cpu->attention, worker_bytes * workers_count(cpu->crew), err);
     if (status == 0 && worker_bytes > cpu->attention_worker_bytes)
         cpu->attention_worker_bytes = worker_bytes;
@@ -191,8 +196,8 @@ void ops_cpu_count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uin
         *word += flags[i];
 }
 
-void ops_cpu_decide(struct ops *ops, struct decision *decision, const int64_t *losses, const int64_t *squares,
-                    const struct decision_request *request)
+void ops_cpu_decide(struct ops *ops, struct decision *decision, const int64_t *losses,
+                    const int64_t *squares, const struct decision_request *request)
 {
     (void)ops;
     decision_make(decision, losses, squares, request);
@@ -208,8 +213,8 @@ void ops_cpu_numerics_id(struct ops *ops, struct str *out)
     char model[MACHINE_TEXT_BYTES];
     str_add_format(out, "cpu: %s; ", machine_cpu_model(model, sizeof model));
     blas_describe(&ops_cpu_of(ops)->blas, out);
-    str_add_format(out, "; glibc %s; kernels %d; %s", gnu_get_libc_version(), OPS_CPU_KERNELS_VERSION,
-                   dtype_name(ops->compute));
+    str_add_format(out, "; glibc %s; kernels %d; %s", gnu_get_libc_version(),
+                   OPS_CPU_KERNELS_VERSION, dtype_name(ops->compute));
 }
 
 const char *ops_cpu_kernels(void)

@@ -1,9 +1,11 @@
 /*
- * ops_cpu — what the files of the cpu's compute ops share: the opened ops, its crew and its scratch memory.
+ * ops_cpu — what the files of the cpu's compute ops share: the opened ops, its crew and its scratch
+ * memory.
  *
- * The operations are written once, in ops_cpu_*.inc, for an element type called `real`; ops_cpu_f32.c and ops_cpu_f64.c compile
- * them. Work is cut into tiles by shapes alone, a tile writes only what is its own, and sums inside it run in a written order;
- * so the crew's size changes nothing but the time.
+ * The operations are written once, in ops_cpu_*.inc, for an element type called `real`;
+ * ops_cpu_f32.c and ops_cpu_f64.c compile them. Work is cut into tiles by shapes alone, a tile
+ * writes only what is its own, and sums inside it run in a written order; so the crew's size
+ * changes nothing but the time.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_H
 #define MILLRACE_TRAINER_OPS_CPU_H
@@ -17,7 +19,8 @@ enum {
     OPS_CPU_KERNELS_VERSION = 1,
     /* Elements of a tile of elementwise work: 64 KiB of float, some microseconds. */
     OPS_CPU_GRAIN = 16384,
-    /* Sums over rows run in at most so many chunks of rows; their partial sums, for two columns sums at once ... */
+    /* Sums over rows run in at most so many chunks of rows; their partial sums, for two columns
+     * sums at once ... */
     OPS_CPU_CHUNKS_MAX = 64,
     /* ... take 64 * 2 * 4096 elements; wider matrices get fewer chunks. */
     OPS_CPU_PARTIALS = OPS_CPU_CHUNKS_MAX * 2 * 4096,
@@ -59,13 +62,14 @@ void ops_cpu_fail(struct ops_cpu *cpu, int code, const char *format, ...)
 /* The table's hooks that have no element type. */
 int ops_cpu_plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err);
 int ops_cpu_plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err);
-int ops_cpu_plan_rope(struct ops *ops, const struct attn_shape *shape, double base, struct err *err);
+int ops_cpu_plan_rope(struct ops *ops, const struct attn_shape *shape, double base,
+                      struct err *err);
 uint64_t ops_cpu_attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape);
 void ops_cpu_to_compute(struct ops *ops, void *compute, const void *master, uint64_t count);
 void ops_cpu_exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count);
 void ops_cpu_count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
-void ops_cpu_decide(struct ops *ops, struct decision *decision, const int64_t *losses, const int64_t *squares,
-                    const struct decision_request *request);
+void ops_cpu_decide(struct ops *ops, struct decision *decision, const int64_t *losses,
+                    const int64_t *squares, const struct decision_request *request);
 void ops_cpu_numerics_id(struct ops *ops, struct str *out);
 void ops_cpu_add_tracks(struct ops *ops, struct trace *trace);
 int ops_cpu_sync(struct ops *ops, struct err *err);

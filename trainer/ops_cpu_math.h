@@ -1,9 +1,11 @@
 /*
- * ops_cpu_math — exp, log and sums for the cpu's kernels, written so that the bits depend on nothing but the arguments.
+ * ops_cpu_math — exp, log and sums for the cpu's kernels, written so that the bits depend on
+ * nothing but the arguments.
  *
- * The float exp is ours, since a vectorised loop can't call libm, and libm's bits change with its version; the double one is
- * libm's (only tests by differences use it). Sums run in LANES interleaved partial sums, folded in halves: an order that
- * vector registers of any width can keep. Nothing here is compiled with fused or reassociated operations (mr_flags).
+ * The float exp is ours, since a vectorised loop can't call libm, and libm's bits change with its
+ * version; the double one is libm's (only tests by differences use it). Sums run in LANES
+ * interleaved partial sums, folded in halves: an order that vector registers of any width can keep.
+ * Nothing here is compiled with fused or reassociated operations (mr_flags).
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_MATH_H
 #define MILLRACE_TRAINER_OPS_CPU_MATH_H
@@ -13,11 +15,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A kernel is compiled for several instruction sets and the loader takes the best; as all of them do the same IEEE operations, the
- * bits are the same. clang and the sanitizers do without. */
+/* A kernel is compiled for several instruction sets and the loader takes the best; as all of them
+ * do the same IEEE operations, the bits are the same. clang and the sanitizers do without. */
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && !defined MR_SANITIZED
 #define KERNEL __attribute__((target_clones("avx512f", "avx2", "default")))
-/* The instruction set that KERNEL gets here: the questions that the compiler's resolver asks, in its order. */
+/* The instruction set that KERNEL gets here: the questions that the compiler's resolver asks, in
+ * its order. */
 static inline const char *kernel_set(void)
 {
     return __builtin_cpu_supports("avx512f") ? "avx512f"
@@ -34,8 +37,8 @@ static inline const char *kernel_set(void)
 /* Must become part of the kernel that calls it, to be compiled for its instruction set. */
 #define IN_KERNEL static inline __attribute__((always_inline))
 
-/* e^x within 2 units in the last place; 0 below the smallest normal float, infinity and NaN as they should be. Range reduction by
- * Cody and Waite, polynomial of Cephes' expf (Moshier). */
+/* e^x within 2 units in the last place; 0 below the smallest normal float, infinity and NaN as they
+ * should be. Range reduction by Cody and Waite, polynomial of Cephes' expf (Moshier). */
 IN_KERNEL float exp_f32(float x)
 {
     const float lowest = -87.33654f, highest = 88.72283f; /* log of FLT_MIN, FLT_MAX */
@@ -53,7 +56,8 @@ IN_KERNEL float exp_f32(float x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    uint32_t power, bits; /* times 2^whole: added to the exponent; the shift drops all of round's own bits */
+    uint32_t power,
+        bits; /* times 2^whole: added to the exponent; the shift drops all of round's own bits */
     memcpy(&power, &shifted, sizeof power);
     memcpy(&bits, &p, sizeof bits);
     bits += power << 23;
@@ -67,8 +71,9 @@ IN_KERNEL double exp_f64(double x)
     return exp(x);
 }
 
-/* The natural logarithm of x >= 1 within 2 units in the last place: 2 atanh((m - 1) / (m + 1)) of the mantissa m in
- * [sqrt(1/2), sqrt(2)). Without branches, so that a loop over it becomes vectors. */
+/* The natural logarithm of x >= 1 within 2 units in the last place: 2 atanh((m - 1) / (m + 1)) of
+ * the mantissa m in [sqrt(1/2), sqrt(2)). Without branches, so that a loop over it becomes
+ * vectors. */
 IN_KERNEL double log_from_one(double x)
 {
     const uint64_t one = UINT64_C(0x3ff) << 52;         /* the bits of 1 */

@@ -1,9 +1,11 @@
 /*
- * ops_cuda — see ops_cuda.h: the table over the kernels of trainer/cuda/, their workspace, and failures.
+ * ops_cuda — see ops_cuda.h: the table over the kernels of trainer/cuda/, their workspace, and
+ * failures.
  *
- * Nothing here waits for the device but sync, and nothing allocates but opening and planning. A kernel that could not be queued is
- * remembered and told by sync, as is what the device itself reports. The workspace is as large as what was planned needs, and shared by
- * operations that follow one another on the one stream.
+ * Nothing here waits for the device but sync, and nothing allocates but opening and planning. A
+ * kernel that could not be queued is remembered and told by sync, as is what the device itself
+ * reports. The workspace is as large as what was planned needs, and shared by operations that
+ * follow one another on the one stream.
  */
 #include "trainer/ops_cuda.h"
 
@@ -31,8 +33,10 @@
 enum {
     /* Counts up with every change of a kernel that may change bits. */
     OPS_CUDA_KERNELS_VERSION = 1,
-    NATIVE_CAPABILITY_MAJOR = 9, /* what kernels are machine code for; others' drivers compile them */
-    LOGITS_ALIGN = 64,   /* tiles of products are of 64 columns, and their rows are read by 16 bytes */
+    NATIVE_CAPABILITY_MAJOR =
+        9, /* what kernels are machine code for; others' drivers compile them */
+    LOGITS_ALIGN =
+        64, /* tiles of products are of 64 columns, and their rows are read by 16 bytes */
     ROPE_TABLES_MAX = 4, /* different shapes of rotary positions in one run */
 };
 
@@ -100,13 +104,15 @@ static void gemm(struct ops *ops, const struct gemm_plan *plan, const void *a, c
                  const void *bias, void *c)
 {
     struct err detail = {0};
-    remember(cuda_of(ops), cuda_gemm_run(cuda_of(ops)->gemm, plan, a, b, bias, c, &detail), &detail);
+    remember(cuda_of(ops), cuda_gemm_run(cuda_of(ops)->gemm, plan, a, b, bias, c, &detail),
+             &detail);
 }
 
 static uint64_t rows_workspace_bytes(uint64_t rows, uint64_t cols)
 {
     const struct norm_shape norm = {.rows = rows, .cols = cols};
-    uint64_t floats = bytes_max(cuda_bias_bwd_workspace(rows, cols), cuda_norm_bwd_workspace(&norm));
+    uint64_t floats =
+        bytes_max(cuda_bias_bwd_workspace(rows, cols), cuda_norm_bwd_workspace(&norm));
     return bytes_max(floats, cuda_embed_bwd_workspace(rows, cols)) * sizeof(float);
 }
 
@@ -132,20 +138,23 @@ static void bias_bwd(struct ops *ops, void *d_bias, const void *d_out, uint64_t 
 {
     struct ops_cuda *cuda = cuda_of(ops);
     float *workspace = workspace_of(cuda, cuda_bias_bwd_workspace(rows, cols));
-    check(cuda, cuda_bias_bwd(ops->compute, d_bias, d_out, rows, cols, accumulate, workspace, cuda->stream),
-          "the gradient of a bias");
+    check(
+        cuda,
+        cuda_bias_bwd(ops->compute, d_bias, d_out, rows, cols, accumulate, workspace, cuda->stream),
+        "the gradient of a bias");
 }
 
-static void norm_fwd(struct ops *ops, const struct norm_shape *shape, void *out, void *mean, void *rstd,
-                     const void *x, const void *weight, const void *bias)
+static void norm_fwd(struct ops *ops, const struct norm_shape *shape, void *out, void *mean,
+                     void *rstd, const void *x, const void *weight, const void *bias)
 {
     const struct cuda_norm_fwd_arrays arrays = {out, mean, rstd, x, weight, bias};
-    check(cuda_of(ops), cuda_norm_fwd(ops->compute, shape, &arrays, cuda_of(ops)->stream), "a norm");
+    check(cuda_of(ops), cuda_norm_fwd(ops->compute, shape, &arrays, cuda_of(ops)->stream),
+          "a norm");
 }
 
-static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x, void *d_weight, void *d_bias,
-                     const void *d_out, const void *x, const void *mean, const void *rstd, const void *weight,
-                     bool accumulate)
+static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x, void *d_weight,
+                     void *d_bias, const void *d_out, const void *x, const void *mean,
+                     const void *rstd, const void *weight, bool accumulate)
 {
     struct ops_cuda *cuda = cuda_of(ops);
     const struct cuda_norm_bwd_arrays arrays = {
@@ -161,7 +170,8 @@ static int too_wide_a_head(const struct ops *ops, const struct attn_shape *shape
 {
     const struct device_cuda_info *info = device_cuda_info(ops->device);
     cudaGetLastError(); /* told once */
-    err_set(err, -EINVAL, "attention of head dimension %" PRIu64 " takes more shared memory than %s has",
+    err_set(err, -EINVAL,
+            "attention of head dimension %" PRIu64 " takes more shared memory than %s has",
             shape->head_dim, info->name);
     err_found(err, "%" PRIu64 " bytes a block", info->shared_bytes_max);
     err_advise(err, "choose more heads, which are narrower%s",
@@ -177,7 +187,8 @@ static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err
                 "no attention of %" PRIu64 " tokens, %" PRIu64 " heads, %" PRIu64
                 " key-value heads, head dimension %" PRIu64 " on a GPU",
                 shape->tokens, shape->heads, shape->kv_heads, shape->head_dim);
-        err_expected(err, "a head dimension of at most 256, a multiple of 8 in %s", dtype_name(ops->compute));
+        err_expected(err, "a head dimension of at most 256, a multiple of 8 in %s",
+                     dtype_name(ops->compute));
         return -EINVAL;
     }
     cudaError_t code = cuda_attention_prepare(ops->compute, shape);
@@ -186,18 +197,20 @@ static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err
     return device_cuda_status(ops->device, (int)code, "attention", err);
 }
 
-static void attn_fwd(struct ops *ops, const struct attn_shape *shape, void *out, void *lse, const void *qkv,
-                     const int32_t *row_starts)
+static void attn_fwd(struct ops *ops, const struct attn_shape *shape, void *out, void *lse,
+                     const void *qkv, const int32_t *row_starts)
 {
     const struct cuda_attention_fwd_arrays arrays = {out, lse, qkv, row_starts};
-    check(cuda_of(ops), cuda_attention_fwd(ops->compute, shape, &arrays, cuda_of(ops)->stream), "attention");
+    check(cuda_of(ops), cuda_attention_fwd(ops->compute, shape, &arrays, cuda_of(ops)->stream),
+          "attention");
 }
 
-static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qkv, const void *d_out,
-                     const void *qkv, const void *out, const void *lse, const int32_t *row_starts,
-                     void *scratch)
+static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qkv,
+                     const void *d_out, const void *qkv, const void *out, const void *lse,
+                     const int32_t *row_starts, void *scratch)
 {
-    const struct cuda_attention_bwd_arrays arrays = {d_qkv, d_out, qkv, out, lse, row_starts, scratch};
+    const struct cuda_attention_bwd_arrays arrays = {d_qkv, d_out,      qkv,    out,
+                                                     lse,   row_starts, scratch};
     check(cuda_of(ops), cuda_attention_bwd(ops->compute, shape, &arrays, cuda_of(ops)->stream),
           "the gradient of attention");
 }
@@ -209,11 +222,13 @@ static uint64_t attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape
 }
 
 /* The angles for a shape, NULL where none are planned. */
-static const float *rope_angles(const struct ops_cuda *cuda, const struct attn_shape *shape, double base)
+static const float *rope_angles(const struct ops_cuda *cuda, const struct attn_shape *shape,
+                                double base)
 {
     for (int i = 0; i < cuda->ropes_count; i++) {
         const struct rope_table *table = &cuda->ropes[i];
-        if (table->tokens >= shape->tokens && table->head_dim == shape->head_dim && table->base == base)
+        if (table->tokens >= shape->tokens && table->head_dim == shape->head_dim &&
+            table->base == base)
             return table->angles;
     }
     return NULL;
@@ -232,16 +247,19 @@ static int plan_rope(struct ops *ops, const struct attn_shape *shape, double bas
     if (status)
         return status;
     cuda->ropes[cuda->ropes_count++] = table;
-    cudaError_t code = cuda_rope_table_fill(table.angles, table.tokens, table.head_dim, base, cuda->stream);
+    cudaError_t code =
+        cuda_rope_table_fill(table.angles, table.tokens, table.head_dim, base, cuda->stream);
     return device_cuda_status(ops->device, (int)code, "rotary positions", err);
 }
 
-static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv, double base, bool backward)
+static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv, double base,
+                 bool backward)
 {
     struct ops_cuda *cuda = cuda_of(ops);
     const float *angles = rope_angles(cuda, shape, base);
     assert(angles);
-    check(cuda, cuda_rope_turn(ops->compute, shape, qkv, angles, backward, cuda->stream), "rotary positions");
+    check(cuda, cuda_rope_turn(ops->compute, shape, qkv, angles, backward, cuda->stream),
+          "rotary positions");
 }
 
 static void gelu_fwd(struct ops *ops, void *out, const void *x, uint64_t count)
@@ -255,18 +273,20 @@ static void gelu_bwd(struct ops *ops, void *d_x, const void *d_out, const void *
           "the gradient of GELU");
 }
 
-static void swiglu_fwd(struct ops *ops, void *out, const void *gate_up, uint64_t rows, uint64_t cols)
+static void swiglu_fwd(struct ops *ops, void *out, const void *gate_up, uint64_t rows,
+                       uint64_t cols)
 {
-    check(cuda_of(ops), cuda_swiglu_fwd(ops->compute, out, gate_up, rows, cols, cuda_of(ops)->stream),
-          "SwiGLU");
+    check(cuda_of(ops),
+          cuda_swiglu_fwd(ops->compute, out, gate_up, rows, cols, cuda_of(ops)->stream), "SwiGLU");
 }
 
 static void swiglu_bwd(struct ops *ops, void *d_gate_up, const void *d_out, const void *gate_up,
                        uint64_t rows, uint64_t cols)
 {
-    check(cuda_of(ops),
-          cuda_swiglu_bwd(ops->compute, d_gate_up, d_out, gate_up, rows, cols, cuda_of(ops)->stream),
-          "the gradient of SwiGLU");
+    check(
+        cuda_of(ops),
+        cuda_swiglu_bwd(ops->compute, d_gate_up, d_out, gate_up, rows, cols, cuda_of(ops)->stream),
+        "the gradient of SwiGLU");
 }
 
 static void add(struct ops *ops, void *out, const void *a, const void *b, uint64_t count)
@@ -280,23 +300,27 @@ static void tree_add(struct ops *ops, void *target, const void *source, uint64_t
           "a sum of gradients");
 }
 
-static void narrow(struct ops *ops, enum dtype type, void *out, const void *x, float scale, uint64_t count)
+static void narrow(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
+                   uint64_t count)
 {
     check(cuda_of(ops), cuda_narrow(type, out, x, scale, count, cuda_of(ops)->stream),
           "a rounding of gradients");
 }
 
-static void widen(struct ops *ops, enum dtype type, void *out, const void *x, float scale, uint64_t count)
+static void widen(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
+                  uint64_t count)
 {
     check(cuda_of(ops), cuda_widen(type, out, x, scale, count, cuda_of(ops)->stream),
           "a widening of gradients");
 }
 
-static void embed_fwd(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride, const void *table,
-                      const void *positions, uint64_t items, uint64_t tokens, uint64_t cols)
+static void embed_fwd(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride,
+                      const void *table, const void *positions, uint64_t items, uint64_t tokens,
+                      uint64_t cols)
 {
     const struct cuda_embed embed = {ids, id_stride, items, tokens, cols};
-    check(cuda_of(ops), cuda_embed_fwd(ops->compute, &embed, out, table, positions, cuda_of(ops)->stream),
+    check(cuda_of(ops),
+          cuda_embed_fwd(ops->compute, &embed, out, table, positions, cuda_of(ops)->stream),
           "an embedding");
 }
 
@@ -312,11 +336,12 @@ static void embed_bwd(struct ops *ops, void *d_table, const void *d_out, const i
           "the gradient of an embedding");
 }
 
-static void positions_fwd(struct ops *ops, void *out, const void *x, const void *positions, uint64_t items,
-                          uint64_t rows, uint64_t cols)
+static void positions_fwd(struct ops *ops, void *out, const void *x, const void *positions,
+                          uint64_t items, uint64_t rows, uint64_t cols)
 {
     const struct cuda_items shape = {items, rows, cols};
-    check(cuda_of(ops), cuda_positions_fwd(ops->compute, &shape, out, x, positions, cuda_of(ops)->stream),
+    check(cuda_of(ops),
+          cuda_positions_fwd(ops->compute, &shape, out, x, positions, cuda_of(ops)->stream),
           "positions");
 }
 
@@ -325,21 +350,25 @@ static void positions_bwd(struct ops *ops, void *d_positions, const void *d_out,
 {
     const struct cuda_items shape = {items, rows, cols};
     check(cuda_of(ops),
-          cuda_positions_bwd(ops->compute, &shape, d_positions, d_out, accumulate, cuda_of(ops)->stream),
+          cuda_positions_bwd(ops->compute, &shape, d_positions, d_out, accumulate,
+                             cuda_of(ops)->stream),
           "the gradient of positions");
 }
 
-static void patches(struct ops *ops, void *out, const uint8_t *images, uint64_t items, uint64_t side,
-                    uint64_t patch, const float mean[3], const float deviation[3])
+static void patches(struct ops *ops, void *out, const uint8_t *images, uint64_t items,
+                    uint64_t side, uint64_t patch, const float mean[3], const float deviation[3])
 {
     const struct cuda_images shape = {items, side, patch, mean, deviation};
-    check(cuda_of(ops), cuda_patches(ops->compute, &shape, out, images, cuda_of(ops)->stream), "patches");
+    check(cuda_of(ops), cuda_patches(ops->compute, &shape, out, images, cuda_of(ops)->stream),
+          "patches");
 }
 
-static void pool_fwd(struct ops *ops, void *out, const void *x, uint64_t items, uint64_t rows, uint64_t cols)
+static void pool_fwd(struct ops *ops, void *out, const void *x, uint64_t items, uint64_t rows,
+                     uint64_t cols)
 {
     const struct cuda_items shape = {items, rows, cols};
-    check(cuda_of(ops), cuda_pool_fwd(ops->compute, &shape, out, x, cuda_of(ops)->stream), "a mean");
+    check(cuda_of(ops), cuda_pool_fwd(ops->compute, &shape, out, x, cuda_of(ops)->stream),
+          "a mean");
 }
 
 static void pool_bwd(struct ops *ops, void *d_x, const void *d_out, uint64_t items, uint64_t rows,
@@ -354,27 +383,33 @@ static void xent(struct ops *ops, const struct xent_shape *shape, void *logits, 
                  uint8_t *correct, const int32_t *targets, const struct xent_mix *mix,
                  const double *gradient_scale)
 {
-    const struct cuda_xent_arrays arrays = {
-        logits,        losses, correct, targets, mix ? mix->targets : NULL, mix ? mix->weights : NULL,
-        gradient_scale};
-    check(cuda_of(ops), cuda_xent(ops->compute, shape, &arrays, cuda_of(ops)->stream), "the cross-entropy");
+    const struct cuda_xent_arrays arrays = {logits,
+                                            losses,
+                                            correct,
+                                            targets,
+                                            mix ? mix->targets : NULL,
+                                            mix ? mix->weights : NULL,
+                                            gradient_scale};
+    check(cuda_of(ops), cuda_xent(ops->compute, shape, &arrays, cuda_of(ops)->stream),
+          "the cross-entropy");
 }
 
-static void adamw(struct ops *ops, const struct update_arrays *arrays, const struct adamw_options *options,
-                  const struct update_scalars *scalars)
+static void adamw(struct ops *ops, const struct update_arrays *arrays,
+                  const struct adamw_options *options, const struct update_scalars *scalars)
 {
     check(cuda_of(ops), cuda_adamw(arrays, ops->compute, options, scalars, cuda_of(ops)->stream),
           "an update");
 }
 
-static void sgd(struct ops *ops, const struct update_arrays *arrays, const struct sgd_options *options,
-                const struct update_scalars *scalars)
+static void sgd(struct ops *ops, const struct update_arrays *arrays,
+                const struct sgd_options *options, const struct update_scalars *scalars)
 {
-    check(cuda_of(ops), cuda_sgd(arrays, ops->compute, options, scalars, cuda_of(ops)->stream), "an update");
+    check(cuda_of(ops), cuda_sgd(arrays, ops->compute, options, scalars, cuda_of(ops)->stream),
+          "an update");
 }
 
-static void decide(struct ops *ops, struct decision *decision, const int64_t *losses, const int64_t *squares,
-                   const struct decision_request *request)
+static void decide(struct ops *ops, struct decision *decision, const int64_t *losses,
+                   const int64_t *squares, const struct decision_request *request)
 {
     check(cuda_of(ops), cuda_decide(decision, losses, squares, request, cuda_of(ops)->stream),
           "the decision about an update");
@@ -388,7 +423,8 @@ static void to_compute(struct ops *ops, void *compute, const void *master, uint6
 
 static void row_sumsq(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols)
 {
-    check(cuda_of(ops), cuda_row_sumsq(sums, x, rows, cols, cuda_of(ops)->stream), "a sum of squares");
+    check(cuda_of(ops), cuda_row_sumsq(sums, x, rows, cols, cuda_of(ops)->stream),
+          "a sum of squares");
 }
 
 static void exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count)
@@ -442,7 +478,8 @@ static void cuda_close(struct ops *ops)
         device->stream_sync(ops->device, ops->stream, NULL);
     cuda_gemm_close(cuda->gemm);
     for (int i = 0; i < cuda->ropes_count; i++)
-        device->mem_free(ops->device, MEM_DEVICE, cuda->ropes[i].angles, rope_table_bytes(&cuda->ropes[i]));
+        device->mem_free(ops->device, MEM_DEVICE, cuda->ropes[i].angles,
+                         rope_table_bytes(&cuda->ropes[i]));
     device->mem_free(ops->device, MEM_DEVICE, cuda->workspace, cuda->workspace_bytes);
     if (ops->stream)
         device->stream_close(ops->device, ops->stream);
@@ -498,11 +535,13 @@ static const struct ops_table table = {
 int ops_cuda_open(struct device *device, enum dtype compute, struct ops **ret_ops, struct err *err)
 {
     if (compute != DTYPE_F32 && compute != DTYPE_BF16 && compute != DTYPE_F16)
-        return err_set(err, -EINVAL, "a GPU computes in F32, BF16 or F16, not in %s", dtype_name(compute));
+        return err_set(err, -EINVAL, "a GPU computes in F32, BF16 or F16, not in %s",
+                       dtype_name(compute));
     struct ops_cuda *cuda = calloc(1, sizeof *cuda);
     if (!cuda)
         return err_set(err, -ENOMEM, "out of memory for the compute ops");
-    cuda->ops = (struct ops){.table = &table, .device = device, .compute = compute, .master = DTYPE_F32};
+    cuda->ops =
+        (struct ops){.table = &table, .device = device, .compute = compute, .master = DTYPE_F32};
     int status = device_cuda_use(device, err);
     if (!status)
         status = device->ops->stream_open(device, &cuda->ops.stream, err);

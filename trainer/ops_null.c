@@ -51,13 +51,16 @@ static int plan_gemm(struct ops *ops, const struct gemm_shape *shape, struct gem
 {
     struct ops_null *null = null_of(ops);
     *ret_plan = (struct gemm_plan){.shape = *shape};
-    return null->model->gemm_bytes ? reserve(ops, &null->gemm, null->model->gemm_bytes(shape), err) : 0;
+    return null->model->gemm_bytes ? reserve(ops, &null->gemm, null->model->gemm_bytes(shape), err)
+                                   : 0;
 }
 
 static int plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err)
 {
     struct ops_null *null = null_of(ops);
-    return null->model->rows_bytes ? reserve(ops, &null->rows, null->model->rows_bytes(rows, cols), err) : 0;
+    return null->model->rows_bytes
+               ? reserve(ops, &null->rows, null->model->rows_bytes(rows, cols), err)
+               : 0;
 }
 
 static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err)
@@ -74,7 +77,8 @@ static int plan_rope(struct ops *ops, const struct attn_shape *shape, double bas
     struct ops_null *null = null_of(ops);
     (void)base;
     for (int i = 0; i < null->ropes_count; i++)
-        if (null->rope_shapes[i].tokens >= shape->tokens && null->rope_shapes[i].head_dim == shape->head_dim)
+        if (null->rope_shapes[i].tokens >= shape->tokens &&
+            null->rope_shapes[i].head_dim == shape->head_dim)
             return 0;
     if (!null->model->rope_bytes || null->ropes_count == ROPES_MAX)
         return 0;
@@ -92,7 +96,8 @@ static void gemm(struct ops *ops, const struct gemm_plan *plan, const void *a, c
                  const void *bias, void *c)
 {
     (void)a, (void)b, (void)bias, (void)c;
-    null_of(ops)->flops += 2.0 * (double)plan->shape.m * (double)plan->shape.n * (double)plan->shape.k;
+    null_of(ops)->flops +=
+        2.0 * (double)plan->shape.m * (double)plan->shape.n * (double)plan->shape.k;
 }
 
 /* Of the scores, and of their products with the values. */
@@ -103,17 +108,17 @@ static double attention_flops(const struct attn_shape *shape)
     return 2 * 2.0 * pairs * (double)(shape->batch * shape->heads * shape->head_dim);
 }
 
-static void attn_fwd(struct ops *ops, const struct attn_shape *shape, void *out, void *lse, const void *qkv,
-                     const int32_t *row_starts)
+static void attn_fwd(struct ops *ops, const struct attn_shape *shape, void *out, void *lse,
+                     const void *qkv, const int32_t *row_starts)
 {
     (void)out, (void)lse, (void)qkv, (void)row_starts;
     null_of(ops)->flops += attention_flops(shape);
 }
 
 /* Twice as many; the scores that are made again are not counted. */
-static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qkv, const void *d_out,
-                     const void *qkv, const void *out, const void *lse, const int32_t *row_starts,
-                     void *scratch)
+static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qkv,
+                     const void *d_out, const void *qkv, const void *out, const void *lse,
+                     const int32_t *row_starts, void *scratch)
 {
     (void)d_qkv, (void)d_out, (void)qkv, (void)out, (void)lse, (void)row_starts, (void)scratch;
     null_of(ops)->flops += 2 * attention_flops(shape);
@@ -127,21 +132,22 @@ static void bias_bwd(struct ops *ops, void *d_bias, const void *d_out, uint64_t 
     (void)ops, (void)d_bias, (void)d_out, (void)rows, (void)cols, (void)accumulate;
 }
 
-static void norm_fwd(struct ops *ops, const struct norm_shape *shape, void *out, void *mean, void *rstd,
-                     const void *x, const void *weight, const void *bias)
+static void norm_fwd(struct ops *ops, const struct norm_shape *shape, void *out, void *mean,
+                     void *rstd, const void *x, const void *weight, const void *bias)
 {
     (void)ops, (void)shape, (void)out, (void)mean, (void)rstd, (void)x, (void)weight, (void)bias;
 }
 
-static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x, void *d_weight, void *d_bias,
-                     const void *d_out, const void *x, const void *mean, const void *rstd, const void *weight,
-                     bool accumulate)
+static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x, void *d_weight,
+                     void *d_bias, const void *d_out, const void *x, const void *mean,
+                     const void *rstd, const void *weight, bool accumulate)
 {
-    (void)ops, (void)shape, (void)d_x, (void)d_weight, (void)d_bias, (void)d_out, (void)x, (void)mean,
-        (void)rstd, (void)weight, (void)accumulate;
+    (void)ops, (void)shape, (void)d_x, (void)d_weight, (void)d_bias, (void)d_out, (void)x,
+        (void)mean, (void)rstd, (void)weight, (void)accumulate;
 }
 
-static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv, double base, bool backward)
+static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv, double base,
+                 bool backward)
 {
     (void)ops, (void)shape, (void)qkv, (void)base, (void)backward;
 }
@@ -156,7 +162,8 @@ static void gelu_bwd(struct ops *ops, void *d_x, const void *d_out, const void *
     (void)ops, (void)d_x, (void)d_out, (void)x, (void)count;
 }
 
-static void swiglu_fwd(struct ops *ops, void *out, const void *gate_up, uint64_t rows, uint64_t cols)
+static void swiglu_fwd(struct ops *ops, void *out, const void *gate_up, uint64_t rows,
+                       uint64_t cols)
 {
     (void)ops, (void)out, (void)gate_up, (void)rows, (void)cols;
 }
@@ -172,23 +179,24 @@ static void add(struct ops *ops, void *out, const void *a, const void *b, uint64
     (void)ops, (void)out, (void)a, (void)b, (void)count;
 }
 
-static void embed_fwd(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride, const void *table,
-                      const void *positions, uint64_t items, uint64_t tokens, uint64_t cols)
+static void embed_fwd(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride,
+                      const void *table, const void *positions, uint64_t items, uint64_t tokens,
+                      uint64_t cols)
 {
-    (void)ops, (void)out, (void)ids, (void)id_stride, (void)table, (void)positions, (void)items, (void)tokens,
-        (void)cols;
+    (void)ops, (void)out, (void)ids, (void)id_stride, (void)table, (void)positions, (void)items,
+        (void)tokens, (void)cols;
 }
 
 static void embed_bwd(struct ops *ops, void *d_table, const void *d_out, const int32_t *ids,
                       uint64_t id_stride, const int32_t *by_id, uint64_t items, uint64_t tokens,
                       uint64_t cols, uint64_t vocabulary, bool accumulate)
 {
-    (void)ops, (void)d_table, (void)d_out, (void)ids, (void)id_stride, (void)by_id, (void)items, (void)tokens,
-        (void)cols, (void)vocabulary, (void)accumulate;
+    (void)ops, (void)d_table, (void)d_out, (void)ids, (void)id_stride, (void)by_id, (void)items,
+        (void)tokens, (void)cols, (void)vocabulary, (void)accumulate;
 }
 
-static void positions_fwd(struct ops *ops, void *out, const void *x, const void *positions, uint64_t items,
-                          uint64_t rows, uint64_t cols)
+static void positions_fwd(struct ops *ops, void *out, const void *x, const void *positions,
+                          uint64_t items, uint64_t rows, uint64_t cols)
 {
     (void)ops, (void)out, (void)x, (void)positions, (void)items, (void)rows, (void)cols;
 }
@@ -196,16 +204,19 @@ static void positions_fwd(struct ops *ops, void *out, const void *x, const void 
 static void positions_bwd(struct ops *ops, void *d_positions, const void *d_out, uint64_t items,
                           uint64_t rows, uint64_t cols, bool accumulate)
 {
-    (void)ops, (void)d_positions, (void)d_out, (void)items, (void)rows, (void)cols, (void)accumulate;
+    (void)ops, (void)d_positions, (void)d_out, (void)items, (void)rows, (void)cols,
+        (void)accumulate;
 }
 
-static void patches(struct ops *ops, void *out, const uint8_t *images, uint64_t items, uint64_t side,
-                    uint64_t patch, const float mean[3], const float deviation[3])
+static void patches(struct ops *ops, void *out, const uint8_t *images, uint64_t items,
+                    uint64_t side, uint64_t patch, const float mean[3], const float deviation[3])
 {
-    (void)ops, (void)out, (void)images, (void)items, (void)side, (void)patch, (void)mean, (void)deviation;
+    (void)ops, (void)out, (void)images, (void)items, (void)side, (void)patch, (void)mean,
+        (void)deviation;
 }
 
-static void pool_fwd(struct ops *ops, void *out, const void *x, uint64_t items, uint64_t rows, uint64_t cols)
+static void pool_fwd(struct ops *ops, void *out, const void *x, uint64_t items, uint64_t rows,
+                     uint64_t cols)
 {
     (void)ops, (void)out, (void)x, (void)items, (void)rows, (void)cols;
 }
@@ -230,7 +241,8 @@ static void tree_add(struct ops *ops, void *target, const void *source, uint64_t
 }
 
 /* Also back: widen. */
-static void narrow(struct ops *ops, enum dtype type, void *out, const void *x, float scale, uint64_t count)
+static void narrow(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
+                   uint64_t count)
 {
     (void)ops, (void)type, (void)out, (void)x, (void)scale, (void)count;
 }
@@ -244,15 +256,15 @@ static void cross_update(struct ops *ops, const struct update_arrays *arrays)
             device_null_cross(ops->device, 2 * arrays->count * ops_master_bytes(ops));
 }
 
-static void adamw(struct ops *ops, const struct update_arrays *arrays, const struct adamw_options *options,
-                  const struct update_scalars *scalars)
+static void adamw(struct ops *ops, const struct update_arrays *arrays,
+                  const struct adamw_options *options, const struct update_scalars *scalars)
 {
     (void)options, (void)scalars;
     cross_update(ops, arrays);
 }
 
-static void sgd(struct ops *ops, const struct update_arrays *arrays, const struct sgd_options *options,
-                const struct update_scalars *scalars)
+static void sgd(struct ops *ops, const struct update_arrays *arrays,
+                const struct sgd_options *options, const struct update_scalars *scalars)
 {
     (void)options, (void)scalars;
     cross_update(ops, arrays);
@@ -278,8 +290,8 @@ static void count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint
     (void)ops, (void)word, (void)flags, (void)count;
 }
 
-static void decide(struct ops *ops, struct decision *decision, const int64_t *losses, const int64_t *squares,
-                   const struct decision_request *request)
+static void decide(struct ops *ops, struct decision *decision, const int64_t *losses,
+                   const int64_t *squares, const struct decision_request *request)
 {
     (void)ops, (void)decision, (void)losses, (void)squares, (void)request;
 }
@@ -375,7 +387,8 @@ static int open_on(struct device *device, const struct ops_null_model *model, en
     null->table.logits_align = model->logits_align;
     null->table.embed_bwd_wants_order = model->embed_bwd_wants_order;
     null->model = model;
-    null->ops = (struct ops){.table = &null->table, .device = device, .compute = compute, .master = master};
+    null->ops =
+        (struct ops){.table = &null->table, .device = device, .compute = compute, .master = master};
     int result = device->ops->stream_open(device, &null->ops.stream, err);
     if (!result)
         result = reserve(&null->ops, &null->fixed, model->fixed_bytes, err);
@@ -391,7 +404,8 @@ int ops_null_open(const struct ops_null_model *model, enum dtype compute, enum d
                   struct device **ret_device, struct ops **ret_ops, struct err *err)
 {
     struct device *device;
-    int result = model->is_host ? device_null_open_host(&device, err) : device_null_open(&device, err);
+    int result =
+        model->is_host ? device_null_open_host(&device, err) : device_null_open(&device, err);
     if (result)
         return result;
     result = open_on(device, model, compute, master, ret_ops, err);

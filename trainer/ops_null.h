@@ -1,13 +1,15 @@
 /*
- * ops_null — a compute table that computes nothing: it counts the floating-point operations it is asked for, and takes the memory that the
- * backend it stands for would take. On a null device (device.h) a whole run can be rehearsed on it.
+ * ops_null — a compute table that computes nothing: it counts the floating-point operations it is
+ * asked for, and takes the memory that the backend it stands for would take. On a null device
+ * (device.h) a whole run can be rehearsed on it.
  */
 #ifndef MILLRACE_TRAINER_OPS_NULL_H
 #define MILLRACE_TRAINER_OPS_NULL_H
 
 #include "trainer/ops.h"
 
-/* What of a backend decides how much memory a model takes. Sizes are 0 where a hook is NULL. Immutable. */
+/* What of a backend decides how much memory a model takes. Sizes are 0 where a hook is NULL.
+ * Immutable. */
 struct ops_null_model {
     bool is_host; /* of its devices, see device.h */
     bool embed_bwd_wants_order;
@@ -27,7 +29,8 @@ const struct ops_null_model *ops_null_cuda(void);
 /* Opens the null device that suits the model, too. Gives both. */
 int ops_null_open(const struct ops_null_model *model, enum dtype compute, enum dtype master,
                   struct device **ret_device, struct ops **ret_ops, struct err *err);
-/* Of the products asked for since it was opened: 2 a multiplication, of causal attention those of the lower triangle. */
+/* Of the products asked for since it was opened: 2 a multiplication, of causal attention those of
+ * the lower triangle. */
 double ops_null_flops(const struct ops *ops);
 
 #endif

@@ -33,8 +33,9 @@ static uint64_t moment_bytes(const struct optimizer *optimizer)
     return optimizer->partition->trained_shards.elements * ops_master_bytes(optimizer->ops);
 }
 
-/* A kernel that touches each byte once reads and writes pinned memory at the link's speed, both ways at a time: wide accesses of
- * neighbours, and far more of them under way than the link can hold. Copies through staging would bring no more. */
+/* A kernel that touches each byte once reads and writes pinned memory at the link's speed, both
+ * ways at a time: wide accesses of neighbours, and far more of them under way than the link can
+ * hold. Copies through staging would bring no more. */
 static unsigned moments_kind(const struct optimizer *optimizer)
 {
     return mem_for(optimizer->options.offloaded ? MEM_PINNED : MEM_DEVICE, MEM_FOR_OPTIMIZER);
@@ -59,7 +60,8 @@ static uint64_t decays_count(const struct params *params)
 /* Parameters that share one decision are neighbours of a kind: they agree. */
 static int fill_decays(struct optimizer *optimizer, struct err *err)
 {
-    static_assert(PARAMS_ALIGN % OPS_DECAY_ELEMENTS == 0, "parameters of different kinds share no decision");
+    static_assert(PARAMS_ALIGN % OPS_DECAY_ELEMENTS == 0,
+                  "parameters of different kinds share no decision");
     const struct params *params = optimizer->partition->params;
     uint8_t *decays = calloc(decays_count(params), 1);
     if (!decays)
@@ -72,7 +74,8 @@ static int fill_decays(struct optimizer *optimizer, struct err *err)
             continue;
         memset(decays + first, param->decay, end - first);
     }
-    int status = device_upload(optimizer->ops->device, optimizer->decays, decays, decays_count(params), err);
+    int status =
+        device_upload(optimizer->ops->device, optimizer->decays, decays, decays_count(params), err);
     free(decays);
     return status;
 }
@@ -99,16 +102,19 @@ static uint64_t row_sums_bytes(const struct partition *partition)
     return (count > 0 ? count : 1) * sizeof(double);
 }
 
-int optimizer_init(struct optimizer *optimizer, const struct optimizer_options *options, struct ops *ops,
-                   const struct partition *partition, struct err *err)
+int optimizer_init(struct optimizer *optimizer, const struct optimizer_options *options,
+                   struct ops *ops, const struct partition *partition, struct err *err)
 {
-    *optimizer = (struct optimizer){
-        .options = *options, .ops = ops, .partition = partition, .row_sums_count = rows_count(partition)};
+    *optimizer = (struct optimizer){.options = *options,
+                                    .ops = ops,
+                                    .partition = partition,
+                                    .row_sums_count = rows_count(partition)};
     struct device *device = ops->device;
     unsigned kind = moments_kind(optimizer);
     int status = 0;
     for (unsigned i = 0; i < optimizer_moments_count(options) && !status; i++)
-        status = device->ops->mem_alloc(device, kind, moment_bytes(optimizer), &optimizer->moments[i], err);
+        status = device->ops->mem_alloc(device, kind, moment_bytes(optimizer),
+                                        &optimizer->moments[i], err);
     if (!status)
         status = device->ops->mem_alloc(device, MEM_DEVICE, row_sums_bytes(partition),
                                         (void **)&optimizer->row_sums, err);
@@ -127,8 +133,10 @@ void optimizer_deinit(struct optimizer *optimizer)
     if (!optimizer->ops)
         return;
     struct device *device = optimizer->ops->device;
-    device->ops->mem_free(device, MEM_DEVICE, optimizer->decays, decays_count(optimizer->partition->params));
-    device->ops->mem_free(device, MEM_DEVICE, optimizer->row_sums, row_sums_bytes(optimizer->partition));
+    device->ops->mem_free(device, MEM_DEVICE, optimizer->decays,
+                          decays_count(optimizer->partition->params));
+    device->ops->mem_free(device, MEM_DEVICE, optimizer->row_sums,
+                          row_sums_bytes(optimizer->partition));
     for (unsigned i = 0; i < OPTIMIZER_MOMENTS_MAX; i++)
         if (optimizer->moments[i])
             device->ops->mem_free(device, moments_kind(optimizer), optimizer->moments[i],
@@ -136,8 +144,9 @@ void optimizer_deinit(struct optimizer *optimizer)
     *optimizer = (struct optimizer){0};
 }
 
-void optimizer_sum_squares(struct optimizer *optimizer, const void *(*part)(void *context, uint64_t group),
-                           void *context, int64_t *words)
+void optimizer_sum_squares(struct optimizer *optimizer,
+                           const void *(*part)(void *context, uint64_t group), void *context,
+                           int64_t *words)
 {
     struct ops *ops = optimizer->ops;
     const struct partition *partition = optimizer->partition;
@@ -159,25 +168,28 @@ void optimizer_sum_squares(struct optimizer *optimizer, const void *(*part)(void
         ops->table->exact_add(ops, words, optimizer->row_sums, optimizer->row_sums_count);
 }
 
-struct decision_factors optimizer_factors(const struct optimizer *optimizer, uint64_t updates, double lr)
+struct decision_factors optimizer_factors(const struct optimizer *optimizer, uint64_t updates,
+                                          double lr)
 {
     const struct optimizer_options *o = &optimizer->options;
     double t = (double)(updates + 1);
     if (o->type == OPTIMIZER_SGD)
         return (struct decision_factors){.lr = lr, .correction1 = 1, .correction2 = 1};
-    return (struct decision_factors){
-        .lr = lr, .correction1 = 1 / (1 - pow(o->beta1, t)), .correction2 = 1 / (1 - pow(o->beta2, t))};
+    return (struct decision_factors){.lr = lr,
+                                     .correction1 = 1 / (1 - pow(o->beta1, t)),
+                                     .correction2 = 1 / (1 - pow(o->beta2, t))};
 }
 
-/* Elements of a stretch of what is trained, as weights and as the rest lie from where the shard begins. */
+/* Elements of a stretch of what is trained, as weights and as the rest lie from where the shard
+ * begins. */
 struct stretch {
     uint64_t weight, trained, elements;
 };
 
 /* The padding between parameters is zero, and an update leaves it so. */
-static void update_stretch(struct optimizer *optimizer, uint64_t group, const struct stretch *stretch,
-                           void *weights, void *compute, const void *gradients,
-                           const struct update_scalars *scalars)
+static void update_stretch(struct optimizer *optimizer, uint64_t group,
+                           const struct stretch *stretch, void *weights, void *compute,
+                           const void *gradients, const struct update_scalars *scalars)
 {
     const struct optimizer_options *o = &optimizer->options;
     const struct adamw_options adamw = {o->beta1, o->beta2, o->epsilon, o->weight_decay};
@@ -201,8 +213,9 @@ static void update_stretch(struct optimizer *optimizer, uint64_t group, const st
         ops->table->adamw(ops, &arrays, &adamw, scalars);
 }
 
-void optimizer_update_shard(struct optimizer *optimizer, uint64_t group, void *weights, void *compute,
-                            const void *gradients, const struct update_scalars *scalars)
+void optimizer_update_shard(struct optimizer *optimizer, uint64_t group, void *weights,
+                            void *compute, const void *gradients,
+                            const struct update_scalars *scalars)
 {
     const struct partition *partition = optimizer->partition;
     struct span shard = partition_shard(partition, group, partition->options.rank);
@@ -217,7 +230,8 @@ void optimizer_update_shard(struct optimizer *optimizer, uint64_t group, void *w
         if (first >= end)
             continue;
         const struct stretch stretch = {
-            first - shard.offset, span.trained_offset + (first - span.offset) - trained.offset, end - first};
+            first - shard.offset, span.trained_offset + (first - span.offset) - trained.offset,
+            end - first};
         update_stretch(optimizer, group, &stretch, weights, compute, gradients, scalars);
     }
 }

@@ -18,7 +18,8 @@
 #define PARAMS_ELEMENTS_MAX (UINT64_C(1) << 48)
 
 /* Room for one more in an array of *capacity elements. */
-static int grow(void **list, uint64_t *capacity, uint64_t count, size_t element_bytes, struct err *err)
+static int grow(void **list, uint64_t *capacity, uint64_t count, size_t element_bytes,
+                struct err *err)
 {
     if (count < *capacity)
         return 0;
@@ -40,7 +41,8 @@ static int set_name(char target[PARAMS_NAME_BYTES_MAX], const char *name, struct
 {
     size_t bytes = strlen(name);
     if (bytes >= PARAMS_NAME_BYTES_MAX) {
-        err_set(err, -EINVAL, "the name of a tensor is too long: %.*s...", PARAMS_NAME_BYTES_MAX, name);
+        err_set(err, -EINVAL, "the name of a tensor is too long: %.*s...", PARAMS_NAME_BYTES_MAX,
+                name);
         return -EINVAL;
     }
     memcpy(target, name, bytes + 1);
@@ -65,11 +67,14 @@ int params_begin_unit(struct params *params, const char *name, struct err *err)
     return 0;
 }
 
-int params_add(struct params *params, const struct param_spec *spec, uint64_t *ret_index, struct err *err)
+int params_add(struct params *params, const struct param_spec *spec, uint64_t *ret_index,
+               struct err *err)
 {
-    assert(params->units_count > 0 && params->groups_count == params->units_count && spec->rows > 0);
+    assert(params->units_count > 0 && params->groups_count == params->units_count &&
+           spec->rows > 0);
     struct param_group *unit = &params->units[params->units_count - 1];
-    int status = grow((void **)&params->list, &params->capacity, params->count, sizeof *params->list, err);
+    int status =
+        grow((void **)&params->list, &params->capacity, params->count, sizeof *params->list, err);
     if (status < 0)
         return status;
     struct param param = {.rank = spec->cols ? 2 : 1,
@@ -179,7 +184,8 @@ static void lay_out_groups(const struct params *params, struct param_group *list
 {
     for (uint64_t i = 0; i < count; i++) {
         uint64_t next = list[i].first + list[i].count;
-        uint64_t end = next < params->count ? params->list[next].trained_offset : params->trained_elements;
+        uint64_t end =
+            next < params->count ? params->list[next].trained_offset : params->trained_elements;
         list[i].trained_offset = params->list[list[i].first].trained_offset;
         list[i].trained_elements = end - list[i].trained_offset;
     }
@@ -217,7 +223,8 @@ bool params_next_span(const struct params *params, uint64_t group, uint64_t *nex
     return true;
 }
 
-bool params_gradient(const struct params *params, uint64_t unit, uint64_t offset, uint64_t *ret_offset)
+bool params_gradient(const struct params *params, uint64_t unit, uint64_t offset,
+                     uint64_t *ret_offset)
 {
     const struct param_group *u = &params->units[unit];
     const struct param *param = &params->list[u->first];

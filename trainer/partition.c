@@ -16,7 +16,8 @@ static bool is_aligned(uint64_t element)
     return element % PARAMS_ALIGN == 0;
 }
 
-/* The first place at or behind `at` where a cut may be. Aligned places behind a tensor's last element are padding. */
+/* The first place at or behind `at` where a cut may be. Aligned places behind a tensor's last
+ * element are padding. */
 static uint64_t next_cut(const struct params *params, const struct param_group *group, uint64_t at)
 {
     uint64_t end = group->offset + group->elements;
@@ -38,7 +39,8 @@ static uint64_t next_cut(const struct params *params, const struct param_group *
 }
 
 /* What is trained before a cut. */
-static uint64_t trained_place(const struct params *params, const struct param_group *group, uint64_t cut)
+static uint64_t trained_place(const struct params *params, const struct param_group *group,
+                              uint64_t cut)
 {
     if (cut == group->offset + group->elements)
         return group->trained_offset + group->trained_elements;
@@ -63,7 +65,8 @@ static void cut_group(struct partition *partition, uint64_t g)
     }
     cuts[ranks] = group->offset + group->elements;
     for (uint32_t i = 0; i <= ranks; i++)
-        partition->trained_cuts[g * (ranks + 1) + i] = trained_place(partition->params, group, cuts[i]);
+        partition->trained_cuts[g * (ranks + 1) + i] =
+            trained_place(partition->params, group, cuts[i]);
 }
 
 static void append(struct partition_arena *arena, uint64_t group, struct span span)
@@ -100,7 +103,8 @@ static void measure(struct partition *partition)
 
 static int allocate(struct partition *partition, struct err *err)
 {
-    uint64_t groups = partition->params->groups_count, cuts = groups * (partition->options.ranks + 1);
+    uint64_t groups = partition->params->groups_count,
+             cuts = groups * (partition->options.ranks + 1);
     partition->cuts = calloc(cuts, sizeof *partition->cuts);
     partition->trained_cuts = calloc(cuts, sizeof *partition->trained_cuts);
     partition->shards.offsets = calloc(groups, sizeof *partition->shards.offsets);
@@ -109,7 +113,8 @@ static int allocate(struct partition *partition, struct err *err)
     if (partition->cuts && partition->trained_cuts && partition->shards.offsets &&
         partition->trained_shards.offsets && partition->trained_parts.offsets)
         return 0;
-    return err_set(err, -ENOMEM, "out of memory for the shards of %u ranks", partition->options.ranks);
+    return err_set(err, -ENOMEM, "out of memory for the shards of %u ranks",
+                   partition->options.ranks);
 }
 
 int partition_init(struct partition *partition, const struct partition_options *options,
@@ -160,7 +165,8 @@ uint32_t partition_replicas(const struct partition *partition, uint64_t group)
     return partition->options.ranks / shards_of(partition, group);
 }
 
-/* rank = replica * shards + shard: the ranks of a shard group are neighbours. Parts go the other way round, so that those of a shard are. */
+/* rank = replica * shards + shard: the ranks of a shard group are neighbours. Parts go the other
+ * way round, so that those of a shard are. */
 static uint32_t part_index(const struct partition *partition, uint64_t group, uint32_t rank)
 {
     uint32_t shards = shards_of(partition, group);
@@ -212,7 +218,8 @@ struct span partition_trained_group(const struct partition *partition, uint64_t 
     return group_by(partition, partition->trained_cuts, group);
 }
 
-struct span partition_trained_shard(const struct partition *partition, uint64_t group, uint32_t rank)
+struct span partition_trained_shard(const struct partition *partition, uint64_t group,
+                                    uint32_t rank)
 {
     return shard_by(partition, partition->trained_cuts, group, rank);
 }
@@ -222,13 +229,15 @@ struct span partition_trained_part(const struct partition *partition, uint64_t g
     return part_by(partition, partition->trained_cuts, group, rank);
 }
 
-bool partition_share(const struct partition *partition, uint64_t group, uint32_t rank, uint32_t other)
+bool partition_share(const struct partition *partition, uint64_t group, uint32_t rank,
+                     uint32_t other)
 {
     uint32_t shards = shards_of(partition, group);
     return rank % shards == other % shards;
 }
 
-bool partition_is_together(const struct partition *partition, uint64_t group, uint32_t rank, uint32_t other)
+bool partition_is_together(const struct partition *partition, uint64_t group, uint32_t rank,
+                           uint32_t other)
 {
     uint32_t shards = shards_of(partition, group);
     return rank / shards == other / shards;

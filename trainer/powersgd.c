@@ -14,16 +14,17 @@
 uint64_t powersgd_rank_of(const struct powersgd_options *options, const struct param *param)
 {
     uint64_t rows = param->shape[0], cols = param->rank == 2 ? param->shape[1] : 1;
-    uint64_t least = rows < cols ? rows : cols, rank = options->rank < least ? options->rank : least;
+    uint64_t least = rows < cols ? rows : cols,
+             rank = options->rank < least ? options->rank : least;
     double thin = (double)(rows + cols) * (double)rank * options->min_rate;
     return !param->frozen && param->rank == 2 && thin < (double)rows * (double)cols ? rank : 0;
 }
 
-void powersgd_begin_q(const struct powersgd_options *options, const struct param *param, uint64_t step,
-                      uint64_t rank, float *q)
+void powersgd_begin_q(const struct powersgd_options *options, const struct param *param,
+                      uint64_t step, uint64_t rank, float *q)
 {
-    const uint64_t parts[4] = {options->seed, PHILOX_POWERSGD, hash_64(param->name, strlen(param->name)),
-                               step};
+    const uint64_t parts[4] = {options->seed, PHILOX_POWERSGD,
+                               hash_64(param->name, strlen(param->name)), step};
     uint64_t key = hash_64(parts, sizeof parts), count = param->shape[1] * rank;
     for (uint64_t i = 0; i < count; i++) {
         struct philox_block random = philox(key, 0, i);

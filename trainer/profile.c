@@ -56,7 +56,8 @@ void profile_stop(struct profile *profile)
         profiler_stop();
 }
 
-/* A run is worth more than a trace of it: one that can't be written is said, and the run goes on. */
+/* A run is worth more than a trace of it: one that can't be written is said, and the run goes
+ * on. */
 static int write_trace(struct profile *profile, struct err *err)
 {
     struct run *run = profile->run;

@@ -1,5 +1,6 @@
 /*
- * profile — the steps that --profile names: measured by range, told to a profiler that is attached, and traced.
+ * profile — the steps that --profile names: measured by range, told to a profiler that is attached,
+ * and traced.
  *
  * Steps that were queued before the first are none of it, and those of it are done before it ends.
  */

@@ -20,18 +20,25 @@ const char *range_name(enum range range)
     return names[range];
 }
 
-/* Where the device queues, the host's thread computes nothing: what it does for the passes is queueing. */
+/* Where the device queues, the host's thread computes nothing: what it does for the passes is
+ * queueing. */
 static enum time_part part_of(enum range range, bool queues)
 {
     static const struct {
         enum time_part computes, queues;
     } parts[RANGE_COUNT] = {
-        [RANGE_STEP] = {TIME_OTHER, TIME_OTHER},      [RANGE_DATA] = {TIME_LOAD, TIME_LOAD},
-        [RANGE_FEED] = {TIME_LOAD, TIME_LOAD},        [RANGE_MICRO] = {TIME_REDUCE, TIME_QUEUE},
-        [RANGE_FORWARD] = {TIME_FORWARD, TIME_QUEUE}, [RANGE_BACKWARD] = {TIME_BACKWARD, TIME_QUEUE},
-        [RANGE_NORM] = {TIME_REDUCE, TIME_QUEUE},     [RANGE_REDUCE] = {TIME_REDUCE, TIME_REDUCE},
-        [RANGE_UPDATE] = {TIME_UPDATE, TIME_QUEUE},   [RANGE_STAGE] = {TIME_SAVE, TIME_SAVE},
-        [RANGE_WAIT] = {TIME_OTHER, TIME_DEVICE},     [RANGE_EVALUATE] = {TIME_EVALUATE, TIME_EVALUATE},
+        [RANGE_STEP] = {TIME_OTHER, TIME_OTHER},
+        [RANGE_DATA] = {TIME_LOAD, TIME_LOAD},
+        [RANGE_FEED] = {TIME_LOAD, TIME_LOAD},
+        [RANGE_MICRO] = {TIME_REDUCE, TIME_QUEUE},
+        [RANGE_FORWARD] = {TIME_FORWARD, TIME_QUEUE},
+        [RANGE_BACKWARD] = {TIME_BACKWARD, TIME_QUEUE},
+        [RANGE_NORM] = {TIME_REDUCE, TIME_QUEUE},
+        [RANGE_REDUCE] = {TIME_REDUCE, TIME_REDUCE},
+        [RANGE_UPDATE] = {TIME_UPDATE, TIME_QUEUE},
+        [RANGE_STAGE] = {TIME_SAVE, TIME_SAVE},
+        [RANGE_WAIT] = {TIME_OTHER, TIME_DEVICE},
+        [RANGE_EVALUATE] = {TIME_EVALUATE, TIME_EVALUATE},
         [RANGE_SAVE] = {TIME_SAVE, TIME_SAVE},
     };
     return queues ? parts[range].queues : parts[range].computes;

@@ -1,10 +1,12 @@
 /*
- * range — what a run does when: named spans of its thread's time, for NVIDIA's profilers always, in seconds while they are measured.
+ * range — what a run does when: named spans of its thread's time, for NVIDIA's profilers always, in
+ * seconds while they are measured.
  *
- * The seconds are the host's. Where the device is the host they are those of the computation; where it queues, those of queueing,
- * and RANGE_WAIT is what the host then waits for the device.
+ * The seconds are the host's. Where the device is the host they are those of the computation; where
+ * it queues, those of queueing, and RANGE_WAIT is what the host then waits for the device.
  *
- * Ranges turn the clock of time_parts: what happens within a range, and not within one inside it, is time of the part that it belongs to.
+ * Ranges turn the clock of time_parts: what happens within a range, and not within one inside it,
+ * is time of the part that it belongs to.
  */
 #ifndef MILLRACE_TRAINER_RANGE_H
 #define MILLRACE_TRAINER_RANGE_H
@@ -17,16 +19,17 @@
 #include <stdint.h>
 
 enum range {
-    RANGE_STEP,     /* the ranges down to RANGE_STAGE lie within it */
-    RANGE_DATA,     /* waiting for a micro-batch of the loader */
-    RANGE_FEED,     /* its copies to the device, and giving back the one before */
-    RANGE_MICRO,    /* a micro-batch: its passes, or their replay as a graph, and sums of gradients */
+    RANGE_STEP,  /* the ranges down to RANGE_STAGE lie within it */
+    RANGE_DATA,  /* waiting for a micro-batch of the loader */
+    RANGE_FEED,  /* its copies to the device, and giving back the one before */
+    RANGE_MICRO, /* a micro-batch: its passes, or their replay as a graph, and sums of gradients */
     RANGE_FORWARD,  /* within it */
     RANGE_BACKWARD, /* within it too, with losses */
     RANGE_NORM,     /* the last sums of gradients, and their norm */
     RANGE_REDUCE,   /* what ranks do together: sums over all of them */
     RANGE_UPDATE,   /* of the weights */
-    RANGE_STAGE, /* within it: a group's weights and moments are kept for the checkpoint that is being written */
+    /* within it: a group's weights and moments are kept for the checkpoint that is being written */
+    RANGE_STAGE,
     RANGE_WAIT,     /* for the device: within a step for those before it, beside steps for all */
     RANGE_EVALUATE, /* all of data.val */
     RANGE_SAVE,     /* what of a checkpoint the run waits for when it begins */
@@ -47,7 +50,8 @@ struct ranges {
     bool queues;               /* the device is not the host */
     struct trace_track *track; /* borrowed; NULL: no trace */
     struct time_parts parts;
-    /* Others are told through it what this rank is at, where it is late; borrowed, as step, of the last one that is queued. NULL: nobody. */
+    /* Others are told through it what this rank is at, where it is late; borrowed, as step, of the
+     * last one that is queued. NULL: nobody. */
     struct comm *comm;
     const uint64_t *step;
     struct range_time times[RANGE_COUNT];

@@ -50,7 +50,8 @@ void rank_record_add_config(struct rank_record *record, const struct train_confi
     int status = config_each(config, add_field, record);
     if (status)
         record->text.status = status;
-    /* Paths may differ, but not whether there is an evaluation, nor a folder that all ranks write to. */
+    /* Paths may differ, but not whether there is an evaluation, nor a folder that all ranks write
+     * to. */
     rank_record_add(record, "data.val", config->data.val[0] ? "given" : "empty");
     if (config->checkpoint.dir[0])
         snprintf(folder, sizeof folder, "%s", config->checkpoint.dir);
@@ -62,15 +63,16 @@ void rank_record_add_config(struct rank_record *record, const struct train_confi
 
 /* ---- Exchange. ---- */
 
-static int reduce(struct comm *comm, int64_t *values, size_t count, const struct comm_options *options,
-                  struct err *err)
+static int reduce(struct comm *comm, int64_t *values, size_t count,
+                  const struct comm_options *options, struct err *err)
 {
     struct comm_work work;
     int status = comm->ops->all_reduce_i64(comm, values, count, COMM_MAX, options, &work, err);
     return status ? status : comm_wait(comm, &work, err);
 }
 
-/* A value is the same on all ranks where its maximum is the complement of the maximum of its complement. */
+/* A value is the same on all ranks where its maximum is the complement of the maximum of its
+ * complement. */
 static int compare_hashes(struct comm *comm, const struct rank_record *record, bool *ret_differ,
                           size_t *ret_bytes, const struct comm_options *options, struct err *err)
 {
@@ -90,11 +92,13 @@ static int compare_hashes(struct comm *comm, const struct rank_record *record, b
 }
 
 static int exchange(struct comm *comm, const struct rank_record *record, size_t bytes,
-                    struct records *ret_records, const struct comm_options *options, struct err *err)
+                    struct records *ret_records, const struct comm_options *options,
+                    struct err *err)
 {
     struct comm_work work;
     struct records records = {calloc((size_t)comm->ranks, bytes), bytes, comm->ranks};
-    int status = records.text ? 0 : err_set(err, -ENOMEM, "out of memory to compare %d ranks", comm->ranks);
+    int status =
+        records.text ? 0 : err_set(err, -ENOMEM, "out of memory to compare %d ranks", comm->ranks);
     status = comm_agree(comm, status, options, err);
     if (status) {
         free(records.text);
@@ -152,7 +156,8 @@ static int first_other(const struct records *records, const char *key)
 }
 
 /* "rank 1" or "ranks 1, 2": those that have the value. */
-static void list_ranks(const struct records *records, const char *key, const char *value, struct str *out)
+static void list_ranks(const struct records *records, const char *key, const char *value,
+                       struct str *out)
 {
     struct str list = {0};
     int count = 0;
@@ -220,11 +225,12 @@ static int name_differences(const struct records *records, const char *advice, s
     list_ranks(records, key, expected, &here);
     list_ranks(records, key, found, &there);
     if (differences.count > 1)
-        err_set(err, -EINVAL, "ranks do not agree on %.60s and %d more: %.100s", key, differences.count - 1,
-                str_text(&differences.others));
+        err_set(err, -EINVAL, "ranks do not agree on %.60s and %d more: %.100s", key,
+                differences.count - 1, str_text(&differences.others));
     else
         err_set(err, -EINVAL, "ranks do not agree on %.100s", key);
-    err_expected(err, "%s%.150s on %.60s", skipped ? "..." : "", expected + skipped, str_text(&here));
+    err_expected(err, "%s%.150s on %.60s", skipped ? "..." : "", expected + skipped,
+                 str_text(&here));
     err_found(err, "%s%.150s on %.60s", skipped ? "..." : "", found + skipped, str_text(&there));
     err_advise(err, "%s", advice);
     str_deinit(&differences.others);
@@ -249,7 +255,8 @@ int rank_agreement_check(struct comm *comm, const struct rank_record *record, co
         return status;
     status = name_differences(&records, advice, err);
     free(records.text);
-    return comm_agree(comm, status, options, err); /* every rank has the same detail: one prints it */
+    return comm_agree(comm, status, options,
+                      err); /* every rank has the same detail: one prints it */
 }
 
 int rank_agreement_collect(struct comm *comm, const char *value, struct str *out, bool *ret_differs,
@@ -261,7 +268,8 @@ int rank_agreement_collect(struct comm *comm, const char *value, struct str *out
     size_t bytes = 0;
     *ret_differs = false;
     rank_record_add(&record, key, value);
-    int status = comm->ranks == 1 ? 0 : compare_hashes(comm, &record, ret_differs, &bytes, options, err);
+    int status =
+        comm->ranks == 1 ? 0 : compare_hashes(comm, &record, ret_differs, &bytes, options, err);
     if (!status && *ret_differs)
         status = exchange(comm, &record, bytes, &records, options, err);
     if (!status && !*ret_differs)

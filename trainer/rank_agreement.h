@@ -1,5 +1,6 @@
 /*
- * rank_agreement — checks that all ranks of a run agree on what decides its result, and names what differs.
+ * rank_agreement — checks that all ranks of a run agree on what decides its result, and names what
+ * differs.
  *
  * Ranks with different learning rates, data or kernels would train to wrong weights without an
  * error. So before the first step each rank lists what it uses as keys and values, and all ranks
@@ -37,8 +38,8 @@ void rank_record_deinit(struct rank_record *record);
 int rank_agreement_check(struct comm *comm, const struct rank_record *record, const char *advice,
                          const struct comm_options *options, struct err *err);
 
-/* Collective. Adds the value itself where all ranks have the same, else every value with its ranks, as
- * "rank 0: A | ranks 1, 2: B". ret_differs: whether they differ. The same text on all ranks. */
+/* Collective. Adds the value itself where all ranks have the same, else every value with its ranks,
+ * as "rank 0: A | ranks 1, 2: B". ret_differs: whether they differ. The same text on all ranks. */
 int rank_agreement_collect(struct comm *comm, const char *value, struct str *out, bool *ret_differs,
                            const struct comm_options *options, struct err *err);
 

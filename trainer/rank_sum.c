@@ -24,11 +24,11 @@ int rank_sum_open(struct rank_sum *sum, const struct rank_sum_options *options, 
     struct device *device = options->ops->device;
     size_t bytes = slice_bytes(options), ranks = (size_t)options->comm->ranks;
     *sum = (struct rank_sum){.options = *options, .slice = slice_elements(options)};
-    int status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), ranks * bytes,
-                                        &sum->bucket, err);
+    int status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
+                                        ranks * bytes, &sum->bucket, err);
     if (!status)
-        status =
-            device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), bytes, &sum->sum, err);
+        status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), bytes,
+                                        &sum->sum, err);
     if (!status)
         status = device->ops->event_open(device, &sum->copied, err);
     if (status)
@@ -85,19 +85,20 @@ static int add_bucket(struct rank_sum *sum, uint64_t slice, int divisor, struct 
     struct comm *comm = sum->comm;
     const struct ops *ops = sum->options.ops;
     uint64_t timeout_ns = sum->options.timeout_ns;
-    const struct comm_options options = {.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
+    const struct comm_options options = {.deadline_ns =
+                                             timeout_ns ? clock_now_ns() + timeout_ns : 0,
                                          .what = sum->options.what,
                                          .flight = sum->options.flight};
     struct comm_work work;
-    int status = comm->ops->reduce_scatter(comm, sum->bucket, sum->sum, slice, ops->master, COMM_FAST,
-                                           &options, &work, err);
+    int status = comm->ops->reduce_scatter(comm, sum->bucket, sum->sum, slice, ops->master,
+                                           COMM_FAST, &options, &work, err);
     if (!status)
         status = comm_wait(comm, &work, err);
     if (!status && divisor != 1 && !ops->table->is_imaginary)
         divide(sum->sum, slice, ops->master, divisor);
     if (!status)
-        status = comm->ops->all_gather(comm, sum->sum, sum->bucket, slice * ops_master_bytes(ops), &options,
-                                       &work, err);
+        status = comm->ops->all_gather(comm, sum->sum, sum->bucket, slice * ops_master_bytes(ops),
+                                       &options, &work, err);
     if (!status)
         status = comm_wait(comm, &work, err);
     sum->has_failed = sum->has_failed || status;
@@ -114,13 +115,15 @@ static int add(struct rank_sum *sum, void *memory, uint64_t elements, int diviso
     for (uint64_t at = 0; at < elements && !status; at += most) {
         uint64_t count = elements - at < most ? elements - at : most;
         char *place = (char *)memory + at * element_bytes;
-        status = device->ops->copy(device, ops->stream, sum->bucket, place, count * element_bytes, err);
+        status =
+            device->ops->copy(device, ops->stream, sum->bucket, place, count * element_bytes, err);
         if (!status)
             status = wait_for_copy(sum, err);
         if (!status) /* what lies behind the last slice is added, and of no interest */
             status = add_bucket(sum, (count + ranks - 1) / ranks, divisor, err);
         if (!status)
-            status = device->ops->copy(device, ops->stream, place, sum->bucket, count * element_bytes, err);
+            status = device->ops->copy(device, ops->stream, place, sum->bucket,
+                                       count * element_bytes, err);
         if (!status) /* before the bucket is written again */
             status = wait_for_copy(sum, err);
     }

@@ -1,9 +1,11 @@
 /*
- * rank_sum — arrays of all ranks added, in place, by the library: for what is summed now and then, with nothing beside it.
+ * rank_sum — arrays of all ranks added, in place, by the library: for what is summed now and then,
+ * with nothing beside it.
  *
  *     rank_sum_open(&sum, &options, err);
  *     rank_sum_connect(&sum, err);                       // collective
- *     rank_sum_add(&sum, memory, elements, err);         // likewise: blocks until memory holds the sum over all ranks, the same bits on each
+ *     // likewise: blocks until memory holds the sum over all ranks, the same bits on each
+ *     rank_sum_add(&sum, memory, elements, err);
  *     rank_sum_mean(&sum, memory, elements, err);        // the same, divided by their number
  */
 #ifndef MILLRACE_TRAINER_RANK_SUM_H

@@ -10,9 +10,10 @@
 
 static const struct reduction_ops *ops_of(const struct reduction_options *options)
 {
-    static const struct reduction_ops *const ways[] = {[REDUCTION_CANONICAL] = &reduction_canonical_ops,
-                                                       [REDUCTION_FAST] = &reduction_fast_ops,
-                                                       [REDUCTION_POWERSGD] = &reduction_powersgd_ops};
+    static const struct reduction_ops *const ways[] = {
+        [REDUCTION_CANONICAL] = &reduction_canonical_ops,
+        [REDUCTION_FAST] = &reduction_fast_ops,
+        [REDUCTION_POWERSGD] = &reduction_powersgd_ops};
     return ways[options->kind];
 }
 
@@ -39,16 +40,17 @@ uint32_t reduction_buffers(const struct reduction_options *options)
 void reduction_tell_loss(const struct reduction_options *options, char *text, size_t bytes)
 {
     const struct exchange_wire *wire = &options->wire;
-    bool rounds = !reduction_is_alone(options) && (wire->type == DTYPE_BF16 || wire->type == DTYPE_F16);
+    bool rounds =
+        !reduction_is_alone(options) && (wire->type == DTYPE_BF16 || wire->type == DTYPE_F16);
     text[0] = '\0';
     if (options->is_local) {
         snprintf(text, bytes, "local updates of %u ranks", options->batching.ranks);
         return;
     }
     if (options->kind != REDUCTION_CANONICAL || rounds)
-        snprintf(text, bytes, "reduction %s%s%s on %u rank%s%s", ops_of(options)->name, rounds ? " in " : "",
-                 rounds ? dtype_name(wire->type) : "", options->batching.ranks,
-                 reduction_is_alone(options) ? "" : "s",
+        snprintf(text, bytes, "reduction %s%s%s on %u rank%s%s", ops_of(options)->name,
+                 rounds ? " in " : "", rounds ? dtype_name(wire->type) : "",
+                 options->batching.ranks, reduction_is_alone(options) ? "" : "s",
                  reduction_exchanges_each(options) ? ", each micro-batch's gradients in turn" : "");
 }
 
@@ -62,10 +64,13 @@ static unsigned ranks_before(const struct reduction *reduction, const char *nume
     return found && sscanf(found + strlen(words), "%u", &ranks) == 1 ? ranks : 0;
 }
 
-const char *reduction_tell_lost(const struct reduction *reduction, const char *numerics_id, uint64_t step)
+const char *reduction_tell_lost(const struct reduction *reduction, const char *numerics_id,
+                                uint64_t step)
 {
-    bool has_others = !reduction_is_alone(&reduction->options) && ranks_before(reduction, numerics_id) > 1;
-    return has_others && reduction->ops->tell_lost ? reduction->ops->tell_lost(reduction, step) : NULL;
+    bool has_others =
+        !reduction_is_alone(&reduction->options) && ranks_before(reduction, numerics_id) > 1;
+    return has_others && reduction->ops->tell_lost ? reduction->ops->tell_lost(reduction, step)
+                                                   : NULL;
 }
 
 bool reduction_adds(const struct reduction_options *options)
@@ -73,9 +78,11 @@ bool reduction_adds(const struct reduction_options *options)
     return ops_of(options)->adds && !reduction_exchanges_each(options);
 }
 
-int reduction_open(const struct reduction_options *options, struct reduction **ret_reduction, struct err *err)
+int reduction_open(const struct reduction_options *options, struct reduction **ret_reduction,
+                   struct err *err)
 {
-    void **group_gradients = calloc(options->partition->params->groups_count, sizeof *group_gradients);
+    void **group_gradients =
+        calloc(options->partition->params->groups_count, sizeof *group_gradients);
     if (!group_gradients)
         return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
     int status = ops_of(options)->open(options, ret_reduction, err);
@@ -191,7 +198,8 @@ const void *reduction_part(const struct reduction *reduction, uint64_t group)
     return reduction->ops->part(reduction, group);
 }
 
-int reduction_shard(struct reduction *reduction, uint64_t group, const void **ret_gradients, struct err *err)
+int reduction_shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
+                    struct err *err)
 {
     return reduction->ops->shard(reduction, group, ret_gradients, err);
 }

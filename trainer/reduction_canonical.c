@@ -1,10 +1,12 @@
 /*
- * reduction_canonical — the same bits whatever the ranks: the leaves are the micro-batches, and the tree is tree.h's. See reduction.h.
+ * reduction_canonical — the same bits whatever the ranks: the leaves are the micro-batches, and the
+ * tree is tree.h's. See reduction.h.
  *
- * Each rank sums its part of each group (partition.h): it gets the others' pieces by an exchange and pushes them in the order of micro-batches.
- * The pieces are
+ * Each rank sums its part of each group (partition.h): it gets the others' pieces by an exchange
+ * and pushes them in the order of micro-batches. The pieces are
  *
- * - once a step: a rank first sums its own neighbouring micro-batches, as far as they are subtrees of the whole tree;
+ * - once a step: a rank first sums its own neighbouring micro-batches, as far as they are subtrees
+ *   of the whole tree;
  * - after each micro-batch: leaves, of ranks that take turns.
  */
 #include "trainer/delivery.h"
@@ -19,8 +21,8 @@
 struct canonical {
     struct reduction base;
     struct delivery delivery; /* unused with one rank, as are the next ones but local */
-    struct tree local;        /* leaves of all groups, this rank's; unused where each is exchanged */
-    struct tree parts;        /* sums of this rank's parts */
+    struct tree local; /* leaves of all groups, this rank's; unused where each is exchanged */
+    struct tree parts; /* sums of this rank's parts */
     struct tree *group_parts; /* [groups_count]: views of it */
     uint64_t *sizes;          /* of the pieces of all ranks, in order: leaves that each sums */
     uint32_t *counts;         /* [ranks]: of the pieces that each gives */
@@ -56,10 +58,12 @@ static uint32_t pieces_of(const struct reduction_options *options, uint32_t rank
 static int receive(void *context, const struct exchange_chunk *chunk, struct err *err);
 
 /* What ranks give: most of one, and of all together. */
-static struct delivery_options delivery_options_of(const struct reduction_options *options, void *context)
+static struct delivery_options delivery_options_of(const struct reduction_options *options,
+                                                   void *context)
 {
     uint64_t sizes[TREE_LEVELS_MAX];
-    struct delivery_options delivery = {.reduction = *options, .received = receive, .context = context};
+    struct delivery_options delivery = {
+        .reduction = *options, .received = receive, .context = context};
     for (uint32_t rank = 0; rank < options->batching.ranks; rank++) {
         uint32_t count = pieces_of(options, rank, sizes);
         delivery.pieces_total_max += count;
@@ -76,7 +80,8 @@ static uint32_t buffers(const struct reduction_options *options)
     return reduction_exchanges_each(options) ? 0 : tree_buffers(first, count);
 }
 
-/* Of all groups: what shards are put together in, once its leaves have been sent; NULL where there is none. */
+/* Of all groups: what shards are put together in, once its leaves have been sent; NULL where there
+ * is none. */
 static void *arena_of(const struct canonical *canonical)
 {
     return canonical->local.buffers[0];
@@ -98,13 +103,16 @@ static int receive(void *context, const struct exchange_chunk *chunk, struct err
     memcpy(whole->sizes, part.sizes, sizeof whole->sizes);
     if (whole->next < reduction_micros(&canonical->base.options))
         return 0;
-    return delivery_share(&canonical->delivery, chunk->group, tree_finish(whole), arena_of(canonical), err);
+    return delivery_share(&canonical->delivery, chunk->group, tree_finish(whole),
+                          arena_of(canonical), err);
 }
 
-static int list_pieces(struct canonical *canonical, const struct reduction_options *options, struct err *err)
+static int list_pieces(struct canonical *canonical, const struct reduction_options *options,
+                       struct err *err)
 {
     uint32_t ranks = options->batching.ranks;
-    canonical->sizes = calloc(canonical->delivery.options.pieces_total_max, sizeof *canonical->sizes);
+    canonical->sizes =
+        calloc(canonical->delivery.options.pieces_total_max, sizeof *canonical->sizes);
     canonical->counts = calloc(ranks, sizeof *canonical->counts);
     canonical->last_counts = calloc(ranks, sizeof *canonical->last_counts);
     if (!canonical->sizes || !canonical->counts || !canonical->last_counts)
@@ -122,7 +130,8 @@ static int list_pieces(struct canonical *canonical, const struct reduction_optio
     return 0;
 }
 
-static int open_parts(struct canonical *canonical, const struct reduction_options *options, struct err *err)
+static int open_parts(struct canonical *canonical, const struct reduction_options *options,
+                      struct err *err)
 {
     const struct partition *partition = options->partition;
     uint64_t groups_count = partition->params->groups_count;
@@ -170,8 +179,8 @@ static int canonical_open(const struct reduction_options *options, struct reduct
     owned_range(options, options->batching.rank, &first, &count);
     int status = 0;
     if (!reduction_exchanges_each(options))
-        status = tree_init(&canonical->local, options->ops, options->partition->params->trained_elements,
-                           first, count, err);
+        status = tree_init(&canonical->local, options->ops,
+                           options->partition->params->trained_elements, first, count, err);
     if (!status && !reduction_is_alone(options))
         status = open_parts(canonical, options, err);
     if (status) {
@@ -198,8 +207,8 @@ static int begin(struct reduction *reduction, uint64_t step, struct err *err)
     (void)step, (void)err;
     if (canonical->local.ops)
         tree_reset(&canonical->local);
-    for (uint64_t g = 0; canonical->group_parts && g < reduction->options.partition->params->groups_count;
-         g++)
+    for (uint64_t g = 0;
+         canonical->group_parts && g < reduction->options.partition->params->groups_count; g++)
         tree_reset(&canonical->group_parts[g]);
     return 0;
 }
@@ -220,11 +229,13 @@ static int need_group(struct reduction *reduction, uint64_t group, struct err *e
 {
     if (!reduction_exchanges_each(&reduction->options))
         return 0;
-    return delivery_need(&canonical_of(reduction)->delivery, group, &reduction->group_gradients[group], err);
+    return delivery_need(&canonical_of(reduction)->delivery, group,
+                         &reduction->group_gradients[group], err);
 }
 
 /* The subtrees that this rank's leaves make up, of one group. */
-static void push_last_leaf(struct canonical *canonical, uint64_t group, struct exchange_pieces *pieces)
+static void push_last_leaf(struct canonical *canonical, uint64_t group,
+                           struct exchange_pieces *pieces)
 {
     const struct param_group *g = &canonical->base.options.partition->params->groups[group];
     struct tree part = tree_part(&canonical->local, g->trained_offset, g->trained_elements);
@@ -237,7 +248,8 @@ static int done_group(struct reduction *reduction, uint64_t group, struct err *e
 {
     struct canonical *canonical = canonical_of(reduction);
     bool is_last = reduction->round + 1 == reduction_rounds(reduction);
-    struct exchange_pieces pieces = {.counts = is_last ? canonical->last_counts : canonical->counts};
+    struct exchange_pieces pieces = {.counts =
+                                         is_last ? canonical->last_counts : canonical->counts};
     if (reduction_exchanges_each(&reduction->options))
         pieces.sources[0] = leaves_give(&canonical->delivery.leaves, group);
     else
@@ -261,10 +273,12 @@ static const void *part(const struct reduction *reduction, uint64_t group)
     if (!reduction_is_alone(options))
         return canonical->group_parts[group].buffers[0];
     return (const char *)arena_of(canonical) +
-           options->partition->params->groups[group].trained_offset * ops_master_bytes(options->ops);
+           options->partition->params->groups[group].trained_offset *
+               ops_master_bytes(options->ops);
 }
 
-static int shard(struct reduction *reduction, uint64_t group, const void **ret_gradients, struct err *err)
+static int shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
+                 struct err *err)
 {
     struct canonical *canonical = canonical_of(reduction);
     if (!delivery_gathers(&canonical->delivery, group)) {

@@ -1,9 +1,12 @@
 /*
- * reduction_fast — as little work and memory as sums can take: bits depend on how many ranks there are. See reduction.h.
+ * reduction_fast — as little work and memory as sums can take: bits depend on how many ranks there
+ * are. See reduction.h.
  *
- * - Once a step: a rank's passes add to one buffer. A part of it goes to the rank that it belongs to, which the library adds on the way
- *   (exchange.h), and the sum takes the place of the rank's own part.
- * - After each micro-batch: the library's sums of one round after the other are added at this rank's parts.
+ * - Once a step: a rank's passes add to one buffer. A part of it goes to the rank that it belongs
+ *   to, which the library adds on the way (exchange.h), and the sum takes the place of the rank's
+ *   own part.
+ * - After each micro-batch: the library's sums of one round after the other are added at this
+ *   rank's parts.
  */
 #include "trainer/delivery.h"
 
@@ -16,8 +19,8 @@ struct fast {
     struct delivery delivery; /* unused with one rank, as are counts */
     uint32_t *counts;         /* [ranks]: of pieces that each gives: 1 */
     uint64_t *rounds;         /* [groups_count]: that have come, of this step */
-    void *arena;              /* gradients of all groups; NULL where each micro-batch is exchanged */
-    void *parts;              /* sums of this rank's parts; NULL else */
+    void *arena; /* gradients of all groups; NULL where each micro-batch is exchanged */
+    void *parts; /* sums of this rank's parts; NULL else */
 };
 
 static struct fast *fast_of(struct reduction *reduction)
@@ -27,7 +30,8 @@ static struct fast *fast_of(struct reduction *reduction)
 
 static int receive(void *context, const struct exchange_chunk *chunk, struct err *err);
 
-static struct delivery_options delivery_options_of(const struct reduction_options *options, void *context)
+static struct delivery_options delivery_options_of(const struct reduction_options *options,
+                                                   void *context)
 {
     return (struct delivery_options){.reduction = *options,
                                      .pieces_max = 1,
@@ -53,9 +57,11 @@ static void *part_place(const struct fast *fast, uint64_t group)
 {
     const struct reduction_options *options = &fast->base.options;
     const struct partition *partition = options->partition;
-    uint64_t element = fast->parts ? partition->trained_parts.offsets[group]
-                                   : partition_trained_part(partition, group, partition->options.rank).offset;
-    return (char *)(fast->parts ? fast->parts : fast->arena) + element * ops_master_bytes(options->ops);
+    uint64_t element =
+        fast->parts ? partition->trained_parts.offsets[group]
+                    : partition_trained_part(partition, group, partition->options.rank).offset;
+    return (char *)(fast->parts ? fast->parts : fast->arena) +
+           element * ops_master_bytes(options->ops);
 }
 
 static int receive(void *context, const struct exchange_chunk *chunk, struct err *err)
@@ -75,11 +81,13 @@ static int receive(void *context, const struct exchange_chunk *chunk, struct err
     }
     if (status || !chunk->is_last)
         return status;
-    bool is_whole = fast->parts ? ++fast->rounds[chunk->group] == reduction_rounds(&fast->base) : true;
+    bool is_whole =
+        fast->parts ? ++fast->rounds[chunk->group] == reduction_rounds(&fast->base) : true;
     return is_whole ? delivery_share(&fast->delivery, chunk->group, place, fast->arena, err) : 0;
 }
 
-static int open_delivery(struct fast *fast, const struct reduction_options *options, struct err *err)
+static int open_delivery(struct fast *fast, const struct reduction_options *options,
+                         struct err *err)
 {
     fast->counts = calloc(options->batching.ranks, sizeof *fast->counts);
     fast->rounds = calloc(options->partition->params->groups_count, sizeof *fast->rounds);
@@ -99,10 +107,12 @@ static void fast_close(struct reduction *reduction)
     delivery_close(&fast->delivery);
     size_t bytes = own_elements(&reduction->options) * ops_master_bytes(ops);
     if (is_idle)
-        ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), fast->arena, bytes);
+        ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), fast->arena,
+                                   bytes);
     else
         comm_retain(fast->arena);
-    ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), fast->parts, bytes);
+    ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), fast->parts,
+                               bytes);
     free(fast->counts);
     free(fast->rounds);
     free(fast);
@@ -116,9 +126,10 @@ static int fast_open(const struct reduction_options *options, struct reduction *
     if (!fast)
         return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
     fast->base.options = *options;
-    int status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
-                                        own_elements(options) * ops_master_bytes(options->ops),
-                                        reduction_exchanges_each(options) ? &fast->parts : &fast->arena, err);
+    int status = device->ops->mem_alloc(
+        device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+        own_elements(options) * ops_master_bytes(options->ops),
+        reduction_exchanges_each(options) ? &fast->parts : &fast->arena, err);
     if (!status && !reduction_is_alone(options))
         status = open_delivery(fast, options, err);
     if (status) {
@@ -144,7 +155,8 @@ static int begin(struct reduction *reduction, uint64_t step, struct err *err)
     struct fast *fast = fast_of(reduction);
     struct ops *ops = reduction->options.ops;
     (void)step;
-    for (uint64_t g = 0; fast->rounds && g < reduction->options.partition->params->groups_count; g++)
+    for (uint64_t g = 0; fast->rounds && g < reduction->options.partition->params->groups_count;
+         g++)
         fast->rounds[g] = 0;
     if (!fast->arena)
         return 0;
@@ -173,8 +185,8 @@ static int need_group(struct reduction *reduction, uint64_t group, struct err *e
     if (status || reduction_computes(reduction, reduction->round))
         return status;
     uint64_t elements = partition_trained_group(reduction->options.partition, group).elements;
-    return ops->device->ops->fill(ops->device, ops->stream, *gradients, 0, elements * ops_master_bytes(ops),
-                                  err);
+    return ops->device->ops->fill(ops->device, ops->stream, *gradients, 0,
+                                  elements * ops_master_bytes(ops), err);
 }
 
 static int done_group(struct reduction *reduction, uint64_t group, struct err *err)
@@ -191,7 +203,9 @@ static int done_group(struct reduction *reduction, uint64_t group, struct err *e
 
 static int finish(struct reduction *reduction, struct err *err)
 {
-    return reduction_is_alone(&reduction->options) ? 0 : delivery_finish(&fast_of(reduction)->delivery, err);
+    return reduction_is_alone(&reduction->options)
+               ? 0
+               : delivery_finish(&fast_of(reduction)->delivery, err);
 }
 
 static const void *part(const struct reduction *reduction, uint64_t group)
@@ -199,7 +213,8 @@ static const void *part(const struct reduction *reduction, uint64_t group)
     return part_place((const struct fast *)reduction, group);
 }
 
-static int shard(struct reduction *reduction, uint64_t group, const void **ret_gradients, struct err *err)
+static int shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
+                 struct err *err)
 {
     struct fast *fast = fast_of(reduction);
     if (!delivery_gathers(&fast->delivery, group)) {

@@ -1,9 +1,11 @@
 /*
- * reduction_powersgd — what travels of a matrix of gradients are two thin ones (powersgd.h). See reduction.h.
+ * reduction_powersgd — what travels of a matrix of gradients are two thin ones (powersgd.h). See
+ * reduction.h.
  *
- * A rank's passes add to one buffer. Once a step, after the last backward pass, two arrays are added over ranks: all that is not compressed, with the
- * P of all matrices; then their Q. Sums stay sums: P is made orthonormal, so that its size does not matter, and P Q' is the sum of what all ranks
- * would have sent; each keeps what its own gradient lacks of its share of that.
+ * A rank's passes add to one buffer. Once a step, after the last backward pass, two arrays are
+ * added over ranks: all that is not compressed, with the P of all matrices; then their Q. Sums stay
+ * sums: P is made orthonormal, so that its size does not matter, and P Q' is the sum of what all
+ * ranks would have sent; each keeps what its own gradient lacks of its share of that.
  *
  * Before start_step, and on a rank alone, gradients are added as they are.
  */
@@ -21,7 +23,8 @@
 struct piece {
     const struct param *param;
     uint64_t rank;
-    /* Where in the first sum the tensor itself, or its P, lies; its share of P; in the second sum its Q. */
+    /* Where in the first sum the tensor itself, or its P, lies; its share of P; in the second sum
+     * its Q. */
     struct places {
         uint64_t first, share, second;
     } at;
@@ -57,14 +60,16 @@ static uint64_t cols_of(const struct param *param)
     return param->count / param->shape[0];
 }
 
-/* Libraries multiply matrices that begin as parameters do. What lies between two is added, and of no interest. */
+/* Libraries multiply matrices that begin as parameters do. What lies between two is added, and of
+ * no interest. */
 static uint64_t aligned(uint64_t elements)
 {
     return (elements + PARAMS_ALIGN - 1) / PARAMS_ALIGN * PARAMS_ALIGN;
 }
 
 /* What the two sums have. */
-static int list_pieces(struct powersgd *powersgd, const struct reduction_options *options, struct err *err)
+static int list_pieces(struct powersgd *powersgd, const struct reduction_options *options,
+                       struct err *err)
 {
     const struct params *params = options->partition->params;
     struct places *ends = &powersgd->ends;
@@ -110,8 +115,10 @@ static int plan_piece(struct ops *ops, struct piece *piece, struct err *err)
 {
     uint64_t rows = piece->param->shape[0], cols = cols_of(piece->param), rank = piece->rank;
     const struct gemm_shape to_p = {.m = rows, .n = rank, .k = cols, .master_output = true};
-    const struct gemm_shape to_q = {.m = cols, .n = rank, .k = rows, .trans_a = true, .master_output = true};
-    struct gemm_shape back = {.m = rows, .n = cols, .k = rank, .trans_b = true, .master_output = true};
+    const struct gemm_shape to_q = {
+        .m = cols, .n = rank, .k = rows, .trans_a = true, .master_output = true};
+    struct gemm_shape back = {
+        .m = rows, .n = cols, .k = rank, .trans_b = true, .master_output = true};
     int status = ops->table->plan_gemm(ops, &to_p, &piece->to_p, err);
     if (!status)
         status = ops->table->plan_gemm(ops, &to_q, &piece->to_q, err);
@@ -127,18 +134,21 @@ static size_t pinned_bytes(uint64_t elements)
     return (elements + 1) * sizeof(float);
 }
 
-static int take_pinned(struct device *device, uint64_t elements, float **ret_memory, struct err *err)
+static int take_pinned(struct device *device, uint64_t elements, float **ret_memory,
+                       struct err *err)
 {
-    return device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), pinned_bytes(elements),
-                                  (void **)ret_memory, err);
+    return device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
+                                  pinned_bytes(elements), (void **)ret_memory, err);
 }
 
 static void give_pinned(struct device *device, uint64_t elements, float *memory)
 {
-    device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), memory, pinned_bytes(elements));
+    device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), memory,
+                          pinned_bytes(elements));
 }
 
-static int open_pieces(struct powersgd *powersgd, const struct reduction_options *options, struct err *err)
+static int open_pieces(struct powersgd *powersgd, const struct reduction_options *options,
+                       struct err *err)
 {
     struct device *device = options->ops->device;
     int status = list_pieces(powersgd, options, err);
@@ -164,7 +174,8 @@ static void powersgd_close(struct reduction *reduction)
     struct device *device = reduction->options.ops->device;
     uint64_t bytes = gradient_bytes(&reduction->options);
     rank_sum_close(&powersgd->sum);
-    device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->gradients, bytes);
+    device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->gradients,
+                          bytes);
     device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->errors, bytes);
     give_pinned(device, powersgd->ends.first, powersgd->first);
     give_pinned(device, powersgd->ends.share, powersgd->shares);
@@ -219,7 +230,8 @@ static void end_leaf(struct reduction *reduction)
 
 static void *gradient_of(const struct powersgd *powersgd, const struct piece *piece, void *arena)
 {
-    return (char *)arena + piece->param->trained_offset * ops_master_bytes(powersgd->base.options.ops);
+    return (char *)arena +
+           piece->param->trained_offset * ops_master_bytes(powersgd->base.options.ops);
 }
 
 /* The Q that this step begins with, on the host, where nothing is queued that uses it. */
@@ -237,7 +249,8 @@ static void begin_q(struct powersgd *powersgd)
     powersgd->has_q = true;
 }
 
-/* What is sent first of a tensor; of a matrix what was left out so far counts, and is the matrix itself until more is known. */
+/* What is sent first of a tensor; of a matrix what was left out so far counts, and is the matrix
+ * itself until more is known. */
 static int make_first(struct powersgd *powersgd, const struct piece *piece, struct err *err)
 {
     struct ops *ops = powersgd->base.options.ops;
@@ -285,7 +298,8 @@ static int take_sum(struct powersgd *powersgd, const struct piece *piece, struct
 {
     struct ops *ops = powersgd->base.options.ops;
     void *gradient = gradient_of(powersgd, piece, powersgd->gradients);
-    const float *first = powersgd->first + piece->at.first, *q = powersgd->second + piece->at.second;
+    const float *first = powersgd->first + piece->at.first,
+                *q = powersgd->second + piece->at.second;
     if (piece->rank == 0)
         return ops->device->ops->copy(ops->device, ops->stream, gradient, first,
                                       piece->param->count * ops_master_bytes(ops), err);
@@ -346,7 +360,8 @@ static const void *part(const struct reduction *reduction, uint64_t group)
                ops_master_bytes(reduction->options.ops);
 }
 
-static int shard(struct reduction *reduction, uint64_t group, const void **ret_gradients, struct err *err)
+static int shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
+                 struct err *err)
 {
     const struct partition *partition = reduction->options.partition;
     (void)err;
@@ -363,10 +378,11 @@ static const char *tell_lost(const struct reduction *reduction, uint64_t step)
         return NULL;
     if (!options->error_feedback)
         return options->warm_start ? "parallel.compression: Q begins anew" : NULL;
-    return options->warm_start ? "parallel.compression: what was left out of gradients before this step is "
-                                 "lost, and Q begins anew"
-                               : "parallel.compression: what was left out of gradients before this step is "
-                                 "lost";
+    return options->warm_start
+               ? "parallel.compression: what was left out of gradients before this step is "
+                 "lost, and Q begins anew"
+               : "parallel.compression: what was left out of gradients before this step is "
+                 "lost";
 }
 
 const struct reduction_ops reduction_powersgd_ops = {

@@ -42,7 +42,8 @@ bool rehearsal_is_by_nccl(const struct train_config *config, const struct ops_nu
         return false;
     if (config->parallel.comm == CONFIG_COMM_NCCL)
         return true;
-    bool has_too_few = device_cuda_count(&count, NULL) == 0 && count > 0 && local_ranks > (uint32_t)count;
+    bool has_too_few =
+        device_cuda_count(&count, NULL) == 0 && count > 0 && local_ranks > (uint32_t)count;
     return comm_nccl_check(NULL) == 0 && !has_too_few;
 }
 
@@ -87,8 +88,8 @@ static int open_batch(struct run *run, const struct rehearsal_options *options, 
     int status = batching_check(&run->batching, err);
     return status || options->is_evaluation
                ? status
-               : strategy_shards_count(strategy_of(c->parallel.strategy), strategy_mesh_of(c), options->ranks,
-                                       options->local_ranks, &run->shards, err);
+               : strategy_shards_count(strategy_of(c->parallel.strategy), strategy_mesh_of(c),
+                                       options->ranks, options->local_ranks, &run->shards, err);
 }
 
 /* Of data that is open already. */
@@ -158,12 +159,12 @@ static int plan_full(struct run *run, const struct rehearsal_options *options, s
 }
 
 /* The memory that a saver stages in, and its files. */
-static int open_staging(struct run *run, const struct rehearsal_options *options, struct planned_save *save,
-                        struct err *err)
+static int open_staging(struct run *run, const struct rehearsal_options *options,
+                        struct planned_save *save, struct err *err)
 {
     bool is_full = run->config->checkpoint.layout == CKPT_FULL;
-    int status =
-        run_describe_tensors(run, false, &run->tensors, &run->tensor_names, &run->tensors_count, err);
+    int status = run_describe_tensors(run, false, &run->tensors, &run->tensor_names,
+                                      &run->tensors_count, err);
     if (!status && is_full)
         status = plan_full(run, options, &save->full, err);
     if (status)
@@ -183,7 +184,8 @@ static int open_staging(struct run *run, const struct rehearsal_options *options
     if (!status)
         status = snapshot_count_buffers(&save->layout, run_staging_bytes(run), &buffers, err);
     return status ? status
-                  : staging_init(&save->staging, &save->layout, run->device, run->ops->stream, buffers, err);
+                  : staging_init(&save->staging, &save->layout, run->device, run->ops->stream,
+                                 buffers, err);
 }
 
 /* A micro-batch forward and backward, or what a rank does beside others that have one. */
@@ -249,8 +251,9 @@ static int make_step(struct run *run, struct err *err)
     return status ? status : update(run, err);
 }
 
-/* What is held from the first step on, as frozen weights that were gathered, does not come again: the second tells. Both are the stretch's last, when
- * what only first ones do, as PowerSGD before its start_step, is over. */
+/* What is held from the first step on, as frozen weights that were gathered, does not come again:
+ * the second tells. Both are the stretch's last, when what only first ones do, as PowerSGD before
+ * its start_step, is over. */
 static int make_steps(struct run *run, struct rehearsal *rehearsal, struct err *err)
 {
     run->step = run->turn_step - 1;
@@ -269,8 +272,8 @@ static int make_steps(struct run *run, struct rehearsal *rehearsal, struct err *
     return status ? status : weights_settle(&run->weights, err);
 }
 
-static int train(struct run *run, const struct rehearsal_options *options, struct rehearsal *rehearsal,
-                 struct err *err)
+static int train(struct run *run, const struct rehearsal_options *options,
+                 struct rehearsal *rehearsal, struct err *err)
 {
     struct planned_save save = {0};
     int status = run_open_optimizer(run, err);
@@ -285,8 +288,8 @@ static int train(struct run *run, const struct rehearsal_options *options, struc
     return status;
 }
 
-static int rehearse_run(struct run *run, const struct rehearsal_options *options, struct rehearsal *rehearsal,
-                        struct err *err)
+static int rehearse_run(struct run *run, const struct rehearsal_options *options,
+                        struct rehearsal *rehearsal, struct err *err)
 {
     struct loader *beside = NULL;
     int status = open_backend(run, options, err);
@@ -306,7 +309,8 @@ static int rehearse_run(struct run *run, const struct rehearsal_options *options
     for (uint64_t i = 0; i < run->params->count; i++)
         rehearsal->parameter_count += run->params->list[i].count;
     rehearsal->shape = run->shape;
-    rehearsal->shape.pixels_libraries = rehearsal->shape.engine = NULL; /* the loader's, which is closed */
+    rehearsal->shape.pixels_libraries = rehearsal->shape.engine =
+        NULL; /* the loader's, which is closed */
     rehearsal->steps = run->steps;
     rehearsal->micros_count = batching_micros(&run->batching);
     const struct comm_traffic traffic = run_traffic(run);
@@ -316,10 +320,11 @@ static int rehearse_run(struct run *run, const struct rehearsal_options *options
 }
 
 /* The steps of one batch. *ret_next: the epoch of the next one; UINT64_MAX: the run ends before. */
-static int rehearse_stretch(const struct rehearsal_options *options, struct rehearsal *ret_rehearsal,
-                            uint64_t *ret_next, struct err *err)
+static int rehearse_stretch(const struct rehearsal_options *options,
+                            struct rehearsal *ret_rehearsal, uint64_t *ret_next, struct err *err)
 {
-    const struct trainer_options given = {.config = options->config, .io = options->io, .log = options->log};
+    const struct trainer_options given = {
+        .config = options->config, .io = options->io, .log = options->log};
     struct run run = {.options = &given, .io = options->io, .is_rehearsal = true};
     *ret_rehearsal = (struct rehearsal){0};
     int status = run_take_config(&run, options->config, err);
@@ -332,7 +337,8 @@ static int rehearse_stretch(const struct rehearsal_options *options, struct rehe
 }
 
 /* The data is looked at once, and its memory is that of the first stretch. */
-int rehearse(const struct rehearsal_options *options, struct rehearsal *ret_rehearsal, struct err *err)
+int rehearse(const struct rehearsal_options *options, struct rehearsal *ret_rehearsal,
+             struct err *err)
 {
     struct rehearsal_options stretch = *options;
     struct rehearsal all = {0}, one;

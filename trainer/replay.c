@@ -11,8 +11,9 @@ int replay_init(struct replay *replay, struct ops *ops, uint32_t variants_count,
 {
     *replay = (struct replay){.ops = ops, .variants_count = variants_count};
     replay->graphs = calloc(variants_count, sizeof(struct device_graph *));
-    return replay->graphs ? 0
-                          : err_set(err, -ENOMEM, "out of memory for %u graphs", (unsigned)variants_count);
+    return replay->graphs
+               ? 0
+               : err_set(err, -ENOMEM, "out of memory for %u graphs", (unsigned)variants_count);
 }
 
 void replay_deinit(struct replay *replay)
@@ -24,8 +25,8 @@ void replay_deinit(struct replay *replay)
     *replay = (struct replay){0};
 }
 
-static int record(struct replay *replay, uint32_t variant, void (*queue)(void *context), void *context,
-                  struct err *err)
+static int record(struct replay *replay, uint32_t variant, void (*queue)(void *context),
+                  void *context, struct err *err)
 {
     struct ops *ops = replay->ops;
     const struct device_ops *device = ops->device->ops;
@@ -50,5 +51,6 @@ int replay_run(struct replay *replay, uint32_t variant, void (*queue)(void *cont
         return 0;
     }
     int status = replay->graphs[variant] ? 0 : record(replay, variant, queue, context, err);
-    return status ? status : device->graph_launch(ops->device, replay->graphs[variant], ops->stream, err);
+    return status ? status
+                  : device->graph_launch(ops->device, replay->graphs[variant], ops->stream, err);
 }

@@ -39,7 +39,8 @@ static void report_difference(void *context, const struct config_field *field, c
     err_advise(comparison->err, "set it back, or start another run with another run.dir");
 }
 
-/* What batch.accumulation stands for is what it stood for where the run began; on other ranks it would be another. */
+/* What batch.accumulation stands for is what it stood for where the run began; on other ranks it
+ * would be another. */
 static void keep_batch(struct run *run, const struct json_t *saved)
 {
     uint64_t a_step = run->given->batch.accumulation * (uint64_t)run->comm->ranks;
@@ -67,8 +68,8 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
     else
         strcpy(where, run->folder);
     if (!status)
-        status =
-            ckpt_reader_open_together(run->io, where, &choice, run->comm, ret_reader, run->options->log, err);
+        status = ckpt_reader_open_together(run->io, where, &choice, run->comm, ret_reader,
+                                           run->options->log, err);
     if (status == -ENOENT && *run->damaged.first) {
         err_set(err, -EBADMSG, "no checkpoint is left to go on from: all are damaged");
         err_at(err, where, ERR_NO_OFFSET);
@@ -76,7 +77,8 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
         return -EBADMSG;
     }
     if (status == -EBADMSG && choice.stop_at_damage)
-        err_advise(err, "let checkpoint.on_damage be fallback, or resume from another step with --resume");
+        err_advise(
+            err, "let checkpoint.on_damage be fallback, or resume from another step with --resume");
     if (status == -ENOENT && run->options->resume != CONFIG_RESUME_PATH) {
         err_clear(err); /* nothing to go on from: the run begins */
         return 0;
@@ -105,9 +107,11 @@ static int find_newest(const struct run *run, char path[IO_PATH_BYTES_MAX], uint
                        struct err *err)
 {
     const struct ckpt_choice any = {.below = UINT64_MAX}, choice = {.below = run->damaged.below};
-    int status = ckpt_find_together(run->io, run->folder, &any, run->comm, path, ret_step, NULL, err);
+    int status =
+        ckpt_find_together(run->io, run->folder, &any, run->comm, path, ret_step, NULL, err);
     if (!status && *run->damaged.first && strcmp(path, run->damaged.first) == 0)
-        status = ckpt_find_together(run->io, run->folder, &choice, run->comm, path, ret_step, NULL, err);
+        status =
+            ckpt_find_together(run->io, run->folder, &choice, run->comm, path, ret_step, NULL, err);
     return status;
 }
 
@@ -135,11 +139,13 @@ int resume_check_newest(const struct run *run, struct err *err)
     return -EAGAIN;
 }
 
-/* The first thing in which the datasets of the run are not those saved: -EINVAL, -ESTALE, or 0 where they are the same. */
+/* The first thing in which the datasets of the run are not those saved: -EINVAL, -ESTALE, or 0
+ * where they are the same. */
 static int compare_datasets(const struct run *run, const struct json_t *saved, struct err *err)
 {
     const struct loader_dataset *list;
-    uint64_t now = loader_datasets(run->loader, &list), before = json_count(saved) ? json_count(saved) : 1;
+    uint64_t now = loader_datasets(run->loader, &list),
+             before = json_count(saved) ? json_count(saved) : 1;
     if (now != before) {
         err_set(err, -EINVAL, "the training data is another number of datasets than was saved");
         err_expected(err, "%" PRIu64, before);
@@ -152,7 +158,8 @@ static int compare_datasets(const struct run *run, const struct json_t *saved, s
         char found[17];
         uint64_t weight = 0;
         snprintf(found, sizeof found, "%016" PRIx64, list[i].fingerprint);
-        if (json_text(json_get(entry, "fingerprint"), &fingerprint) || strcmp(fingerprint, found) != 0) {
+        if (json_text(json_get(entry, "fingerprint"), &fingerprint) ||
+            strcmp(fingerprint, found) != 0) {
             err_set(err, -ESTALE, "data.train[%zu], %.200s, is not the dataset that was saved", i,
                     list[i].path);
             err_expected(err, "fingerprint %.16s", fingerprint);
@@ -163,7 +170,8 @@ static int compare_datasets(const struct run *run, const struct json_t *saved, s
             err_set(err, -EINVAL,
                     "the weight of data.train[%zu], %.200s, can't change in the middle of a run", i,
                     list[i].path);
-            err_expected(err, "%" PRIu64 " (all weights divided by what they have in common)", weight);
+            err_expected(err, "%" PRIu64 " (all weights divided by what they have in common)",
+                         weight);
             err_found(err, "%" PRIu64, list[i].weight);
             return -EINVAL;
         }
@@ -172,7 +180,8 @@ static int compare_datasets(const struct run *run, const struct json_t *saved, s
 }
 
 /* The fingerprint covers shards, and neither class names nor the tokenizer. */
-static int check_schema(const struct run *run, const struct json_t *state, const char *path, struct err *err)
+static int check_schema(const struct run *run, const struct json_t *state, const char *path,
+                        struct err *err)
 {
     struct data_schema saved = {0};
     int status = data_schema_decode(state, path, &saved, err);
@@ -182,11 +191,12 @@ static int check_schema(const struct run *run, const struct json_t *state, const
     return status;
 }
 
-int resume_check_cursor(const struct run *run, const struct cursor *cursor, const struct json_t *state,
-                        const char *path, struct err *err)
+int resume_check_cursor(const struct run *run, const struct cursor *cursor,
+                        const struct json_t *state, const char *path, struct err *err)
 {
     const struct order_params *saved = &cursor->params, *now = &run->shape.order;
-    bool same_data = cursor->fingerprint == run->shape.fingerprint && saved->samples == now->samples;
+    bool same_data =
+        cursor->fingerprint == run->shape.fingerprint && saved->samples == now->samples;
     bool same_order = cursor->order_version == ORDER_VERSION && saved->kind == now->kind &&
                       saved->seed == now->seed && saved->lanes == now->lanes &&
                       saved->window == now->window && saved->run == now->run;
@@ -203,7 +213,8 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor, cons
             same_data ? "the order of samples is not the saved one"
                       : "the training data is not the saved one");
     err_at(err, path, ERR_NO_OFFSET);
-    err_expected(err, "dataset %016" PRIx64 ", order version %u", cursor->fingerprint, cursor->order_version);
+    err_expected(err, "dataset %016" PRIx64 ", order version %u", cursor->fingerprint,
+                 cursor->order_version);
     err_found(err, "dataset %016" PRIx64 ", order version %u", run->shape.fingerprint,
               (unsigned)ORDER_VERSION);
     err_advise(err, "resume with the data and the order that the run began with");
@@ -229,7 +240,8 @@ static void restore_evaluation(struct run *run, const struct json_t *state)
                  read_metric(metrics, "val_accuracy", &e->accuracy) == 0;
 }
 
-/* What the next line of progress will say of the loss; a state without it begins the window anew. */
+/* What the next line of progress will say of the loss; a state without it begins the window
+ * anew. */
 static void restore_window(struct run *run, const struct json_t *state)
 {
     const struct json_t *window = json_get(state, "window"), *losses = json_get(window, "losses");
@@ -271,7 +283,8 @@ static void restore_scaler(struct run *run, const struct json_t *state)
         run->scaler = scaler;
 }
 
-/* What was counted by another metric, or not at all, is counted anew. Where no evaluation was finite, there is no best one yet. */
+/* What was counted by another metric, or not at all, is counted anew. Where no evaluation was
+ * finite, there is no best one yet. */
 static void restore_early_stop(struct run *run, const struct json_t *state)
 {
     const struct json_t *object = json_get(state, "early_stop");
@@ -301,8 +314,8 @@ static void note_damage(struct run *run, const char *path)
         snprintf(run->damaged.first, sizeof run->damaged.first, "%s", path);
 }
 
-/* What this rank holds of what the checkpoint has. Moments of parameters that were frozen when it was saved begin at zero, which is said. Gives the
- * list and its names. */
+/* What this rank holds of what the checkpoint has. Moments of parameters that were frozen when it
+ * was saved begin at zero, which is said. Gives the list and its names. */
 static int choose_tensors(const struct run *run, const struct manifest *manifest,
                           struct ckpt_tensor **ret_wanted, char **ret_names, uint64_t *ret_count,
                           struct err *err)
@@ -319,8 +332,8 @@ static int choose_tensors(const struct run *run, const struct manifest *manifest
     }
     if (!status && wanted_count < count)
         run_say(run,
-                "%" PRIu64
-                " moments are not in the checkpoint, which kept none of what was frozen: they begin at zero",
+                "%" PRIu64 " moments are not in the checkpoint, which kept none of what was "
+                "frozen: they begin at zero",
                 count - wanted_count);
     *ret_count = wanted_count;
     return status;
@@ -334,13 +347,15 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
     uint64_t wanted_count = 0;
     int status = check_optimizer(run, state, path, err);
     if (!status)
-        status =
-            json_get_u64(json_get(state, "optimizer"), "updates_count", &run->optimizer.updates, path, err);
+        status = json_get_u64(json_get(state, "optimizer"), "updates_count",
+                              &run->optimizer.updates, path, err);
     if (!status)
-        status = choose_tensors(run, ckpt_reader_manifest(reader), &wanted, &names, &wanted_count, err);
+        status =
+            choose_tensors(run, ckpt_reader_manifest(reader), &wanted, &names, &wanted_count, err);
     status = run_agree(run, status, "reading the state", err);
     if (!status)
-        status = ckpt_reader_load_together(reader, run->comm, wanted, wanted_count, run->device, err);
+        status =
+            ckpt_reader_load_together(reader, run->comm, wanted, wanted_count, run->device, err);
     free(names);
     free(wanted);
     if (status == -EBADMSG)
@@ -353,9 +368,10 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
     restore_early_stop(run, state);
     const char *saved_id = ckpt_reader_numerics_id(reader);
     if (run->comm->rank == 0 && strcmp(saved_id, str_text(&run->numerics_id)) != 0)
-        log_line(run->options->log, LOG_WARN,
-                 "the bits may differ from the run that saved this: it was computed with %s, here %s",
-                 saved_id, str_text(&run->numerics_id));
+        log_line(
+            run->options->log, LOG_WARN,
+            "the bits may differ from the run that saved this: it was computed with %s, here %s",
+            saved_id, str_text(&run->numerics_id));
     run_say(run, "resuming at step %" PRIu64 " from %s", run->step, path);
     const char *lost = reduction_tell_lost(run->reduction, saved_id, run->step);
     if (lost)

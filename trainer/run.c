@@ -1,8 +1,9 @@
 /*
- * run — opening a run: devices, data, model, memory, and the newest checkpoint if there is one. See run.h.
+ * run — opening a run: devices, data, model, memory, and the newest checkpoint if there is one. See
+ * run.h.
  *
- * The order matters: the checkpoint's state says where the data goes on, the data says how many classes the model has, the
- * model says what the checkpoint's arrays are.
+ * The order matters: the checkpoint's state says where the data goes on, the data says how many
+ * classes the model has, the model says what the checkpoint's arrays are.
  */
 #include "trainer/run.h"
 
@@ -47,7 +48,8 @@ int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path,
         return status;
     run->shape = loader_shape(run->loader);
     run->reference = *loader_schema(run->loader);
-    if (reader && (status = resume_check_cursor(run, &cursor, ckpt_reader_state(reader), path, err)))
+    if (reader &&
+        (status = resume_check_cursor(run, &cursor, ckpt_reader_state(reader), path, err)))
         return status;
     status = run_count_steps(run, cursor.epoch, err);
     if (status)
@@ -71,8 +73,8 @@ static int allocate_model(struct run *run, bool trains, struct err *err)
     uint64_t rows = model_rows(run->model);
     int status = run_open_weights(run, err);
     if (!status)
-        status =
-            allocate(run, model_activation_bytes(run->model, &run->stage), &run->activations.memory, err);
+        status = allocate(run, model_activation_bytes(run->model, &run->stage),
+                          &run->activations.memory, err);
     if (!status && trains)
         status = model_open_offload(run->model, &run->stage, &run->activations.offload, err);
     if (!status)
@@ -95,7 +97,8 @@ static int check_memory(const struct run *run, bool trains, struct err *err)
                                              .local_ranks = trains ? run->shards : 1,
                                              .by_nccl = run->bulk->takes_device_memory,
                                              .shape = &run->shape,
-                                             .epoch = trains ? epochs_at(&run->epochs, run->step) : 0,
+                                             .epoch =
+                                                 trains ? epochs_at(&run->epochs, run->step) : 0,
                                              .is_evaluation = !trains,
                                              .memory_only = true};
     return memory_need_check(&itself, run->device, err);
@@ -106,7 +109,8 @@ int run_open_model(struct run *run, bool trains, struct err *err)
 {
     const struct train_config *c = run->config;
     if (c->model.type == MODEL_VIT && c->model.classes == 0)
-        return err_set(err, -EINVAL, "the data names no classes: give model.classes, how many there are");
+        return err_set(err, -EINVAL,
+                       "the data names no classes: give model.classes, how many there are");
     if (c->model.type != MODEL_VIT && c->model.vocabulary == 0)
         return err_set(err, -EINVAL, "the data names no vocabulary: give model.vocabulary");
     const struct model_config config = run_model_config(run, trains);
@@ -135,8 +139,8 @@ int run_open_optimizer(struct run *run, struct err *err)
     if (!status)
         status = run_open_mean(run, err);
     if (!status) /* by the buffer that is written */
-        status =
-            replay_init(&run->passes, run->ops, (reduction_buffers(&reduction) + 1) * FEED_VARIANTS, err);
+        status = replay_init(&run->passes, run->ops,
+                             (reduction_buffers(&reduction) + 1) * FEED_VARIANTS, err);
     if (!status)
         status = replay_init(&run->sums, run->ops, 1, err);
     if (!status)
@@ -174,7 +178,8 @@ static int open_ops(struct run *run, struct err *err)
     const struct train_config *c = run->config;
     int status = run_open_device(run, err);
     if (!status)
-        status = ops_open(run->device, compute[c->precision.compute], run_threads(run), &run->ops, err);
+        status =
+            ops_open(run->device, compute[c->precision.compute], run_threads(run), &run->ops, err);
     return status;
 }
 
@@ -197,8 +202,9 @@ static int open_comm(struct run *run, struct err *err)
     if (given && given->ops->set_timeout)
         given->ops->set_timeout(given, run->config->parallel.timeout_ns);
     if (!given || run->config->parallel.debug) {
-        int status = given ? comm_checked_open(given, run->config->parallel.timeout_ns, &run->own_comm, err)
-                           : comm_self_open(&run->own_comm, err);
+        int status =
+            given ? comm_checked_open(given, run->config->parallel.timeout_ns, &run->own_comm, err)
+                  : comm_self_open(&run->own_comm, err);
         if (status)
             return status;
         run->plain_comm = run->own_comm;
@@ -208,8 +214,8 @@ static int open_comm(struct run *run, struct err *err)
 }
 
 /* The checkpoint to go on from, if there is one. */
-static int find_checkpoint(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
-                           struct err *err)
+static int find_checkpoint(struct run *run, struct ckpt_reader **ret_reader,
+                           char path[IO_PATH_BYTES_MAX], struct err *err)
 {
     const struct train_config *c = run->config;
     int status = 0;
@@ -234,11 +240,13 @@ static int open_place(struct run *run, struct err *err)
                                       .ranks = (uint32_t)run->comm->ranks,
                                       .interleaved = c->batch.sync_each || run_sums_each(run)};
     status = batching_check(&run->batching, err);
-    return status ? status : open_ops(run, err); /* before the loader's threads: see ops_cpu_blas.h */
+    return status ? status
+                  : open_ops(run, err); /* before the loader's threads: see ops_cpu_blas.h */
 }
 
 /* What each rank does by itself after that: all else that is read, and memory. */
-static int open_parts(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
+static int open_parts(struct run *run, struct ckpt_reader *reader, const char *path,
+                      struct err *err)
 {
     const struct train_config *c = run->config;
     int status = run_open_data(run, reader, path, err);
@@ -254,7 +262,8 @@ static int open_parts(struct run *run, struct ckpt_reader *reader, const char *p
 }
 
 /* From here on the folder is this run's. */
-static int open_state(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
+static int open_state(struct run *run, struct ckpt_reader *reader, const char *path,
+                      struct err *err)
 {
     int status = resume_check_newest(run, err);
     if (!status && reader)
@@ -348,8 +357,8 @@ static int look_at_validation(struct run *run, struct err *err)
     return 0;
 }
 
-/* If the weights are a checkpoint of a run: its micro-batch, where batch.accumulation stands for it, and what its
- * labels and tokens mean. Collective, so that all ranks have the same. */
+/* If the weights are a checkpoint of a run: its micro-batch, where batch.accumulation stands for
+ * it, and what its labels and tokens mean. Collective, so that all ranks have the same. */
 static int take_from_checkpoint(struct run *run, const char *from, struct err *err)
 {
     const struct ckpt_choice any = {.below = UINT64_MAX};
@@ -364,7 +373,8 @@ static int take_from_checkpoint(struct run *run, const char *from, struct err *e
     run->reference = run->recorded.schema;
     if (!status && !run->recorded.is_recorded)
         run_say(run,
-                "%s records no class names and no tokenizer: they can't be compared with those of data.val",
+                "%s records no class names and no tokenizer: they can't be compared with those of "
+                "data.val",
                 from);
     return status;
 }
@@ -372,8 +382,9 @@ static int take_from_checkpoint(struct run *run, const char *from, struct err *e
 static int open_for_evaluation(struct run *run, const char *from, struct err *err)
 {
     struct train_config *c = run->config;
-    int status =
-        run->given->batch.micro > 0 ? 0 : config_resolve_batch(run->given, (uint32_t)run->comm->ranks, err);
+    int status = run->given->batch.micro > 0
+                     ? 0
+                     : config_resolve_batch(run->given, (uint32_t)run->comm->ranks, err);
     if (status)
         return status;
     c->batch = run->given->batch;
@@ -393,17 +404,19 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
     return status;
 }
 
-int run_open_for_evaluation(struct run *run, const struct trainer_options *options, const char *from,
-                            struct err *err)
+int run_open_for_evaluation(struct run *run, const struct trainer_options *options,
+                            const char *from, struct err *err)
 {
     *run = (struct run){.options = options, .io = options->io};
     int status = run_take_config(run, options->config, err);
     if (!status)
         status = open_comm(run, err);
     if (!status)
-        status = run_agree(run, take_from_checkpoint(run, from, err), "reading the checkpoint's state", err);
+        status = run_agree(run, take_from_checkpoint(run, from, err),
+                           "reading the checkpoint's state", err);
     if (!status)
-        status = run_agree(run, open_for_evaluation(run, from, err), "opening the data and the model", err);
+        status = run_agree(run, open_for_evaluation(run, from, err),
+                           "opening the data and the model", err);
     if (!status)
         status = run_compare_data(run, NULL, NULL, err);
     if (!status)
@@ -413,8 +426,8 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
     return status;
 }
 
-static int open_once(struct run *run, const struct trainer_options *options, struct damaged_steps *damaged,
-                     struct err *err)
+static int open_once(struct run *run, const struct trainer_options *options,
+                     struct damaged_steps *damaged, struct err *err)
 {
     *run = (struct run){.options = options, .io = options->io, .damaged = *damaged};
     struct ckpt_reader *reader = NULL;
@@ -451,7 +464,8 @@ int run_open(struct run *run, const struct trainer_options *options, struct err 
 static void release(struct run *run, void *memory, uint64_t bytes)
 {
     if (memory)
-        run->device->ops->mem_free(run->device, mem_for(MEM_DEVICE, MEM_FOR_ACTIVATIONS), memory, bytes);
+        run->device->ops->mem_free(run->device, mem_for(MEM_DEVICE, MEM_FOR_ACTIVATIONS), memory,
+                                   bytes);
 }
 
 void run_close(struct run *run)

@@ -54,7 +54,8 @@ int run_look_at_validation(struct run *run, struct err *err)
     return 0;
 }
 
-int run_compare_data(const struct run *run, const struct loader *loader, const char *name, struct err *err)
+int run_compare_data(const struct run *run, const struct loader *loader, const char *name,
+                     struct err *err)
 {
     struct comm_options options = run_comm_options(run, "comparing the data");
     struct rank_record record = {0};
@@ -62,9 +63,9 @@ int run_compare_data(const struct run *run, const struct loader *loader, const c
         add_datasets(&record, loader, name);
     add_hex(&record, "data.val fingerprint", run->validation_fingerprint);
     add_hex(&record, "fingerprint of the weights to begin with", run->weights_fingerprint);
-    int status = rank_agreement_check(run->comm, &record,
-                                      "give all machines the same files; warnings above name damaged ones",
-                                      &options, err);
+    int status = rank_agreement_check(
+        run->comm, &record, "give all machines the same files; warnings above name damaged ones",
+        &options, err);
     rank_record_deinit(&record);
     return status;
 }
@@ -94,9 +95,11 @@ static int allow_mixed(struct run *run, const struct comm_options *options, stru
 {
     struct str all = {0};
     bool differs = false;
-    int status = rank_agreement_collect(run->comm, str_text(&run->numerics_id), &all, &differs, options, err);
+    int status = rank_agreement_collect(run->comm, str_text(&run->numerics_id), &all, &differs,
+                                        options, err);
     if (!status && str_status(&all))
-        status = err_set(err, -ENOMEM, "out of memory for what %d ranks compute with", run->comm->ranks);
+        status =
+            err_set(err, -ENOMEM, "out of memory for what %d ranks compute with", run->comm->ranks);
     status = run_agree(run, status, options->what, err);
     if (!status) {
         str_deinit(&run->numerics_id);

@@ -1,5 +1,6 @@
 /*
- * run_bulk — which GPU a rank takes, and what weights and gradients travel by: the ranks' communicator, or NCCL beside it. See run.h.
+ * run_bulk — which GPU a rank takes, and what weights and gradients travel by: the ranks'
+ * communicator, or NCCL beside it. See run.h.
  */
 #include "trainer/run.h"
 
@@ -37,11 +38,13 @@ int run_open_device(struct run *run, struct err *err)
 /* Where a rank computes, as it tells the others. */
 struct place {
     uint64_t machine,
-        gpu; /* hashes; a machine by when it was started, else its name; a GPU by its place on the bus */
+        /* hashes; a machine by when it was started, else its name; a GPU by its place on the bus */
+        gpu;
     int32_t is_gpu, has_nccl;
 };
 
-/* Of all containers of a machine the same, where it is known when that was started: they may share its GPUs. */
+/* Of all containers of a machine the same, where it is known when that was started: they may share
+ * its GPUs. */
 static uint64_t machine_hash(void)
 {
     char name[MACHINE_HOST_BYTES];
@@ -68,7 +71,8 @@ struct hindrance {
     bool lacks_nccl; /* and each of them has one of its own, up to the first without NCCL */
 };
 
-/* Each rank has NCCL and a GPU of its own; else, on all ranks the same, -ENOTSUP with the first that has not. */
+/* Each rank has NCCL and a GPU of its own; else, on all ranks the same, -ENOTSUP with the first
+ * that has not. */
 static int check_places(const struct place *places, int ranks, struct hindrance *ret_hindrance,
                         struct err *err)
 {
@@ -95,14 +99,16 @@ static int compare_places(const struct run *run, struct hindrance *ret_hindrance
     struct place *places = calloc((size_t)comm->ranks, sizeof *places);
     const struct comm_options options = run_comm_options(run, "the ranks' GPUs");
     struct comm_work work;
-    int status = places ? 0 : err_set(err, -ENOMEM, "out of memory for the places of %d ranks", comm->ranks);
+    int status =
+        places ? 0 : err_set(err, -ENOMEM, "out of memory for the places of %d ranks", comm->ranks);
     status = run_agree(run, status, options.what, err);
     if (status) {
         free(places);
         return status;
     }
     places[comm->rank] = place_of(run);
-    status = comm->ops->all_gather(comm, &places[comm->rank], places, sizeof *places, &options, &work, err);
+    status = comm->ops->all_gather(comm, &places[comm->rank], places, sizeof *places, &options,
+                                   &work, err);
     if (!status)
         status = comm_wait(comm, &work, err);
     if (status) {
@@ -125,8 +131,8 @@ int run_count_bulk(struct run *run, struct err *err)
 
 static int open_nccl(struct run *run, struct err *err)
 {
-    int status =
-        comm_nccl_open(run->plain_comm, run->device, run->config->parallel.timeout_ns, &run->nccl, err);
+    int status = comm_nccl_open(run->plain_comm, run->device, run->config->parallel.timeout_ns,
+                                &run->nccl, err);
     if (status) {
         err_advise(err, "NCCL_DEBUG=INFO tells more; parallel.comm: host does without NCCL");
         return status;
@@ -154,7 +160,8 @@ static void warn_of_host(const struct run *run, const struct err *lacking)
     if (comm_nccl_check(&why) == 0)
         err_advise(&why, "millrace doctor on its machine tells why");
     log_line(run->options->log, LOG_WARN,
-             "weights and gradients travel through the host, which is much slower than from GPU to GPU: %s; "
+             "weights and gradients travel through the host, which is much slower than from GPU to "
+             "GPU: %s; "
              "%s; parallel.comm: host asks for this without a warning",
              lacking->what, why.what[0] ? err_format(&why, text, sizeof text) : why.advice);
 }
@@ -174,12 +181,15 @@ int run_open_bulk(struct run *run, struct err *err)
         if (hindrance.lacks_nccl)
             warn_of_host(run, &detail);
         else if (hindrance.has_gpus)
-            run_say(run, "ranks: weights and gradients travel through the host, as %s", detail.what);
+            run_say(run, "ranks: weights and gradients travel through the host, as %s",
+                    detail.what);
         return 0;
     }
     if (status == -ENOTSUP)
-        err_advise(&detail, "give each rank a GPU of its own, see what millrace doctor says of NCCL, or take "
-                            "parallel.comm: host");
+        err_advise(
+            &detail,
+            "give each rank a GPU of its own, see what millrace doctor says of NCCL, or take "
+            "parallel.comm: host");
     if (err)
         *err = detail;
     return status;

@@ -16,14 +16,16 @@ int run_share_cpus(struct run *run, struct err *err)
     struct cpu_seat *seats = calloc(ranks, sizeof *seats);
     const struct comm_options options = run_comm_options(run, "the ranks' processors");
     struct comm_work work;
-    int status = seats ? 0 : err_set(err, -ENOMEM, "out of memory for the processors of %zu ranks", ranks);
+    int status =
+        seats ? 0 : err_set(err, -ENOMEM, "out of memory for the processors of %zu ranks", ranks);
     status = run_agree(run, status, options.what, err);
     if (status) {
         free(seats);
         return status;
     }
     cpu_seat_read(&seats[rank]);
-    status = run->comm->ops->all_gather(run->comm, &seats[rank], seats, sizeof *seats, &options, &work, err);
+    status = run->comm->ops->all_gather(run->comm, &seats[rank], seats, sizeof *seats, &options,
+                                        &work, err);
     if (!status)
         status = comm_wait(run->comm, &work, err);
     if (status) {

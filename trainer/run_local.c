@@ -1,9 +1,11 @@
 /*
- * run_local — a run whose ranks update their weights by their own gradients, and share the mean of them now and then (Stich, "Local SGD
- * converges fast and communicates little", ICLR 2019). See run.h.
+ * run_local — a run whose ranks update their weights by their own gradients, and share the mean of
+ * them now and then (Stich, "Local SGD converges fast and communicates little", ICLR 2019). See
+ * run.h.
  *
- * Moments stay each rank's own between saves. What is evaluated is the mean of weights, what is saved that of moments, too: a checkpoint has one state of
- * all, and a run that goes on from it goes on as this one does.
+ * Moments stay each rank's own between saves. What is evaluated is the mean of weights, what is
+ * saved that of moments, too: a checkpoint has one state of all, and a run that goes on from it
+ * goes on as this one does.
  */
 #include "trainer/run.h"
 
@@ -55,7 +57,8 @@ int run_share_weights(struct run *run, bool now, struct err *err)
     if (!run->weights_differ || (!now && run->step % run->config->parallel.local_sgd.steps != 0))
         return 0;
     range_begin(&run->ranges, RANGE_REDUCE);
-    /* a checkpoint under way has what it needs of each group: the update since the last mean saw to that */
+    /* a checkpoint under way has what it needs of each group: the update since the last mean saw to
+     * that */
     for (uint64_t group = 0; group < run->params->groups_count && !status; group++)
         status = share_group(run, group, err);
     if (!status)
@@ -69,8 +72,9 @@ int run_share_weights(struct run *run, bool now, struct err *err)
 struct comm_traffic run_traffic(const struct run *run)
 {
     uint64_t steps = run_is_local(run) ? run->config->parallel.local_sgd.steps : 1;
-    return (struct comm_traffic){run->step_traffic.sent_bytes + run->mean_traffic.sent_bytes / steps,
-                                 run->step_traffic.received_bytes + run->mean_traffic.received_bytes / steps};
+    return (struct comm_traffic){
+        run->step_traffic.sent_bytes + run->mean_traffic.sent_bytes / steps,
+        run->step_traffic.received_bytes + run->mean_traffic.received_bytes / steps};
 }
 
 static int share_moments(struct run *run, struct err *err)
@@ -81,8 +85,8 @@ static int share_moments(struct run *run, struct err *err)
         return 0;
     range_begin(&run->ranges, RANGE_REDUCE);
     for (unsigned i = 0; i < count && !status; i++)
-        status =
-            rank_sum_mean(&run->mean, run->optimizer.moments[i], run->partition.trained_shards.elements, err);
+        status = rank_sum_mean(&run->mean, run->optimizer.moments[i],
+                               run->partition.trained_shards.elements, err);
     run->moments_differ = false;
     range_end(&run->ranges);
     return status;

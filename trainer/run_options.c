@@ -11,8 +11,8 @@ static void set_training_data(struct run *run, struct loader_options *options)
         return;
     }
     for (uint64_t i = 0; i < train->count; i++)
-        run->mix[i] =
-            (struct loader_source){.path = train->sources[i].path, .weight = train->sources[i].weight};
+        run->mix[i] = (struct loader_source){.path = train->sources[i].path,
+                                             .weight = train->sources[i].weight};
     options->mix = run->mix;
     options->mix_count = (uint32_t)train->count;
 }

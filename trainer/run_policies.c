@@ -1,6 +1,6 @@
 /*
- * run_policies — what steps are made by: how many samples, how many steps, the scale of the loss, the learning rate, when enough is enough. See
- * run.h.
+ * run_policies — what steps are made by: how many samples, how many steps, the scale of the loss,
+ * the learning rate, when enough is enough. See run.h.
  */
 #include "trainer/run.h"
 
@@ -15,7 +15,8 @@ void run_set_batch(struct run *run, uint64_t epoch)
     int status = epochs_parse(given->batch.schedule, epochs, NULL);
     assert(status == 0); /* config_check has seen it */
     (void)status;
-    run->config->batch.global = run->batching.global = given->batch.global * epochs_times(epochs, epoch);
+    run->config->batch.global = run->batching.global =
+        given->batch.global * epochs_times(epochs, epoch);
 }
 
 int run_count_steps(struct run *run, uint64_t epoch, struct err *err)
@@ -35,7 +36,8 @@ int run_count_steps(struct run *run, uint64_t epoch, struct err *err)
         return -EINVAL;
     }
     uint64_t next = epochs_next_change(epochs, epoch);
-    run->steps = config->run.steps ? config->run.steps : epochs_first_step(epochs, config->run.epochs);
+    run->steps =
+        config->run.steps ? config->run.steps : epochs_first_step(epochs, config->run.epochs);
     uint64_t turn = next == UINT64_MAX ? UINT64_MAX : epochs_first_step(epochs, next);
     run->turn_step = turn < run->steps ? turn : run->steps;
     return 0;
@@ -53,7 +55,8 @@ static struct scaler begin_scaler(const struct train_config *config, uint64_t ro
     return is_dynamic ? scaler_begin_with(&options, rows) : scaler_begin(false, rows);
 }
 
-/* Rates are those of a batch of base_batch samples, where that is given, and grow with the batch. */
+/* Rates are those of a batch of base_batch samples, where that is given, and grow with the
+ * batch. */
 static double lr_factor(const struct train_config *config)
 {
     uint64_t base = config->optimizer.base_batch;
@@ -85,6 +88,9 @@ void run_begin_policies(struct run *run)
         .wants_largest = config->early_stop.metric == CONFIG_METRIC_VAL_ACCURACY,
     };
     if (config->optimizer.base_batch > 0)
-        run_say(run, "learning rate: %g at most, for a batch of %" PRIu64 ", as %g is for one of %" PRIu64,
-                run->schedule.lr, config->batch.global, config->optimizer.lr, config->optimizer.base_batch);
+        run_say(run,
+                "learning rate: %g at most, for a batch of %" PRIu64
+                ", as %g is for one of %" PRIu64,
+                run->schedule.lr, config->batch.global, config->optimizer.lr,
+                config->optimizer.base_batch);
 }

@@ -1,5 +1,6 @@
 /*
- * run_saver — a run as its checkpoints see it: whose they are, what the bits depend on, and which tensors. See run.h.
+ * run_saver — a run as its checkpoints see it: whose they are, what the bits depend on, and which
+ * tensors. See run.h.
  */
 #include "base/clock.h"
 #include "base/hash.h"
@@ -29,7 +30,8 @@ void *run_row_place(const struct run *run, const struct param *param, uint64_t r
     uint64_t group = param->group, element = row * param_row_elements(param);
     size_t element_bytes = ops_master_bytes(run->ops);
     if (kind == 0) {
-        element += param->offset - partition_shard(partition, group, partition->options.rank).offset;
+        element +=
+            param->offset - partition_shard(partition, group, partition->options.rank).offset;
         return (char *)weights_shard(&run->weights, group) + element * element_bytes;
     }
     element += param->trained_offset -
@@ -44,31 +46,34 @@ static void add_box(struct boxes *boxes, const struct param *param, unsigned kin
     const struct partition *partition = &run->partition;
     bool is_whole = partition_is_whole(partition, param->group);
     /* of what several ranks hold together, each saves what it sums */
-    struct span span = boxes->loads || is_whole ? partition_shard(partition, param->group, boxes->rank)
-                                                : partition_part(partition, param->group, boxes->rank);
+    struct span span = boxes->loads || is_whole
+                           ? partition_shard(partition, param->group, boxes->rank)
+                           : partition_part(partition, param->group, boxes->rank);
     struct row_range rows = span_rows(&span, param);
     if (rows.count == 0 || (kind > 0 && param->frozen))
         return;
     char *name = boxes->names + boxes->count * NAME_BYTES;
     snprintf(name, NAME_BYTES, "%s%s%s%s", kind ? CKPT_OPTIMIZER_PREFIX : "",
-             kind ? optimizer_moment_name(run->optimizer.options.type, kind - 1) : "", kind ? "." : "",
-             param->name);
+             kind ? optimizer_moment_name(run->optimizer.options.type, kind - 1) : "",
+             kind ? "." : "", param->name);
     struct ckpt_tensor *tensor = &boxes->list[boxes->count++];
-    *tensor = (struct ckpt_tensor){
-        .name = name,
-        .dtype = run->ops->master,
-        .rank = param->rank,
-        .replicated = is_whole,
-        .group = param->group,
-        .data = boxes->rank == partition->options.rank ? run_row_place(run, param, rows.first, kind) : name};
+    *tensor = (struct ckpt_tensor){.name = name,
+                                   .dtype = run->ops->master,
+                                   .rank = param->rank,
+                                   .replicated = is_whole,
+                                   .group = param->group,
+                                   .data = boxes->rank == partition->options.rank
+                                               ? run_row_place(run, param, rows.first, kind)
+                                               : name};
     for (uint32_t d = 0; d < param->rank; d++)
         tensor->shape[d] = tensor->extent[d] = param->shape[d];
     tensor->start[0] = rows.first;
     tensor->extent[0] = rows.count;
 }
 
-static int describe(const struct run *run, uint32_t rank, bool loads, struct ckpt_tensor **ret_tensors,
-                    char **ret_names, uint64_t *ret_count, struct err *err)
+static int describe(const struct run *run, uint32_t rank, bool loads,
+                    struct ckpt_tensor **ret_tensors, char **ret_names, uint64_t *ret_count,
+                    struct err *err)
 {
     unsigned kinds = 1 + optimizer_moments_count(&run->optimizer.options);
     uint64_t count_max = kinds * run->params->count;
@@ -91,18 +96,20 @@ static int describe(const struct run *run, uint32_t rank, bool loads, struct ckp
 int run_describe_tensors(const struct run *run, bool loads, struct ckpt_tensor **ret_tensors,
                          char **ret_names, uint64_t *ret_count, struct err *err)
 {
-    return describe(run, run->partition.options.rank, loads, ret_tensors, ret_names, ret_count, err);
+    return describe(run, run->partition.options.rank, loads, ret_tensors, ret_names, ret_count,
+                    err);
 }
 
 /* Where each has all by itself, the partition has one rank. */
 int run_describe_tensors_of(const struct run *run, uint32_t rank, struct ckpt_tensor **ret_tensors,
                             char **ret_names, uint64_t *ret_count, struct err *err)
 {
-    return describe(run, run->partition.options.ranks == 1 ? 0 : rank, false, ret_tensors, ret_names,
-                    ret_count, err);
+    return describe(run, run->partition.options.ranks == 1 ? 0 : rank, false, ret_tensors,
+                    ret_names, ret_count, err);
 }
 
-/* A GPU makes updates faster than a disk takes a state: with room for what is not written yet, the run goes on meanwhile. */
+/* A GPU makes updates faster than a disk takes a state: with room for what is not written yet, the
+ * run goes on meanwhile. */
 uint64_t run_staging_bytes(const struct run *run)
 {
     enum {
@@ -144,8 +151,8 @@ int run_open_saver(struct run *run, struct err *err)
 {
     int status = run_name_numerics(run, err);
     if (!status)
-        status =
-            run_describe_tensors(run, false, &run->tensors, &run->tensor_names, &run->tensors_count, err);
+        status = run_describe_tensors(run, false, &run->tensors, &run->tensor_names,
+                                      &run->tensors_count, err);
     status = run_agree(run, status, "describing the state", err);
     if (!status)
         status = run_compare_numerics(run, err);

@@ -1,6 +1,7 @@
 /*
- * run_sync — what ranks of a run hold alike, for them to compare: what each has of weights and moments, and the weights that passes use, which
- * are the same everywhere whoever holds what. What a rank alone keeps is looked at again before its next update. See run.h and sync_check.h.
+ * run_sync — what ranks of a run hold alike, for them to compare: what each has of weights and
+ * moments, and the weights that passes use, which are the same everywhere whoever holds what. What
+ * a rank alone keeps is looked at again before its next update. See run.h and sync_check.h.
  */
 #include "trainer/run.h"
 
@@ -121,7 +122,8 @@ static int add_all(struct run *run, struct err *err)
         return add_gathered(run, err);
     for (uint64_t g = 0; g < run->params->groups_count; g++)
         add_group(run, g,
-                  (const char *)weights->whole + run->params->groups[g].offset * ops_compute_bytes(run->ops));
+                  (const char *)weights->whole +
+                      run->params->groups[g].offset * ops_compute_bytes(run->ops));
     return 0;
 }
 
@@ -130,7 +132,8 @@ int run_check_sync(struct run *run, struct err *err)
     sync_check_begin(run->sync_check);
     int status = add_all(run, err);
     if (status && !run->weights.whole)
-        return status; /* others may wait for what this rank did not begin to gather: only giving up ends that */
+        /* others may wait for what this rank did not begin to gather: only giving up ends that */
+        return status;
     struct comm_options options = run_comm_options(run, "comparing the ranks");
     return sync_check_compare(run->sync_check, run->step, status, &options, err);
 }

@@ -1,5 +1,6 @@
 /*
- * run_weights — what of the model this rank of a run holds, as the strategy has it, and its first values. See run.h.
+ * run_weights — what of the model this rank of a run holds, as the strategy has it, and its first
+ * values. See run.h.
  */
 #include "trainer/run.h"
 
@@ -29,14 +30,16 @@ static int count_local_ranks(const struct run *run, uint32_t *ret_count, struct 
 {
     char host[MACHINE_HOST_BYTES];
     machine_host(host);
-    uint64_t own = hash_64(host, strlen(host)), *all = calloc((size_t)run->comm->ranks, sizeof *all);
+    uint64_t own = hash_64(host, strlen(host)),
+             *all = calloc((size_t)run->comm->ranks, sizeof *all);
     struct comm_options options = run_comm_options(run, "the names of machines");
     struct comm_work work;
     if (!all)
-        return err_set(err, -ENOMEM, "out of memory for the names of %d machines", run->comm->ranks);
+        return err_set(err, -ENOMEM, "out of memory for the names of %d machines",
+                       run->comm->ranks);
     all[run->comm->rank] = own;
-    int status =
-        run->comm->ops->all_gather(run->comm, &all[run->comm->rank], all, sizeof own, &options, &work, err);
+    int status = run->comm->ops->all_gather(run->comm, &all[run->comm->rank], all, sizeof own,
+                                            &options, &work, err);
     if (!status)
         status = comm_wait(run->comm, &work, err);
     if (status) {
@@ -53,7 +56,8 @@ static int count_local_ranks(const struct run *run, uint32_t *ret_count, struct 
     *ret_count = count;
     if (!status)
         return 0;
-    err_set(err, status, "machines have different numbers of ranks, or their ranks are no neighbours");
+    err_set(err, status,
+            "machines have different numbers of ranks, or their ranks are no neighbours");
     err_advise(err, "give parallel.shard, or start the ranks machine by machine");
     return status;
 }
@@ -78,7 +82,8 @@ struct partition_options run_partition_options(const struct run *run, bool train
     return (struct partition_options){.rank = run->batching.rank,
                                       .ranks = run->batching.ranks,
                                       .shards = run->shards,
-                                      .keep_below_elements = run->config->parallel.keep_below_params};
+                                      .keep_below_elements =
+                                          run->config->parallel.keep_below_params};
 }
 
 struct weights_options run_weights_options(const struct run *run)
@@ -88,7 +93,8 @@ struct weights_options run_weights_options(const struct run *run)
     return (struct weights_options){.comm = run->bulk,
                                     .ops = run->ops,
                                     .partition = &run->partition,
-                                    .shards = strategy->shards_weights && (run->shards > 1 || offloads),
+                                    .shards =
+                                        strategy->shards_weights && (run->shards > 1 || offloads),
                                     .reshards = strategy->reshards,
                                     .pins_master = run->config->parallel.offload.optimizer,
                                     .offloads = offloads,
@@ -98,7 +104,8 @@ struct weights_options run_weights_options(const struct run *run)
                                     .in_turn = &run->in_turn};
 }
 
-/* How gradients travel. They are sums: of as many terms, at most, as an update has rows. Brought to the size of their mean they fit fp16. */
+/* How gradients travel. They are sums: of as many terms, at most, as an update has rows. Brought to
+ * the size of their mean they fit fp16. */
 static struct exchange_wire wire_of(const struct run *run)
 {
     static const enum dtype types[] = {
@@ -178,7 +185,8 @@ static int fill_from(struct run *run, const char *path, struct err *err)
     int status = io_open(path, NULL, &io, err);
     if (status)
         return status;
-    status = init_open(io, path, model_config_of(run->model), run->params, run->options->log, &init, err);
+    status = init_open(io, path, model_config_of(run->model), run->params, run->options->log, &init,
+                       err);
     if (!status)
         status = fill_groups(run, init, err);
     init_close(init);
@@ -209,7 +217,8 @@ static void done(void *context, uint64_t group, enum model_use use)
         reduction_done(run->reduction, group);
 }
 
-int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_memory, struct err *err)
+int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_memory,
+                   struct err *err)
 {
     bool trains = round != UINT64_MAX, sums = trains && !reduction_is_plain(run->reduction, round);
     *ret_memory = (struct model_memory){.context = run};

@@ -33,7 +33,8 @@ static uint32_t own_before(const struct saved_plan *plan, uint32_t block)
 /* Of the stage. */
 static uint32_t own_count(const struct saved_plan *plan)
 {
-    return own_before(plan, plan->first_block + plan->blocks_count) - own_before(plan, plan->first_block);
+    return own_before(plan, plan->first_block + plan->blocks_count) -
+           own_before(plan, plan->first_block);
 }
 
 uint32_t saved_items_count(const struct saved_plan *plan)
@@ -46,7 +47,8 @@ uint32_t saved_places_count(const struct saved_plan *plan)
 {
     uint32_t own = own_count(plan), items = saved_items_count(plan);
     uint32_t end = plan->first_block + plan->blocks_count;
-    uint32_t first = plan->passive_count > plan->first_block ? plan->passive_count : plan->first_block;
+    uint32_t first =
+        plan->passive_count > plan->first_block ? plan->passive_count : plan->first_block;
     bool recomputes = first + own + items < end;
     uint32_t count = own + offload_slots_count(items) + recomputes;
     return count > 0 ? count : plan->blocks_count > 0;

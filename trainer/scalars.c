@@ -45,10 +45,14 @@ static void add_time(struct list *list, const struct trainer_report *report)
         const char *name;
         bool computes, queues; /* on devices of which kind it is known */
     } parts[] = {
-        {TIME_LOAD, "load_seconds", true, true},          {TIME_FORWARD, "forward_seconds", true, false},
-        {TIME_BACKWARD, "backward_seconds", true, false}, {TIME_REDUCE, "reduce_seconds", true, true},
-        {TIME_UPDATE, "update_seconds", true, false},     {TIME_QUEUE, "queue_seconds", false, true},
-        {TIME_DEVICE, "device_seconds", false, true},     {TIME_SAVE, "save_seconds", true, true},
+        {TIME_LOAD, "load_seconds", true, true},
+        {TIME_FORWARD, "forward_seconds", true, false},
+        {TIME_BACKWARD, "backward_seconds", true, false},
+        {TIME_REDUCE, "reduce_seconds", true, true},
+        {TIME_UPDATE, "update_seconds", true, false},
+        {TIME_QUEUE, "queue_seconds", false, true},
+        {TIME_DEVICE, "device_seconds", false, true},
+        {TIME_SAVE, "save_seconds", true, true},
         {TIME_OTHER, "other_seconds", true, true},
     };
     add(list, "elapsed_seconds", report->elapsed_seconds);

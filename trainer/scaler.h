@@ -1,12 +1,15 @@
 /*
- * scaler — the factor on the loss that keeps gradients of a narrow type (fp16) away from zero and from infinity.
+ * scaler — the factor on the loss that keeps gradients of a narrow type (fp16) away from zero and
+ * from infinity.
  *
- * Doubles after `window` steps without an overflow, halves at an overflow, whose step is skipped (Micikevicius et al., "Mixed
- * precision training", ICLR 2018; PyTorch's GradScaler). With a hysteresis of n the first n - 1 overflows after a doubling cost their step
- * alone (as DeepSpeed's). Powers of two: what is multiplied and later divided is exact.
+ * Doubles after `window` steps without an overflow, halves at an overflow, whose step is skipped
+ * (Micikevicius et al., "Mixed precision training", ICLR 2018; PyTorch's GradScaler). With a
+ * hysteresis of n the first n - 1 overflows after a doubling cost their step alone (as
+ * DeepSpeed's). Powers of two: what is multiplied and later divided is exact.
  *
- * The scale is that of a micro-batch's mean loss, as elsewhere. Gradients here are of the sum over its rows, so what multiplies them is
- * the scale over the number of rows, rounded up to a power of two.
+ * The scale is that of a micro-batch's mean loss, as elsewhere. Gradients here are of the sum over
+ * its rows, so what multiplies them is the scale over the number of rows, rounded up to a power of
+ * two.
  *
  * It follows the steps where their gradients are: kernels share what a step does to it.
  */
@@ -20,13 +23,15 @@
 
 enum { SCALER_FIRST = 1 << 16, SCALER_LEAST = 1, SCALER_MOST = 1 << 24, SCALER_CLEAN_STEPS = 2000 };
 
-/* Immutable. first and least: powers of two, SCALER_LEAST to SCALER_MOST. window, hysteresis: at least 1. */
+/* Immutable. first and least: powers of two, SCALER_LEAST to SCALER_MOST. window, hysteresis: at
+ * least 1. */
 struct scaler_options {
     double first, least;
     uint64_t window, hysteresis;
 };
 
-/* By value in every checkpoint, but for the options. Not dynamic: scale stays 1, and no overflow is forgiven. */
+/* By value in every checkpoint, but for the options. Not dynamic: scale stays 1, and no overflow is
+ * forgiven. */
 struct scaler {
     struct scaler_options options;
     bool is_dynamic;
@@ -47,7 +52,8 @@ SHARED_INLINE double scaler_factor(const struct scaler *scaler)
     return scaler->scale / scaler->rows;
 }
 
-/* After a step: were its loss and gradients finite? False where they were not and the scale can't be lowered. */
+/* After a step: were its loss and gradients finite? False where they were not and the scale can't
+ * be lowered. */
 SHARED_INLINE bool scaler_update(struct scaler *scaler, bool is_finite)
 {
     if (!scaler->is_dynamic)

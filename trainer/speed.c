@@ -30,7 +30,8 @@ static void multiply(void *context, size_t tile, unsigned worker)
         .m = SIDE, .n = SIDE, .k = SIDE, .lda = SIDE, .ldb = SIDE, .ldc = SIDE, .alpha = 1};
     float *a = products->matrices + worker * 3 * (size_t)SIDE * SIDE;
     (void)tile;
-    blas_multiply_f32(&products->blas, &product, a, a + (size_t)SIDE * SIDE, a + 2 * (size_t)SIDE * SIDE);
+    blas_multiply_f32(&products->blas, &product, a, a + (size_t)SIDE * SIDE,
+                      a + 2 * (size_t)SIDE * SIDE);
 }
 
 /* By their CPU time: what else the machine does is no limit of its own. */
@@ -50,7 +51,8 @@ static double repeat_products(struct workers *crew, struct products *products, u
     return io_speed_per_cpu_second(&speed, flops) * threads;
 }
 
-static int measure_products(unsigned threads, uint64_t ns, double *ret_flops_per_second, struct err *err)
+static int measure_products(unsigned threads, uint64_t ns, double *ret_flops_per_second,
+                            struct err *err)
 {
     struct workers *crew;
     struct products products;
@@ -59,8 +61,9 @@ static int measure_products(unsigned threads, uint64_t ns, double *ret_flops_per
         return status;
     size_t elements = workers_count(crew) * 3 * (size_t)SIDE * SIDE;
     products.matrices = malloc(elements * sizeof *products.matrices);
-    status = products.matrices ? blas_open(&products.blas, err)
-                               : err_set(err, -ENOMEM, "out of memory for products of %d x %d", SIDE, SIDE);
+    status = products.matrices
+                 ? blas_open(&products.blas, err)
+                 : err_set(err, -ENOMEM, "out of memory for products of %d x %d", SIDE, SIDE);
     for (size_t i = 0; i < elements && !status; i++)
         products.matrices[i] = 1.0f / SIDE;
     if (!status)
@@ -95,9 +98,10 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* waits: of each step, how long it waited for others' gradients, as a number below 0: of all ranks' the largest is the least wait. */
-static int make_steps(struct run *run, const struct trainer_speed_job *job, uint64_t *step_ns, int64_t *waits,
-                      struct trainer_speed *speed, struct err *err)
+/* waits: of each step, how long it waited for others' gradients, as a number below 0: of all ranks'
+ * the largest is the least wait. */
+static int make_steps(struct run *run, const struct trainer_speed_job *job, uint64_t *step_ns,
+                      int64_t *waits, struct trainer_speed *speed, struct err *err)
 {
     int status = 0;
     time_parts_start(&run->ranges.parts, clock_now_ns());
@@ -170,7 +174,8 @@ static int measure_exchanges(struct run *run, const struct trainer_speed_job *jo
 {
     struct comm_options options = run_comm_options(run, "comparing waits");
     struct comm_work work;
-    int status = run->comm->ops->all_reduce_i64(run->comm, waits, job->steps, COMM_MAX, &options, &work, err);
+    int status = run->comm->ops->all_reduce_i64(run->comm, waits, job->steps, COMM_MAX, &options,
+                                                &work, err);
     if (!status)
         status = comm_wait(run->comm, &work, err);
     for (uint64_t i = 0; i < job->steps && !status; i++)
@@ -187,7 +192,8 @@ static int measure_exchanges(struct run *run, const struct trainer_speed_job *jo
 
 /* ---- The whole. ---- */
 
-static void describe(const struct run *run, const struct trainer_speed_job *job, struct trainer_speed *speed)
+static void describe(const struct run *run, const struct trainer_speed_job *job,
+                     struct trainer_speed *speed)
 {
     bool is_text = run->config->model.type != MODEL_VIT, is_host = run->device->ops->is_host;
     struct gauges gauges;
@@ -205,12 +211,13 @@ static void describe(const struct run *run, const struct trainer_speed_job *job,
     gauges_close(&gauges);
 }
 
-static int measure_steps(struct run *run, const struct trainer_speed_job *job, struct trainer_speed *speed,
-                         struct err *err)
+static int measure_steps(struct run *run, const struct trainer_speed_job *job,
+                         struct trainer_speed *speed, struct err *err)
 {
     uint64_t *step_ns = malloc(job->steps * sizeof *step_ns);
     int64_t *waits = malloc(job->steps * sizeof *waits);
-    int status = step_ns && waits ? 0 : err_set(err, -ENOMEM, "out of memory for the times of steps");
+    int status =
+        step_ns && waits ? 0 : err_set(err, -ENOMEM, "out of memory for the times of steps");
     run->ranges.queues = !run->device->ops->is_host;
     status = run_agree(run, status, "beginning together", err);
     if (!status)
@@ -240,7 +247,8 @@ int trainer_speed_run(const struct trainer_options *options, const struct traine
     if (speed.threads == 0)
         speed.threads = workers_cpu_count();
     if (is_host)
-        status = measure_products(speed.threads, job->products_ns, &speed.limit_flops_per_second, &detail);
+        status = measure_products(speed.threads, job->products_ns, &speed.limit_flops_per_second,
+                                  &detail);
     else
         speed.threads = 0;
     status = run_agree(&run, status, "measuring products", &detail);

@@ -1,9 +1,11 @@
 /*
- * speed — how fast a run's steps are, and what the products in them would take alone: what `millrace bench train` measures.
+ * speed — how fast a run's steps are, and what the products in them would take alone: what
+ * `millrace bench train` measures.
  *
  *     trainer_speed_run(&options, &job, &speed, err);      // all ranks, with the same job
  *
- * It is a run of the configuration, from its data to the update, without what comes between steps: no lines, no evaluation, no checkpoint.
+ * It is a run of the configuration, from its data to the update, without what comes between steps:
+ * no lines, no evaluation, no checkpoint.
  */
 #ifndef MILLRACE_TRAINER_SPEED_H
 #define MILLRACE_TRAINER_SPEED_H
@@ -20,23 +22,25 @@ struct trainer_speed_job {
 };
 
 struct trainer_speed {
-    struct io_speed took;                 /* of all steps: time, and CPU time of the whole process */
-    uint64_t median_ns;                   /* of one step */
+    struct io_speed took; /* of all steps: time, and CPU time of the whole process */
+    uint64_t median_ns;   /* of one step */
     uint64_t samples_count, tokens_count; /* of all ranks; tokens: 0 where the model has none */
     struct time_spent time;               /* of this rank; it adds up to that of all steps */
     bool queues;                          /* the device is not the host, see time_parts.h */
     unsigned threads;                     /* that compute on this rank; 0: a GPU does */
-    double flops;                         /* of this rank's products in all steps (model.h's model_flops) */
-    /* Of this rank: products of one size alone, by as many threads, all ranks at once, as if nothing else took their time; a GPU's peak. 0: not known. */
+    double flops; /* of this rank's products in all steps (model.h's model_flops) */
+    /* Of this rank: products of one size alone, by as many threads, all ranks at once, as if
+     * nothing else took their time; a GPU's peak. 0: not known. */
     double limit_flops_per_second;
-    /* Of gradients between ranks, in one step, on the mean: with nothing to hide behind; and what a step waited for on the rank that waited least, since who
-     * comes first waits for computation, too. 0: one rank. */
+    /* Of gradients between ranks, in one step, on the mean: with nothing to hide behind; and what a
+     * step waited for on the rank that waited least, since who comes first waits for computation,
+     * too. 0: one rank. */
     uint64_t exchange_ns, exchange_waited_ns;
     uint64_t peak_process_bytes; /* of the host's memory, the most that there was until the end */
 };
 
-/* Blocks. -EINTR: stopped, as options say; else as trainer_run. resume and profile are not looked at; the run's folder is as trainer_run would
- * make it, without checkpoints. */
+/* Blocks. -EINTR: stopped, as options say; else as trainer_run. resume and profile are not looked
+ * at; the run's folder is as trainer_run would make it, without checkpoints. */
 int trainer_speed_run(const struct trainer_options *options, const struct trainer_speed_job *job,
                       struct trainer_speed *ret_speed, struct err *err);
 

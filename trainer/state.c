@@ -1,5 +1,6 @@
 /*
- * state — the small state of a run as the JSON object that a checkpoint carries. See run.h; docs/checkpoint.md lists the keys.
+ * state — the small state of a run as the JSON object that a checkpoint carries. See run.h;
+ * docs/checkpoint.md lists the keys.
  */
 #include "base/json.h"
 #include "base/json_writer.h"
@@ -27,7 +28,8 @@ static void encode_mix(struct json_writer *w, const struct loader *loader)
     json_end_array(w);
 }
 
-static void encode_cursor(struct json_writer *w, const struct cursor *cursor, const struct loader *loader)
+static void encode_cursor(struct json_writer *w, const struct cursor *cursor,
+                          const struct loader *loader)
 {
     json_begin_object(w, "loader");
     json_write_hex64(w, "fingerprint", cursor->fingerprint);
@@ -68,7 +70,8 @@ static void encode_early_stop(struct json_writer *w, const struct run *run)
     }
     json_begin_object(w, "early_stop");
     json_write_string(w, "metric", config_metric_name(run->config->early_stop.metric));
-    json_write_f64(w, "best", stop->has_best ? stop->best : (double)NAN); /* null where there is none */
+    json_write_f64(w, "best",
+                   stop->has_best ? stop->best : (double)NAN); /* null where there is none */
     json_write_u64(w, "best_step", stop->best_step);
     json_write_u64(w, "waited_count", stop->waited_count);
     json_end_object(w);
@@ -80,7 +83,8 @@ int run_cursor(const struct run *run, struct cursor *ret_cursor, struct err *err
     int64_t digests[] = {(int64_t)ret_cursor->once, (int64_t)ret_cursor->order};
     struct comm_options options = run_comm_options(run, "the digests of the data");
     struct comm_work work;
-    int status = run->comm->ops->all_reduce_i64(run->comm, digests, 2, COMM_SUM, &options, &work, err);
+    int status =
+        run->comm->ops->all_reduce_i64(run->comm, digests, 2, COMM_SUM, &options, &work, err);
     if (!status)
         status = comm_wait(run->comm, &work, err);
     ret_cursor->once = (uint64_t)digests[0];
@@ -133,8 +137,8 @@ int run_encode_state(struct run *run, struct err *err)
     return status ? err_set(err, status, "out of memory for the run's state") : 0;
 }
 
-static int get_hex64(const struct json_t *object, const char *key, uint64_t *ret_value, const char *path,
-                     struct err *err)
+static int get_hex64(const struct json_t *object, const char *key, uint64_t *ret_value,
+                     const char *path, struct err *err)
 {
     const char *text;
     int status = json_get_string(object, key, &text, path, err);

@@ -1,10 +1,11 @@
 /*
- * step — one update of a run: micro-batches forward and backward one at a time, the sum of their gradients, the
- * exact norm, the decision, the optimizer group by group. See run.h.
+ * step — one update of a run: micro-batches forward and backward one at a time, the sum of their
+ * gradients, the exact norm, the decision, the optimizer group by group. See run.h.
  *
- * Everything that ranks must agree on travels in one exact reduction of integers: counts, the losses' and the squares' exact
- * sums, and the wish to stop. The device gathers sums while it computes, and decides; where there are more ranks than one, the host
- * waits for it between the two, once a step.
+ * Everything that ranks must agree on travels in one exact reduction of integers: counts, the
+ * losses' and the squares' exact sums, and the wish to stop. The device gathers sums while it
+ * computes, and decides; where there are more ranks than one, the host waits for it between the
+ * two, once a step.
  */
 #include "base/clock.h"
 #include "trainer/run.h"
@@ -29,8 +30,8 @@ int run_read_words(struct run *run, struct run_words *ret_words, struct err *err
 {
     int copied = run->device->ops->copy(run->device, run->ops->stream, run->host_words,
                                         &run->device_record->words, sizeof *run->host_words, err);
-    int status =
-        run->ops->table->sync(run->ops, err); /* knows the first cause, where the copy failed for it */
+    int status = run->ops->table->sync(
+        run->ops, err); /* knows the first cause, where the copy failed for it */
     if (status || copied)
         return status ? status : copied;
     *ret_words = *run->host_words;
@@ -41,20 +42,21 @@ int run_reduce_words(struct run *run, struct run_words *words, const char *what,
 {
     struct comm_options options = run_comm_options(run, what);
     struct comm_work work;
-    int status = run->comm->ops->all_reduce_i64(run->comm, (int64_t *)words, sizeof *words / sizeof(int64_t),
-                                                COMM_SUM, &options, &work, err);
+    int status =
+        run->comm->ops->all_reduce_i64(run->comm, (int64_t *)words, sizeof *words / sizeof(int64_t),
+                                       COMM_SUM, &options, &work, err);
     return status ? status : comm_wait(run->comm, &work, err);
 }
 
 /* The words of all ranks, to the device. */
 static int give_words(struct run *run, struct err *err)
 {
-    return run->device->ops->copy(run->device, run->ops->stream, &run->device_record->words, run->host_words,
-                                  sizeof *run->host_words, err);
+    return run->device->ops->copy(run->device, run->ops->stream, &run->device_record->words,
+                                  run->host_words, sizeof *run->host_words, err);
 }
 
-/* counts: of the host's keeping, of this rank; become those of all, as do the words in device memory, unless this rank decides by its own. One
- * rank has both. */
+/* counts: of the host's keeping, of this rank; become those of all, as do the words in device
+ * memory, unless this rank decides by its own. One rank has both. */
 static int share_words(struct run *run, struct run_words *counts, struct err *err)
 {
     if (run->comm->ranks == 1)
@@ -79,8 +81,8 @@ static int share_words(struct run *run, struct run_words *counts, struct err *er
 int run_judge_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
                   uint64_t delivered_count, struct err *err)
 {
-    int status =
-        loader_judge_bad(loader, run->config->data.bad_samples.limit, bad_count, delivered_count, err);
+    int status = loader_judge_bad(loader, run->config->data.bad_samples.limit, bad_count,
+                                  delivered_count, err);
     return status ? run_agree(run, status, "ending for bad samples", err) : 0;
 }
 
@@ -93,7 +95,8 @@ bool run_wishes_stop(struct run *run)
     return is_up;
 }
 
-/* What is queued from now on is that part of the device's time. TIME_OTHER: nothing is, until more comes. */
+/* What is queued from now on is that part of the device's time. TIME_OTHER: nothing is, until more
+ * comes. */
 static void turn_device(struct run *run, enum time_part part)
 {
     if (run->ops->table->turn)
@@ -114,12 +117,13 @@ static void queue_pass(void *context)
     const struct model_result result = {run->losses, run->correct};
     range_begin(&run->ranges, RANGE_FORWARD);
     turn_device(run, TIME_FORWARD);
-    model_forward(run->model, &run->stage, pass->memory, &run->activations, pass->input, NULL, NULL, NULL);
+    model_forward(run->model, &run->stage, pass->memory, &run->activations, pass->input, NULL, NULL,
+                  NULL);
     range_end(&run->ranges);
     range_begin(&run->ranges, RANGE_BACKWARD);
     turn_device(run, TIME_BACKWARD);
-    model_backward(run->model, &run->stage, pass->memory, &run->activations, pass->input, &result, NULL,
-                   NULL);
+    model_backward(run->model, &run->stage, pass->memory, &run->activations, pass->input, &result,
+                   NULL, NULL);
     run_add_result(run, &result);
     turn_device(run, TIME_REDUCE);
     range_end(&run->ranges);
@@ -260,7 +264,8 @@ static int agree_on_step(struct run *run, struct run_words *counts, struct err *
     return run_judge_bad(run, run->loader, (uint64_t)counts->bad_count, run->delivered_count, err);
 }
 
-/* valid_count: of what the gradients are of. A rank that decides by its own words learns afterwards what others have. */
+/* valid_count: of what the gradients are of. A rank that decides by its own words learns afterwards
+ * what others have. */
 static int decide_and_update(struct run *run, int64_t valid_count, struct err *err)
 {
     bool is_local = run_is_local(run);
@@ -290,7 +295,8 @@ int run_step(struct run *run, struct err *err)
     if (!status)
         status = run_check_kept(run, err);
     if (!status)
-        status = decide_and_update(run, run_is_local(run) ? own_valid_count : counts.valid_count, err);
+        status =
+            decide_and_update(run, run_is_local(run) ? own_valid_count : counts.valid_count, err);
     if (status)
         return status;
     run->in_turn = run->config->parallel.debug;

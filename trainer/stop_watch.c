@@ -35,8 +35,10 @@ static const char *format_seconds(uint64_t ns, char text[SECONDS_BYTES])
 
 static void report(const struct stop_watch *watch, enum trainer_event event, const char *text)
 {
-    const struct trainer_report line = {
-        .event = event, .text = text, .step = atomic_load(&watch->step), .steps = watch->run->steps};
+    const struct trainer_report line = {.event = event,
+                                        .text = text,
+                                        .step = atomic_load(&watch->step),
+                                        .steps = watch->run->steps};
     run_report(watch->run, &line);
 }
 
@@ -95,7 +97,9 @@ static void give_up(struct stop_watch *watch)
         err_found(&err, "that the newest complete checkpoint is step %" PRIu64, newest);
     else
         err_found(&err, "no complete checkpoint");
-    err_advise(&err, "raise run.stop_deadline if saving takes longer; the same command goes on from there");
+    err_advise(
+        &err,
+        "raise run.stop_deadline if saving takes longer; the same command goes on from there");
     watch->is_late = true;
     report(watch, TRAINER_STOP_LATE, err_format(&err, line, sizeof line));
 }
@@ -129,7 +133,8 @@ static void *watch_main(void *argument)
     return NULL;
 }
 
-int stop_watch_open(struct stop_watch *watch, const struct run *run, uint64_t save_ns, struct err *err)
+int stop_watch_open(struct stop_watch *watch, const struct run *run, uint64_t save_ns,
+                    struct err *err)
 {
     *watch = (struct stop_watch){.run = run, .first_step = run->step};
     if (run->comm->rank != 0)

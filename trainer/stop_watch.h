@@ -1,12 +1,13 @@
 /*
- * stop_watch — what a run says and does between the request to stop and its last checkpoint: on the first rank.
+ * stop_watch — what a run says and does between the request to stop and its last checkpoint: on the
+ * first rank.
  *
- * A step or a save may take minutes, in which the run's own thread says nothing. A thread of the watch looks at
- * the request, so that
+ * A step or a save may take minutes, in which the run's own thread says nothing. A thread of the
+ * watch looks at the request, so that
  * - the first request is answered at once, with what is to be saved and about how long that takes;
  * - each later one is answered with what the run waits for;
- * - a run that has not ended run.stop_deadline after the first one reports TRAINER_STOP_LATE, on which the owner
- *   of the program ends it: the run's thread may be in a write that never ends.
+ * - a run that has not ended run.stop_deadline after the first one reports TRAINER_STOP_LATE, on
+ *   which the owner of the program ends it: the run's thread may be in a write that never ends.
  *
  * Threads: open and close by the owner of the run; the rest as said.
  */
@@ -40,11 +41,12 @@ struct stop_watch {
 };
 
 /* Nothing on other ranks than the first. -EAGAIN. */
-int stop_watch_open(struct stop_watch *watch, const struct run *run, uint64_t save_ns, struct err *err);
+int stop_watch_open(struct stop_watch *watch, const struct run *run, uint64_t save_ns,
+                    struct err *err);
 void stop_watch_close(struct stop_watch *watch); /* joins; safe on a zeroed one */
 
-/* By the run's thread. A step was made; a save ended after so long; the run now makes its last save, of which the
- * ranks agreed, at the request of any of them. */
+/* By the run's thread. A step was made; a save ended after so long; the run now makes its last
+ * save, of which the ranks agreed, at the request of any of them. */
 void stop_watch_note_step(struct stop_watch *watch, uint64_t step);
 void stop_watch_note_save(struct stop_watch *watch, uint64_t ns);
 void stop_watch_begin_last_save(struct stop_watch *watch);

@@ -8,12 +8,12 @@
 #include <inttypes.h>
 
 /* name, shards, shards_weights, reshards, sums_each */
-#define STRATEGIES(ROW)                                                                                      \
-    ROW("ddp", STRATEGY_ONE, false, false, false)                                                            \
-    ROW("zero1", STRATEGY_RANKS, false, false, false)                                                        \
-    ROW("zero2", STRATEGY_RANKS, false, false, true)                                                         \
-    ROW("zero3", STRATEGY_RANKS, true, true, true)                                                           \
-    ROW("shard_grad_op", STRATEGY_RANKS, true, false, true)                                                  \
+#define STRATEGIES(ROW)                                                                            \
+    ROW("ddp", STRATEGY_ONE, false, false, false)                                                  \
+    ROW("zero1", STRATEGY_RANKS, false, false, false)                                              \
+    ROW("zero2", STRATEGY_RANKS, false, false, true)                                               \
+    ROW("zero3", STRATEGY_RANKS, true, true, true)                                                 \
+    ROW("shard_grad_op", STRATEGY_RANKS, true, false, true)                                        \
     ROW("hybrid_shard", STRATEGY_LOCAL, true, true, true)
 
 #define STRATEGY(...)   {__VA_ARGS__},
@@ -61,8 +61,9 @@ static int check_copies(const struct strategy *strategy, struct strategy_mesh me
     return -EINVAL;
 }
 
-int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh mesh, uint32_t ranks,
-                          uint32_t local_ranks, uint32_t *ret_shards, struct err *err)
+int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh mesh,
+                          uint32_t ranks, uint32_t local_ranks, uint32_t *ret_shards,
+                          struct err *err)
 {
     uint32_t shards = 1;
     if (strategy->shards != STRATEGY_ONE && mesh.replicate) {

@@ -1,5 +1,6 @@
 /*
- * strategy — what ranks share of a model's state, as data. The names that users know are rows of a table here; no code elsewhere knows one.
+ * strategy — what ranks share of a model's state, as data. The names that users know are rows of a
+ * table here; no code elsewhere knows one.
  *
  * | name | shards | weights | sums |
  * |---|---|---|---|
@@ -7,10 +8,11 @@
  * | zero1 | ranks | whole | once a step |
  * | zero2 | ranks | whole | each micro-batch |
  * | zero3 | ranks | sharded, forgotten after each use | each micro-batch |
- * | shard_grad_op | ranks | sharded, kept from the forward to the backward pass | each micro-batch |
+ * | shard_grad_op | ranks | sharded, kept from forward to backward pass | each micro-batch |
  * | hybrid_shard | of a machine | as zero3 | each micro-batch |
  *
- * Other names: no_shard is ddp, full_shard is zero3, deepspeed_stage_N is zeroN, of which 0 is ddp. Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023.
+ * Other names: no_shard is ddp, full_shard is zero3, deepspeed_stage_N is zeroN, of which 0 is ddp.
+ * Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023.
  */
 #ifndef MILLRACE_TRAINER_STRATEGY_H
 #define MILLRACE_TRAINER_STRATEGY_H
@@ -27,11 +29,13 @@ enum strategy_shards { STRATEGY_ONE, STRATEGY_RANKS, STRATEGY_LOCAL };
 /* Immutable. */
 struct strategy {
     const char *name;
-    enum strategy_shards shards; /* in how many the optimizer's state, and what below says, is cut */
-    bool shards_weights;         /* else each rank holds all weights between steps */
-    bool reshards;               /* weights are forgotten between the forward and the backward pass, too */
+    enum strategy_shards
+        shards;          /* in how many the optimizer's state, and what below says, is cut */
+    bool shards_weights; /* else each rank holds all weights between steps */
+    bool reshards;       /* weights are forgotten between the forward and the backward pass, too */
     bool
-        sums_each; /* gradients travel after each micro-batch, and each rank holds but its own part of them */
+        /* gradients travel after each micro-batch, and each rank holds but its own part of them */
+        sums_each;
 };
 
 /* The table, ended by a name that is NULL: for the parser of the configuration. */
@@ -47,9 +51,11 @@ struct strategy_mesh {
 
 struct strategy_mesh strategy_mesh_of(const struct train_config *config);
 
-/* In how many shards: of all strategies but STRATEGY_ONE as the mesh says, else as the strategy does; local_ranks is asked for STRATEGY_LOCAL
- * without a mesh. -EINVAL where they do not divide the ranks, or the mesh has another number of ranks. */
-int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh mesh, uint32_t ranks,
-                          uint32_t local_ranks, uint32_t *ret_shards, struct err *err);
+/* In how many shards: of all strategies but STRATEGY_ONE as the mesh says, else as the strategy
+ * does; local_ranks is asked for STRATEGY_LOCAL without a mesh. -EINVAL where they do not divide
+ * the ranks, or the mesh has another number of ranks. */
+int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh mesh,
+                          uint32_t ranks, uint32_t local_ranks, uint32_t *ret_shards,
+                          struct err *err);
 
 #endif

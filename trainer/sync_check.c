@@ -55,16 +55,17 @@ int sync_check_open(struct comm *comm, struct device *device, uint64_t pieces_ma
     struct sync_check *check = calloc(1, sizeof *check);
     if (!check)
         return err_set(err, -ENOMEM, "out of memory to compare ranks");
-    *check = (struct sync_check){.comm = comm,
-                                 .device = device,
-                                 .pieces_max = pieces_max,
-                                 .names = calloc(pieces_max, sizeof *check->names),
-                                 .own = calloc(pieces_max, sizeof *check->own),
-                                 .all = calloc((size_t)comm->ranks * pieces_max, sizeof *check->all),
-                                 .is_alone = calloc(pieces_max, sizeof *check->is_alone),
-                                 .holders = calloc((size_t)comm->ranks, sizeof *check->holders),
-                                 .stream = hash_stream_open(),
-                                 .block = is_host(device) ? NULL : malloc(BLOCK_BYTES)};
+    *check =
+        (struct sync_check){.comm = comm,
+                            .device = device,
+                            .pieces_max = pieces_max,
+                            .names = calloc(pieces_max, sizeof *check->names),
+                            .own = calloc(pieces_max, sizeof *check->own),
+                            .all = calloc((size_t)comm->ranks * pieces_max, sizeof *check->all),
+                            .is_alone = calloc(pieces_max, sizeof *check->is_alone),
+                            .holders = calloc((size_t)comm->ranks, sizeof *check->holders),
+                            .stream = hash_stream_open(),
+                            .block = is_host(device) ? NULL : malloc(BLOCK_BYTES)};
     int status = 0;
     if (!check->names || !check->own || !check->all || !check->is_alone || !check->holders ||
         !check->stream || (!is_host(device) && !check->block))
@@ -108,8 +109,8 @@ static int hash_piece(struct sync_check *check, const struct sync_piece *piece, 
         hash_stream_update(check->stream, data, piece->bytes);
     for (uint64_t done = 0; check->block && done < piece->bytes; done += BLOCK_BYTES) {
         size_t bytes = piece->bytes - done < BLOCK_BYTES ? piece->bytes - done : BLOCK_BYTES;
-        int status =
-            check->device->ops->copy(check->device, check->copies, check->block, data + done, bytes, err);
+        int status = check->device->ops->copy(check->device, check->copies, check->block,
+                                              data + done, bytes, err);
         if (!status)
             status = check->device->ops->stream_sync(check->device, check->copies, err);
         if (status)
@@ -140,12 +141,14 @@ static int name_change(struct sync_check *check, const struct sync_piece *piece,
                        uint64_t now)
 {
     struct err *err = &check->failure;
-    err_set(err, -EBADMSG, "after step %" PRIu64 " %s%s%.120s changed without an update", check->step,
-            piece->kind ? piece->kind : "", piece->kind ? " of " : "", piece->name);
+    err_set(err, -EBADMSG, "after step %" PRIu64 " %s%s%.120s changed without an update",
+            check->step, piece->kind ? piece->kind : "", piece->kind ? " of " : "", piece->name);
     err_expected(err, "%016" PRIx64 ", which this rank alone holds", before);
     err_found(err, "%016" PRIx64, now);
-    err_advise(err, "remove a checkpoint of that step, go on from the one before it, and have this machine's "
-                    "memory tested");
+    err_advise(
+        err,
+        "remove a checkpoint of that step, go on from the one before it, and have this machine's "
+        "memory tested");
     return -EBADMSG;
 }
 
@@ -197,7 +200,8 @@ static bool differs(const struct sync_check *check, int rank, int other, uint64_
     return is_comparable(a, b) && a->hash != b->hash;
 }
 
-/* Of the ranks that hold the same stretch as this one: one that holds what most do, the first of them. are_most: as many hold nothing else. */
+/* Of the ranks that hold the same stretch as this one: one that holds what most do, the first of
+ * them. are_most: as many hold nothing else. */
 static int find_most(const struct sync_check *check, int rank, uint64_t n, bool *ret_are_most)
 {
     int most = rank, best = 0;
@@ -221,7 +225,8 @@ static int find_most(const struct sync_check *check, int rank, uint64_t n, bool 
 
 enum { NAMED_BYTES_MAX = 80 };
 
-/* "0, 2": those that hold what the rank does, or something else than it; as many as there is room for. */
+/* "0, 2": those that hold what the rank does, or something else than it; as many as there is room
+ * for. */
 static void name_ranks(const struct sync_check *check, int rank, bool alike, uint64_t n,
                        char names[NAMED_BYTES_MAX])
 {
@@ -230,7 +235,8 @@ static void name_ranks(const struct sync_check *check, int rank, bool alike, uin
     for (int r = 0; r < check->comm->ranks; r++) {
         bool is_named = alike ? is_alike(check, r, rank, n) : differs(check, r, rank, n);
         if (is_named && used + 16 < NAMED_BYTES_MAX)
-            used += (size_t)snprintf(names + used, NAMED_BYTES_MAX - used, "%s%d", used ? ", " : "", r);
+            used +=
+                (size_t)snprintf(names + used, NAMED_BYTES_MAX - used, "%s%d", used ? ", " : "", r);
     }
 }
 
@@ -244,23 +250,27 @@ static int name_difference(const struct sync_check *check, int rank, uint64_t n,
     uint64_t hash = held_by(check, most, n)->hash;
     name_ranks(check, most, true, n, those);
     name_ranks(check, most, false, n, others);
-    err_set(err, -EBADMSG, "after step %" PRIu64 " %s%s%.120s is not the same on all ranks that hold it",
-            step, name->kind ? name->kind : "", name->kind ? " of " : "", name->name);
+    err_set(err, -EBADMSG,
+            "after step %" PRIu64 " %s%s%.120s is not the same on all ranks that hold it", step,
+            name->kind ? name->kind : "", name->kind ? " of " : "", name->name);
     if (are_most) {
         err_expected(err, "%016" PRIx64 " everywhere, as on rank %d", hash, most);
         err_found(err, "other bits on rank %s", others);
-        err_advise(err,
-                   "check that this machine has the same libraries and files as the others, then test its "
-                   "memory; resume from the newest checkpoint");
+        err_advise(
+            err,
+            "check that this machine has the same libraries and files as the others, then test its "
+            "memory; resume from the newest checkpoint");
     } else {
         err_expected(err, "the same bits everywhere");
         err_found(err,
-                  "%016" PRIx64 " on rank %s but other bits on rank %s: one of them is wrong, and which can "
+                  "%016" PRIx64
+                  " on rank %s but other bits on rank %s: one of them is wrong, and which can "
                   "not be told",
                   hash, those, others);
-        err_advise(err,
-                   "check that these machines have the same libraries and files, then test their memory; "
-                   "resume from the newest checkpoint");
+        err_advise(
+            err,
+            "check that these machines have the same libraries and files, then test their memory; "
+            "resume from the newest checkpoint");
     }
     return -EBADMSG;
 }
@@ -292,7 +302,8 @@ static int find_difference(struct sync_check *check, uint64_t step, struct err *
         qsort(check->holders, ranks, sizeof *check->holders, by_stretch);
         for (size_t i = 0; i < ranks; i++)
             if (check->holders[i].rank == check->comm->rank)
-                check->is_alone[n] = check->holders[i].held.bytes > 0 && !are_neighbours(check, i, i + 1) &&
+                check->is_alone[n] = check->holders[i].held.bytes > 0 &&
+                                     !are_neighbours(check, i, i + 1) &&
                                      (i == 0 || !are_neighbours(check, i - 1, i));
         for (size_t i = 1; i < ranks; i++)
             if (differs(check, check->holders[i].rank, check->holders[i - 1].rank, n))
@@ -301,7 +312,8 @@ static int find_difference(struct sync_check *check, uint64_t step, struct err *
     return 0;
 }
 
-static int agree(struct sync_check *check, int status, const struct comm_options *options, struct err *err)
+static int agree(struct sync_check *check, int status, const struct comm_options *options,
+                 struct err *err)
 {
     if (!status && check->status) {
         status = check->status;
@@ -318,8 +330,9 @@ int sync_check_compare(struct sync_check *check, uint64_t step, int status,
     status = agree(check, status, options, err);
     if (status)
         return status;
-    status = check->comm->ops->all_gather(check->comm, check->own, check->all,
-                                          check->pieces_count * sizeof *check->own, options, &work, err);
+    status =
+        check->comm->ops->all_gather(check->comm, check->own, check->all,
+                                     check->pieces_count * sizeof *check->own, options, &work, err);
     if (!status)
         status = comm_wait(check->comm, &work, err);
     check->has_failed = check->has_failed || status;

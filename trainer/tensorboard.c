@@ -1,5 +1,6 @@
 /*
- * tensorboard — see tensorboard.h. The one adapter of protobuf-c; tensorboard.proto has the messages.
+ * tensorboard — see tensorboard.h. The one adapter of protobuf-c; tensorboard.proto has the
+ * messages.
  */
 #include "trainer/tensorboard.h"
 
@@ -64,8 +65,8 @@ int tensorboard_open(struct io *io, const char *folder, struct tensorboard_start
         return err_set(err, -ENOMEM, "out of memory for TensorBoard's events");
     int status = open_run(io, folder, "train", start.step, &tensorboard->runs[RUN_TRAIN], err);
     if (!status)
-        status =
-            open_run(io, folder, "validation", start.evaluation, &tensorboard->runs[RUN_VALIDATION], err);
+        status = open_run(io, folder, "validation", start.evaluation,
+                          &tensorboard->runs[RUN_VALIDATION], err);
     if (status)
         tensorboard_close(tensorboard);
     else
@@ -109,6 +110,7 @@ int tensorboard_write(struct tensorboard *tensorboard, const struct trainer_repo
     event.step = (int64_t)report->step;
     event.what_case = TENSORBOARD__EVENT__WHAT_SUMMARY;
     event.summary = &summary;
-    return add_event(tensorboard->runs[report->event == TRAINER_EVALUATED ? RUN_VALIDATION : RUN_TRAIN],
-                     &event, err);
+    return add_event(
+        tensorboard->runs[report->event == TRAINER_EVALUATED ? RUN_VALIDATION : RUN_TRAIN], &event,
+        err);
 }

@@ -1,10 +1,12 @@
 /*
  * time_parts — where a run's time goes, in parts that add up to all of it.
  *
- * A clock that always runs for exactly one part: whoever begins another thing turns it. So the parts are the time that passed by
- * construction, and the remainder is a part like the others. A turn reads the clock and adds, nothing else.
+ * A clock that always runs for exactly one part: whoever begins another thing turns it. So the
+ * parts are the time that passed by construction, and the remainder is a part like the others. A
+ * turn reads the clock and adds, nothing else.
  *
- * Threads: one owner. A GPU has a clock of its own for its work, turned by its own time when it comes to it (ops.h's turn).
+ * Threads: one owner. A GPU has a clock of its own for its work, turned by its own time when it
+ * comes to it (ops.h's turn).
  */
 #ifndef MILLRACE_TRAINER_TIME_PARTS_H
 #define MILLRACE_TRAINER_TIME_PARTS_H
@@ -14,9 +16,9 @@
 #include <stdint.h>
 
 enum time_part {
-    TIME_OTHER,    /* what is none of the others: lines of progress, the program around steps */
-    TIME_LOAD,     /* waiting for a micro-batch, and its copy to where it is used */
-    TIME_FORWARD,  /* where the device queues: not known apart, as are backward, reduce and update */
+    TIME_OTHER,   /* what is none of the others: lines of progress, the program around steps */
+    TIME_LOAD,    /* waiting for a micro-batch, and its copy to where it is used */
+    TIME_FORWARD, /* where the device queues: not known apart, as are backward, reduce and update */
     TIME_BACKWARD, /* with the losses */
     TIME_REDUCE,   /* sums of gradients, over micro-batches and ranks, and their norm */
     TIME_UPDATE,   /* of the weights */
@@ -47,7 +49,8 @@ SHARED_INLINE void time_parts_turn(struct time_parts *parts, enum time_part part
     parts->part = part;
 }
 
-/* What was spent since the start, or the last time that this was called, until now; the clock goes on for the part that it runs for. */
+/* What was spent since the start, or the last time that this was called, until now; the clock goes
+ * on for the part that it runs for. */
 struct time_spent time_parts_take(struct time_parts *parts, uint64_t now_ns);
 /* What of `now` came after `before`. */
 struct time_spent time_spent_since(const struct time_spent *now, const struct time_spent *before);

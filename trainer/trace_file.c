@@ -30,7 +30,8 @@ struct output {
 static void begin_output(struct output *output)
 {
     const struct io_ops *ops = output->io->ops;
-    const struct io_set_options options = {.path = output->path, .single_file = true, .replace = true};
+    const struct io_set_options options = {
+        .path = output->path, .single_file = true, .replace = true};
     output->status = ops->queue_open(output->io, 1, &output->queue, &output->detail);
     if (!output->status)
         output->status = ops->set_begin(output->io, &options, &output->set, &output->detail);
@@ -43,8 +44,8 @@ static void add_output(struct output *output, const struct str *text)
     if (!output->status && str_status(text))
         output->status = err_set(&output->detail, -ENOMEM, "out of memory for a trace");
     if (!output->status)
-        output->status = io_write_exact(output->queue, output->io, output->file, output->path, output->bytes,
-                                        text->data, text->bytes, &output->detail);
+        output->status = io_write_exact(output->queue, output->io, output->file, output->path,
+                                        output->bytes, text->data, text->bytes, &output->detail);
     output->bytes += text->bytes;
 }
 
@@ -83,7 +84,8 @@ static int find_origin(const struct trace_file *file, uint64_t *ret_origin_ns, s
     int64_t latest = -(int64_t)trace_started_ns(file->trace);
     struct comm_options options = options_of(file);
     struct comm_work work;
-    int status = file->comm->ops->all_reduce_i64(file->comm, &latest, 1, COMM_MAX, &options, &work, err);
+    int status =
+        file->comm->ops->all_reduce_i64(file->comm, &latest, 1, COMM_MAX, &options, &work, err);
     if (!status)
         status = comm_wait(file->comm, &work, err);
     *ret_origin_ns = (uint64_t)-latest;
@@ -94,7 +96,8 @@ static void format_process(const struct trace_file *file, struct str *out)
 {
     char name[HOST_BYTES + 64], host[HOST_BYTES] = "";
     gethostname(host, sizeof host - 1);
-    snprintf(name, sizeof name, "rank %d on %s, process %ld", file->comm->rank, host, (long)getpid());
+    snprintf(name, sizeof name, "rank %d on %s, process %ld", file->comm->rank, host,
+             (long)getpid());
     trace_format_process((unsigned)file->comm->rank, name, out);
 }
 
@@ -104,7 +107,8 @@ static unsigned parts_count(const struct trace_file *file)
     return 1 + trace_tracks_count(file->trace);
 }
 
-static void format_part(const struct trace_file *file, unsigned part, uint64_t origin_ns, struct str *out)
+static void format_part(const struct trace_file *file, unsigned part, uint64_t origin_ns,
+                        struct str *out)
 {
     str_clear(out);
     if (part == 0)
@@ -113,7 +117,8 @@ static void format_part(const struct trace_file *file, unsigned part, uint64_t o
         trace_format_track(file->trace, part - 1, (unsigned)file->comm->rank, origin_ns, out);
 }
 
-static int send(const struct trace_file *file, const void *data, size_t bytes, int to, struct err *err)
+static int send(const struct trace_file *file, const void *data, size_t bytes, int to,
+                struct err *err)
 {
     struct comm_options options = options_of(file);
     struct comm_work work;
@@ -121,7 +126,8 @@ static int send(const struct trace_file *file, const void *data, size_t bytes, i
     return status ? status : comm_wait(file->comm, &work, err);
 }
 
-static int receive(const struct trace_file *file, void *data, size_t bytes, int from, struct err *err)
+static int receive(const struct trace_file *file, void *data, size_t bytes, int from,
+                   struct err *err)
 {
     struct comm_options options = options_of(file);
     struct comm_work work;
@@ -134,13 +140,15 @@ static int wait_for_turn(const struct trace_file *file, uint64_t *size, struct e
 {
     struct comm_options options = options_behind(file, (unsigned)file->comm->rank);
     struct comm_work work;
-    int status = file->comm->ops->receive(file->comm, size, sizeof *size, 0, TAG, &options, &work, err);
+    int status =
+        file->comm->ops->receive(file->comm, size, sizeof *size, 0, TAG, &options, &work, err);
     return status ? status : comm_wait(file->comm, &work, err);
 }
 
-/* Of each part its size, then its text; last a size of 0. What there is no memory for is left out. size: memory that outlives a failure. */
-static int send_parts(const struct trace_file *file, uint64_t origin_ns, struct str *text, uint64_t *size,
-                      struct err *err)
+/* Of each part its size, then its text; last a size of 0. What there is no memory for is left out.
+ * size: memory that outlives a failure. */
+static int send_parts(const struct trace_file *file, uint64_t origin_ns, struct str *text,
+                      uint64_t *size, struct err *err)
 {
     unsigned count = parts_count(file);
     int status = wait_for_turn(file, size, err);
@@ -159,8 +167,8 @@ static int send_parts(const struct trace_file *file, uint64_t origin_ns, struct 
     return send(file, size, sizeof *size, 0, err);
 }
 
-static int receive_parts(const struct trace_file *file, int from, struct output *output, struct str *text,
-                         uint64_t *size, struct err *err)
+static int receive_parts(const struct trace_file *file, int from, struct output *output,
+                         struct str *text, uint64_t *size, struct err *err)
 {
     *size = 0;
     int status = send(file, size, sizeof *size, from, err); /* its turn */
@@ -180,8 +188,8 @@ static int receive_parts(const struct trace_file *file, int from, struct output 
     return status;
 }
 
-static int write_first(const struct trace_file *file, uint64_t origin_ns, struct str *text, uint64_t *size,
-                       int *ret_written, struct err *err)
+static int write_first(const struct trace_file *file, uint64_t origin_ns, struct str *text,
+                       uint64_t *size, int *ret_written, struct err *err)
 {
     struct output output = {.io = file->io, .path = file->path};
     unsigned count = parts_count(file);
@@ -209,8 +217,8 @@ int trace_file_write(const struct trace_file *file, int *ret_written, struct err
     struct str text = {0};
     uint64_t origin_ns = 0, *size = malloc(sizeof *size);
     *ret_written = 0;
-    int status =
-        size ? find_origin(file, &origin_ns, err) : err_set(err, -ENOMEM, "out of memory for a trace");
+    int status = size ? find_origin(file, &origin_ns, err)
+                      : err_set(err, -ENOMEM, "out of memory for a trace");
     if (!status && file->comm->rank == 0)
         status = write_first(file, origin_ns, &text, size, ret_written, err);
     else if (!status)

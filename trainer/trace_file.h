@@ -1,7 +1,8 @@
 /*
  * trace_file — the traces of all ranks in one file, a process for each.
  *
- * The first rank writes; the others send it their text a track at a time, so that no rank holds more than one track's, however many there are.
+ * The first rank writes; the others send it their text a track at a time, so that no rank holds
+ * more than one track's, however many there are.
  */
 #ifndef MILLRACE_TRAINER_TRACE_FILE_H
 #define MILLRACE_TRAINER_TRACE_FILE_H
@@ -18,8 +19,9 @@ struct trace_file {
     uint64_t timeout_ns; /* for each thing that ranks do together; 0: none */
 };
 
-/* Collective: each rank calls it, with a trace that was started. Blocks. *ret_written, on the first rank: 0, or why the file could not be
- * written, with detail in err. Returns what ended the ranks' talk, which is the run's end. */
+/* Collective: each rank calls it, with a trace that was started. Blocks. *ret_written, on the first
+ * rank: 0, or why the file could not be written, with detail in err. Returns what ended the ranks'
+ * talk, which is the run's end. */
 int trace_file_write(const struct trace_file *file, int *ret_written, struct err *err);
 
 #endif

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is measured between two lines of progress; what the lines say of the loss is in run->window, which a checkpoint
- * keeps. Owner thread. */
+/* What is measured between two lines of progress; what the lines say of the loss is in run->window,
+ * which a checkpoint keeps. Owner thread. */
 struct window {
     uint64_t samples_count, valid_count;       /* of run->window, when the clock began */
     uint64_t data_wait_ns, checkpoint_wait_ns; /* of the run, when the clock began */
@@ -88,7 +88,8 @@ static void report_steps(struct loop *loop)
     double pace = clock_seconds(now_ns - loop->began_ns) / (double)(run->step - loop->began_step);
     double tokens_count = (double)(totals->valid_count - clock->valid_count);
     double samples_per_second = (double)(totals->samples_count - clock->samples_count) / seconds;
-    double micros_per_second = samples_per_second / (double)(run->batching.micro * run->batching.ranks);
+    double micros_per_second =
+        samples_per_second / (double)(run->batching.micro * run->batching.ranks);
     struct trainer_report line = {
         .event = TRAINER_STEP,
         .step = run->step,
@@ -123,14 +124,16 @@ static void check_early_stop(struct run *run)
         return;
     early_stop_note(stop, run->step, by_accuracy ? run->evaluation.accuracy : run->evaluation.loss);
     if (early_stop_is_over(stop) && !stop->has_best)
-        run_say(run, "early stop after step %" PRIu64 ": %s was not finite in any of %" PRIu64 " evaluations",
+        run_say(run,
+                "early stop after step %" PRIu64 ": %s was not finite in any of %" PRIu64
+                " evaluations",
                 run->step, config_metric_name(run->config->early_stop.metric), stop->waited_count);
     else if (early_stop_is_over(stop))
         run_say(run,
-                "early stop after step %" PRIu64 ": %s was best after step %" PRIu64 ", %.6g, %" PRIu64
-                " evaluations ago",
-                run->step, config_metric_name(run->config->early_stop.metric), stop->best_step, stop->best,
-                stop->waited_count);
+                "early stop after step %" PRIu64 ": %s was best after step %" PRIu64
+                ", %.6g, %" PRIu64 " evaluations ago",
+                run->step, config_metric_name(run->config->early_stop.metric), stop->best_step,
+                stop->best, stop->waited_count);
 }
 
 static int evaluate(struct loop *loop, struct err *err)
@@ -155,7 +158,8 @@ static int evaluate(struct loop *loop, struct err *err)
     return 0;
 }
 
-/* Says how the save that was under way ended, on all ranks after the same step; a failure ends the run where the policy, or the end of the run, wants it. */
+/* Says how the save that was under way ended, on all ranks after the same step; a failure ends the
+ * run where the policy, or the end of the run, wants it. */
 static int settle_save(struct loop *loop, bool is_last, struct err *err)
 {
     struct run *run = loop->run;
@@ -165,8 +169,9 @@ static int settle_save(struct loop *loop, bool is_last, struct err *err)
     int status = ckpt_saver_wait(run->saver, &detail);
     loop->saving.under_way = false;
     uint64_t took_ns = ckpt_saver_stats(run->saver).last_save_ns;
-    struct trainer_report line = {
-        .step = loop->saving.step, .steps = run->steps, .epoch = epoch_of_step(run, loop->saving.step)};
+    struct trainer_report line = {.step = loop->saving.step,
+                                  .steps = run->steps,
+                                  .epoch = epoch_of_step(run, loop->saving.step)};
     if (!status) {
         triggers_note_save(&run->triggers, took_ns);
         stop_watch_note_save(&loop->stop_watch, run->triggers.save_ns);
@@ -217,7 +222,8 @@ static bool is_due(uint64_t every, uint64_t step)
     return every > 0 && step % every == 0;
 }
 
-/* A line of progress stands after the same steps whether or not the run was stopped or killed between them. */
+/* A line of progress stands after the same steps whether or not the run was stopped or killed
+ * between them. */
 static bool line_is_due(const struct run *run)
 {
     return run->step == run->steps || is_due(run->config->log.every, run->step);
@@ -270,7 +276,8 @@ static int advance(struct loop *loop, struct err *err)
     stop_watch_note_step(&loop->stop_watch, run->step);
     log_line(run->options->log, LOG_DEBUG, "step %" PRIu64 " queued; micro-batches ahead: %" PRIu64,
              run->step, loader_stats(run->loader).ahead_count);
-    struct trainer_report stepped = {.event = TRAINER_STEPPED, .step = run->step, .steps = run->steps};
+    struct trainer_report stepped = {
+        .event = TRAINER_STEPPED, .step = run->step, .steps = run->steps};
     run_report(run, &stepped);
     status = check_sync(run, err);
     if (status)
@@ -286,14 +293,15 @@ static int advance(struct loop *loop, struct err *err)
         status = evaluate(loop, err);
     if (!status && run->save_has_ended)
         status = settle_save(loop, false, err);
-    is_end = is_end || run->stop_requested || early_stop_is_over(&run->early_stop); /* by the evaluation */
+    is_end = is_end || run->stop_requested ||
+             early_stop_is_over(&run->early_stop); /* by the evaluation */
     if (!status && (saves || is_end))
         status = save(loop, is_end, err);
     return status ? status : profile_end(&loop->profile, is_end, err);
 }
 
-/* The evaluation of a step after which the run was stopped: the checkpoint of that step is saved again with what it says, so that which
- * steps are among the best does not depend on stops. */
+/* The evaluation of a step after which the run was stopped: the checkpoint of that step is saved
+ * again with what it says, so that which steps are among the best does not depend on stops. */
 static int catch_up(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
@@ -325,7 +333,8 @@ static int fill_result(const struct loop *loop, enum trainer_end end, struct tra
                                       .profiled_ns = loop->profile.ns};
     memcpy(result->ranges, run->ranges.times, sizeof result->ranges);
     memcpy(result->trace, loop->profile.trace, sizeof result->trace);
-    snprintf(result->checkpoint, sizeof result->checkpoint, "%s/step-%08" PRIu64, run->folder, run->step);
+    snprintf(result->checkpoint, sizeof result->checkpoint, "%s/step-%08" PRIu64, run->folder,
+             run->step);
     return status;
 }
 
@@ -340,8 +349,8 @@ static int report_usage(const struct run *run, const struct usage *usage, struct
         return err_set(err, -ENOMEM, "out of memory for what %zu ranks took", ranks);
     all[run->comm->rank] = *usage;
     all[run->comm->rank].resident_peak_bytes = machine_process_peak_bytes();
-    int status =
-        run->comm->ops->all_gather(run->comm, &all[run->comm->rank], all, sizeof *all, &options, &work, err);
+    int status = run->comm->ops->all_gather(run->comm, &all[run->comm->rank], all, sizeof *all,
+                                            &options, &work, err);
     if (!status)
         status = comm_wait(run->comm, &work, err);
     if (status) {
@@ -399,7 +408,8 @@ static void begin_triggers(struct run *run, const struct course *course)
 
 static enum trainer_end how_it_ended(const struct run *run)
 {
-    if ((run->step >= run->steps && !evaluation_is_due(run)) || early_stop_is_over(&run->early_stop))
+    if ((run->step >= run->steps && !evaluation_is_due(run)) ||
+        early_stop_is_over(&run->early_stop))
         return TRAINER_DONE;
     return run->time_is_up ? TRAINER_OUT_OF_TIME : TRAINER_STOPPED;
 }
@@ -408,8 +418,8 @@ static int run_loop(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
     int status = catch_up(loop, err);
-    while (run->step < run->turn_step && !run->stop_requested && !early_stop_is_over(&run->early_stop) &&
-           !status)
+    while (run->step < run->turn_step && !run->stop_requested &&
+           !early_stop_is_over(&run->early_stop) && !status)
         status = advance(loop, err);
     return status;
 }
@@ -432,14 +442,15 @@ static int run_stretch(const struct trainer_options *options, struct course *cou
         return status;
     begin_triggers(&run, course);
     announce_run(&run);
-    struct loop loop = {.run = &run, .profile.run = &run, .began_ns = clock_now_ns(), .began_step = run.step};
+    struct loop loop = {
+        .run = &run, .profile.run = &run, .began_ns = clock_now_ns(), .began_step = run.step};
     gauges_open(&loop.gauges, run.ops);
     profile_open(&loop.profile);
     run.ranges.queues = !run.device->ops->is_host;
     time_parts_start(&run.ranges.parts, loop.began_ns);
     start_clock(&loop);
-    status =
-        stop_watch_open(&loop.stop_watch, &run, run.triggers.has_saved ? run.triggers.save_ns : 0, &detail);
+    status = stop_watch_open(&loop.stop_watch, &run,
+                             run.triggers.has_saved ? run.triggers.save_ns : 0, &detail);
     if (!status)
         status = run_loop(&loop, &detail);
     stop_watch_close(&loop.stop_watch);
@@ -463,7 +474,8 @@ static int run_stretch(const struct trainer_options *options, struct course *cou
     return status;
 }
 
-/* With what was measured in earlier stretches; each has a trace of its own, of which the last is told. */
+/* With what was measured in earlier stretches; each has a trace of its own, of which the last is
+ * told. */
 static void add_profile(struct trainer_result *result, const struct trainer_result *earlier)
 {
     if (earlier->profiled.last == 0)
@@ -480,7 +492,8 @@ static void add_profile(struct trainer_result *result, const struct trainer_resu
     }
 }
 
-int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result, struct err *err)
+int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result,
+                struct err *err)
 {
     struct trainer_options next = *options;
     struct trainer_result result = {0}, earlier;

@@ -16,13 +16,15 @@ void tree_retain(struct tree *tree)
     *tree = (struct tree){0};
 }
 
-/* Sums that merge: of equal size, and of the same node of the larger tree. place: of the leaf behind them both. */
+/* Sums that merge: of equal size, and of the same node of the larger tree. place: of the leaf
+ * behind them both. */
 static bool is_pair(uint64_t below, uint64_t top, uint64_t place)
 {
     return below == top && (place - 2 * top) % (2 * top) == 0;
 }
 
-/* The stack's sizes once the leaves first.. are pushed; its largest depth on the way, the leaf being filled included. */
+/* The stack's sizes once the leaves first.. are pushed; its largest depth on the way, the leaf
+ * being filled included. */
 static uint32_t run_stack(uint64_t first, uint64_t leaves, uint64_t sizes[TREE_LEVELS_MAX],
                           uint32_t *ret_depth_max)
 {
@@ -52,15 +54,16 @@ uint32_t tree_subtrees(uint64_t first, uint64_t leaves, uint64_t ret_sizes[TREE_
     return run_stack(first, leaves, ret_sizes, &depth);
 }
 
-int tree_init(struct tree *tree, struct ops *ops, uint64_t elements, uint64_t first, uint64_t leaves,
-              struct err *err)
+int tree_init(struct tree *tree, struct ops *ops, uint64_t elements, uint64_t first,
+              uint64_t leaves, struct err *err)
 {
     assert(elements > 0 && leaves > 0);
     *tree = (struct tree){.ops = ops, .elements = elements, .first = first, .next = first};
     uint32_t count = tree_buffers(first, leaves);
     for (uint32_t i = 0; i < count; i++) {
-        int status = ops->device->ops->mem_alloc(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
-                                                 elements * ops_master_bytes(ops), &tree->buffers[i], err);
+        int status =
+            ops->device->ops->mem_alloc(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+                                        elements * ops_master_bytes(ops), &tree->buffers[i], err);
         if (status < 0) {
             tree_deinit(tree);
             return status;
@@ -74,7 +77,8 @@ void tree_deinit(struct tree *tree)
 {
     for (uint32_t i = 0; i < tree->buffers_count; i++)
         tree->ops->device->ops->mem_free(tree->ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
-                                         tree->buffers[i], tree->elements * ops_master_bytes(tree->ops));
+                                         tree->buffers[i],
+                                         tree->elements * ops_master_bytes(tree->ops));
     *tree = (struct tree){0};
 }
 

@@ -26,7 +26,8 @@ bool triggers_save_by_step(const struct triggers *triggers, uint64_t step)
 {
     const struct triggers_options *o = &triggers->options;
     bool by_count = o->every.steps > 0 && step % o->every.steps == 0;
-    bool by_epoch = o->on_epoch_end && o->epoch_steps > 0 && (step - o->first_step) % o->epoch_steps == 0;
+    bool by_epoch =
+        o->on_epoch_end && o->epoch_steps > 0 && (step - o->first_step) % o->epoch_steps == 0;
     return by_count || by_epoch;
 }
 

@@ -1,13 +1,16 @@
 /*
- * triggers — when a run saves, and when it stops for its time limit. Pure: readings of a clock go in.
+ * triggers — when a run saves, and when it stops for its time limit. Pure: readings of a clock go
+ * in.
  *
- * Saves by steps and at the end of an epoch are the same on all ranks by construction. What the clock decides (triggers_save_by_clock,
- * triggers_must_stop) is asked on the first rank alone and travels to the others with the step's own reduction. What a checkpoint
- * holds depends on none of it.
+ * Saves by steps and at the end of an epoch are the same on all ranks by construction. What the
+ * clock decides (triggers_save_by_clock, triggers_must_stop) is asked on the first rank alone and
+ * travels to the others with the step's own reduction. What a checkpoint holds depends on none of
+ * it.
  *
- * A run stops so early before its limit that one more step, those that are queued when it is asked, and two saves (one that is under
- * way, and the last) fit in, each as long as it was found to take, and a second. Until a save was measured, it is taken to write 100
- * MB/s. Before its first step no run stops, however short its limit: the same command again and again comes to the end.
+ * A run stops so early before its limit that one more step, those that are queued when it is asked,
+ * and two saves (one that is under way, and the last) fit in, each as long as it was found to take,
+ * and a second. Until a save was measured, it is taken to write 100 MB/s. Before its first step no
+ * run stops, however short its limit: the same command again and again comes to the end.
  *
  * Threads: the owner's.
  */
@@ -28,7 +31,9 @@ struct triggers_options {
     uint64_t began_ns;    /* when the run began */
     uint64_t before_ns;   /* what of max_time had passed by then, in earlier attempts */
     uint64_t state_bytes; /* that this rank saves */
-    uint64_t steps_ahead; /* at most so many are queued, and not done, when it is asked whether to stop */
+    uint64_t
+        /* at most so many are queued, and not done, when it is asked whether to stop */
+        steps_ahead;
 };
 
 struct triggers {
@@ -40,7 +45,8 @@ struct triggers {
 };
 
 void triggers_init(struct triggers *triggers, const struct triggers_options *options);
-/* The run goes on with another batch, hence other epochs; what was measured, and when it saved last, stays. */
+/* The run goes on with another batch, hence other epochs; what was measured, and when it saved
+ * last, stays. */
 void triggers_turn(struct triggers *triggers, const struct triggers_options *options);
 
 /* Is a save due after step (of all, from 1), by the steps alone? */
@@ -54,7 +60,8 @@ void triggers_begin_step(struct triggers *triggers, uint64_t now_ns);
 void triggers_end_step(struct triggers *triggers, uint64_t now_ns);
 void triggers_note_save_begun(struct triggers *triggers, uint64_t now_ns);
 void triggers_note_save(struct triggers *triggers, uint64_t ns);
-/* How soon a save failed says nothing of how long one takes, but that it takes longer: a guess stays one. */
+/* How soon a save failed says nothing of how long one takes, but that it takes longer: a guess
+ * stays one. */
 void triggers_note_failed_save(struct triggers *triggers, uint64_t ns);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * usage — what one rank of a run takes and moves: memory at its peak, by what it is for and where it lies, and the bytes of a step. A run
- * measures it; a rehearsal (rehearsal.h) tells it before. Header only.
+ * usage — what one rank of a run takes and moves: memory at its peak, by what it is for and where
+ * it lies, and the bytes of a step. A run measures it; a rehearsal (rehearsal.h) tells it before.
+ * Header only.
  */
 #ifndef MILLRACE_TRAINER_USAGE_H
 #define MILLRACE_TRAINER_USAGE_H

@@ -72,28 +72,32 @@ static int allocate(struct weights *weights, enum mem_kind kind, uint64_t bytes,
                     struct err *err)
 {
     struct device *device = weights->options.ops->device;
-    return bytes == 0
-               ? 0
-               : device->ops->mem_alloc(device, mem_for(kind, MEM_FOR_PARAMETERS), bytes, ret_memory, err);
+    return bytes == 0 ? 0
+                      : device->ops->mem_alloc(device, mem_for(kind, MEM_FOR_PARAMETERS), bytes,
+                                               ret_memory, err);
 }
 
 static int allocate_arenas(struct weights *weights, struct err *err)
 {
     const struct weights_options *options = &weights->options;
-    int status = allocate(weights, master_kind(options), master_bytes(options), &weights->master, err);
+    int status =
+        allocate(weights, master_kind(options), master_bytes(options), &weights->master, err);
     if (!status && master_is_whole(options))
         weights->whole = weights->master;
     else if (!status && !options->shards)
         status = allocate(weights, MEM_DEVICE, whole_bytes(options), &weights->whole, err);
     if (!status)
-        status = allocate(weights, shard_kind(options), compute_shard_bytes(options), &weights->compute, err);
+        status = allocate(weights, shard_kind(options), compute_shard_bytes(options),
+                          &weights->compute, err);
     return status;
 }
 
 int weights_connect(struct weights *weights, struct err *err)
 {
     struct comm *world = weights->options.comm;
-    return gathers(&weights->options) ? world->ops->split(world, 0, world->rank, &weights->comm, err) : 0;
+    return gathers(&weights->options)
+               ? world->ops->split(world, 0, world->rank, &weights->comm, err)
+               : 0;
 }
 
 int weights_open_gather(struct weights *weights, struct err *err)
@@ -104,8 +108,8 @@ int weights_open_gather(struct weights *weights, struct err *err)
     return weights->comm ? gather_open(&options, &weights->gather, err) : 0;
 }
 
-int weights_init(struct weights *weights, const struct weights_options *options, const struct model *model,
-                 const struct model_stage *stage, struct err *err)
+int weights_init(struct weights *weights, const struct weights_options *options,
+                 const struct model *model, const struct model_stage *stage, struct err *err)
 {
     assert(!options->offloads || options->shards);
     *weights = (struct weights){.options = *options};
@@ -119,7 +123,8 @@ int weights_init(struct weights *weights, const struct weights_options *options,
     return status;
 }
 
-static void release(struct weights *weights, enum mem_kind kind, void *memory, uint64_t bytes, bool is_idle)
+static void release(struct weights *weights, enum mem_kind kind, void *memory, uint64_t bytes,
+                    bool is_idle)
 {
     struct device *device = weights->options.ops->device;
     if (is_idle)
@@ -133,7 +138,8 @@ void weights_deinit(struct weights *weights)
     const struct weights_options *options = &weights->options;
     if (!options->ops)
         return;
-    if (options->offloads && weights->stream) /* its copies read what the gather stages, and write buffers */
+    if (options->offloads &&
+        weights->stream) /* its copies read what the gather stages, and write buffers */
         options->ops->device->ops->stream_sync(options->ops->device, weights->stream, NULL);
     bool is_idle = gather_is_idle(weights->gather);
     gather_close(weights->gather);
@@ -148,7 +154,8 @@ void weights_deinit(struct weights *weights)
 
 static struct span own_shard(const struct weights *weights, uint64_t group)
 {
-    return partition_shard(weights->options.partition, group, weights->options.partition->options.rank);
+    return partition_shard(weights->options.partition, group,
+                           weights->options.partition->options.rank);
 }
 
 static void *at(void *arena, uint64_t element, size_t element_bytes)
@@ -158,8 +165,9 @@ static void *at(void *arena, uint64_t element, size_t element_bytes)
 
 void *weights_shard(const struct weights *weights, uint64_t group)
 {
-    uint64_t element = master_is_whole(&weights->options) ? own_shard(weights, group).offset
-                                                          : weights->options.partition->shards.offsets[group];
+    uint64_t element = master_is_whole(&weights->options)
+                           ? own_shard(weights, group).offset
+                           : weights->options.partition->shards.offsets[group];
     return at(weights->master, element, ops_master_bytes(weights->options.ops));
 }
 
@@ -173,7 +181,8 @@ void *weights_compute_shard(const struct weights *weights, uint64_t group)
     return at(weights->compute, weights->options.partition->shards.offsets[group], element_bytes);
 }
 
-int weights_fill_group(struct weights *weights, uint64_t group, const void *host_group, struct err *err)
+int weights_fill_group(struct weights *weights, uint64_t group, const void *host_group,
+                       struct err *err)
 {
     struct ops *ops = weights->options.ops;
     size_t element_bytes = ops_master_bytes(ops);
@@ -182,8 +191,8 @@ int weights_fill_group(struct weights *weights, uint64_t group, const void *host
     if (shard.elements == 0)
         return 0;
     return device_upload(ops->device, weights_shard(weights, group),
-                         (const char *)host_group + place * element_bytes, shard.elements * element_bytes,
-                         err);
+                         (const char *)host_group + place * element_bytes,
+                         shard.elements * element_bytes, err);
 }
 
 int weights_refresh(struct weights *weights, struct err *err)
@@ -193,8 +202,8 @@ int weights_refresh(struct weights *weights, struct err *err)
     for (uint64_t g = 0; g < weights->options.partition->params->groups_count && !status; g++) {
         uint64_t elements = own_shard(weights, g).elements;
         if (has_own_compute(&weights->options) && elements > 0)
-            ops->table->to_compute(ops, weights_compute_shard(weights, g), weights_shard(weights, g),
-                                   elements);
+            ops->table->to_compute(ops, weights_compute_shard(weights, g),
+                                   weights_shard(weights, g), elements);
         status = weights_updated(weights, g, err);
     }
     return status;

@@ -1,20 +1,27 @@
 /*
- * weights — the weights of a run: what this rank keeps of them for the optimizer, and how they become whole for the passes.
+ * weights — the weights of a run: what this rank keeps of them for the optimizer, and how they
+ * become whole for the passes.
  *
- * The master weights are an arena of this rank's shards (partition.h). Passes use them in the compute type, and either
+ * The master weights are an arena of this rank's shards (partition.h). Passes use them in the
+ * compute type, and either
  *
  * - whole, kept from step to step: once a shard is updated, it is gathered with the others'; or
- * - sharded: a group is gathered into a buffer when a pass needs it, some of the next ones ahead of their need. With few buffers it is
- *   forgotten soon after the pass is done with it; with one a group, when it is updated. Shards that are offloaded lie in pinned memory, in
- *   both types, whence groups come to the buffers on a stream of their own, also those that one rank holds alone.
+ * - sharded: a group is gathered into a buffer when a pass needs it, some of the next ones ahead of
+ *   their need. With few buffers it is forgotten soon after the pass is done with it; with one a
+ *   group, when it is updated. Shards that are offloaded lie in pinned memory, in both types,
+ *   whence groups come to the buffers on a stream of their own, also those that one rank holds
+ *   alone.
  *
- * Where both types are one and the weights are whole, the master weights lie in the whole arena themselves.
+ * Where both types are one and the weights are whole, the master weights lie in the whole arena
+ * themselves.
  *
  *     weights_init(&weights, &options, model, &stage, err);
- *     weights_fill_group(&weights, group, host_group, err) for each group;  or a checkpoint's boxes at weights_shard;  then weights_refresh(&weights, err);
+ *     for each group: weights_fill_group(&weights, group, host_group, err);
+ *         or a checkpoint's boxes at weights_shard, and then weights_refresh(&weights, err);
  *     for each step:
  *         for each pass: weights_begin_pass(&weights); its hooks call weights_need and weights_done
- *         for each group: update weights_shard and weights_compute_shard; weights_updated(&weights, group, err);
+ *         for each group: update weights_shard and weights_compute_shard;
+ *             weights_updated(&weights, group, err);
  *
  * All ranks make the same passes, computing or only walking through them.
  */
@@ -50,19 +57,23 @@ struct weights {
     struct comm *comm;     /* owned; NULL where nothing is gathered */
     struct gather *gather; /* NULL likewise */
     void *master;          /* shards; or all, where that is `whole` */
-    void *compute; /* shards in the compute type; NULL where the master's serve, or they lie in `whole` */
-    void *whole;   /* all, in the compute type; NULL where they are gathered for passes */
+    void *
+        /* shards in the compute type; NULL where the master's serve, or they lie in `whole` */
+        compute;
+    void *whole; /* all, in the compute type; NULL where they are gathered for passes */
     struct weights_buffer {
-        void *memory;                        /* of a group; the largest */
-        uint64_t group;                      /* UINT64_MAX: none */
-        bool is_used;                        /* by a pass */
-        bool is_coming;                      /* nobody has waited for what others hold of it */
-        uint64_t turn;                       /* of its last use */
-        struct device_event *passed, *moved; /* of what is offloaded: its last use; what came to it */
-    } * buffers;                             /* [buffers_count] */
+        void *memory;   /* of a group; the largest */
+        uint64_t group; /* UINT64_MAX: none */
+        bool is_used;   /* by a pass */
+        bool is_coming; /* nobody has waited for what others hold of it */
+        uint64_t turn;  /* of its last use */
+        struct device_event *passed,
+            *moved; /* of what is offloaded: its last use; what came to it */
+    } * buffers;    /* [buffers_count] */
     uint32_t buffers_count;
-    struct device_stream
-        *stream; /* on which buffers are filled: of what is offloaded its own, else that of the ops */
+    struct device_stream *
+        /* on which buffers are filled: of what is offloaded its own, else that of the ops */
+        stream;
     struct device_event *updated; /* all shards that are offloaded */
     uint64_t turns;
     uint64_t *order; /* groups as a forward and its backward pass need them */
@@ -72,17 +83,20 @@ struct weights {
     struct err err;
 };
 
-/* Allocates its own memory; then, collectively, finds the other ranks; then allocates what is needed to talk to them. -EINVAL where groups_max is
- * fewer than a pass uses at a time. */
-int weights_init(struct weights *weights, const struct weights_options *options, const struct model *model,
-                 const struct model_stage *stage, struct err *err);
+/* Allocates its own memory; then, collectively, finds the other ranks; then allocates what is
+ * needed to talk to them. -EINVAL where groups_max is fewer than a pass uses at a time. */
+int weights_init(struct weights *weights, const struct weights_options *options,
+                 const struct model *model, const struct model_stage *stage, struct err *err);
 int weights_connect(struct weights *weights, struct err *err);
 int weights_open_gather(struct weights *weights, struct err *err);
 void weights_deinit(struct weights *weights); /* safe on a zeroed one */
 
-/* The initial values: of a group, master type, in host memory, of which this rank takes its shard. */
-int weights_fill_group(struct weights *weights, uint64_t group, const void *host_group, struct err *err);
-/* What this rank holds of the group: where its shard begins. The latter NULL where no copy of its own follows. */
+/* The initial values: of a group, master type, in host memory, of which this rank takes its
+ * shard. */
+int weights_fill_group(struct weights *weights, uint64_t group, const void *host_group,
+                       struct err *err);
+/* What this rank holds of the group: where its shard begins. The latter NULL where no copy of its
+ * own follows. */
 void *weights_shard(const struct weights *weights, uint64_t group);
 void *weights_compute_shard(const struct weights *weights, uint64_t group);
 /* All shards were written, in the master type alone: what follows from them is made. */

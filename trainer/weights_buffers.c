@@ -33,7 +33,8 @@ uint32_t weights_buffers_count(const struct weights_options *options, const stru
     return (uint32_t)count;
 }
 
-static int check_buffers(const struct weights_options *options, const struct model *model, struct err *err)
+static int check_buffers(const struct weights_options *options, const struct model *model,
+                         struct err *err)
 {
     uint32_t used = used_at_once(options, model);
     if (!options->shards || options->groups_max == 0 || options->groups_max >= used)
@@ -57,8 +58,9 @@ static int allocate_buffers(struct weights *weights, const struct model *model, 
     for (; weights->buffers_count < count && !status; weights->buffers_count += !status) {
         struct weights_buffer *buffer = &weights->buffers[weights->buffers_count];
         buffer->group = UINT64_MAX;
-        status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_PARAMETERS),
-                                        weights_buffer_bytes(&weights->options), &buffer->memory, err);
+        status =
+            device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_PARAMETERS),
+                                   weights_buffer_bytes(&weights->options), &buffer->memory, err);
     }
     return status;
 }
@@ -98,8 +100,8 @@ static void note_order(void *context, uint64_t group, enum model_use use)
     weights->order_count++;
 }
 
-static int list_order(struct weights *weights, const struct model *model, const struct model_stage *stage,
-                      struct err *err)
+static int list_order(struct weights *weights, const struct model *model,
+                      const struct model_stage *stage, struct err *err)
 {
     const struct model_memory memory = {.need = note_order, .context = weights};
     model_walk(model, stage, &memory, MODEL_FORWARD);
@@ -113,8 +115,8 @@ static int list_order(struct weights *weights, const struct model *model, const 
     return 0;
 }
 
-int weights_buffers_open(struct weights *weights, const struct model *model, const struct model_stage *stage,
-                         struct err *err)
+int weights_buffers_open(struct weights *weights, const struct model *model,
+                         const struct model_stage *stage, struct err *err)
 {
     int status = check_buffers(&weights->options, model, err);
     if (!status)
@@ -131,7 +133,8 @@ void weights_buffers_close(struct weights *weights, bool is_idle)
         close_stream(weights);
     for (uint32_t i = 0; i < weights->buffers_count; i++) {
         if (is_idle)
-            device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_PARAMETERS), weights->buffers[i].memory,
+            device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_PARAMETERS),
+                                  weights->buffers[i].memory,
                                   weights_buffer_bytes(&weights->options));
         else
             comm_retain(weights->buffers[i].memory);
@@ -176,7 +179,8 @@ static bool is_near(const struct weights *weights, uint64_t group, uint64_t end)
     return false;
 }
 
-/* The buffer that is free longest and holds nothing that is needed before `end`; NULL where there is none. */
+/* The buffer that is free longest and holds nothing that is needed before `end`; NULL where there
+ * is none. */
 static struct weights_buffer *free_buffer(struct weights *weights, uint64_t end)
 {
     struct weights_buffer *best = NULL;
@@ -211,7 +215,8 @@ static const void *kept_shard(const struct weights *weights, uint64_t group)
 }
 
 /* This rank's shard into the buffer, once its last use has passed. */
-static int copy_shard(struct weights *weights, struct weights_buffer *buffer, uint64_t group, struct err *err)
+static int copy_shard(struct weights *weights, struct weights_buffer *buffer, uint64_t group,
+                      struct err *err)
 {
     struct device *device = weights->options.ops->device;
     size_t element_bytes = ops_compute_bytes(weights->options.ops);
@@ -223,8 +228,9 @@ static int copy_shard(struct weights *weights, struct weights_buffer *buffer, ui
     if (weights->options.offloads)
         status = device->ops->stream_wait_event(device, weights->stream, buffer->passed, err);
     if (!status && shard.elements > 0)
-        status = device->ops->copy(device, weights->stream, (char *)buffer->memory + first * element_bytes,
-                                   source, shard.elements * element_bytes, err);
+        status = device->ops->copy(device, weights->stream,
+                                   (char *)buffer->memory + first * element_bytes, source,
+                                   shard.elements * element_bytes, err);
     if (!status && weights->options.offloads)
         status = device->ops->event_record(device, buffer->moved, weights->stream, err);
     return status;
@@ -280,7 +286,8 @@ static int need(struct weights *weights, uint64_t group, struct err *err)
     struct ops *ops = weights->options.ops;
     struct weights_buffer *buffer = buffer_with(weights, group);
     int status = 0;
-    assert(weights->order_next < weights->order_count && weights->order[weights->order_next] == group);
+    assert(weights->order_next < weights->order_count &&
+           weights->order[weights->order_next] == group);
     weights->order_next++;
     if (!buffer) {
         buffer = free_buffer(weights, weights->order_next);
@@ -321,6 +328,7 @@ void weights_done(struct weights *weights, uint64_t group)
     buffer->turn = ++weights->turns;
     buffer->is_used = false;
     if (weights->options.offloads)
-        note_failure(weights, ops->device->ops->event_record(ops->device, buffer->passed, ops->stream, &err),
+        note_failure(weights,
+                     ops->device->ops->event_record(ops->device, buffer->passed, ops->stream, &err),
                      &err);
 }

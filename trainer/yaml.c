@@ -33,7 +33,8 @@ static int refuse(const struct walk *walk, int line, const char *what)
 }
 
 /* Copies a scalar into text, NUL-terminated. */
-static int scalar_text(const struct walk *walk, struct fy_node *node, char text[YAML_VALUE_BYTES_MAX])
+static int scalar_text(const struct walk *walk, struct fy_node *node,
+                       char text[YAML_VALUE_BYTES_MAX])
 {
     if (!fy_node_is_scalar(node) || fy_node_is_alias(node))
         return refuse(walk, line_of(node), "aliases and nested values are not understood here");
@@ -51,7 +52,8 @@ static int visit(const struct walk *walk, struct fy_node *mapping, const char *p
 
 static bool is_list_of_mappings(struct fy_node *value)
 {
-    return value && fy_node_is_sequence(value) && fy_node_is_mapping(fy_node_sequence_get_by_index(value, 0));
+    return value && fy_node_is_sequence(value) &&
+           fy_node_is_mapping(fy_node_sequence_get_by_index(value, 0));
 }
 
 static int visit_mappings(const struct walk *walk, struct fy_node *list, const char *path, int line,
@@ -159,7 +161,8 @@ static int check_encoding(const struct walk *walk, const char *text, size_t byte
     return 0;
 }
 
-/* libfyaml reads the first document and forgets what follows; nothing of a configuration is to be forgotten. */
+/* libfyaml reads the first document and forgets what follows; nothing of a configuration is to be
+ * forgotten. */
 static int check_one_document(const struct walk *walk, const char *text, size_t bytes)
 {
     bool begun = false, ended = false;
@@ -174,7 +177,8 @@ static int check_one_document(const struct walk *walk, const char *text, size_t 
         if (says_nothing(line, length))
             continue;
         if (ended || (begins && begun))
-            return refuse(walk, number, "a configuration is one YAML document, this begins another");
+            return refuse(walk, number,
+                          "a configuration is one YAML document, this begins another");
         begun = true;
         ended = length >= 3 && memcmp(line, "...", 3) == 0;
     }
@@ -182,7 +186,8 @@ static int check_one_document(const struct walk *walk, const char *text, size_t 
 }
 
 int yaml_walk(const char *text, size_t bytes, const char *name,
-              int (*leaf)(void *context, const struct yaml_leaf *leaf), void *context, struct err *err)
+              int (*leaf)(void *context, const struct yaml_leaf *leaf), void *context,
+              struct err *err)
 {
     struct walk walk = {.name = name, .leaf = leaf, .context = context, .err = err};
     int status = check_encoding(&walk, text, bytes);

@@ -1,11 +1,13 @@
 /*
- * ranks — a state that is sharded by rows, saved by some ranks and loaded by as many or others, timed: for bench/ckpt/run.
+ * ranks — a state that is sharded by rows, saved by some ranks and loaded by as many or others,
+ * timed: for bench/ckpt/run.
  *
  *     mpirun -n 4 build/release/bench-ckpt-ranks save FOLDER MIB STEP
  *     mpirun -n 3 build/release/bench-ckpt-ranks load FOLDER MIB STEP      the page cache cold
  *
- * 16 matrices of F32 with rows of 3 KiB, MIB together; a rank's parts lie in memory as they do in its file, so that a load by as many ranks as
- * saved reads straight to its place. The first rank prints a line of JSON: from where all ranks begin until all are done.
+ * 16 matrices of F32 with rows of 3 KiB, MIB together; a rank's parts lie in memory as they do in
+ * its file, so that a load by as many ranks as saved reads straight to its place. The first rank
+ * prints a line of JSON: from where all ranks begin until all are done.
  */
 #include "base/clock.h"
 #include "ckpt/folder.h"
@@ -42,18 +44,19 @@ static int make(struct shard *shard, const struct comm *comm, uint64_t mib, stru
     shard->count = (rank + 1) * shard->rows / ranks - shard->first;
     int status = device_open("cpu", &shard->device, err);
     if (!status)
-        status = shard->device->ops->mem_alloc(shard->device, MEM_HUGE, elements(shard) * sizeof(float),
-                                               (void **)&shard->memory, err);
+        status = shard->device->ops->mem_alloc(
+            shard->device, MEM_HUGE, elements(shard) * sizeof(float), (void **)&shard->memory, err);
     for (uint32_t i = 0; i < ARRAYS && !status; i++) {
         snprintf(shard->names[i], sizeof shard->names[i], "matrix.%02u", i);
-        shard->tensors[i] = (struct ckpt_tensor){.name = shard->names[i],
-                                                 .dtype = DTYPE_F32,
-                                                 .rank = 2,
-                                                 .shape = {shard->rows, COLUMNS},
-                                                 .start = {shard->first, 0},
-                                                 .extent = {shard->count, COLUMNS},
-                                                 .group = i,
-                                                 .data = shard->memory + i * shard->count * COLUMNS};
+        shard->tensors[i] =
+            (struct ckpt_tensor){.name = shard->names[i],
+                                 .dtype = DTYPE_F32,
+                                 .rank = 2,
+                                 .shape = {shard->rows, COLUMNS},
+                                 .start = {shard->first, 0},
+                                 .extent = {shard->count, COLUMNS},
+                                 .group = i,
+                                 .data = shard->memory + i * shard->count * COLUMNS};
     }
     return status;
 }
@@ -61,7 +64,8 @@ static int make(struct shard *shard, const struct comm *comm, uint64_t mib, stru
 static void drop(struct shard *shard)
 {
     if (shard->memory)
-        shard->device->ops->mem_free(shard->device, MEM_HUGE, shard->memory, elements(shard) * sizeof(float));
+        shard->device->ops->mem_free(shard->device, MEM_HUGE, shard->memory,
+                                     elements(shard) * sizeof(float));
     device_close(shard->device);
 }
 
@@ -72,8 +76,8 @@ static uint32_t value_of(const struct shard *shard, uint64_t i)
     return (uint32_t)(((matrix * shard->rows + shard->first) * COLUMNS + within) * 2654435761u);
 }
 
-static int save(struct shard *shard, struct comm *comm, struct io *io, const char *folder, uint64_t step,
-                struct err *err)
+static int save(struct shard *shard, struct comm *comm, struct io *io, const char *folder,
+                uint64_t step, struct err *err)
 {
     struct ckpt_saver_options options = {.folder = folder,
                                          .io = io,
@@ -93,13 +97,14 @@ static int save(struct shard *shard, struct comm *comm, struct io *io, const cha
     return status;
 }
 
-static int load(struct shard *shard, struct comm *comm, struct io *io, const char *folder, uint64_t step,
-                struct io_speed *speed, struct err *err)
+static int load(struct shard *shard, struct comm *comm, struct io *io, const char *folder,
+                uint64_t step, struct io_speed *speed, struct err *err)
 {
     struct comm_options options = {.what = "the ranks of the measurement"};
     struct ckpt_reader *reader = NULL;
     char path[IO_PATH_BYTES_MAX];
-    memset(shard->memory, 0xFF, elements(shard) * sizeof(float)); /* the kernel gives the memory before */
+    memset(shard->memory, 0xFF,
+           elements(shard) * sizeof(float)); /* the kernel gives the memory before */
     int status = folder_step_path(folder, step, path, err);
     if (!status && comm->rank == 0)
         status = ckpt_speed_drop(io, path, err);
@@ -134,8 +139,8 @@ static int run(struct comm *comm, char **words, struct err *err)
     else if (!status)
         status = load(&shard, comm, io, folder, step, &speed, err);
     if (!status && comm->rank == 0)
-        printf("{\"ranks\":%d,\"elapsed_seconds\":%.6f,\"cpu_seconds_of_first\":%.6f}\n", comm->ranks,
-               clock_seconds(speed.elapsed_ns), clock_seconds(speed.cpu_ns));
+        printf("{\"ranks\":%d,\"elapsed_seconds\":%.6f,\"cpu_seconds_of_first\":%.6f}\n",
+               comm->ranks, clock_seconds(speed.elapsed_ns), clock_seconds(speed.cpu_ns));
     drop(&shard);
     io_close(io);
     return status;

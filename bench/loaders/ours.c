@@ -25,7 +25,8 @@
 enum { SIDE = 224, BATCH = 256, MEMORY_MIB_MAX = 1 << 20, WORKERS_MAX = 256 };
 
 /* Takes batches_count batches. Adds their samples to *samples_count. */
-static int take(struct loader *loader, uint64_t batches_count, uint64_t *samples_count, struct err *err)
+static int take(struct loader *loader, uint64_t batches_count, uint64_t *samples_count,
+                struct err *err)
 {
     const struct batch *batch;
     for (uint64_t i = 0; i < batches_count; i++) {
@@ -52,8 +53,10 @@ static int serve(struct loader *loader, struct err *err)
     int status = take(loader, 1, &samples_count, err);
     if (status)
         return status;
-    printf("{\"version\": \"%s, %s\", \"first_batch_seconds\": %.9f, \"read_workers\": %" PRIu32 "}\n",
-           MILLRACE_VERSION, shape.engine, clock_seconds(loader_stats(loader).first_batch_ns), shape.workers);
+    printf("{\"version\": \"%s, %s\", \"first_batch_seconds\": %.9f, \"read_workers\": %" PRIu32
+           "}\n",
+           MILLRACE_VERSION, shape.engine, clock_seconds(loader_stats(loader).first_batch_ns),
+           shape.workers);
     end_turn();
     while (!status && scanf("%" SCNu64 " %" SCNu64, &warming_count, &measured_count) == 2) {
         struct io_speed speed = {0};
@@ -68,8 +71,8 @@ static int serve(struct loader *loader, struct err *err)
         printf("{\"samples\": %" PRIu64
                ", \"seconds\": %.9f, \"cpu_seconds\": %.9f, \"read_workers\": %" PRIu32
                ", \"limited_by\": \"%s\"}\n",
-               samples_count, clock_seconds(speed.elapsed_ns), clock_seconds(speed.cpu_ns), shape.workers,
-               loader_stage_name(loader_stats(loader).limit));
+               samples_count, clock_seconds(speed.elapsed_ns), clock_seconds(speed.cpu_ns),
+               shape.workers, loader_stage_name(loader_stats(loader).limit));
         end_turn();
     }
     return status;

@@ -1,5 +1,6 @@
 /*
- * cgroup — limits of trees laid out as the kernel lays them out, of both versions, in and out of containers.
+ * cgroup — limits of trees laid out as the kernel lays them out, of both versions, in and out of
+ * containers.
  */
 #include "base/cgroup.h"
 #include "base/workers.h"
@@ -79,7 +80,8 @@ static void a_container_sees_its_own_group_as_the_root_in_version_2(void **state
 static void version_1_has_a_hierarchy_a_controller(void **state)
 {
     (void)state;
-    write_in("/proc/self/cgroup", "9:cpuset:/\n8:cpu,cpuacct:/job\n4:memory:/docker/ab/job\n0::/\n");
+    write_in("/proc/self/cgroup",
+             "9:cpuset:/\n8:cpu,cpuacct:/job\n4:memory:/docker/ab/job\n0::/\n");
     write_in("/proc/self/mountinfo",
              "31 22 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
              "32 22 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
@@ -105,7 +107,8 @@ static void a_group_beside_the_mount_takes_the_mounts_limit(void **state)
     expect(0, 1073741824);
 }
 
-/* Affinity allows at least one CPU, so a quota of half a one binds anywhere; a large one binds nowhere. */
+/* Affinity allows at least one CPU, so a quota of half a one binds anywhere; a large one binds
+ * nowhere. */
 static void threads_are_no_more_than_the_quota_feeds(void **state)
 {
     (void)state;
@@ -119,7 +122,8 @@ static void threads_are_no_more_than_the_quota_feeds(void **state)
     write_in("/sys/fs/cgroup/job/cpu.max", "200000000 100000\n");
     assert_int_equal(workers_cpu_count_in(root), unlimited);
     write_in("/proc/self/cgroup", "8:cpu,cpuacct:/job\n");
-    write_in("/proc/self/mountinfo", "32 22 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n");
+    write_in("/proc/self/mountinfo",
+             "32 22 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n");
     write_in("/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "100000\n");
     write_in("/sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
     assert_int_equal(workers_cpu_count_in(root), 1);
@@ -129,13 +133,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_cannot_be_read_limits_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_least_limit_of_the_groups_above_counts_in_version_2, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_container_sees_its_own_group_as_the_root_in_version_2, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_least_limit_of_the_groups_above_counts_in_version_2,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_container_sees_its_own_group_as_the_root_in_version_2,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(version_1_has_a_hierarchy_a_controller, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_group_beside_the_mount_takes_the_mounts_limit, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(threads_are_no_more_than_the_quota_feeds, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_group_beside_the_mount_takes_the_mounts_limit, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(threads_are_no_more_than_the_quota_feeds, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /*
- * cipher — it permutes, it goes back, and what it gives looks drawn by chance. Keys are counted up: nothing is random here.
+ * cipher — it permutes, it goes back, and what it gives looks drawn by chance. Keys are counted up:
+ * nothing is random here.
  */
 #include "base/cipher.h"
 #include "tests/support/test.h"

@@ -13,7 +13,8 @@
 static struct cpu_seat seat(uint64_t host, uint64_t cpus, uint64_t cpu_count)
 {
     uint64_t all = (uint64_t)__builtin_popcountll(cpus);
-    return (struct cpu_seat){.host = host, .cpu_count = cpu_count ? cpu_count : all, .cpus = {cpus}};
+    return (struct cpu_seat){
+        .host = host, .cpu_count = cpu_count ? cpu_count : all, .cpus = {cpus}};
 }
 
 static void unbound_processes_divide_all_cpus(void **state)

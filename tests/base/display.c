@@ -20,7 +20,8 @@ static void nothing_that_a_terminal_obeys_is_shown(void **state)
 {
     (void)state;
     shows("", "");
-    shows("plain text, gr\xc3\xbc\xc3\x9f, \xe6\xbc\xa2", "plain text, gr\xc3\xbc\xc3\x9f, \xe6\xbc\xa2");
+    shows("plain text, gr\xc3\xbc\xc3\x9f, \xe6\xbc\xa2",
+          "plain text, gr\xc3\xbc\xc3\x9f, \xe6\xbc\xa2");
     shows("\x1b]0;title\x07 \x7f\r\n\t", "\\x1b]0;title\\x07 \\x7f\\x0d\\x0a\\x09");
     shows("C1: \xc2\x9b\x32J, no UTF-8: \xff\xc3", "C1: \\xc2\\x9b2J, no UTF-8: \\xff\\xc3");
     shows("\xe2\x80\xaegpj.exe", "\\xe2\\x80\\xaegpj.exe");          /* U+202E */

@@ -12,7 +12,8 @@
 
 enum { TERMS = 60, CASES = 3000 };
 
-/* Term i of a case: the kinds are wide ranges, narrow ranges (many ties), cancellation, subnormals. */
+/* Term i of a case: the kinds are wide ranges, narrow ranges (many ties), cancellation,
+ * subnormals. */
 static double term_of(uint32_t test_case, uint32_t i)
 {
     struct philox_block block = philox(99, test_case, i);
@@ -31,7 +32,8 @@ static double term_of(uint32_t test_case, uint32_t i)
     case 3:
         return sign * (block.word[0] % 1000) * 0x1p-1074;
     case 4:
-        return sign * ldexp(1 + unit, 900 - (int)i * 33); /* each below the last bit of the one before */
+        return sign *
+               ldexp(1 + unit, 900 - (int)i * 33); /* each below the last bit of the one before */
     default:
         return sign * ldexp((double)(block.word[0] % 3), (int)(block.word[3] % 120) - 60);
     }
@@ -81,12 +83,13 @@ static void values_are_those_of_math_fsum(void **state)
     test_write_file(terms_path, terms, CASES * TERMS * sizeof *terms);
     test_write_file(sums_path, sums, CASES * sizeof *sums);
     assert_int_equal(
-        test_run("'%s' -c \"import array,math\n"
-                 "t=array.array('d',open('%s','rb').read());s=array.array('d',open('%s','rb').read())\n"
-                 "for i in range(len(s)):\n"
-                 " w=math.fsum(t[i*%d:(i+1)*%d])\n"
-                 " assert w==s[i],(i,w.hex(),s[i].hex())\n\"",
-                 python, terms_path, sums_path, TERMS, TERMS),
+        test_run(
+            "'%s' -c \"import array,math\n"
+            "t=array.array('d',open('%s','rb').read());s=array.array('d',open('%s','rb').read())\n"
+            "for i in range(len(s)):\n"
+            " w=math.fsum(t[i*%d:(i+1)*%d])\n"
+            " assert w==s[i],(i,w.hex(),s[i].hex())\n\"",
+            python, terms_path, sums_path, TERMS, TERMS),
         0);
     free(terms);
     free(sums);
@@ -137,7 +140,8 @@ static void millions_of_terms_do_not_overflow(void **state)
     enum { COUNT = 1 << 20 };
     for (int i = 0; i < COUNT; i++)
         exact_sum_add(&sum, 0x1.fffffffffffffp+900);
-    for (int doubling = 0; doubling < 10; doubling++) { /* 2^30 additions: the most that is promised */
+    for (int doubling = 0; doubling < 10;
+         doubling++) { /* 2^30 additions: the most that is promised */
         struct exact_sum copy = sum;
         exact_sum_merge(&sum, &copy);
     }

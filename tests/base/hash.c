@@ -60,7 +60,8 @@ static void xxh3_gives_the_published_answers(void **state)
     assert_true(hash_64("", 0) == UINT64_C(0x2d06800538d394c2));
     assert_true(hash_64("abc", 3) == UINT64_C(0x78af5f94892f3950));
     assert_string_equal(hash128_format(hash_128("", 0), hex), "99aa06d3014798d86001c324468d497f");
-    assert_string_equal(hash128_format(hash_128("abc", 3), hex), "06b05ab6733a618578af5f94892f3950");
+    assert_string_equal(hash128_format(hash_128("abc", 3), hex),
+                        "06b05ab6733a618578af5f94892f3950");
 }
 
 static void the_stream_hashes_as_one_piece_does(void **state)
@@ -120,7 +121,8 @@ static void choices_about_a_sample_differ_in_every_argument(void **state)
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < i; j++)
             assert_memory_not_equal(&blocks[i], &blocks[j], sizeof blocks[0]);
-    assert_true(philox_unit(0) == 0 && philox_unit(UINT32_MAX) < 1 && philox_unit(UINT32_MAX) > 0.9999999);
+    assert_true(philox_unit(0) == 0 && philox_unit(UINT32_MAX) < 1 &&
+                philox_unit(UINT32_MAX) > 0.9999999);
 }
 
 int main(void)

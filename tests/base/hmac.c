@@ -37,9 +37,9 @@ static void digests_are_those_of_fips_180(void **state)
 static void codes_are_those_of_rfc_4231(void **state)
 {
     static const char large_key[] = "Test Using Larger Than Block-Size Key - Hash Key First";
-    static const char large_both[] =
-        "This is a test using a larger than block-size key and a larger than block-size data. The key needs "
-        "to be hashed before being used by the HMAC algorithm.";
+    static const char large_both[] = "This is a test using a larger than block-size key and a "
+                                     "larger than block-size data. The key needs "
+                                     "to be hashed before being used by the HMAC algorithm.";
     uint8_t key[131], data[50], mac[SHA256_BYTES];
     (void)state;
     memset(key, 0x0b, 20);

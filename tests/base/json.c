@@ -107,8 +107,8 @@ static void size_has_a_limit(void **state)
 static void values_have_the_type_that_is_asked_for(void **state)
 {
     (void)state;
-    struct json_t *root =
-        parse("{\"u\":7,\"i\":-7,\"r\":1.5,\"t\":\"x\",\"b\":true,\"n\":null,\"a\":[1,2],\"o\":{}}");
+    struct json_t *root = parse(
+        "{\"u\":7,\"i\":-7,\"r\":1.5,\"t\":\"x\",\"b\":true,\"n\":null,\"a\":[1,2],\"o\":{}}");
     uint64_t u;
     int64_t i;
     double r;
@@ -167,8 +167,8 @@ static void entries_come_in_file_order_until_told_to_stop(void **state)
 static void a_copy_keeps_the_files_order_and_a_canonical_text_sorts_at_every_depth(void **state)
 {
     (void)state;
-    struct json_t *root =
-        parse("{ \"z\": [1, 2.5, null, {\"y\": true, \"x\": []}], \"a\": {\"q\": -1, \"b\": \"t\\n\"} }");
+    struct json_t *root = parse(
+        "{ \"z\": [1, 2.5, null, {\"y\": true, \"x\": []}], \"a\": {\"q\": -1, \"b\": \"t\\n\"} }");
     struct str copy = {0}, canonical = {0};
     struct json_writer writer = {.out = &copy};
     json_begin_object(&writer, NULL);
@@ -178,8 +178,9 @@ static void a_copy_keeps_the_files_order_and_a_canonical_text_sorts_at_every_dep
     assert_string_equal(str_text(&copy), "{\"of\":{\"z\":[1,2.5,null,{\"y\":true,\"x\":[]}],"
                                          "\"a\":{\"q\":-1,\"b\":\"t\\u000a\"}},\"absent\":null}");
     assert_int_equal(json_format(root, &canonical), 0);
-    assert_string_equal(str_text(&canonical),
-                        "{\"a\":{\"b\":\"t\\u000a\",\"q\":-1},\"z\":[1,2.5,null,{\"x\":[],\"y\":true}]}");
+    assert_string_equal(
+        str_text(&canonical),
+        "{\"a\":{\"b\":\"t\\u000a\",\"q\":-1},\"z\":[1,2.5,null,{\"x\":[],\"y\":true}]}");
     str_deinit(&copy);
     str_deinit(&canonical);
     json_free(root);
@@ -227,7 +228,9 @@ static void python_reads_what_was_written(void **state)
     static const char check[] =
         "import json,sys\n"
         "a=json.load(open(sys.argv[1]+'/a.json',encoding='utf-8'))\n"
-        "assert a=={'u':2**64-1,'i':-2**63,'b':True,'n':None,'nan':None,'inf':None,'h':'0000000000000abc',\n"
+        "assert "
+        "a=={'u':2**64-1,'i':-2**63,'b':True,'n':None,'nan':None,'inf':None,'h':'0000000000000abc',"
+        "\n"
         " 'raw':[1,{}],'quote\"\\\\\\n\\t\\x01':'\\u00e4\\u20ac\\U0001f600/\\x7f',\n"
         " 'bad':'a'+'\\ufffd'*6+'z'+'\\ufffd'*2,'empty':{},'nested':[[],0,{'':''}]}, a\n"
         "assert list(a)[:3]==['u','i','b']\n";
@@ -280,7 +283,8 @@ static void numbers_have_a_point_in_every_locale(void **state)
     char folder[TEST_PATH_BYTES_MAX];
     test_make_folder(folder);
     const char *set = setlocale(LC_NUMERIC, "de_DE.UTF-8");
-    if (!set && test_run("localedef -i de_DE -f UTF-8 '%s/de_DE.UTF-8' >/dev/null 2>&1", folder) <= 1) {
+    if (!set &&
+        test_run("localedef -i de_DE -f UTF-8 '%s/de_DE.UTF-8' >/dev/null 2>&1", folder) <= 1) {
         setenv("LOCPATH", folder, 1);
         set = setlocale(LC_NUMERIC, "de_DE.UTF-8");
     }

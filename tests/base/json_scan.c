@@ -1,5 +1,6 @@
 /*
- * json_scan — tests: spans are where a parser finds the values, and nothing outside the text is read whatever it holds.
+ * json_scan — tests: spans are where a parser finds the values, and nothing outside the text is
+ * read whatever it holds.
  */
 #include "base/json_scan.h"
 
@@ -9,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char document[] = " { \"a\" : 1,\"deep\":{\"list\":[9]}, \"te\\\"xt,]\":\"x\\\\\",\"list\": [ "
-                               "{\"k\":\"]}\\\"\"} ,[1,[2]],\"s\" , -1.5e3,true,{} ],\n"
-                               "\"empty\":[ ],\"last\":null}";
+static const char document[] =
+    " { \"a\" : 1,\"deep\":{\"list\":[9]}, \"te\\\"xt,]\":\"x\\\\\",\"list\": [ "
+    "{\"k\":\"]}\\\"\"} ,[1,[2]],\"s\" , -1.5e3,true,{} ],\n"
+    "\"empty\":[ ],\"last\":null}";
 
 /* The text's own copy, so that a byte read beyond it shows. */
 static char *copy_of(const char *text, size_t bytes)
@@ -48,7 +50,8 @@ static void members_of_the_document_are_found_where_they_lie(void **state)
 static void elements_are_those_that_a_parser_finds(void **state)
 {
     (void)state;
-    static const char *const expected[] = {"{\"k\":\"]}\\\"\"}", "[1,[2]]", "\"s\"", "-1.5e3", "true", "{}"};
+    static const char *const expected[] = {
+        "{\"k\":\"]}\\\"\"}", "[1,[2]]", "\"s\"", "-1.5e3", "true", "{}"};
     struct json_span rest, element;
     struct json_t *root;
     struct err err;
@@ -84,7 +87,8 @@ static void lists_without_their_commas_are_broken(void **state)
     }
 }
 
-/* Every prefix, and every byte replaced by each that means something: spans stay within, and it ends. */
+/* Every prefix, and every byte replaced by each that means something: spans stay within, and it
+ * ends. */
 static void no_text_leads_outside_of_it(void **state)
 {
     (void)state;

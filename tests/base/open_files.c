@@ -1,5 +1,6 @@
 /*
- * open_files — tests: shares of the files that a process may have, and where their limit is to be raised.
+ * open_files — tests: shares of the files that a process may have, and where their limit is to be
+ * raised.
  */
 #include "base/open_files.h"
 #include "tests/support/test.h"
@@ -13,7 +14,8 @@ enum { LIMIT = 64 };
 
 static void set_limits(rlim_t soft, rlim_t hard)
 {
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = soft, .rlim_max = hard}), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = soft, .rlim_max = hard}),
+                     0);
 }
 
 static void shares_end_at_eighths_of_the_limit(void **state)

@@ -1,5 +1,6 @@
 /*
- * str — growing text, sizes, durations, nearest words; with err, log, clock, dtype and bytes, which are as small.
+ * str — growing text, sizes, durations, nearest words; with err, log, clock, dtype and bytes, which
+ * are as small.
  */
 #include "base/str.h"
 #include "base/bytes.h"
@@ -175,7 +176,8 @@ static void an_error_is_one_line_to_act_on(void **state)
                         "the magic is wrong: a.tar at 512: expected 1, found 2; run index");
     err_errno(&err, -ENOENT, "could not open");
     err_at(&err, "b", ERR_NO_OFFSET);
-    assert_string_equal(err_format(&err, line, sizeof line), "could not open: No such file or directory: b");
+    assert_string_equal(err_format(&err, line, sizeof line),
+                        "could not open: No such file or directory: b");
     assert_int_equal(err_set(NULL, -EIO, "no detail is wanted"), -EIO);
     err_at(NULL, "x", 0);
     err_found(NULL, "x");
@@ -205,9 +207,10 @@ static void error_lines_show_control_characters_and_what_is_no_utf8_escaped(void
     err_at(&err, "a\nb\x1b[2J\xff", 7);
     err_expected(&err, "\xf0\x9f\x98\x80");
     err_found(&err, "\xc2\x9b\x33m \x7f\t\xe2\x82 a\\b");
-    assert_string_equal(err_format(&err, line, sizeof line),
-                        "gr\xc3\xbc\xc3\x9f dich: a\\x0ab\\x1b[2J\\xff at 7: expected \xf0\x9f\x98\x80, "
-                        "found \\xc2\\x9b3m \\x7f\\x09\\xe2\\x82 a\\b");
+    assert_string_equal(
+        err_format(&err, line, sizeof line),
+        "gr\xc3\xbc\xc3\x9f dich: a\\x0ab\\x1b[2J\\xff at 7: expected \xf0\x9f\x98\x80, "
+        "found \\xc2\\x9b3m \\x7f\\x09\\xe2\\x82 a\\b");
     assert_string_equal(err.path, "a\nb\x1b[2J\xff"); /* a name can still be opened */
     assert_string_equal(err_format(&err, cut, sizeof "gr\xc3"), "gr");
     assert_string_equal(err_format(&err, cut, sizeof "gr\xc3\xbc\xc3\x9f dich: a\\x0"),
@@ -238,7 +241,8 @@ static void clocks_run_and_dates_are_utc(void **state)
     char text[CLOCK_ISO_BYTES];
     uint64_t before = clock_now_ns();
     assert_true(clock_now_ns() >= before && before > 0);
-    assert_string_equal(clock_format_iso(1795419188 * CLOCK_NS_PER_S, text), "2026-11-23T07:33:08Z");
+    assert_string_equal(clock_format_iso(1795419188 * CLOCK_NS_PER_S, text),
+                        "2026-11-23T07:33:08Z");
     assert_true(clock_wall_ns() > 1700000000 * CLOCK_NS_PER_S);
 }
 

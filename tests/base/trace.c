@@ -1,5 +1,6 @@
 /*
- * trace (test) — what is kept between start and stop, by many threads at once, and the text that comes of it.
+ * trace (test) — what is kept between start and stop, by many threads at once, and the text that
+ * comes of it.
  */
 #include "base/trace.h"
 #include "base/clock.h"
@@ -45,7 +46,8 @@ static size_t count_events(const struct json_t *events, const char *phase, const
 {
     size_t count = 0;
     for (size_t i = 0; i < json_count(events); i++)
-        count += is_text(json_at(events, i), "ph", phase) && is_text(json_at(events, i), "name", name);
+        count +=
+            is_text(json_at(events, i), "ph", phase) && is_text(json_at(events, i), "name", name);
     return count;
 }
 
@@ -122,7 +124,8 @@ static void a_full_track_counts_what_it_leaves_out(void **state)
     size_t named = 0;
     assert_int_equal(count_events(events, "X", "span"), TRACE_SPANS_MAX);
     for (size_t i = 0; i < json_count(events); i++)
-        named += is_text(json_get(json_at(events, i), "args"), "name", "worker 0 (5 spans left out)");
+        named +=
+            is_text(json_get(json_at(events, i), "args"), "name", "worker 0 (5 spans left out)");
     assert_int_equal(named, 1);
     json_free(root);
     trace_close(trace);

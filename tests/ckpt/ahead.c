@@ -1,6 +1,6 @@
 /*
- * What the writer does before an update comes: it takes blocks in the order of the updates, stages ahead while the disk is busy, and takes
- * first what the caller waits for.
+ * What the writer does before an update comes: it takes blocks in the order of the updates, stages
+ * ahead while the disk is busy, and takes first what the caller waits for.
  */
 #include "ckpt/image_writer.h"
 #include "tests/ckpt/fixture.h"
@@ -19,7 +19,8 @@ static struct gate completions = GATE_OPEN;
 static const struct io_ops *sound;
 static struct io_ops watched;
 
-static int submit_watched(struct io_queue *queue, struct io_request *const *requests, unsigned count)
+static int submit_watched(struct io_queue *queue, struct io_request *const *requests,
+                          unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
         if (requests[i]->kind == IO_WRITE && written_count < WRITES_MAX)
@@ -123,7 +124,8 @@ static void blocks_are_taken_in_the_order_of_the_updates(void **state)
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     assert_ok(ckpt_saver_wait(saver, &err), &err);
     ckpt_saver_close(saver);
-    /* the header shifts each array by a part of a block: the two blocks of group 0, then one more each group */
+    /* the header shifts each array by a part of a block: the two blocks of group 0, then one more
+     * each group */
     static const uint64_t expected[GROUPS + 1] = {5, 6, 4, 3, 2, 1, 0};
     assert_true(written_count >= GROUPS + 1);
     assert_memory_equal(written_block, expected, sizeof expected);

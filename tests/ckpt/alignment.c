@@ -1,5 +1,6 @@
 /*
- * Wherever arrays lie, they are saved and loaded whole: blocks that suit the disk move without a copy, the others by one.
+ * Wherever arrays lie, they are saved and loaded whole: blocks that suit the disk move without a
+ * copy, the others by one.
  */
 #include "ckpt/manifest.h"
 #include "io/io_fault.h"
@@ -57,7 +58,8 @@ static void save(const struct placed *arrays, uint64_t step)
     ckpt_saver_before_update(saver, 0);
     memset(arrays->tensors[0].data, 0xEE, ARRAY_BYTES);
     assert_ok(ckpt_saver_wait(saver, &err), &err);
-    memset(arrays->memory, 0xEE, (size_t)ARRAYS * ROOM_BYTES); /* nothing is read from there any more */
+    memset(arrays->memory, 0xEE,
+           (size_t)ARRAYS * ROOM_BYTES); /* nothing is read from there any more */
     ckpt_saver_close(saver);
 }
 
@@ -153,8 +155,8 @@ static void arrays_that_suit_the_disk_may_change_while_they_are_saved(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(arrays_of_any_alignment_are_saved_and_loaded_whole, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(arrays_of_any_alignment_are_saved_and_loaded_whole,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(arrays_that_suit_the_disk_may_change_while_they_are_saved,
                                         scratch_set_up, scratch_tear_down),
     };

@@ -1,5 +1,6 @@
 /*
- * Copy before update: while arrays go on changing and the disk stands still, every checkpoint is that of its own instant.
+ * Copy before update: while arrays go on changing and the disk stands still, every checkpoint is
+ * that of its own instant.
  */
 #include "ckpt/manifest.h"
 #include "tests/ckpt/fixture.h"
@@ -22,7 +23,8 @@ static struct arrays make_arrays(void)
     for (int i = 0; i < GROUPS * PARTS; i++) {
         static const char *const shapes[PARTS] = {"99991", "313x317", "1009", "77x1013x4", "3"};
         snprintf(names[i], sizeof names[i], "part%d.group%d", i / GROUPS, i % GROUPS);
-        specs[i] = (struct array_spec){names[i], DTYPE_F32, shapes[i / GROUPS], (uint32_t)(i % GROUPS)};
+        specs[i] =
+            (struct array_spec){names[i], DTYPE_F32, shapes[i / GROUPS], (uint32_t)(i % GROUPS)};
     }
     return arrays_make(specs, GROUPS * PARTS);
 }
@@ -42,7 +44,9 @@ static void update(struct arrays *arrays, uint32_t group, uint64_t step)
 
 /* Who lets the disk go on, which is held at the first write of every save. */
 enum release {
-    WHEN_UPDATED, /* the caller, once all arrays hold the next step: what is not written yet must have been copied */
+    /* the caller, once all arrays hold the next step: what is not written yet must have been
+     * copied */
+    WHEN_UPDATED,
     WHEN_CALLER_WAITS, /* somebody who sees that the caller sleeps, since staging is full */
 };
 
@@ -73,7 +77,8 @@ static void update_during_save(struct ckpt_saver *saver, struct arrays *arrays, 
 }
 
 /* Trains STEPS steps, saving each; returns how many checkpoints are what the arrays were. */
-static int train(struct ckpt_saver *saver, struct arrays *arrays, enum release release, bool before_update)
+static int train(struct ckpt_saver *saver, struct arrays *arrays, enum release release,
+                 bool before_update)
 {
     struct err err = {0};
     char path[FIXTURE_PATH_BYTES];
@@ -128,7 +133,8 @@ static void tiny_staging_makes_the_caller_wait_and_gives_each_instant(void **sta
     assert_int_equal(train(saver, &arrays, WHEN_CALLER_WAITS, true), STEPS);
     struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
     assert_int_equal(stats.saves_count, STEPS);
-    /* of the four buffers one is held at the disk and one left to the writer: two were filled before the wait */
+    /* of the four buffers one is held at the disk and one left to the writer: two were filled
+     * before the wait */
     assert_true(stats.copied_bytes >= STEPS * 2 * CKPT_BLOCK_BYTES);
     assert_true(stats.buffer_waits_count >= STEPS);
     ckpt_saver_close(saver);
@@ -228,16 +234,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(tiny_staging_makes_the_caller_wait_and_gives_each_instant,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(ample_staging_gives_each_instant_while_no_write_ends, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(ample_staging_gives_each_instant_while_no_write_ends,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(arrays_behind_a_device_give_each_instant, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(without_before_update_no_instant_is_kept, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_save_returns_while_its_first_write_is_held, scratch_set_up,
-                                        scratch_tear_down),
-        cmocka_unit_test_setup_teardown(groups_that_nothing_is_saved_of_need_no_copy, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_save_returns_while_its_first_write_is_held,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(groups_that_nothing_is_saved_of_need_no_copy,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(staging_below_the_least_is_refused, scratch_set_up,
                                         scratch_tear_down),
     };

@@ -22,7 +22,8 @@ static void random_box(uint64_t round, uint32_t purpose, const uint64_t *shape, 
         bool whole = draw(round, purpose + 2 * d, 3) == 0;
         box->start[d] = whole ? 0 : draw(round, purpose + 2 * d, (uint32_t)shape[d]);
         box->extent[d] =
-            whole ? shape[d] : 1 + draw(round, purpose + 2 * d + 1, (uint32_t)(shape[d] - box->start[d]));
+            whole ? shape[d]
+                  : 1 + draw(round, purpose + 2 * d + 1, (uint32_t)(shape[d] - box->start[d]));
     }
 }
 

@@ -1,5 +1,6 @@
 /*
- * Tensors loaded as another floating-point dtype than they were saved in: only where that is asked for, and rounded once.
+ * Tensors loaded as another floating-point dtype than they were saved in: only where that is asked
+ * for, and rounded once.
  */
 #include "ckpt/cast.h"
 #include "base/bytes.h"
@@ -13,10 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const enum dtype reals[] = {DTYPE_F8_E5M2, DTYPE_F8_E4M3, DTYPE_F16, DTYPE_BF16, DTYPE_F32, DTYPE_F64};
+static const enum dtype reals[] = {DTYPE_F8_E5M2, DTYPE_F8_E4M3, DTYPE_F16,
+                                   DTYPE_BF16,    DTYPE_F32,     DTYPE_F64};
 enum { REALS = sizeof reals / sizeof reals[0], VALUES = 1 << 17 };
 
-/* All values of up to 16 bits; of wider dtypes random ones: of any bits, of usual size, and half way between two of 16 bits or next to it. */
+/* All values of up to 16 bits; of wider dtypes random ones: of any bits, of usual size, and half
+ * way between two of 16 bits or next to it. */
 static void make_values(enum dtype dtype, char *values)
 {
     size_t bytes = dtype_bytes(dtype);
@@ -25,7 +28,8 @@ static void make_values(enum dtype dtype, char *values)
         uint64_t bits = (uint64_t)random.word[0] << 32 | random.word[1];
         if (bytes <= 2)
             bits = i;
-        else if (i % 4 == 1) /* a middle of two in F16, BF16 or the 8-bit ones, and its neighbours */
+        else if (i % 4 ==
+                 1) /* a middle of two in F16, BF16 or the 8-bit ones, and its neighbours */
             bits = (bits & ~(((uint64_t)1 << (bytes == 4 ? 10 : 39) << random.word[2] % 12) - 1)) +
                    (uint64_t)(random.word[3] % 3) - 1;
         double usual = ((double)random.word[0] - 2147483648.0) / (1 << random.word[2] % 31);
@@ -56,7 +60,8 @@ static void every_pair_of_dtypes_rounds_to_nearest_even(void **state)
         }
     free(source);
     free(target);
-    assert_int_equal(test_run("'%s' %s/tests/ckpt/cast_case.py '%s'", python, TEST_SOURCE_DIR, folder), 0);
+    assert_int_equal(
+        test_run("'%s' %s/tests/ckpt/cast_case.py '%s'", python, TEST_SOURCE_DIR, folder), 0);
 }
 
 enum { ROWS = 701, COLUMNS = 1003, RANKS = 3 };
@@ -85,9 +90,11 @@ static void save_columns(void *context, struct comm *comm)
     tensor.extent[1] = end - first;
     float *part = tensor.data = malloc(ROWS * (end - first) * sizeof *part);
     for (uint64_t r = 0; r < ROWS; r++)
-        memcpy(part + r * (end - first), values + r * COLUMNS + first, (end - first) * sizeof *part);
+        memcpy(part + r * (end - first), values + r * COLUMNS + first,
+               (end - first) * sizeof *part);
     assert_ok(io_open(folder, NULL, &own, &err), &err);
-    struct ckpt_saver_options options = {.folder = folder, .io = own, .comm = comm, .groups_count = 1};
+    struct ckpt_saver_options options = {
+        .folder = folder, .io = own, .comm = comm, .groups_count = 1};
     assert_ok(ckpt_saver_open(&options, &tensor, 1, &saver, &err), &err);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     assert_ok(ckpt_saver_wait(saver, &err), &err);
@@ -139,7 +146,8 @@ static void a_sharded_tensor_loads_as_any_floating_dtype_in_any_box(void **state
 static void another_dtype_is_an_error_unless_asked_for(void **state)
 {
     (void)state;
-    static const struct array_spec specs[] = {{"real", DTYPE_F32, "5", 0}, {"whole", DTYPE_I32, "5", 0}};
+    static const struct array_spec specs[] = {{"real", DTYPE_F32, "5", 0},
+                                              {"whole", DTYPE_I32, "5", 0}};
     struct arrays arrays = arrays_make(specs, 2);
     struct ckpt_reader *reader;
     struct err err = {0};
@@ -173,9 +181,9 @@ static void elements_that_blocks_cut_are_cast_whole(void **state)
     (void)state;
     enum { ELEMENTS = 700000 };
     char header[256];
-    int length =
-        snprintf(header, sizeof header, "{\"m\":{\"dtype\":\"F32\",\"shape\":[%d],\"data_offsets\":[0,%d]}}",
-                 ELEMENTS, 4 * ELEMENTS);
+    int length = snprintf(header, sizeof header,
+                          "{\"m\":{\"dtype\":\"F32\",\"shape\":[%d],\"data_offsets\":[0,%d]}}",
+                          ELEMENTS, 4 * ELEMENTS);
     while (length % 8 != 3)
         header[length++] = ' ';
     char *file = calloc(1, 8 + (size_t)length + 4 * ELEMENTS);

@@ -58,7 +58,8 @@ static void a_step_whose_reader_comes_while_the_copy_is_made_stays(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(copying.status, -EBUSY);
     assert_true(fixture_step_equals(io, path, &arrays));
-    assert_int_equal(test_run("test \"$(ls -A '%s/to' | grep -v owner)\" = step-00000001", folder), 0);
+    assert_int_equal(test_run("test \"$(ls -A '%s/to' | grep -v owner)\" = step-00000001", folder),
+                     0);
     ckpt_reader_close(reader);
     copy(&copying);
     assert_ok(copying.status, &copying.err);

@@ -1,5 +1,6 @@
 /*
- * damage — checkpoints that are damaged, cut or gone: it is noticed and named, and what is whole still loads.
+ * damage — checkpoints that are damaged, cut or gone: it is noticed and named, and what is whole
+ * still loads.
  */
 #include "ckpt/manifest.h"
 #include "tests/ckpt/steps.h"
@@ -45,7 +46,8 @@ static void one_flipped_bit_anywhere_is_detected_and_named(void **state)
         fseek(out, (long)i, SEEK_SET);
         fputc(data[i] ^ 1 << i % 8, out);
         assert_ok(ckpt_reader_open(io, step, &reader, &err), &err);
-        assert_int_equal(ckpt_reader_load(reader, loaded.tensors, loaded.count, NULL, &err), -EBADMSG);
+        assert_int_equal(ckpt_reader_load(reader, loaded.tensors, loaded.count, NULL, &err),
+                         -EBADMSG);
         assert_non_null(strstr(err.what, "tensor \""));
         assert_int_equal(err.offset, 0);
         ckpt_reader_close(reader);
@@ -120,7 +122,8 @@ static void missing_and_cut_files_are_not_listed(void **state)
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -EBADMSG);
     assert_int_equal(ckpt_verify(io, step, take_bad, &named, NULL, &err), 1);
-    assert_int_equal(test_run("printf xx >>'%s'/rank-00000.safetensors", step), 0); /* now one too many */
+    assert_int_equal(test_run("printf xx >>'%s'/rank-00000.safetensors", step),
+                     0); /* now one too many */
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -EBADMSG);
     assert_int_equal(ckpt_verify(io, step, take_bad, &named, NULL, &err), 1);
@@ -142,14 +145,15 @@ static void a_file_that_changes_size_after_the_manifest_was_read_is_named(void *
         fixture_save_step(io, folder, &arrays, 1, step);
         assert_ok(ckpt_reader_open(io, step, &reader, &err), &err);
         assert_int_equal(test_run("%s '%s'/rank-00000.safetensors", changes[i], step), 0);
-        assert_int_equal(ckpt_reader_load(reader, arrays.tensors, arrays.count, NULL, &err), -EBADMSG);
+        assert_int_equal(ckpt_reader_load(reader, arrays.tensors, arrays.count, NULL, &err),
+                         -EBADMSG);
         assert_non_null(strstr(err.path, "rank-00000.safetensors"));
         ckpt_reader_close(reader);
     }
 }
 
-/* A backend over which a step is read while another run, over the sound one, saves it again: just before the file of its arrays is opened, or
- * looked at. */
+/* A backend over which a step is read while another run, over the sound one, saves it again: just
+ * before the file of its arrays is opened, or looked at. */
 static struct io_ops overtaken_ops;
 static const struct io_ops *sound_ops;
 static const struct arrays *saved_again; /* NULL: not any more */
@@ -164,13 +168,15 @@ static void save_again(const char *path)
     fixture_save_step(io, folder, other, 1, step);
 }
 
-static int open_overtaken(struct io *overtaken, const char *path, struct io_file **ret_file, struct err *err)
+static int open_overtaken(struct io *overtaken, const char *path, struct io_file **ret_file,
+                          struct err *err)
 {
     save_again(path);
     return sound_ops->file_open(overtaken, path, ret_file, err);
 }
 
-static int stat_overtaken(struct io *overtaken, const char *path, struct io_stat *ret_stat, struct err *err)
+static int stat_overtaken(struct io *overtaken, const char *path, struct io_stat *ret_stat,
+                          struct err *err)
 {
     save_again(path);
     return sound_ops->stat(overtaken, path, ret_stat, err);
@@ -205,7 +211,8 @@ static void a_step_that_is_saved_again_while_it_is_read_is_not_called_damaged(vo
         fixture_save_step(io, folder, &arrays, 1, step);
         assert_ok(ckpt_reader_open(overtaken, step, &reader, &err), &err);
         saved_again = &others[i];
-        assert_int_equal(ckpt_reader_load(reader, loaded.tensors, loaded.count, NULL, &err), -ESTALE);
+        assert_int_equal(ckpt_reader_load(reader, loaded.tensors, loaded.count, NULL, &err),
+                         -ESTALE);
         assert_null(saved_again);
         assert_non_null(strstr(err.what, "saved again while it was read"));
         ckpt_reader_close(reader);
@@ -358,7 +365,8 @@ static void a_damaged_newest_step_is_passed_over_aloud(void **state)
     assert_int_equal(number, 3);
     assert_int_equal(warnings.count, 0);
     assert_int_equal(test_run("echo x >>'%s'/manifest.json", step), 0);
-    assert_int_equal(test_run("truncate -s -1 '%s'/../step-00000002/rank-00000.safetensors", step), 0);
+    assert_int_equal(test_run("truncate -s -1 '%s'/../step-00000002/rank-00000.safetensors", step),
+                     0);
     assert_ok(ckpt_find(io, folder, found, &number, &log, &err), &err);
     assert_int_equal(number, 1);
     assert_int_equal(warnings.count, 2);
@@ -389,7 +397,8 @@ static void a_step_that_can_not_be_read_is_never_passed_over(void **state)
     arrays_fill(&arrays, 1);
     fixture_save_step(io, folder, &arrays, 1, step);
     fixture_save_step(io, folder, &arrays, 2, step);
-    assert_int_equal(test_run("cd '%s' && rm manifest.json && ln -s manifest.json manifest.json", step), 0);
+    assert_int_equal(
+        test_run("cd '%s' && rm manifest.json && ln -s manifest.json manifest.json", step), 0);
     assert_int_equal(ckpt_find(io, folder, found, NULL, NULL, &err), -ELOOP);
     assert_non_null(strstr(err.path, "step-00000002"));
 }

@@ -1,6 +1,6 @@
 /*
- * Copy before update of arrays on a device that queues: the update waits for the copies, the caller does not, and every checkpoint
- * is that of its own instant in every order of the streams.
+ * Copy before update of arrays on a device that queues: the update waits for the copies, the caller
+ * does not, and every checkpoint is that of its own instant in every order of the streams.
  */
 #include "ckpt/manifest.h"
 #include "tests/ckpt/fixture.h"
@@ -30,12 +30,14 @@ static struct arrays make_arrays(void)
     char names[ARRAYS][32];
     for (int i = 0; i < ARRAYS; i++) {
         snprintf(names[i], sizeof names[i], "part%d.group%d", i / GROUPS, i % GROUPS);
-        specs[i] = (struct array_spec){names[i], DTYPE_F32, shapes[i / GROUPS], (uint32_t)(i % GROUPS)};
+        specs[i] =
+            (struct array_spec){names[i], DTYPE_F32, shapes[i / GROUPS], (uint32_t)(i % GROUPS)};
     }
     return arrays_make(specs, ARRAYS);
 }
 
-/* The device's table, with waits of the caller counted, and those of the writer for a copy held at a gate. */
+/* The device's table, with waits of the caller counted, and those of the writer for a copy held at
+ * a gate. */
 static struct device_ops counting;
 static const struct device_ops *inner;
 static pthread_t caller;
@@ -56,7 +58,8 @@ static int counting_event_wait(struct device *device, struct device_event *event
     return inner->event_wait(device, event, err);
 }
 
-static int counting_stream_sync(struct device *device, struct device_stream *stream, struct err *err)
+static int counting_stream_sync(struct device *device, struct device_stream *stream,
+                                struct err *err)
 {
     count_wait();
     return inner->stream_sync(device, stream, err);
@@ -80,7 +83,8 @@ static void set_up(struct fixture *f)
     for (int i = 0; i < ARRAYS; i++) {
         struct ckpt_tensor *tensor = &f->on_device.tensors[i];
         *tensor = f->expected.tensors[i];
-        assert_ok(inner->mem_alloc(f->device, MEM_DEVICE, (size_t)array_bytes(tensor), &tensor->data, &err),
+        assert_ok(inner->mem_alloc(f->device, MEM_DEVICE, (size_t)array_bytes(tensor),
+                                   &tensor->data, &err),
                   &err);
     }
 }
@@ -122,8 +126,9 @@ static void update(const struct fixture *f, struct ckpt_saver *saver, uint64_t s
             ckpt_saver_before_update(saver, g);
         for (int i = 0; i < ARRAYS; i++)
             if (f->on_device.tensors[i].group == g)
-                assert_ok(inner->fill(f->device, f->updates, f->on_device.tensors[i].data, (int)step,
-                                      (size_t)array_bytes(&f->on_device.tensors[i]), &err),
+                assert_ok(inner->fill(f->device, f->updates, f->on_device.tensors[i].data,
+                                      (int)step, (size_t)array_bytes(&f->on_device.tensors[i]),
+                                      &err),
                           &err);
     }
 }
@@ -283,10 +288,11 @@ static void without_before_update_no_instant_is_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(no_update_overtakes_the_copies_and_the_caller_waits_for_none,
+        cmocka_unit_test_setup_teardown(
+            no_update_overtakes_the_copies_and_the_caller_waits_for_none, scratch_set_up,
+            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_slow_disk_and_little_staging_keep_each_instant,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_slow_disk_and_little_staging_keep_each_instant, scratch_set_up,
-                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(without_a_stream_of_updates_the_caller_waits_for_the_copies,
                                         scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(without_before_update_no_instant_is_kept, scratch_set_up,

@@ -1,6 +1,6 @@
 /*
- * Ranks that write a common file of arrays on a device that queues: what one lends the other is of the instant of the save, though updates are
- * queued behind it at once.
+ * Ranks that write a common file of arrays on a device that queues: what one lends the other is of
+ * the instant of the save, though updates are queued behind it at once.
  */
 #include "tests/ckpt/fixture.h"
 #include "tests/ckpt/steps.h"
@@ -34,7 +34,8 @@ static void *make_memory(const struct rank *rank, const void *bytes, uint64_t by
     const struct device_ops *ops = rank->device->ops;
     assert_ok(ops->mem_alloc(rank->device, MEM_DEVICE, (size_t)bytes_count, &memory, &err), &err);
     if (bytes)
-        assert_ok(ops->copy(rank->device, rank->updates, memory, bytes, (size_t)bytes_count, &err), &err);
+        assert_ok(ops->copy(rank->device, rank->updates, memory, bytes, (size_t)bytes_count, &err),
+                  &err);
     return memory;
 }
 
@@ -51,7 +52,8 @@ static void take_part(struct rank *rank, const struct arrays *steps, const struc
         tensor->data = make_memory(rank, NULL, array_bytes(tensor));
         for (uint64_t step = 1; step <= STEPS + 1; step++) {
             const struct ckpt_tensor *all = &steps[step].tensors[i];
-            const char *part = (const char *)all->data + tensor->start[0] * (array_bytes(all) / rows);
+            const char *part =
+                (const char *)all->data + tensor->start[0] * (array_bytes(all) / rows);
             rank->contents[step][i] = make_memory(rank, part, array_bytes(tensor));
         }
     }
@@ -68,7 +70,8 @@ static void update(const struct rank *rank, struct ckpt_saver *saver, uint64_t s
             const struct ckpt_tensor *tensor = &rank->tensors[i];
             if (tensor->group == g)
                 assert_ok(rank->device->ops->copy(rank->device, rank->updates, tensor->data,
-                                                  rank->contents[step][i], (size_t)array_bytes(tensor), &err),
+                                                  rank->contents[step][i],
+                                                  (size_t)array_bytes(tensor), &err),
                           &err);
         }
     }

@@ -1,5 +1,6 @@
 /*
- * A device that is lost while a checkpoint is copied from it: the save fails and says so, nobody waits for ever, nothing is listed.
+ * A device that is lost while a checkpoint is copied from it: the save fails and says so, nobody
+ * waits for ever, nothing is listed.
  */
 #include "tests/ckpt/fixture.h"
 #include "tests/cuda_on_cpu/control.h"
@@ -54,8 +55,8 @@ static void a_lost_device_fails_the_save_and_holds_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_lost_device_fails_the_save_and_holds_nobody, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_lost_device_fails_the_save_and_holds_nobody,
+                                        scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

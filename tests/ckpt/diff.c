@@ -1,5 +1,6 @@
 /*
- * Comparing checkpoints: every dtype as Python has it, what only one side has, the loader's state, damaged sides.
+ * Comparing checkpoints: every dtype as Python has it, what only one side has, the loader's state,
+ * damaged sides.
  */
 #include "ckpt/diff.h"
 #include "ckpt/only.h"
@@ -30,7 +31,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-static int compare(const char *a, const char *b, const char *only, struct diff **ret_diff, struct err *err)
+static int compare(const char *a, const char *b, const char *only, struct diff **ret_diff,
+                   struct err *err)
 {
     struct diff_side side_a = {io, a}, side_b = {io, b};
     struct diff_options options = {.only = only};
@@ -38,8 +40,8 @@ static int compare(const char *a, const char *b, const char *only, struct diff *
 }
 
 /* That many tensors of each kind differ, and entries of the loader's state. */
-static void assert_differing(const struct diff *diff, uint64_t values, uint64_t types, uint64_t only_a,
-                             uint64_t only_b, uint64_t loader)
+static void assert_differing(const struct diff *diff, uint64_t values, uint64_t types,
+                             uint64_t only_a, uint64_t only_b, uint64_t loader)
 {
     uint64_t count[DIFF_ONLY_B + 1] = {0};
     for (uint64_t i = 0; i < diff->tensors_count; i++)
@@ -120,12 +122,14 @@ static void other_types_and_lone_tensors_are_told_apart(void **state)
 {
     (void)state;
     static const struct array_spec specs_a[] = {
-        {"a.lone", DTYPE_F32, "3", 0}, {"dtype", DTYPE_F32, "4", 0},  {"optimizer.m", DTYPE_F32, "5", 0},
-        {"rank", DTYPE_U8, "6", 0},    {"same", DTYPE_F16, "2x2", 0}, {"shape", DTYPE_I64, "2x3", 0},
+        {"a.lone", DTYPE_F32, "3", 0},      {"dtype", DTYPE_F32, "4", 0},
+        {"optimizer.m", DTYPE_F32, "5", 0}, {"rank", DTYPE_U8, "6", 0},
+        {"same", DTYPE_F16, "2x2", 0},      {"shape", DTYPE_I64, "2x3", 0},
     };
     static const struct array_spec specs_b[] = {
-        {"dtype", DTYPE_I32, "4", 0},  {"optimizer.v", DTYPE_F32, "5", 0}, {"rank", DTYPE_U8, "6x1", 0},
-        {"same", DTYPE_F16, "2x2", 0}, {"shape", DTYPE_I64, "3x2", 0},     {"z.lone", DTYPE_F32, "-", 0},
+        {"dtype", DTYPE_I32, "4", 0},   {"optimizer.v", DTYPE_F32, "5", 0},
+        {"rank", DTYPE_U8, "6x1", 0},   {"same", DTYPE_F16, "2x2", 0},
+        {"shape", DTYPE_I64, "3x2", 0}, {"z.lone", DTYPE_F32, "-", 0},
     };
     struct arrays of_a = arrays_make(specs_a, 6), of_b = arrays_make(specs_b, 6);
     char a[FIXTURE_PATH_BYTES], b[FIXTURE_PATH_BYTES];
@@ -152,7 +156,8 @@ static void other_types_and_lone_tensors_are_told_apart(void **state)
     assert_ok(compare(a, b, "same", &diff, &err), &err);
     assert_differing(diff, 0, 0, 0, 0, 0);
     diff_close(diff);
-    assert_int_equal(compare(a, b, "sam", &diff, &err), -ENOENT); /* a mistyped name does not pass */
+    assert_int_equal(compare(a, b, "sam", &diff, &err),
+                     -ENOENT); /* a mistyped name does not pass */
     arrays_free(&of_a);
     arrays_free(&of_b);
 }
@@ -238,7 +243,8 @@ static void objects_differ_by_entries_named_by_their_path(void **state)
     assert_json_differs("{}", NULL, "root {} -\n");
     assert_json_differs("{\"b\":1,\"a\":{\"y\":[1,2],\"x\":null}}",
                         "{\"a\":{\"x\":null,\"y\":[1,2]},\"b\":1}", "");
-    assert_json_differs("{\"a\":{\"x\":1,\"y\":2},\"k\":true}", "{\"a\":{\"x\":1,\"y\":3},\"l\":\"s\"}",
+    assert_json_differs("{\"a\":{\"x\":1,\"y\":2},\"k\":true}",
+                        "{\"a\":{\"x\":1,\"y\":3},\"l\":\"s\"}",
                         "root.a.y 2 3\nroot.k true -\nroot.l - \"s\"\n");
     assert_json_differs("{\"n\":1}", "{\"n\":1.0}", ""); /* one number, one canonical text */
     assert_json_differs("{\"n\":null}", "{}", "root.n null -\n");
@@ -254,7 +260,8 @@ static void only_means_sections_or_names(void **state)
     assert_true(only_selects("all", "optimizer.m") && only_selects("all", "w"));
     assert_true(only_selects("model", "w") && !only_selects("model", "optimizer.m"));
     assert_true(only_selects("optimizer", "optimizer.m") && !only_selects("optimizer", "w"));
-    assert_true(only_selects("blocks.*.q", "blocks.12.q") && !only_selects("blocks.*.q", "blocks.12.k"));
+    assert_true(only_selects("blocks.*.q", "blocks.12.q") &&
+                !only_selects("blocks.*.q", "blocks.12.k"));
 }
 
 int main(void)
@@ -262,8 +269,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(elements_of_every_dtype_are_compared_as_python_does, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(other_types_and_lone_tensors_are_told_apart, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_lacks_the_loaders_state_of_its_step, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(other_types_and_lone_tensors_are_told_apart, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_file_lacks_the_loaders_state_of_its_step, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_block_of_either_side_is_named, set_up, tear_down),
         cmocka_unit_test(objects_differ_by_entries_named_by_their_path),
         cmocka_unit_test(only_means_sections_or_names),

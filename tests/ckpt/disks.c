@@ -1,6 +1,7 @@
 /*
- * disks — real file systems that are full, read-only, immutable or gone under a run of several ranks: the save fails on all of them,
- * the last whole step stays and is found, nothing is left behind, and once the disk serves again the next save works.
+ * disks — real file systems that are full, read-only, immutable or gone under a run of several
+ * ranks: the save fails on all of them, the last whole step stays and is found, nothing is left
+ * behind, and once the disk serves again the next save works.
  */
 #include "tests/ckpt/steps.h"
 #include "tests/ckpt/thread_comm.h"
@@ -18,7 +19,8 @@
 
 enum { RANKS = 3 };
 
-/* How a disk goes bad and good again, and what the first rank that sees it is told; 0 of them: any error. */
+/* How a disk goes bad and good again, and what the first rank that sees it is told; 0 of them: any
+ * error. */
 struct trouble {
     const char *place; /* the checkpoints' folder */
     void (*spoil)(const char *place);
@@ -92,7 +94,8 @@ static void check_trouble(struct trouble *trouble, bool first_stays)
     if (!trouble->mend)
         return; /* what can't be written can't be removed */
     assert_int_equal(test_run_output(temporaries, sizeof temporaries,
-                                     "ls -A '%s' | grep -c '^.tmp-' 2>/dev/null || true", trouble->place),
+                                     "ls -A '%s' | grep -c '^.tmp-' 2>/dev/null || true",
+                                     trouble->place),
                      0);
     assert_int_equal(atoi(temporaries), 0);
 }
@@ -121,8 +124,8 @@ static const char *mount_tmpfs(const char *options)
 static const char *mount_ext4(const char *image, int mebibytes, const char *options)
 {
     const char *point = mount_point();
-    if (test_run("truncate -s %dM '%s' && mkfs.ext4 -q -F '%s' 2>&1 && mount -o loop%s '%s' '%s'", mebibytes,
-                 image, image, options, image, point))
+    if (test_run("truncate -s %dM '%s' && mkfs.ext4 -q -F '%s' 2>&1 && mount -o loop%s '%s' '%s'",
+                 mebibytes, image, image, options, image, point))
         test_skip("no loop device, or no mkfs.ext4 (e2fsprogs)");
     return point;
 }
@@ -137,11 +140,10 @@ static void unmount(const char *point)
 
 static void fill(const char *place)
 {
-    assert_int_equal(
-        test_run(
-            "dd if=/dev/zero of='%s/filler' bs=64k status=none 2>'%s.dd' ; rm '%s.dd' ; [ -s '%s/filler' ]",
-            place, folder, folder, place),
-        0);
+    assert_int_equal(test_run("dd if=/dev/zero of='%s/filler' bs=64k status=none 2>'%s.dd' ; rm "
+                              "'%s.dd' ; [ -s '%s/filler' ]",
+                              place, folder, folder, place),
+                     0);
 }
 
 static void make_room(const char *place)
@@ -181,7 +183,8 @@ static void an_immutable_folder_fails_the_save_until_it_is_none(void **state)
 {
     (void)state;
     const char *place = mount_ext4(in_folder("image"), 32, "");
-    struct trouble trouble = {.place = place, .spoil = set_immutable, .mend = set_mutable, .code = -EPERM};
+    struct trouble trouble = {
+        .place = place, .spoil = set_immutable, .mend = set_mutable, .code = -EPERM};
     if (test_run("chattr +i '%s/lost+found' && chattr -i '%s/lost+found'", place, place))
         test_skip("no chattr");
     check_trouble(&trouble, true);
@@ -191,10 +194,10 @@ static void an_immutable_folder_fails_the_save_until_it_is_none(void **state)
 /* What the kernel does by itself when it finds the file system's structure wrong. */
 static void make_kernel_give_up(const char *place)
 {
-    assert_int_equal(
-        test_run("dev=$(findmnt -no SOURCE '%s') && echo broken >/sys/fs/ext4/${dev##*/}/trigger_fs_error",
-                 place),
-        0);
+    assert_int_equal(test_run("dev=$(findmnt -no SOURCE '%s') && echo broken "
+                              ">/sys/fs/ext4/${dev##*/}/trigger_fs_error",
+                              place),
+                     0);
 }
 
 static void a_disk_that_turns_read_only_fails_the_save_and_keeps_the_last_step(void **state)
@@ -202,19 +205,23 @@ static void a_disk_that_turns_read_only_fails_the_save_and_keeps_the_last_step(v
     (void)state;
     const char *place = mount_ext4(in_folder("image"), 32, ",errors=remount-ro");
     struct trouble trouble = {.place = place, .spoil = make_kernel_give_up};
-    if (test_run("dev=$(findmnt -no SOURCE '%s') && [ -w /sys/fs/ext4/${dev##*/}/trigger_fs_error ]", place))
+    if (test_run(
+            "dev=$(findmnt -no SOURCE '%s') && [ -w /sys/fs/ext4/${dev##*/}/trigger_fs_error ]",
+            place))
         test_skip("this kernel's ext4 can't be told to fail");
     check_trouble(&trouble, true);
     unmount(place);
 }
 
-/* The image is sparse, and what it lies on full: blocks that ext4 believes it has can't be written. */
+/* The image is sparse, and what it lies on full: blocks that ext4 believes it has can't be
+ * written. */
 static void fill_below(const char *place)
 {
-    assert_int_equal(test_run("dd if=/dev/zero of='%s/../below/filler' bs=64k status=none 2>/dev/null ; sync "
-                              "-f '%s' 2>/dev/null || true",
-                              place, place),
-                     0);
+    assert_int_equal(
+        test_run("dd if=/dev/zero of='%s/../below/filler' bs=64k status=none 2>/dev/null ; sync "
+                 "-f '%s' 2>/dev/null || true",
+                 place, place),
+        0);
 }
 
 static void a_disk_that_can_not_write_what_it_took_fails_the_save(void **state)
@@ -226,9 +233,9 @@ static void a_disk_that_can_not_write_what_it_took_fails_the_save(void **state)
     if (mount("tmpfs", in_folder("below"), "tmpfs", 0, "size=24m"))
         test_skip("a tmpfs can't be mounted here");
     snprintf(image, sizeof image, "%s/below/image", folder);
-    if (test_run(
-            "truncate -s 96M '%s' && mkfs.ext4 -q -F -O ^has_journal '%s' 2>&1 && mount -o loop '%s' '%s'",
-            image, image, image, point))
+    if (test_run("truncate -s 96M '%s' && mkfs.ext4 -q -F -O ^has_journal '%s' 2>&1 && mount -o "
+                 "loop '%s' '%s'",
+                 image, image, image, point))
         test_skip("no loop device, or no mkfs.ext4 (e2fsprogs)");
     struct trouble trouble = {.place = point, .spoil = fill_below};
     check_trouble(&trouble, true);
@@ -258,7 +265,8 @@ static void a_limit_of_file_size_fails_the_save_until_it_is_lifted(void **state)
 {
     (void)state;
     signal(SIGXFSZ, SIG_IGN);
-    struct trouble trouble = {.place = folder, .spoil = limit_files, .mend = free_files, .code = -EFBIG};
+    struct trouble trouble = {
+        .place = folder, .spoil = limit_files, .mend = free_files, .code = -EFBIG};
     check_trouble(&trouble, true);
 }
 
@@ -278,7 +286,8 @@ static void a_folder_removed_under_the_run_fails_the_save_until_it_is_made_again
     char place[TEST_PATH_BYTES_MAX + 64];
     snprintf(place, sizeof place, "%s/steps", folder);
     make_again(place);
-    struct trouble trouble = {.place = place, .spoil = remove_folder, .mend = make_again, .code = -ENOENT};
+    struct trouble trouble = {
+        .place = place, .spoil = remove_folder, .mend = make_again, .code = -ENOENT};
     check_trouble(&trouble, false);
 }
 

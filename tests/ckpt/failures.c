@@ -1,5 +1,6 @@
 /*
- * failures — disks that fail while a checkpoint is saved: the save fails and says so, the ones before it stay, the next one works.
+ * failures — disks that fail while a checkpoint is saved: the save fails and says so, the ones
+ * before it stay, the next one works.
  */
 #include "io/io_fault.h"
 #include "tests/ckpt/steps.h"
@@ -87,7 +88,8 @@ static void a_queue_that_can_not_wait_fails_its_save_and_the_next_one_has_anothe
     char path[FIXTURE_PATH_BYTES];
     arrays_fill(&arrays, 1);
     fixture_save_step(io, folder, &arrays, 1, path);
-    struct io *faulty = steps_open_faulty("wait:eio@1"); /* every write of the image is under way then */
+    struct io *faulty =
+        steps_open_faulty("wait:eio@1"); /* every write of the image is under way then */
     struct ckpt_saver *saver = steps_open(faulty, 0);
     struct err err = {0};
     arrays_fill(&arrays, 2);
@@ -145,7 +147,8 @@ static void a_refused_save_leaves_the_failure_before_it_to_the_next_call(void **
 static void a_failed_save_removes_none_of_the_steps_before_it(void **state)
 {
     (void)state;
-    for (int operation = 1; operation <= 9; operation++) { /* the ninth is the last before the name appears */
+    for (int operation = 1; operation <= 9;
+         operation++) { /* the ninth is the last before the name appears */
         struct io *faulty = steps_open_faulty("seed=0");
         struct ckpt_saver *saver = steps_open(faulty, 1);
         uint64_t newest = 0;

@@ -140,8 +140,8 @@ void fixture_save(struct ckpt_saver *saver, uint64_t step)
     assert_ok(ckpt_saver_wait(saver, &err), &err);
 }
 
-void fixture_save_step(struct io *io, const char *folder, const struct arrays *arrays, uint64_t step,
-                       char *path)
+void fixture_save_step(struct io *io, const char *folder, const struct arrays *arrays,
+                       uint64_t step, char *path)
 {
     struct ckpt_saver *saver = fixture_open(io, folder, arrays);
     fixture_save(saver, step);

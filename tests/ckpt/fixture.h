@@ -1,5 +1,6 @@
 /*
- * fixture — arrays with contents that a seed decides, and savers over them, for the checkpoint tests.
+ * fixture — arrays with contents that a seed decides, and savers over them, for the checkpoint
+ * tests.
  */
 #ifndef MILLRACE_TESTS_CKPT_FIXTURE_H
 #define MILLRACE_TESTS_CKPT_FIXTURE_H
@@ -28,7 +29,8 @@ struct array_spec {
 };
 
 struct arrays arrays_make(const struct array_spec *specs, uint64_t count);
-/* All shapes that are odd in some way: scalars, empty ones, odd sizes, all dtypes, one larger than several blocks. */
+/* All shapes that are odd in some way: scalars, empty ones, odd sizes, all dtypes, one larger than
+ * several blocks. */
 struct arrays arrays_odd(void);
 /* The same shapes, other memory, zeroed. */
 struct arrays arrays_like(const struct arrays *other);
@@ -44,8 +46,8 @@ struct ckpt_saver *fixture_open(struct io *io, const char *folder, const struct 
 /* Saves and waits. */
 void fixture_save(struct ckpt_saver *saver, uint64_t step);
 /* Opens, saves the arrays as they are, closes. path (FIXTURE_PATH_BYTES): of the step. */
-void fixture_save_step(struct io *io, const char *folder, const struct arrays *arrays, uint64_t step,
-                       char *path);
+void fixture_save_step(struct io *io, const char *folder, const struct arrays *arrays,
+                       uint64_t step, char *path);
 /* Loads the step into arrays like those; true if they are equal. */
 bool fixture_step_equals(struct io *io, const char *step_path, const struct arrays *arrays);
 /* The number of whole steps, and the newest of them. */

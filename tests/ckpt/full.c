@@ -1,6 +1,6 @@
 /*
- * full — real ranks that write `model.safetensors` together: the file is the one that `convert --to full` makes of the same arrays, and the step is
- * like any other.
+ * full — real ranks that write `model.safetensors` together: the file is the one that `convert --to
+ * full` makes of the same arrays, and the step is like any other.
  */
 #include "ckpt/full.h"
 #include "convert/checkpoint.h"
@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parts that end within pages and blocks, arrays smaller than a page, and what all ranks hold among what they share. */
+/* Parts that end within pages and blocks, arrays smaller than a page, and what all ranks hold among
+ * what they share. */
 static const struct array_spec specs[] = {
     {"a.rows", DTYPE_F32, "409x3001", 0},     {"b.whole", DTYPE_F32, "700x1001", 1},
     {"c.bytes", DTYPE_U8, "997x3", 1},        {"d.scalar", DTYPE_F32, "-", 2},
@@ -90,7 +91,8 @@ static int open_saver(const struct stage *stage, const char *folder, enum ckpt_l
     return ckpt_saver_open(&options, stage->tensors, SPECS, ret_saver, err);
 }
 
-static void save(const struct stage *stage, const char *folder, enum ckpt_layout layout, uint64_t step)
+static void save(const struct stage *stage, const char *folder, enum ckpt_layout layout,
+                 uint64_t step)
 {
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
@@ -236,9 +238,10 @@ static void a_step_of_the_other_layout_is_replaced_and_the_same_one_stays(void *
     }
     save(&stage, "both", CKPT_FULL, 1);
     if (world->rank == 0)
-        assert_int_equal(test_run("stat -c %%i '%s/both/step-00000001/manifest.json' | cmp - '%s/before'",
-                                  stage.root, stage.root),
-                         0);
+        assert_int_equal(
+            test_run("stat -c %%i '%s/both/step-00000001/manifest.json' | cmp - '%s/before'",
+                     stage.root, stage.root),
+            0);
     tear_down(&stage);
 }
 

@@ -11,7 +11,8 @@ static const struct io_ops *sound;
 static struct io_ops held;
 static unsigned delay_each_us;
 
-static int submit_behind_gate(struct io_queue *queue, struct io_request *const *requests, unsigned count)
+static int submit_behind_gate(struct io_queue *queue, struct io_request *const *requests,
+                              unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
         if (requests[i]->kind != IO_WRITE)

@@ -1,6 +1,7 @@
 /*
- * hostile — what another rank may tell where ranks save and load together: nothing of it is believed before it is looked at. The test is
- * that rank: it says what this one says, but for one gather, in which it says what the test wants.
+ * hostile — what another rank may tell where ranks save and load together: nothing of it is
+ * believed before it is looked at. The test is that rank: it says what this one says, but for one
+ * gather, in which it says what the test wants.
  */
 #include "ckpt/telling.h"
 #include "tests/ckpt/steps.h"
@@ -36,7 +37,8 @@ static int all_gather(struct comm *comm, const void *send, void *receive, size_t
 }
 
 static int all_reduce_i64(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
-                          const struct comm_options *options, struct comm_work *work, struct err *err)
+                          const struct comm_options *options, struct comm_work *work,
+                          struct err *err)
 {
     (void)values, (void)count, (void)op, (void)options, (void)err;
     return finish(comm, work);
@@ -122,7 +124,12 @@ static struct telling make_told(void)
 {
     const struct ckpt_tensor tensors[] = {
         {.name = "a.weight", .dtype = DTYPE_F32, .rank = 2, .shape = {6, 5}, .extent = {3, 5}},
-        {.name = "b", .dtype = DTYPE_U8, .rank = 1, .shape = {9}, .extent = {9}, .replicated = true}};
+        {.name = "b",
+         .dtype = DTYPE_U8,
+         .rank = 1,
+         .shape = {9},
+         .extent = {9},
+         .replicated = true}};
     struct layout_chunk chunks[2] = {{.tensor = &tensors[0], .box = {.rank = 2, .extent = {3, 5}}},
                                      {.tensor = &tensors[1], .box = {.rank = 1, .extent = {9}}}};
     const struct telling_part part = {.chunks = chunks, .chunks_count = 2, .file_bytes = 4096};

@@ -1,5 +1,6 @@
 /*
- * keeping — which steps a folder holds: one owner, the last N, and what becomes of a step that is saved again.
+ * keeping — which steps a folder holds: one owner, the last N, and what becomes of a step that is
+ * saved again.
  */
 #include "ckpt/manifest.h"
 #include "io/io_fault.h"
@@ -15,10 +16,12 @@ static void a_second_owner_is_refused_and_told_who_it_is(void **state)
 {
     (void)state;
     struct ckpt_saver *first = steps_open(io, 0), *second = NULL;
-    struct ckpt_saver_options options = {.folder = folder, .io = io, .groups_count = arrays.groups_count};
+    struct ckpt_saver_options options = {
+        .folder = folder, .io = io, .groups_count = arrays.groups_count};
     struct err err = {0};
     char pid[32];
-    assert_int_equal(ckpt_saver_open(&options, arrays.tensors, arrays.count, &second, &err), -EBUSY);
+    assert_int_equal(ckpt_saver_open(&options, arrays.tensors, arrays.count, &second, &err),
+                     -EBUSY);
     snprintf(pid, sizeof pid, "%d", (int)getpid());
     assert_non_null(strstr(err.found, pid));
     ckpt_saver_close(first);
@@ -64,8 +67,9 @@ static void broken_steps_are_neither_counted_nor_removed(void **state)
     arrays_fill(&arrays, 1);
     fixture_save(saver, 1);
     assert_int_equal(
-        test_run("mkdir '%s'/step-00000007 '%s'/step-8 && echo '{' >'%s'/step-00000007/manifest.json", folder,
-                 folder, folder),
+        test_run(
+            "mkdir '%s'/step-00000007 '%s'/step-8 && echo '{' >'%s'/step-00000007/manifest.json",
+            folder, folder, folder),
         0);
     arrays_fill(&arrays, 8);
     fixture_save(saver, 8);
@@ -98,8 +102,8 @@ static void the_same_step_again_is_kept_or_replaced(void **state)
 }
 
 /* Saves the arrays as step 1; the inode of its folder then. */
-static void save_first_step(const struct arrays *saved, const char *numerics_id, const char *state_json,
-                            char inode[64])
+static void save_first_step(const struct arrays *saved, const char *numerics_id,
+                            const char *state_json, char inode[64])
 {
     struct ckpt_saver_options options = {.folder = folder,
                                          .io = io,
@@ -208,7 +212,8 @@ static void the_ranks_share_the_reading_back_of_a_step_that_is_there(void **stat
         fseek(out, -1, SEEK_CUR);
         fputc(byte ^ 1, out);
         fclose(out);
-        assert_int_equal(ckpt_verify(io, step, NULL, NULL, NULL, &err), damaged[i % 4] == 0 ? 2 : 1);
+        assert_int_equal(ckpt_verify(io, step, NULL, NULL, NULL, &err),
+                         damaged[i % 4] == 0 ? 2 : 1);
         thread_comm_run(SHARING_RANKS, save_by_two, &sharing);
         assert_int_equal(ckpt_verify(io, step, NULL, NULL, NULL, &err), 0);
     }

@@ -15,7 +15,8 @@ static void split(struct ckpt_tensor *tensor, uint32_t dimension, uint64_t part,
 {
     tensor->replicated = false;
     tensor->start[dimension] = cut(tensor->shape[dimension], part, parts);
-    tensor->extent[dimension] = cut(tensor->shape[dimension], part + 1, parts) - tensor->start[dimension];
+    tensor->extent[dimension] =
+        cut(tensor->shape[dimension], part + 1, parts) - tensor->start[dimension];
 }
 
 void layouts_take_box(struct ckpt_tensor *tensor, const struct ckpt_tensor *global)

@@ -28,13 +28,14 @@ static int parse_chunks(const char *chunks, struct err *err)
     struct manifest_file file = {
         .name = "f", .size_bytes = 5000, .blocks_count = 1, .block_crc32c = &(uint32_t){7}};
     char hash[HASH128_HEX_BYTES], text[4096], digits[9];
-    snprintf(
-        text, sizeof text,
-        "{\"crc32c\":\"00000000\",\"format\":\"millrace-checkpoint\",\"version\":1,\"step\":3,\"ranks\":1,"
-        "\"created_ns\":5,\"numerics_id\":\"\",\"state\":{},\"block_bytes\":1048576,"
-        "\"files\":[{\"name\":\"f\",\"size_bytes\":5000,\"hash\":\"%s\",\"block_crc32c\":\"00000007\"}],"
-        "\"tensors\":[{\"name\":\"t\",\"dtype\":\"F32\",\"shape\":[4,6],\"chunks\":[%s]}]}\n",
-        hash128_format(manifest_file_hash(&file), hash), chunks);
+    snprintf(text, sizeof text,
+             "{\"crc32c\":\"00000000\",\"format\":\"millrace-checkpoint\",\"version\":1,\"step\":3,"
+             "\"ranks\":1,"
+             "\"created_ns\":5,\"numerics_id\":\"\",\"state\":{},\"block_bytes\":1048576,"
+             "\"files\":[{\"name\":\"f\",\"size_bytes\":5000,\"hash\":\"%s\",\"block_crc32c\":"
+             "\"00000007\"}],"
+             "\"tensors\":[{\"name\":\"t\",\"dtype\":\"F32\",\"shape\":[4,6],\"chunks\":[%s]}]}\n",
+             hash128_format(manifest_file_hash(&file), hash), chunks);
     snprintf(digits, sizeof digits, "%08x", (unsigned)crc32c(0, text, strlen(text)));
     memcpy(text + 11, digits, 8);
     struct manifest manifest, other;
@@ -52,8 +53,9 @@ static int parse_chunks(const char *chunks, struct err *err)
     return status;
 }
 
-#define CHUNK(offset, r, c, rows, columns)                                                                   \
-    "{\"file\":0,\"offset_bytes\":" #offset ",\"start\":[" #r "," #c "],\"extent\":[" #rows "," #columns "]" \
+#define CHUNK(offset, r, c, rows, columns)                                                         \
+    "{\"file\":0,\"offset_bytes\":" #offset ",\"start\":[" #r "," #c "],\"extent\":[" #rows        \
+    "," #columns "]"                                                                               \
     "}"
 
 static void chunks_that_tile_the_shape_are_taken(void **state)
@@ -63,8 +65,8 @@ static void chunks_that_tile_the_shape_are_taken(void **state)
     assert_ok(parse_chunks(CHUNK(4096, 0, 0, 4, 6), &err), &err);
     assert_ok(parse_chunks(CHUNK(4096, 0, 0, 2, 6) "," CHUNK(4200, 2, 0, 2, 6), &err), &err);
     assert_ok(parse_chunks(CHUNK(4096, 0, 3, 4, 3) "," CHUNK(4200, 0, 0, 4, 3), &err), &err);
-    assert_ok(parse_chunks(CHUNK(0, 0, 0, 3, 2) "," CHUNK(0, 0, 2, 1, 4) "," CHUNK(0, 1, 2, 3, 4) "," CHUNK(
-                               0, 3, 0, 1, 2),
+    assert_ok(parse_chunks(CHUNK(0, 0, 0, 3, 2) "," CHUNK(0, 0, 2, 1, 4) "," CHUNK(
+                               0, 1, 2, 3, 4) "," CHUNK(0, 3, 0, 1, 2),
                            &err),
               &err);
 }
@@ -76,8 +78,8 @@ static void chunks_that_do_not_tile_are_refused(void **state)
         "",
         CHUNK(4096, 0, 0, 3, 6),                             /* a row missing */
         CHUNK(4096, 0, 0, 4, 6) "," CHUNK(4096, 0, 0, 4, 6), /* twice */
-        CHUNK(4096, 0, 0, 2, 6) "," CHUNK(4096, 1, 0, 2,
-                                          6), /* the sum is right, but a row twice and one missing */
+        CHUNK(4096, 0, 0, 2, 6) "," CHUNK(
+            4096, 1, 0, 2, 6), /* the sum is right, but a row twice and one missing */
         CHUNK(4096, 0, 0, 4, 3) "," CHUNK(4096, 0, 2, 4, 3), /* the same in columns */
         CHUNK(4096, 0, 0, 5, 6),                             /* beyond the shape */
         CHUNK(4096, 1, 0, 4, 6),
@@ -86,7 +88,8 @@ static void chunks_that_do_not_tile_are_refused(void **state)
         CHUNK(4905, 0, 0, 4, 6), /* beyond the file by a byte */
         CHUNK(9223372036854775807, 0, 0, 4, 6),
         CHUNK(-1, 0, 0, 4, 6),
-        CHUNK(4096, 0, 0, 4, 6) "," CHUNK(4096, 4, 0, 0, 6), /* an empty one of a tensor that is not */
+        CHUNK(4096, 0, 0, 4, 6) "," CHUNK(4096, 4, 0, 0,
+                                          6), /* an empty one of a tensor that is not */
         "{\"file\":1,\"offset_bytes\":4096,\"start\":[0,0],\"extent\":[4,6]}",
         "{\"file\":0,\"offset_bytes\":4096,\"start\":[0],\"extent\":[4,6]}",
         "{\"file\":0,\"offset_bytes\":4096,\"start\":[0,0],\"extent\":[4,6,1]}",
@@ -142,7 +145,8 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(manifest_find(&read, "none")->chunks_count, 0);
     assert_null(manifest_find(&read, "absent"));
     assert_int_equal(json_format(read.state, &state_text), 0);
-    assert_string_equal(state_text.data, "{\"a\":{\"b\":1e-09,\"q\":-1},\"z\":[1,2.5,null,true,\"x\"]}");
+    assert_string_equal(state_text.data,
+                        "{\"a\":{\"b\":1e-09,\"q\":-1},\"z\":[1,2.5,null,true,\"x\"]}");
     manifest_deinit(&read);
     for (size_t bytes = 0; bytes < text.bytes; bytes++) /* cut anywhere */
         assert_int_equal(manifest_parse(text.data, bytes, "test", &read, NULL), -EBADMSG);

@@ -1,5 +1,6 @@
 /*
- * nodes — checkpoints with a folder a node: ranks that are threads, nodes that are folders beside each other.
+ * nodes — checkpoints with a folder a node: ranks that are threads, nodes that are folders beside
+ * each other.
  */
 #include "io/io_fault.h"
 #include "tests/ckpt/layouts.h"
@@ -117,7 +118,8 @@ static void find_rank(void *context, struct comm *comm)
                         FIXTURE_PATH_BYTES - 1);
 }
 
-/* Every rank finds that step, and its own boxes of the arrays as they are now in its node's folder. */
+/* Every rank finds that step, and its own boxes of the arrays as they are now in its node's
+ * folder. */
 static void check_found(struct run *run, uint64_t step)
 {
     struct err err = {0};
@@ -155,9 +157,9 @@ static void each_node_has_its_ranks_files_and_all_that_is_replicated(void **stat
     check_found(&run, 1);
     for (int r = 0; r < RANKS; r++)
         for (int node = 0; node < NODES; node++)
-            assert_int_equal(
-                test_run("test -e '%s/node-%d/step-00000001/rank-%05d.safetensors'", folder, node, r) == 0,
-                node == node_of(r));
+            assert_int_equal(test_run("test -e '%s/node-%d/step-00000001/rank-%05d.safetensors'",
+                                      folder, node, r) == 0,
+                             node == node_of(r));
     arrays_free(&run.global);
 }
 
@@ -175,7 +177,8 @@ static void what_lies_on_another_node_is_named_and_gathered_files_load_anywhere(
     for (int node = 0; node < NODES; node++) {
         snprintf(path, sizeof path, "%s/node-%d/step-00000001", folder, node);
         assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
-        assert_int_equal(ckpt_reader_load(reader, loaded.tensors, loaded.count, NULL, &err), -ENOENT);
+        assert_int_equal(ckpt_reader_load(reader, loaded.tensors, loaded.count, NULL, &err),
+                         -ENOENT);
         ckpt_reader_close(reader);
         assert_non_null(strstr(err.path, node == 0 ? "rank-00002" : "rank-00000"));
         assert_non_null(strstr(err.advice, "from all nodes"));
@@ -186,8 +189,9 @@ static void what_lies_on_another_node_is_named_and_gathered_files_load_anywhere(
     for (int node = 0; node < NODES; node++) { /* whichever manifest comes last */
         snprintf(path, sizeof path, "%s/gathered-%d", folder, node);
         assert_int_equal(
-            test_run("cp -r '%s/node-%d/step-00000001' '%s' && cp '%s/node-%d/step-00000001'/* '%s'", folder,
-                     1 - node, path, folder, node, path),
+            test_run(
+                "cp -r '%s/node-%d/step-00000001' '%s' && cp '%s/node-%d/step-00000001'/* '%s'",
+                folder, 1 - node, path, folder, node, path),
             0);
         assert_int_equal(ckpt_verify(io, path, NULL, NULL, NULL, &err), 0);
         assert_true(fixture_step_equals(io, path, &run.global));
@@ -225,8 +229,8 @@ static void a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over(void *
     save(&run, 6, 5);
     save(&run, 7, 5);
     check_found(&run, 7);
-    run.states[1] =
-        "{\"loader\":{\"seed\":7,\"position\":4096},\"note\":\"test\",\"metrics\":{\"val_step\":8}}";
+    run.states[1] = "{\"loader\":{\"seed\":7,\"position\":4096},\"note\":\"test\",\"metrics\":{"
+                    "\"val_step\":8}}";
     save(&run, 8, 5); /* one node knows of an evaluation, before which the others would make it */
     check_found(&run, 7);
     assert_int_equal(test_run("rm -r '%s'/node-*/step-00000008", folder), 0);
@@ -234,7 +238,8 @@ static void a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over(void *
     check_found(&run, 6);
     assert_int_equal(test_run("rm '%s/node-0/step-00000006/rank-00001.safetensors'", folder), 0);
     check_found(&run, 4);
-    assert_int_equal(test_run("rm -r '%s/node-1' && mv '%s/other' '%s/node-1'", folder, folder, folder), 0);
+    assert_int_equal(
+        test_run("rm -r '%s/node-1' && mv '%s/other' '%s/node-1'", folder, folder, folder), 0);
     arrays_fill(&run.global, 9);
     check_found(&run, 4); /* which node 0 put aside */
     assert_int_equal(test_run("rm -r '%s/node-0/aside-step-00000004'", folder), 0);
@@ -252,7 +257,8 @@ static void a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over(void *
     arrays_free(&run.global);
 }
 
-/* Every operation of every rank once; what it leaves is what a death there would leave on the other node. */
+/* Every operation of every rank once; what it leaves is what a death there would leave on the other
+ * node. */
 static void an_error_on_one_node_leaves_the_step_before_on_all(void **state)
 {
     (void)state;
@@ -271,11 +277,14 @@ static void an_error_on_one_node_leaves_the_step_before_on_all(void **state)
                 run.hits = 0;
                 thread_comm_run(RANKS, save_rank, &run);
                 for (int r = 0; r < RANKS; r++)
-                    assert_int_equal(run.statuses[r], run.hits == 0 ? 0 : r == rank ? -EIO : -EREMOTEIO);
+                    assert_int_equal(run.statuses[r], run.hits == 0 ? 0
+                                                      : r == rank   ? -EIO
+                                                                    : -EREMOTEIO);
                 check_found(&run, run.hits == 0 ? 2 : 1);
                 if (run.hits > 0 &&
                     strcmp(operations[o], "publish") != 0) /* none published before all could */
-                    assert_int_equal(test_run("! ls -d '%s'/node-*/step-00000002 2>/dev/null", folder), 0);
+                    assert_int_equal(
+                        test_run("! ls -d '%s'/node-*/step-00000002 2>/dev/null", folder), 0);
                 assert_int_equal(test_run("rm -rf '%s'/node-*/step-00000002", folder), 0);
                 if (run.hits == 0)
                     break;
@@ -305,8 +314,8 @@ static void save_on_one_node(struct run *run, uint64_t step, uint64_t seed)
 static void a_step_saved_again_on_one_node_only_leaves_the_save_before_on_all(void **state)
 {
     (void)state;
-    static const char evaluated[] =
-        "{\"loader\":{\"seed\":7,\"position\":4096},\"note\":\"test\",\"metrics\":{\"val_step\":4}}";
+    static const char evaluated[] = "{\"loader\":{\"seed\":7,\"position\":4096},\"note\":\"test\","
+                                    "\"metrics\":{\"val_step\":4}}";
     struct run run = start();
     save(&run, 4, 5);
     save_on_one_node(&run, 4, 6);
@@ -366,20 +375,23 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_node_has_its_ranks_files_and_all_that_is_replicated,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(what_lies_on_another_node_is_named_and_gathered_files_load_anywhere,
-                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(
+            what_lies_on_another_node_is_named_and_gathered_files_load_anywhere, scratch_set_up,
+            scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_copy_of_a_nodes_step_has_what_is_there, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over,
+        cmocka_unit_test_setup_teardown(
+            a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over, scratch_set_up,
+            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(an_error_on_one_node_leaves_the_step_before_on_all,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(an_error_on_one_node_leaves_the_step_before_on_all, scratch_set_up,
-                                        scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_step_saved_again_on_one_node_only_leaves_the_save_before_on_all,
+        cmocka_unit_test_setup_teardown(
+            a_step_saved_again_on_one_node_only_leaves_the_save_before_on_all, scratch_set_up,
+            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_rank_whose_state_is_refused_fails_the_save_of_all,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_rank_whose_state_is_refused_fails_the_save_of_all, scratch_set_up,
-                                        scratch_tear_down),
-        cmocka_unit_test_setup_teardown(nodes_that_share_a_folder_after_all_are_refused, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(nodes_that_share_a_folder_after_all_are_refused,
+                                        scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

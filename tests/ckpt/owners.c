@@ -1,5 +1,6 @@
 /*
- * owners — two runs, real processes, that want one folder: by a lease one takes over from another that slept, whose save can't appear then.
+ * owners — two runs, real processes, that want one folder: by a lease one takes over from another
+ * that slept, whose save can't appear then.
  */
 #include "io/io_fault.h"
 #include "tests/ckpt/steps.h"
@@ -12,7 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a sleeper tells: that it stands at the held operation, and later how its save and the one after it ended. */
+/* What a sleeper tells: that it stands at the held operation, and later how its save and the one
+ * after it ended. */
 struct told {
     int status, status_of_next;
     struct err detail;
@@ -37,7 +39,8 @@ static struct ckpt_saver *open_by_lease(struct io *with, uint64_t period_ms)
     return saver;
 }
 
-/* Saves step 1, begins step 2, stands still at the held operation until it is woken, and tells what became of it. */
+/* Saves step 1, begins step 2, stands still at the held operation until it is woken, and tells what
+ * became of it. */
 static void sleep_over(const char *held, int wakes, int tells)
 {
     struct told told = {0};
@@ -84,7 +87,8 @@ static struct sleeper start_sleeper(const char *held)
     assert_int_equal(read(sleeper.told, &byte, 1), 1);
     int status;
     assert_int_equal(kill(sleeper.pid, SIGSTOP), 0);
-    assert_int_equal(waitpid(sleeper.pid, &status, WUNTRACED), sleeper.pid); /* no heartbeat comes any more */
+    assert_int_equal(waitpid(sleeper.pid, &status, WUNTRACED),
+                     sleeper.pid); /* no heartbeat comes any more */
     assert_true(WIFSTOPPED(status));
     return sleeper;
 }
@@ -106,13 +110,15 @@ static struct told wake(const struct sleeper *sleeper)
 static void a_slow_owner_that_lost_its_lease_can_not_commit(void **state)
 {
     (void)state;
-    /* in the middle of its bytes; where it has made all durable; behind its last look at the lease, one rename before the end */
+    /* in the middle of its bytes; where it has made all durable; behind its last look at the lease,
+     * one rename before the end */
     static const char *const places[] = {"write:hold", "seal:hold:manifest", "publish:hold"};
     char pid[32];
     snprintf(pid, sizeof pid, "pid=%d ", (int)getpid());
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         struct sleeper slow = start_sleeper(places[i]);
-        struct ckpt_saver *saver = open_by_lease(io, 20); /* takes over, and sweeps what the other began */
+        struct ckpt_saver *saver =
+            open_by_lease(io, 20); /* takes over, and sweeps what the other began */
         assert_int_equal(steps_temporaries_count(), 0);
         assert_int_equal(fixture_list(io, folder, NULL), 1);
         arrays_fill(&arrays, 2);
@@ -150,11 +156,14 @@ static void a_second_run_is_refused_by_the_heartbeat_of_the_first(void **state)
 {
     (void)state;
     struct ckpt_saver *first = open_by_lease(io, 2000), *second = NULL;
-    struct ckpt_saver_options options = {
-        .folder = folder, .io = io, .groups_count = arrays.groups_count, .lock = {IO_LOCK_LEASE, 0}};
+    struct ckpt_saver_options options = {.folder = folder,
+                                         .io = io,
+                                         .groups_count = arrays.groups_count,
+                                         .lock = {IO_LOCK_LEASE, 0}};
     struct err err = {0};
     char pid[32];
-    assert_int_equal(ckpt_saver_open(&options, arrays.tensors, arrays.count, &second, &err), -EBUSY);
+    assert_int_equal(ckpt_saver_open(&options, arrays.tensors, arrays.count, &second, &err),
+                     -EBUSY);
     snprintf(pid, sizeof pid, "pid=%d ", (int)getpid());
     assert_non_null(strstr(err.found, pid));
     arrays_fill(&arrays, 1);

@@ -1,5 +1,6 @@
 /*
- * pruning — retention on real folders: the rules through a saver, readers in other processes, what was put aside, deaths.
+ * pruning — retention on real folders: the rules through a saver, readers in other processes, what
+ * was put aside, deaths.
  */
 #include "io/io_fault.h"
 #include "tests/ckpt/steps.h"
@@ -15,18 +16,19 @@
 /* The numbers of the steps that are there, whole or not: "100 200". */
 static const char *steps_there(char text[512])
 {
-    assert_int_equal(test_run_output(text, 512,
-                                     "cd '%s' && ls -d step-* 2>/dev/null | sed 's/step-0*\\(.\\)/\\1/' | "
-                                     "tr '\\n' ' ' | sed 's/ $//'",
-                                     folder),
-                     0);
+    assert_int_equal(
+        test_run_output(text, 512,
+                        "cd '%s' && ls -d step-* 2>/dev/null | sed 's/step-0*\\(.\\)/\\1/' | "
+                        "tr '\\n' ' ' | sed 's/ $//'",
+                        folder),
+        0);
     return text;
 }
 
-#define assert_steps(expected)                                                                               \
-    do {                                                                                                     \
-        char there[512];                                                                                     \
-        assert_string_equal(steps_there(there), (expected));                                                 \
+#define assert_steps(expected)                                                                     \
+    do {                                                                                           \
+        char there[512];                                                                           \
+        assert_string_equal(steps_there(there), (expected));                                       \
     } while (0)
 
 /* seed: what the arrays hold. */
@@ -43,7 +45,8 @@ static void save_with(struct ckpt_saver *saver, uint64_t step, const char *loss)
 {
     char state[128];
     if (*loss)
-        snprintf(state, sizeof state, "{\"metrics\":{\"val_loss\":%s,\"val_step\":%" PRIu64 "}}", loss, step);
+        snprintf(state, sizeof state, "{\"metrics\":{\"val_loss\":%s,\"val_step\":%" PRIu64 "}}",
+                 loss, step);
     else
         snprintf(state, sizeof state, "{}");
     save_arrays(saver, step, step, state);
@@ -73,8 +76,8 @@ static void a_prune_does_what_a_run_would_have_done(void **state)
     (void)state;
     save_all(&(struct ckpt_keep){.last = 0});
     assert_steps("100 200 300 400 500 600");
-    struct ckpt_prune_options options = {.keep = {.last = 1, .every = 300, .best = {"val_loss", CKPT_MIN, 2}},
-                                         .dry_run = true};
+    struct ckpt_prune_options options = {
+        .keep = {.last = 1, .every = 300, .best = {"val_loss", CKPT_MIN, 2}}, .dry_run = true};
     struct err err = {0};
     assert_ok(ckpt_prune(io, folder, &options, &err), &err);
     assert_steps("100 200 300 400 500 600");
@@ -137,7 +140,8 @@ static void a_step_that_another_process_reads_stays_until_its_end(void **state)
     assert_steps("1 3");
     ckpt_saver_close(saver);
     unsigned reasons[4] = {0};
-    struct ckpt_prune_options options = {.keep.last = 1, .verdict = note_reasons, .context = reasons};
+    struct ckpt_prune_options options = {
+        .keep.last = 1, .verdict = note_reasons, .context = reasons};
     struct err err = {0};
     assert_ok(ckpt_prune(io, folder, &options, &err), &err);
     assert_int_equal(reasons[1], CKPT_KEPT_READ);
@@ -155,17 +159,22 @@ static void another_content_of_a_step_is_put_aside_and_goes_with_it(void **state
     char before[64], after[64];
     struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep){.last = 1});
     save_arrays(saver, 5, 51, "{}");
-    assert_int_equal(test_run_output(before, sizeof before, "stat -c %%i '%s/step-00000005'", folder), 0);
+    assert_int_equal(
+        test_run_output(before, sizeof before, "stat -c %%i '%s/step-00000005'", folder), 0);
     save_arrays(saver, 5, 52, "{}");
-    assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
+    assert_int_equal(
+        test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
     assert_string_equal(before, after);
     save_arrays(saver, 5, 52, "{}"); /* the same again changes nothing */
-    assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
+    assert_int_equal(
+        test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
     assert_string_equal(before, after);
     assert_int_equal(fixture_list(io, folder, NULL), 1);
-    assert_int_equal(test_run_output(before, sizeof before, "stat -c %%i '%s/step-00000005'", folder), 0);
+    assert_int_equal(
+        test_run_output(before, sizeof before, "stat -c %%i '%s/step-00000005'", folder), 0);
     save_arrays(saver, 5, 53, "{}"); /* of each step one is kept aside */
-    assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
+    assert_int_equal(
+        test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
     assert_string_equal(before, after);
     save_with(saver, 6, "");
     assert_int_equal(test_run("test ! -e '%s/aside-step-00000005'", folder), 0);
@@ -198,19 +207,21 @@ static void the_same_arrays_with_other_metrics_give_way_for_good(void **state)
     (void)state;
     struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep){0});
     save_arrays(saver, 5, 5, "{\"loader\":{\"position\":7},\"config\":{\"a\":1}}");
-    save_arrays(
-        saver, 5, 5,
-        "{\"loader\":{\"position\":7},\"config\":{\"a\":2},\"metrics\":{\"val_step\":5,\"val_loss\":0.5}}");
+    save_arrays(saver, 5, 5,
+                "{\"loader\":{\"position\":7},\"config\":{\"a\":2},\"metrics\":{\"val_step\":5,"
+                "\"val_loss\":0.5}}");
     assert_false(is_aside_there());
     assert_true(loss_of_step_5() == 0.5);
     pid_t reader = start_reader(5); /* what is read stays, aside */
-    save_arrays(saver, 5, 5, "{\"loader\":{\"position\":7},\"metrics\":{\"val_step\":5,\"val_loss\":0.25}}");
+    save_arrays(saver, 5, 5,
+                "{\"loader\":{\"position\":7},\"metrics\":{\"val_step\":5,\"val_loss\":0.25}}");
     assert_true(is_aside_there());
     assert_true(loss_of_step_5() == 0.25);
     child_kill(reader);
     save_arrays(saver, 5, 5, "{\"loader\":{\"position\":7}}");
     assert_false(is_aside_there());
-    save_arrays(saver, 5, 5, "{\"loader\":{\"position\":8}}"); /* it goes on elsewhere: another content */
+    save_arrays(saver, 5, 5,
+                "{\"loader\":{\"position\":8}}"); /* it goes on elsewhere: another content */
     assert_true(is_aside_there());
     ckpt_saver_close(saver);
     assert_steps("5");

@@ -1,5 +1,6 @@
 /*
- * rank_failures — a disk that fails under one rank fails the save on all of them, says so there, and spoils nothing else.
+ * rank_failures — a disk that fails under one rank fails the save on all of them, says so there,
+ * and spoils nothing else.
  */
 #include "io/io_fault.h"
 #include "tests/ckpt/steps.h"
@@ -11,15 +12,17 @@
 
 enum { RANKS = 3, OPERATIONS_MAX = 64 };
 
-/* Two thirds of what is replicated are the others' to write, by rows; of what is split each rank has its rows alone, which end within pages,
- * so that ranks that write a common file exchange the ends. */
+/* Two thirds of what is replicated are the others' to write, by rows; of what is split each rank
+ * has its rows alone, which end within pages, so that ranks that write a common file exchange the
+ * ends. */
 enum { LARGE, SMALL, SPLIT, ARRAYS };
 static const struct array_spec specs[ARRAYS] = {[LARGE] = {"large", DTYPE_F32, "600x1000", 0},
                                                 [SMALL] = {"small", DTYPE_U8, "99", 0},
                                                 [SPLIT] = {"split", DTYPE_F32, "61x301", 0}};
 
 /* What a rank holds of them. */
-static void take_part(struct ckpt_tensor tensors[ARRAYS], const struct arrays *saved, const struct comm *comm)
+static void take_part(struct ckpt_tensor tensors[ARRAYS], const struct arrays *saved,
+                      const struct comm *comm)
 {
     memcpy(tensors, saved->tensors, ARRAYS * sizeof *tensors);
     struct ckpt_tensor *split = &tensors[SPLIT];
@@ -27,7 +30,8 @@ static void take_part(struct ckpt_tensor tensors[ARRAYS], const struct arrays *s
     split->replicated = false;
     split->start[0] = rows * r / n;
     split->extent[0] = rows * (r + 1) / n - split->start[0];
-    split->data = (char *)split->data + split->start[0] * split->shape[1] * dtype_bytes(split->dtype);
+    split->data =
+        (char *)split->data + split->start[0] * split->shape[1] * dtype_bytes(split->dtype);
 }
 
 struct failing_save {
@@ -109,27 +113,34 @@ static void check_folder(const struct arrays *saved, bool has_second)
 }
 
 /* Returns how many saves failed, by each of the operations. */
-static int fail_everywhere(enum ckpt_layout layout, const char *const *operations, size_t operations_count)
+static int fail_everywhere(enum ckpt_layout layout, const char *const *operations,
+                           size_t operations_count)
 {
     static const struct {
         const char *name;
         int code;
-    } errors[] = {
-        {"enospc", -ENOSPC}, {"eio", -EIO}, {"edquot", -EDQUOT}, {"erofs", -EROFS}, {"enoent", -ENOENT}};
+    } errors[] = {{"enospc", -ENOSPC},
+                  {"eio", -EIO},
+                  {"edquot", -EDQUOT},
+                  {"erofs", -EROFS},
+                  {"enoent", -ENOENT}};
     struct arrays saved = arrays_make(specs, ARRAYS);
     arrays_fill(&saved, 5);
     int failures = 0;
     for (size_t o = 0; o < operations_count; o++) {
         for (int rank = 0; rank < RANKS; rank++) {
             for (int n = 1; n < OPERATIONS_MAX; n++) {
-                struct failing_save save = {.saved = &saved, .layout = layout, .failing_rank = rank};
+                struct failing_save save = {
+                    .saved = &saved, .layout = layout, .failing_rank = rank};
                 int error = (int)(o + (size_t)n) % 5;
-                snprintf(save.rule, sizeof save.rule, "%s:%s@%d", operations[o], errors[error].name, n);
+                snprintf(save.rule, sizeof save.rule, "%s:%s@%d", operations[o], errors[error].name,
+                         n);
                 thread_comm_run(RANKS, save_and_fail, &save);
                 for (int r = 0; r < RANKS; r++) {
                     int expected = save.hits == 0 ? 0 : r == rank ? errors[error].code : -EREMOTEIO;
                     if (save.statuses[r] != expected)
-                        print_error("%s on rank %d: rank %d: %s\n", save.rule, rank, r, save.found[r]);
+                        print_error("%s on rank %d: rank %d: %s\n", save.rule, rank, r,
+                                    save.found[r]);
                     assert_int_equal(save.statuses[r], expected);
                     assert_int_equal(save.told_again[r], 0); /* once */
                     assert_int_equal(save.next[r], 0);
@@ -177,9 +188,11 @@ static void save_wrong_step(void *context, struct comm *comm)
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
     int r = comm->rank;
-    struct ckpt_saver_options options = {.folder = folder, .io = io, .comm = comm, .groups_count = 1};
+    struct ckpt_saver_options options = {
+        .folder = folder, .io = io, .comm = comm, .groups_count = 1};
     assert_ok(ckpt_saver_open(&options, wrong->saved->tensors, ARRAYS, &saver, &err), &err);
-    wrong->statuses[r] = ckpt_saver_save(saver, r == 1 ? (uint64_t)INT64_MAX + 1 : 1, FIXTURE_STATE, &err);
+    wrong->statuses[r] =
+        ckpt_saver_save(saver, r == 1 ? (uint64_t)INT64_MAX + 1 : 1, FIXTURE_STATE, &err);
     wrong->waited[r] = ckpt_saver_wait(saver, &err);
     assert_ok(ckpt_saver_save(saver, 2, FIXTURE_STATE, &err), &err);
     wrong->next[r] = ckpt_saver_wait(saver, &err);
@@ -236,7 +249,8 @@ static void open_poor(void *context, struct comm *comm)
         .folder = folder, .io = io, .comm = comm, .layout = poor->layout, .groups_count = 1};
     if (comm->rank == 1)
         calloc_fails_in = poor->nth;
-    poor->statuses[comm->rank] = ckpt_saver_open(&options, poor->saved->tensors, ARRAYS, &saver, &err);
+    poor->statuses[comm->rank] =
+        ckpt_saver_open(&options, poor->saved->tensors, ARRAYS, &saver, &err);
     if (comm->rank == 1) {
         poor->was_short = calloc_fails_in == 0;
         calloc_fails_in = 0;
@@ -250,7 +264,8 @@ static void a_rank_without_memory_fails_the_opening_on_all(void **state)
     (void)state;
     struct arrays saved = arrays_make(specs, ARRAYS);
     for (int layout = CKPT_SHARDED; layout <= CKPT_FULL; layout++) {
-        struct poor_open poor = {.saved = &saved, .layout = (enum ckpt_layout)layout, .was_short = true};
+        struct poor_open poor = {
+            .saved = &saved, .layout = (enum ckpt_layout)layout, .was_short = true};
         unsigned refused_count = 0;
         for (poor.nth = 1; poor.was_short; poor.nth++) {
             thread_comm_run(RANKS, open_poor, &poor);

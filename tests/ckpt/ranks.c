@@ -1,10 +1,14 @@
 /*
  * One rank of a program that holds parts of arrays; ranks.sh runs it under mpirun.
  *
- *     ckpt_ranks save FOLDER STEP [RANK RULES]     RULES: faults of that rank's disk from the save on
- *     ckpt_ranks load STEP_FOLDER                  compares, and counts what is read
- *     ckpt_ranks save-nodes FOLDER STEP [RANK RULES]     as save, on two nodes: the ranks' halves have FOLDER-0 and FOLDER-1
- *     ckpt_ranks load-nodes FOLDER                       what all have; the first rank prints its step
+ *     ckpt_ranks save FOLDER STEP [RANK RULES]
+ *         RULES: faults of that rank's disk from the save on
+ *     ckpt_ranks load STEP_FOLDER
+ *         compares, and counts what is read
+ *     ckpt_ranks save-nodes FOLDER STEP [RANK RULES]
+ *         as save, on two nodes: the ranks' halves have FOLDER-0 and FOLDER-1
+ *     ckpt_ranks load-nodes FOLDER
+ *         what all have; the first rank prints its step
  */
 #include "base/bytes.h"
 #include "ckpt/manifest.h"
@@ -72,7 +76,8 @@ static int save(struct comm *world, char **words, int count, bool per_node, stru
     return status;
 }
 
-/* What reading whole rows may take: their bytes, and of each chunk that they meet two blocks that belong to others too. */
+/* What reading whole rows may take: their bytes, and of each chunk that they meet two blocks that
+ * belong to others too. */
 static uint64_t read_bytes_max(const struct ckpt_reader *reader, const struct ckpt_tensor *tensor)
 {
     const struct manifest_tensor *saved = manifest_find(ckpt_reader_manifest(reader), tensor->name);
@@ -99,10 +104,11 @@ static int load(struct comm *world, const char *path, struct err *err)
         status = ckpt_reader_load(reader, &loaded[i], 1, NULL, err);
         uint64_t read_bytes = io_fault_counts(io).read_bytes - before;
         if (!status && memcmp(loaded[i].data, expected[i].data, array_bytes(&loaded[i])) != 0)
-            status = err_set(err, -1, "rank %d of %d: %s differs", world->rank, world->ranks, specs[i].name);
+            status = err_set(err, -1, "rank %d of %d: %s differs", world->rank, world->ranks,
+                             specs[i].name);
         if (!status && i == 0 && read_bytes > read_bytes_max(reader, &loaded[0]))
-            status = err_set(err, -1, "rank %d of %d: %" PRIu64 " bytes read for %" PRIu64, world->rank,
-                             world->ranks, read_bytes, array_bytes(&loaded[0]));
+            status = err_set(err, -1, "rank %d of %d: %" PRIu64 " bytes read for %" PRIu64,
+                             world->rank, world->ranks, read_bytes, array_bytes(&loaded[0]));
     }
     ckpt_reader_close(reader);
     io_close(io);

@@ -12,7 +12,8 @@
 /* One tensor "m" of two F32 with this value. */
 static void write_file(const char *path, float value)
 {
-    static const char header[] = "{\"m\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}        ";
+    static const char header[] =
+        "{\"m\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}        ";
     char bytes[8 + sizeof header - 1 + 8];
     bytes_put_u64(bytes, sizeof header - 1);
     memcpy(bytes + 8, header, sizeof header - 1);
@@ -45,8 +46,9 @@ static void a_file_that_is_replaced_after_its_header_was_read_is_refused(void **
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_file_that_is_replaced_after_its_header_was_read_is_refused,
-                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_file_that_is_replaced_after_its_header_was_read_is_refused, scratch_set_up,
+            scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,8 +47,12 @@ static void save_rank(void *context, struct comm *comm)
     if (save->failing_rank == comm->rank)
         tensors[0].start[0] = 999999;
     assert_ok(io_open(folder, NULL, &own, &err), &err);
-    struct ckpt_saver_options options = {
-        .folder = folder, .io = own, .comm = comm, .groups_count = 2, .run_id = "many", .numerics_id = "any"};
+    struct ckpt_saver_options options = {.folder = folder,
+                                         .io = own,
+                                         .comm = comm,
+                                         .groups_count = 2,
+                                         .run_id = "many",
+                                         .numerics_id = "any"};
     int status = ckpt_saver_open(&options, tensors, SPECS, &saver, &err);
     if (!status)
         status = ckpt_saver_save(saver, save->step, FIXTURE_STATE, &err);
@@ -106,7 +110,8 @@ static void saved_on_any_ranks_loads_on_any_others_with_one_hash(void **state)
     arrays_free(&global);
 }
 
-static void save_as(int ranks, uint64_t step, const struct arrays *global, char path[FIXTURE_PATH_BYTES])
+static void save_as(int ranks, uint64_t step, const struct arrays *global,
+                    char path[FIXTURE_PATH_BYTES])
 {
     struct save save = {.global = global, .step = step, .failing_rank = -1};
     thread_comm_run(ranks, save_rank, &save);
@@ -203,13 +208,14 @@ static void random_boxes_load(void **state)
     assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
     for (uint64_t round = 0; round < 60; round++) {
         struct ckpt_tensor expected[3], loaded[3];
-        for (uint32_t i = 0; i < 3; i++) { /* one array may be wanted twice, in boxes that overlap */
+        for (uint32_t i = 0; i < 3;
+             i++) { /* one array may be wanted twice, in boxes that overlap */
             struct ckpt_tensor *tensor = &expected[i];
             *tensor = global.tensors[draw(round, i, 4)];
             for (uint32_t d = 0; d < tensor->rank; d++) {
                 tensor->start[d] = draw(round, 100 * i + 10 * d + 3, (uint32_t)tensor->shape[d]);
-                tensor->extent[d] =
-                    draw(round, 100 * i + 10 * d + 4, (uint32_t)(tensor->shape[d] - tensor->start[d]) + 1);
+                tensor->extent[d] = draw(round, 100 * i + 10 * d + 4,
+                                         (uint32_t)(tensor->shape[d] - tensor->start[d]) + 1);
             }
             const struct ckpt_tensor *whole = NULL;
             for (int g = 0; g < SPECS; g++)
@@ -337,16 +343,17 @@ static void loading_to_a_device_goes_through_its_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(saved_on_any_ranks_loads_on_any_others_with_one_hash, scratch_set_up,
-                                        scratch_tear_down),
-        cmocka_unit_test_setup_teardown(steps_of_any_layouts_differ_in_what_was_changed_alone, scratch_set_up,
-                                        scratch_tear_down),
-        cmocka_unit_test_setup_teardown(replicated_arrays_are_stored_once_and_evenly, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(saved_on_any_ranks_loads_on_any_others_with_one_hash,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(steps_of_any_layouts_differ_in_what_was_changed_alone,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(replicated_arrays_are_stored_once_and_evenly,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_rank_that_can_not_open_fails_it_on_all, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(random_boxes_load, scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(only_the_blocks_needed_are_read, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(only_the_blocks_needed_are_read, scratch_set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(reads_of_a_load_are_sorted_by_offset, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(loading_to_a_device_goes_through_its_copies, scratch_set_up,

@@ -1,5 +1,6 @@
 /*
- * retention — which steps stay: by tables, and against a definition in other words over random folders.
+ * retention — which steps stay: by tables, and against a definition in other words over random
+ * folders.
  */
 #include "ckpt/retention.h"
 
@@ -13,8 +14,8 @@
 enum { STEPS_MAX = 24 };
 
 /* Those that stay, "500 1000"; text holds 512 bytes. A metric of NaN stands for an unknown one. */
-static const char *kept(const struct ckpt_keep *keep, const uint64_t *numbers, const double *metrics,
-                        size_t count, uint64_t saved_step, char *text)
+static const char *kept(const struct ckpt_keep *keep, const uint64_t *numbers,
+                        const double *metrics, size_t count, uint64_t saved_step, char *text)
 {
     struct retention_step steps[STEPS_MAX];
     size_t used = 0;
@@ -64,7 +65,8 @@ static void each_rule_keeps_what_it_names_and_all_together_their_union(void **st
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char text[512];
-        assert_string_equal(kept(&rows[i].keep, numbers, losses, 7, rows[i].saved_step, text), rows[i].kept);
+        assert_string_equal(kept(&rows[i].keep, numbers, losses, 7, rows[i].saved_step, text),
+                            rows[i].kept);
     }
 }
 
@@ -111,11 +113,12 @@ static int compare_scored(const void *a, const void *b)
     return x->step < y->step ? -1 : 1;
 }
 
-static bool oracle_keeps(const struct ckpt_keep *keep, const uint64_t *numbers, const double *metrics,
-                         size_t count, uint64_t saved_step, uint64_t step)
+static bool oracle_keeps(const struct ckpt_keep *keep, const uint64_t *numbers,
+                         const double *metrics, size_t count, uint64_t saved_step, uint64_t step)
 {
     struct scored known[STEPS_MAX];
-    size_t known_count = 0, first_of_last = keep->last == 0 || keep->last > count ? 0 : count - keep->last;
+    size_t known_count = 0,
+           first_of_last = keep->last == 0 || keep->last > count ? 0 : count - keep->last;
     for (size_t i = first_of_last; i < count; i++)
         if (numbers[i] == step)
             return true;
@@ -170,8 +173,8 @@ static void random_folders_are_judged_as_by_the_definition(void **state)
         char found[512], expected[512] = "";
         for (size_t i = 0; i < count; i++)
             if (oracle_keeps(&keep, numbers, metrics, count, saved_step, numbers[i]))
-                used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%llu", used ? " " : "",
-                                         (unsigned long long)numbers[i]);
+                used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%llu",
+                                         used ? " " : "", (unsigned long long)numbers[i]);
         assert_string_equal(kept(&keep, numbers, metrics, count, saved_step, found), expected);
     }
 }
@@ -205,8 +208,8 @@ static void rules_applied_after_each_save_keep_what_they_keep_at_the_end(void **
             here_count = left;
         }
         for (size_t i = 0, used = 0; i < here_count; i++)
-            used += (size_t)snprintf(streamed + used, sizeof streamed - used, "%s%llu", used ? " " : "",
-                                     (unsigned long long)here[i]);
+            used += (size_t)snprintf(streamed + used, sizeof streamed - used, "%s%llu",
+                                     used ? " " : "", (unsigned long long)here[i]);
         assert_string_equal(streamed, kept(&keep, all, metrics, count, UINT64_MAX, at_end));
     }
 }
@@ -246,7 +249,8 @@ static void a_metric_counts_for_the_step_that_it_was_measured_at(void **state)
 static void a_metrics_name_tells_which_of_its_values_are_good(void **state)
 {
     (void)state;
-    static const char *const small[] = {"val_loss", "loss"}, *const large[] = {"val_accuracy", "accuracy"},
+    static const char *const small[] = {"val_loss", "loss"},
+                             *const large[] = {"val_accuracy", "accuracy"},
                              *const unknown[] = {"",          "val_los",    "gloss",
                                                  "val_lossy", "inaccuracy", "val_bleu"};
     enum ckpt_mode mode;

@@ -19,7 +19,8 @@ static struct io *open_io(void)
 }
 
 /* Calls check for each file of the folder; returns how many. */
-static int each_file(const char *kind, void (*check)(struct io *io, const char *path, const char *name))
+static int each_file(const char *kind,
+                     void (*check)(struct io *io, const char *path, const char *name))
 {
     char folder[TEST_PATH_BYTES_MAX], path[FIXTURE_PATH_BYTES];
     int count = 0;
@@ -74,8 +75,8 @@ static void every_valid_file_is_read(void **state)
     assert_int_equal(each_file("safetensors/valid", accept), 22);
 }
 
-/* A NUL would cut the name short in C, and a lone surrogate is no character: both are no JSON text that can be written back. A name
- * like a path is just a name: names never become paths here. */
+/* A NUL would cut the name short in C, and a lone surrogate is no character: both are no JSON text
+ * that can be written back. A name like a path is just a name: names never become paths here. */
 static void decide(struct io *io, const char *path, const char *name)
 {
     if (strcmp(name, "path_traversal_name.safetensors") == 0)
@@ -116,11 +117,12 @@ static void more_dimensions_than_we_hold_are_refused(void **state)
     (void)state;
     struct safetensors file;
     struct err err = {0};
-    assert_int_equal(parse("{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}",
-                           1, &file, &err),
-                     -EBADMSG);
-    assert_ok(parse("{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1, &file,
-                    &err),
+    assert_int_equal(
+        parse("{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1,
+              &file, &err),
+        -EBADMSG);
+    assert_ok(parse("{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}",
+                    1, &file, &err),
               &err);
     safetensors_deinit(&file);
 }
@@ -128,21 +130,22 @@ static void more_dimensions_than_we_hold_are_refused(void **state)
 static void headers_that_are_cut_anywhere_are_refused(void **state)
 {
     (void)state;
-    const char *whole =
-        "{\"__metadata__\":{\"k\":\"v\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}";
+    const char *whole = "{\"__metadata__\":{\"k\":\"v\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],"
+                        "\"data_offsets\":[0,24]}}";
     struct safetensors file;
     struct err err = {0};
     assert_ok(parse(whole, 24, &file, &err), &err);
     safetensors_deinit(&file);
     for (size_t bytes = 0; bytes < strlen(whole); bytes++)
-        assert_int_equal(safetensors_parse(whole, bytes, 8 + bytes + 24, "test", &file, &err), -EBADMSG);
+        assert_int_equal(safetensors_parse(whole, bytes, 8 + bytes + 24, "test", &file, &err),
+                         -EBADMSG);
 }
 
 static void random_bytes_never_pass_or_crash(void **state)
 {
     (void)state;
-    const char *whole =
-        "{\"__metadata__\":{\"k\":\"v\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}";
+    const char *whole = "{\"__metadata__\":{\"k\":\"v\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],"
+                        "\"data_offsets\":[0,24]}}";
     size_t bytes = strlen(whole);
     char text[128];
     srand(17);
@@ -153,7 +156,8 @@ static void random_bytes_never_pass_or_crash(void **state)
         struct safetensors file;
         if (safetensors_parse(text, bytes, 8 + bytes + 24, "test", &file, NULL) == 0) {
             for (uint64_t i = 0; i < file.count; i++)
-                assert_true(file.entries[i].offset_bytes + file.entries[i].size_bytes <= file.file_bytes);
+                assert_true(file.entries[i].offset_bytes + file.entries[i].size_bytes <=
+                            file.file_bytes);
             safetensors_deinit(&file);
         }
     }
@@ -178,15 +182,17 @@ static void written_headers_are_canonical_and_aligned(void **state)
     assert_ok(safetensors_encode(entries, count, metadata, 2, 4096, &out, &file_bytes, &err), &err);
     assert_int_equal(out.bytes, 4096);
     assert_int_equal(file_bytes, 4096 + 0 + 4 + 24 + 2 + 3);
-    const char *expected = "{\"__metadata__\":{\"format\":\"pt\",\"who\":\"us\"},"
-                           "\"y\":{\"dtype\":\"I64\",\"shape\":[0],\"data_offsets\":[0,0]},"
-                           "\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},"
-                           "\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[4,28]},"
-                           "\"\\\"q\\\"\\u000a\":{\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[28,30]},"
-                           "\"z\":{\"dtype\":\"BOOL\",\"shape\":[3],\"data_offsets\":[30,33]}} ";
+    const char *expected =
+        "{\"__metadata__\":{\"format\":\"pt\",\"who\":\"us\"},"
+        "\"y\":{\"dtype\":\"I64\",\"shape\":[0],\"data_offsets\":[0,0]},"
+        "\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},"
+        "\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[4,28]},"
+        "\"\\\"q\\\"\\u000a\":{\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[28,30]},"
+        "\"z\":{\"dtype\":\"BOOL\",\"shape\":[3],\"data_offsets\":[30,33]}} ";
     assert_memory_equal(out.data + 8, expected, strlen(expected));
-    assert_ok(safetensors_parse(out.data + 8, bytes_get_u64(out.data), file_bytes, "ours", &file, &err),
-              &err);
+    assert_ok(
+        safetensors_parse(out.data + 8, bytes_get_u64(out.data), file_bytes, "ours", &file, &err),
+        &err);
     assert_int_equal(file.count, count);
     for (uint64_t i = 0; i < count; i++) {
         assert_string_equal(file.entries[i].name, entries[i].name);
@@ -203,7 +209,8 @@ static void sizes_that_overflow_are_not_written(void **state)
         .name = "a", .dtype = DTYPE_F64, .rank = 2, .shape = {UINT64_C(1) << 40, 1 << 22}};
     struct str out = {0};
     uint64_t file_bytes;
-    assert_int_equal(safetensors_encode(&entry, 1, NULL, 0, 8, &out, &file_bytes, NULL), -EOVERFLOW);
+    assert_int_equal(safetensors_encode(&entry, 1, NULL, 0, 8, &out, &file_bytes, NULL),
+                     -EOVERFLOW);
     str_deinit(&out);
 }
 

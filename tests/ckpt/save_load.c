@@ -38,7 +38,9 @@ static void state_step_and_numerics_come_back(void **state)
     assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
     assert_int_equal(ckpt_reader_step(reader), 123456789012);
     assert_string_equal(ckpt_reader_numerics_id(reader), "any");
-    assert_ok(json_get_u64(json_get(ckpt_reader_state(reader), "loader"), "seed", &seed, path, &err), &err);
+    assert_ok(
+        json_get_u64(json_get(ckpt_reader_state(reader), "loader"), "seed", &seed, path, &err),
+        &err);
     assert_int_equal(seed, 7);
     ckpt_reader_close(reader);
     arrays_free(&arrays);
@@ -100,8 +102,9 @@ static void python_reads_the_rank_file_and_checks_the_manifest(void **state)
     for (uint64_t i = 0; i < arrays.count; i++)
         fprintf(names, "%s\n", arrays.tensors[i].name);
     fclose(names);
-    assert_int_equal(
-        test_run("'%s' %s/tests/ckpt/read_step.py '%s' '%s'", python, TEST_SOURCE_DIR, path, folder), 0);
+    assert_int_equal(test_run("'%s' %s/tests/ckpt/read_step.py '%s' '%s'", python, TEST_SOURCE_DIR,
+                              path, folder),
+                     0);
     arrays_free(&arrays);
 }
 
@@ -116,12 +119,13 @@ static void safetensors_library_reads_the_rank_file(void **state)
         ((float *)arrays.tensors[0].data)[i] = (float)i / 4;
     *(int64_t *)arrays.tensors[1].data = -77;
     fixture_save_step(io, folder, &arrays, 1, path);
-    assert_int_equal(test_run("'%s' -c 'from safetensors.numpy import load_file; import numpy as n; "
-                              "d = load_file(\"%s/rank-00000.safetensors\"); "
-                              "assert (d[\"a\"] == n.arange(15, dtype=n.float32).reshape(3, 5) / 4).all(); "
-                              "assert d[\"b\"] == -77 and len(d) == 2'",
-                              python, path),
-                     0);
+    assert_int_equal(
+        test_run("'%s' -c 'from safetensors.numpy import load_file; import numpy as n; "
+                 "d = load_file(\"%s/rank-00000.safetensors\"); "
+                 "assert (d[\"a\"] == n.arange(15, dtype=n.float32).reshape(3, 5) / 4).all(); "
+                 "assert d[\"b\"] == -77 and len(d) == 2'",
+                 python, path),
+        0);
     arrays_free(&arrays);
 }
 
@@ -161,7 +165,8 @@ static void hash_is_of_names_shapes_and_bytes_only(void **state)
     struct err err = {0};
     arrays_fill(&arrays, 9);
     fixture_save_step(io, folder, &arrays, 1, a);
-    for (uint64_t i = 0; i < arrays.count / 2; i++) { /* another order and other groups, another step */
+    for (uint64_t i = 0; i < arrays.count / 2;
+         i++) { /* another order and other groups, another step */
         struct ckpt_tensor t = arrays.tensors[i];
         arrays.tensors[i] = arrays.tensors[arrays.count - 1 - i];
         arrays.tensors[arrays.count - 1 - i] = t;
@@ -212,7 +217,8 @@ static void hashing_and_verifying_tell_how_far_they_are(void **state)
     assert_int_equal(ckpt_verify(io, path, NULL, NULL, &watch, &err), 0);
     assert_true(hashing.calls_count > 0 && hashing.bytes > 0 && !hashing.falls_or_changes);
     assert_int_equal(hashing.done_bytes, hashing.bytes);
-    assert_true(verifying.calls_count > 0 && verifying.bytes > hashing.bytes && !verifying.falls_or_changes);
+    assert_true(verifying.calls_count > 0 && verifying.bytes > hashing.bytes &&
+                !verifying.falls_or_changes);
     assert_int_equal(verifying.done_bytes, verifying.bytes);
     arrays_free(&arrays);
 }
@@ -245,8 +251,8 @@ static void hash_is_what_the_documents_say(void **state)
     arrays_fill(&arrays, 11);
     fixture_save_step(io, folder, &arrays, 1, path);
     assert_ok(ckpt_hash(io, path, &hashes, NULL, NULL, &err), &err);
-    assert_int_equal(test_run_output(text, sizeof text, "'%s' %s/tests/ckpt/hash_step.py '%s'", python,
-                                     TEST_SOURCE_DIR, path),
+    assert_int_equal(test_run_output(text, sizeof text, "'%s' %s/tests/ckpt/hash_step.py '%s'",
+                                     python, TEST_SOURCE_DIR, path),
                      0);
     char *at = text;
     for (int i = 0; i < CKPT_SECTION_COUNT; i++) {
@@ -302,7 +308,8 @@ static void impossible_arrays_are_refused_at_open(void **state)
         struct ckpt_saver_options options = {.folder = folder, .io = io, .groups_count = 1};
         struct ckpt_saver *saver = NULL;
         struct err err = {0};
-        assert_int_equal(ckpt_saver_open(&options, arrays.tensors, arrays.count, &saver, &err), -EINVAL);
+        assert_int_equal(ckpt_saver_open(&options, arrays.tensors, arrays.count, &saver, &err),
+                         -EINVAL);
         arrays.tensors[0].start[0] = 1;
         assert_int_equal(ckpt_saver_open(&options, arrays.tensors, 1, &saver, &err), -EINVAL);
         arrays_free(&arrays);
@@ -409,13 +416,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(odd_shapes_and_all_dtypes_come_back, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(state_step_and_numerics_come_back, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(state_step_and_numerics_come_back, scratch_set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(nothing_to_save_is_a_checkpoint_too, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(data_begins_at_a_page_and_files_end_with_the_data, scratch_set_up,
-                                        scratch_tear_down),
-        cmocka_unit_test_setup_teardown(python_reads_the_rank_file_and_checks_the_manifest, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(data_begins_at_a_page_and_files_end_with_the_data,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(python_reads_the_rank_file_and_checks_the_manifest,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(safetensors_library_reads_the_rank_file, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(many_small_tensors_are_saved_and_loaded_in_few_operations,
@@ -426,19 +434,20 @@ int main(void)
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(hash_of_the_rank_file_equals_the_steps, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(hash_is_what_the_documents_say, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(hash_is_what_the_documents_say, scratch_set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(missing_and_different_tensors_are_named, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(impossible_arrays_are_refused_at_open, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(parts_that_leave_elements_out_are_refused_at_open, scratch_set_up,
-                                        scratch_tear_down),
-        cmocka_unit_test_setup_teardown(steps_beyond_eight_digits_are_listed_in_order, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(parts_that_leave_elements_out_are_refused_at_open,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(steps_beyond_eight_digits_are_listed_in_order,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_state_that_is_no_object_is_refused, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(the_deepest_state_that_is_taken_is_read_back, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(the_deepest_state_that_is_taken_is_read_back,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(nothing_to_find_is_said, scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /*
- * slow_disk — writes that take as long as they like while the arrays go on changing: no buffer is ever written dirty, staging keeps to its
- * budget, a save that falls due early waits, and nothing grows.
+ * slow_disk — writes that take as long as they like while the arrays go on changing: no buffer is
+ * ever written dirty, staging keeps to its budget, a save that falls due early waits, and nothing
+ * grows.
  */
 #include "base/philox.h"
 #include "ckpt/manifest.h"
@@ -79,7 +80,8 @@ static void buffers_are_never_written_dirty_however_slow_the_disk(void **state)
     for (uint32_t step = 1; step <= SAVES; step++) {
         assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
         saved[step] = version;
-        /* some updates, or as many as come until the save has ended; the next save is due in any case */
+        /* some updates, or as many as come until the save has ended; the next save is due in any
+         * case */
         for (uint32_t more = philox(seed, step, 0).word[0] % 4; more > 0; more--)
             update_all(saver, &changing, ++version);
         while (step % 5 == 0 && ckpt_saver_busy(saver))
@@ -140,7 +142,8 @@ static void staging_keeps_to_its_budget_while_nothing_is_written(void **state)
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     gate_await(&disk, 1);
     assert_int_equal(pthread_create(&thread, NULL, go_on, &owner), 0);
-    while (ckpt_saver_stats(saver).buffer_waits_count == 0) /* it waits for room: more would not fit */
+    while (ckpt_saver_stats(saver).buffer_waits_count ==
+           0) /* it waits for room: more would not fit */
         gate_pause();
     assert_true(ckpt_saver_stats(saver).copied_bytes <= STAGING_BYTES);
     assert_true(ckpt_saver_busy(saver));

@@ -70,7 +70,8 @@ struct ckpt_saver *steps_open_keeping(struct io *with, const struct ckpt_keep *k
 int steps_temporaries_count(void)
 {
     char text[32];
-    assert_int_equal(test_run_output(text, sizeof text, "ls -A '%s' | grep -c '^.tmp-' || true", folder), 0);
+    assert_int_equal(
+        test_run_output(text, sizeof text, "ls -A '%s' | grep -c '^.tmp-' || true", folder), 0);
     return atoi(text);
 }
 

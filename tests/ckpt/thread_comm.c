@@ -52,7 +52,8 @@ static int finish(struct comm *comm, struct comm_work *work)
     return 0;
 }
 
-static int thread_split(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err)
+static int thread_split(struct comm *comm, int color, int key, struct comm **ret_comm,
+                        struct err *err)
 {
     (void)err;
     assert_true(color >= 0 && key == comm->rank);
@@ -81,7 +82,8 @@ static int thread_split(struct comm *comm, int color, int key, struct comm **ret
 }
 
 static int thread_all_gather(struct comm *comm, const void *send, void *receive, size_t bytes,
-                             const struct comm_options *options, struct comm_work *work, struct err *err)
+                             const struct comm_options *options, struct comm_work *work,
+                             struct err *err)
 {
     (void)options;
     (void)err;
@@ -95,8 +97,9 @@ static int thread_all_gather(struct comm *comm, const void *send, void *receive,
     return finish(comm, work);
 }
 
-static int thread_all_reduce_i64(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
-                                 const struct comm_options *options, struct comm_work *work, struct err *err)
+static int thread_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
+                                 enum comm_i64_op op, const struct comm_options *options,
+                                 struct comm_work *work, struct err *err)
 {
     (void)options;
     (void)err;
@@ -164,8 +167,8 @@ static const struct comm_ops thread_ops = {
 static struct comm *make_comm(struct meeting *meeting, int rank, int ranks)
 {
     struct thread_comm *comm = malloc(sizeof *comm);
-    *comm =
-        (struct thread_comm){.base = {.ops = &thread_ops, .rank = rank, .ranks = ranks}, .meeting = meeting};
+    *comm = (struct thread_comm){.base = {.ops = &thread_ops, .rank = rank, .ranks = ranks},
+                                 .meeting = meeting};
     return &comm->base;
 }
 

@@ -1,6 +1,6 @@
 /*
- * thread_comm — ranks that are threads of one process: enough of a communicator for savers (split, all_gather,
- * all_reduce_i64, all_to_all).
+ * thread_comm — ranks that are threads of one process: enough of a communicator for savers (split,
+ * all_gather, all_reduce_i64, all_to_all).
  */
 #ifndef MILLRACE_TESTS_CKPT_THREAD_COMM_H
 #define MILLRACE_TESTS_CKPT_THREAD_COMM_H

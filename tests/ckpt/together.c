@@ -1,5 +1,6 @@
 /*
- * together — real ranks that look for a checkpoint and load it: what one of them finds damaged none goes on from.
+ * together — real ranks that look for a checkpoint and load it: what one of them finds damaged none
+ * goes on from.
  */
 #include "ckpt/manifest.h"
 #include "tests/ckpt/layouts.h"
@@ -9,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As layouts.h cuts them, all split: each rank reads its own file alone. Of four ranks and fewer each has rows beyond its file's first block. */
+/* As layouts.h cuts them, all split: each rank reads its own file alone. Of four ranks and fewer
+ * each has rows beyond its file's first block. */
 static const struct array_spec specs[] = {{"rows", DTYPE_F32, "409x3000", 0},
                                           {"columns", DTYPE_F32, "102x204", 0},
                                           {"blocks", DTYPE_U16, "6x7x66", 0},
@@ -64,7 +66,8 @@ static void set_up(struct stage *stage, bool per_node, const char *rules)
     *stage = (struct stage){.global = arrays_make(specs, SPECS)};
     ranks_make_folder(stage->root);
     snprintf(stage->node, sizeof stage->node, "node-%d", world->rank);
-    snprintf(stage->folder, sizeof stage->folder, "%s/%s", stage->root, per_node ? stage->node : "all");
+    snprintf(stage->folder, sizeof stage->folder, "%s/%s", stage->root,
+             per_node ? stage->node : "all");
     assert_ok(io_open(stage->folder, &(struct io_options){.fault = rules}, &stage->io, &err), &err);
     save_step(stage, 1, per_node);
     save_step(stage, 2, per_node);
@@ -77,8 +80,8 @@ static void tear_down(struct stage *stage)
     ranks_remove_folder(stage->root);
 }
 
-static int open_step(struct stage *stage, const struct ckpt_choice *choice, struct ckpt_reader **reader,
-                     struct err *err)
+static int open_step(struct stage *stage, const struct ckpt_choice *choice,
+                     struct ckpt_reader **reader, struct err *err)
 {
     struct log log = {.write = note_warning, .context = stage, .least = LOG_WARN};
     stage->warnings_count = 0;
@@ -87,7 +90,8 @@ static int open_step(struct stage *stage, const struct ckpt_choice *choice, stru
 }
 
 /* This rank's part of the arrays. is_right: as they were saved in that step. */
-static int load_step(struct stage *stage, struct ckpt_reader *reader, bool *ret_is_right, struct err *err)
+static int load_step(struct stage *stage, struct ckpt_reader *reader, bool *ret_is_right,
+                     struct err *err)
 {
     struct ckpt_tensor expected[SPECS], loaded[SPECS];
     arrays_fill(&stage->global, ckpt_reader_step(reader));
@@ -191,9 +195,10 @@ static void a_manifest_that_one_rank_finds_damaged_is_passed_over_by_all_or_stop
             assert_non_null(strstr(stage.warning, "step 2 of rank"));
         else if (world->rank == rank)
             assert_non_null(strstr(stage.warning, path));
-        assert_int_equal(open_step(&stage, &(struct ckpt_choice){.below = UINT64_MAX, .stop_at_damage = true},
-                                   &reader, &err),
-                         -EBADMSG);
+        assert_int_equal(
+            open_step(&stage, &(struct ckpt_choice){.below = UINT64_MAX, .stop_at_damage = true},
+                      &reader, &err),
+            -EBADMSG);
         check_words(&err, rank, "", path);
         flip(path, 100);
     }
@@ -215,7 +220,8 @@ static void a_disk_that_fails_is_no_damage(void **state)
     if (last > 0) /* what the first rank finds does not count beside it */
         flip(path, FLIPPED_AT);
     assert_ok(open_step(&stage, &any, &reader, &err), &err);
-    assert_int_equal(load_step(&stage, reader, &is_right, &err), world->rank == last ? -EIO : -EREMOTEIO);
+    assert_int_equal(load_step(&stage, reader, &is_right, &err),
+                     world->rank == last ? -EIO : -EREMOTEIO);
     check_words(&err, last, "", "rank-0");
     ckpt_reader_close(reader);
     tear_down(&stage);

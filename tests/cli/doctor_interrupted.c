@@ -1,5 +1,6 @@
 /*
- * doctor_interrupted — Ctrl-C in the midst of a probe: the program ends early, as other verbs do, and nothing is left in the folder.
+ * doctor_interrupted — Ctrl-C in the midst of a probe: the program ends early, as other verbs do,
+ * and nothing is left in the folder.
  */
 #include "cli/verbs.h"
 #include "tests/support/child.h"
@@ -30,7 +31,8 @@ int __wrap_renameat2(int old_folder, const char *old_name, int new_folder, const
     return __real_renameat2(old_folder, old_name, new_folder, new_name, flags);
 }
 
-/* Looks at the folder twice, in a process of its own, whose table goes to the file. What the verb returned, without its sign. */
+/* Looks at the folder twice, in a process of its own, whose table goes to the file. What the verb
+ * returned, without its sign. */
 static int examine(const char *folder, const char *table, int signal)
 {
     const char *folders[] = {folder, folder};
@@ -64,15 +66,16 @@ static int examine(const char *folder, const char *table, int signal)
 static int headings(const char *folder, const char *table)
 {
     char count[16];
-    assert_int_equal(test_run_output(count, sizeof count, "grep -cFx 'folder %s' '%s' || :", folder, table),
-                     0);
+    assert_int_equal(
+        test_run_output(count, sizeof count, "grep -cFx 'folder %s' '%s' || :", folder, table), 0);
     return atoi(count);
 }
 
 static void an_interrupted_probe_leaves_nothing(void **state)
 {
     (void)state;
-    char folder[TEST_PATH_BYTES_MAX], place[TEST_PATH_BYTES_MAX], table[TEST_PATH_BYTES_MAX + 8], left[64];
+    char folder[TEST_PATH_BYTES_MAX], place[TEST_PATH_BYTES_MAX], table[TEST_PATH_BYTES_MAX + 8],
+        left[64];
     test_make_folder(folder);
     test_make_folder(place);
     snprintf(table, sizeof table, "%s/table", place);

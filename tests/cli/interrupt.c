@@ -1,5 +1,6 @@
 /*
- * interrupt — a bar on a terminal when somebody presses Ctrl-C: a child draws it on a pseudo-terminal.
+ * interrupt — a bar on a terminal when somebody presses Ctrl-C: a child draws it on a
+ * pseudo-terminal.
  */
 #include "cli/console.h"
 #include "cli/signals.h"
@@ -53,7 +54,8 @@ static void a_line_and_an_error(struct console *console)
 }
 
 /* The child's exit status, and what it wrote to its terminal. */
-static int on_terminal(void (*act)(struct console *console), const char *kind, char *text, size_t bytes)
+static int on_terminal(void (*act)(struct console *console), const char *kind, char *text,
+                       size_t bytes)
 {
     struct winsize size = {.ws_row = 20, .ws_col = COLUMNS};
     int master;

@@ -41,7 +41,8 @@ struct parsed {
 static struct parsed parse(int argc, const char *const *argv)
 {
     struct parsed p = {0};
-    p.status = options_parse(&table, 1, argc, (char **)(uintptr_t)argv, &p.values, &p.positional, &p.err);
+    p.status =
+        options_parse(&table, 1, argc, (char **)(uintptr_t)argv, &p.values, &p.positional, &p.err);
     return p;
 }
 
@@ -50,8 +51,9 @@ static void release(struct parsed *p)
     options_deinit(&table, 1, &p->values, &p->positional);
 }
 
-#define PARSE(...)                                                                                           \
-    parse((int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__})
+#define PARSE(...)                                                                                 \
+    parse((int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)),                           \
+          (const char *[]){__VA_ARGS__})
 
 static void defaults_are_parsed_like_values(void **state)
 {
@@ -71,8 +73,8 @@ static void defaults_are_parsed_like_values(void **state)
 static void values_come_in_all_four_spellings(void **state)
 {
     (void)state;
-    struct parsed p = PARSE("a", "--count", "3", "--size=3GB", "-j4", "-t", "x y", "b", "--color=red", "-f",
-                            "--", "--text");
+    struct parsed p = PARSE("a", "--count", "3", "--size=3GB", "-j4", "-t", "x y", "b",
+                            "--color=red", "-f", "--", "--text");
     assert_int_equal(p.status, 0);
     assert_int_equal(p.values.count, 4);
     assert_int_equal(p.values.size, 3000000000);
@@ -113,10 +115,12 @@ static void wrong_values_are_refused_with_what_was_expected(void **state)
 {
     (void)state;
     static const char *const wrong[][2] = {
-        {"--count=0", "from 1 to 64"},       {"--count=65", "from 1 to 64"},   {"--count=-1", "from 1 to 64"},
-        {"--count=3x", "from 1 to 64"},      {"--count=", "from 1 to 64"},     {"--size=big", "a size"},
-        {"--size=99999999999999GB", "size"}, {"--pause=soon", "a duration"},   {"--color=blue", "red|green"},
-        {"--flag=yes", "no value"},          {"--count=18446744073709551616"},
+        {"--count=0", "from 1 to 64"},       {"--count=65", "from 1 to 64"},
+        {"--count=-1", "from 1 to 64"},      {"--count=3x", "from 1 to 64"},
+        {"--count=", "from 1 to 64"},        {"--size=big", "a size"},
+        {"--size=99999999999999GB", "size"}, {"--pause=soon", "a duration"},
+        {"--color=blue", "red|green"},       {"--flag=yes", "no value"},
+        {"--count=18446744073709551616"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct parsed p = PARSE(wrong[i][0]);
@@ -158,8 +162,10 @@ static void a_required_option_is_missed_only_where_it_is_absent(void **state)
     struct err err;
     const char *without[] = {"--text", "--needed"}, *with[] = {"a", "--needed=x"},
                *after[] = {"--", "--needed=x"};
-    assert_int_equal(options_check_required(&table, 1, 2, (char **)(uintptr_t)without, &err), -EINVAL);
-    assert_int_equal(options_check_required(&table, 1, 2, (char **)(uintptr_t)after, &err), -EINVAL);
+    assert_int_equal(options_check_required(&table, 1, 2, (char **)(uintptr_t)without, &err),
+                     -EINVAL);
+    assert_int_equal(options_check_required(&table, 1, 2, (char **)(uintptr_t)after, &err),
+                     -EINVAL);
     assert_int_equal(options_check_required(&table, 1, 2, (char **)(uintptr_t)with, &err), 0);
 }
 

@@ -19,7 +19,8 @@ static void assert_escaped(const char *text, const char *expected)
 static void text_from_outside_is_escaped(void **state)
 {
     (void)state;
-    assert_escaped("<a href=\"x\" b='y'>&amp;", "&lt;a href=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;");
+    assert_escaped("<a href=\"x\" b='y'>&amp;",
+                   "&lt;a href=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;");
     assert_escaped("dress\tгород\n東京 \xf0\x9f\x91\x97", "dress\tгород\n東京 \xf0\x9f\x91\x97");
 }
 
@@ -42,8 +43,9 @@ static void what_is_no_text_becomes_a_replacement_character(void **state)
 static void pictures_are_base64(void **state)
 {
     (void)state;
-    static const char *const expected[] = {"data:a/b;base64,", "data:a/b;base64,TQ==", "data:a/b;base64,TWE=",
-                                           "data:a/b;base64,TWFu", "data:a/b;base64,TWFu/w=="};
+    static const char *const expected[] = {
+        "data:a/b;base64,", "data:a/b;base64,TQ==", "data:a/b;base64,TWE=", "data:a/b;base64,TWFu",
+        "data:a/b;base64,TWFu/w=="};
     for (size_t bytes = 0; bytes <= 4; bytes++) {
         struct str out = {0};
         page_data_uri(&out, "a/b", "Man\xff", bytes);
@@ -82,7 +84,8 @@ static void extreme_values_make_a_whole_chart(void **state)
         {INFINITY, 2, 3}, {1e300, 0, 1}, {-1e30, 1e30, 0}, {1e-9, 1, 1.0000001}};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         struct chart_point points[3] = {{1, values[i][0]}, {2, values[i][1]}, {3, values[i][2]}};
-        struct chart chart = {.title = "t", .x_name = "step", .unit = "", .series = {{"s", points, 3}}};
+        struct chart chart = {
+            .title = "t", .x_name = "step", .unit = "", .series = {{"s", points, 3}}};
         struct str out = {0};
         chart_lines(&out, &chart);
         assert_int_equal(count_of(str_text(&out), "<svg"), 1);

@@ -1,5 +1,6 @@
 /*
- * roff — whatever text is given to a page or to a shell comes out of groff and of the shells as it was.
+ * roff — whatever text is given to a page or to a shell comes out of groff and of the shells as it
+ * was.
  */
 #include "cli/roff.h"
 #include "cli/completion.h"
@@ -20,7 +21,8 @@ static const char *const nasty[] = {
 /* What the command prints when it is given text in the file `text`. */
 static void filter(const char *command, const char *text, char *ret, size_t bytes)
 {
-    char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 8], line[TEST_PATH_BYTES_MAX + 128];
+    char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 8],
+        line[TEST_PATH_BYTES_MAX + 128];
     test_make_folder(folder);
     snprintf(path, sizeof path, "%s/text", folder);
     test_write_file(path, text, strlen(text));
@@ -54,8 +56,9 @@ static void prose_has_paragraphs_tables_and_bold(void **state)
     (void)state;
     struct str page = {0};
     roff_prose(&page, "One `word` and ` alone.\n  a  table\n  b  row\n.Two");
-    assert_string_equal(str_text(&page), "One \\fBword\\fR and \\(ga alone.\n.PP\n.EX\n  a  table\n  b  row\n"
-                                         ".EE\n.PP\n\\&.Two\n");
+    assert_string_equal(str_text(&page),
+                        "One \\fBword\\fR and \\(ga alone.\n.PP\n.EX\n  a  table\n  b  row\n"
+                        ".EE\n.PP\n\\&.Two\n");
     str_deinit(&page);
 }
 

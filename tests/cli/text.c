@@ -109,7 +109,8 @@ static void a_bar_tells_amount_part_rate_and_time_left(void **state)
     char text[CONSOLE_BAR_BYTES_MAX];
     struct progress converting = {"converting", PROGRESS_ITEMS, 0, 500, 2000, 5 * CLOCK_NS_PER_S};
     progress_format(&converting, 72, text);
-    assert_string_equal(text, "converting  500/2000 items  25%  [====>              ]  100/s  15 s left");
+    assert_string_equal(text,
+                        "converting  500/2000 items  25%  [====>              ]  100/s  15 s left");
     progress_format(&converting, 42, text);
     assert_string_equal(text, "converting  500/2000 items  25%  100/s");
     progress_format(&converting, 33, text);
@@ -141,14 +142,17 @@ static void a_line_of_progress_leaves_out_what_a_terminal_has_no_columns_for(voi
         unsigned columns;
         const char *line;
     } rows[] = {
-        {UINT_MAX, "step 50/1400  loss 2.1042  lr 0.001  grad 1.340  173.8 samples/s  gpu 97%  memory 2.0 GiB"
-                   "  time: load 5% forward 35% backward 60%  left 8 min"},
-        {142, "step 50/1400  loss 2.1042  lr 0.001  grad 1.340  173.8 samples/s  gpu 97%  memory 2.0 GiB"
-              "  time: load 5% forward 35% backward 60%  left 8 min"},
-        {141, "step 50/1400  loss 2.1042  lr 0.001  grad 1.340  173.8 samples/s  gpu 97%  memory 2.0 GiB"
-              "  backward 60%  left 8 min"},
-        {100,
-         "step 50/1400  loss 2.1042  173.8 samples/s  gpu 97%  memory 2.0 GiB  backward 60%  left 8 min"},
+        {UINT_MAX,
+         "step 50/1400  loss 2.1042  lr 0.001  grad 1.340  173.8 samples/s  gpu 97%  memory 2.0 GiB"
+         "  time: load 5% forward 35% backward 60%  left 8 min"},
+        {142,
+         "step 50/1400  loss 2.1042  lr 0.001  grad 1.340  173.8 samples/s  gpu 97%  memory 2.0 GiB"
+         "  time: load 5% forward 35% backward 60%  left 8 min"},
+        {141,
+         "step 50/1400  loss 2.1042  lr 0.001  grad 1.340  173.8 samples/s  gpu 97%  memory 2.0 GiB"
+         "  backward 60%  left 8 min"},
+        {100, "step 50/1400  loss 2.1042  173.8 samples/s  gpu 97%  memory 2.0 GiB  backward 60%  "
+              "left 8 min"},
         {80, "step 50/1400  loss 2.1042  173.8 samples/s  backward 60%  left 8 min"},
         {20, "step 50/1400  loss 2.1042  173.8 samples/s  backward 60%  left 8 min"},
     };

@@ -54,8 +54,8 @@ void buffer_upload(const struct buffer *buffer)
 {
     struct err err = {0};
     if (buffer_device)
-        assert_ok(buffer_device->ops->copy(buffer_device, buffer->stream, buffer->memory, buffer->host,
-                                           buffer->bytes, &err),
+        assert_ok(buffer_device->ops->copy(buffer_device, buffer->stream, buffer->memory,
+                                           buffer->host, buffer->bytes, &err),
                   &err);
 }
 

@@ -1,6 +1,6 @@
 /*
- * buffer — what goes through an operation that takes a device's memory, where there is a device: a place there, and one of the host that is pinned.
- * Without one both are the same.
+ * buffer — what goes through an operation that takes a device's memory, where there is a device: a
+ * place there, and one of the host that is pinned. Without one both are the same.
  *
  *     struct buffer buffer = buffer_open(bytes);
  *     ... buffer.host ...
@@ -10,8 +10,9 @@
  *     ... buffer.host ...
  *     buffer_close(&buffer);
  *
- * Threads: each has a stream of its own. Giving memory back waits for the whole device, and so would wait for what another thread's ranks have not sent
- * yet: threads that work beside others take buffers from an arena, which is opened before and closed after.
+ * Threads: each has a stream of its own. Giving memory back waits for the whole device, and so
+ * would wait for what another thread's ranks have not sent yet: threads that work beside others
+ * take buffers from an arena, which is opened before and closed after.
  */
 #ifndef MILLRACE_TESTS_COMM_BUFFER_H
 #define MILLRACE_TESTS_COMM_BUFFER_H

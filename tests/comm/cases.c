@@ -52,8 +52,8 @@ static void gather(struct comm *comm, size_t bytes, bool in_place)
         *(in_place ? &all.host[place + i] : &own.host[i]) = byte_of(comm->rank, 0, i);
     buffer_upload(&own);
     buffer_upload(&all);
-    assert_ok(comm->ops->all_gather(comm, in_place ? all.memory + place : own.memory, all.memory, bytes,
-                                    &options, &work, &err),
+    assert_ok(comm->ops->all_gather(comm, in_place ? all.memory + place : own.memory, all.memory,
+                                    bytes, &options, &work, &err),
               &err);
     wait_for(comm, &work);
     buffer_download(&all);
@@ -82,7 +82,8 @@ static size_t amount(int from, int to, uint32_t round)
 
 static void exchange(struct comm *comm, uint32_t round)
 {
-    size_t sizes[4][64], at[2] = {0, 0}; /* bytes sent, their offsets, bytes received, their offsets */
+    size_t sizes[4][64],
+        at[2] = {0, 0}; /* bytes sent, their offsets, bytes received, their offsets */
     struct comm_work work;
     struct err err = {0};
     for (int r = 0; r < comm->ranks; r++) {
@@ -100,8 +101,8 @@ static void exchange(struct comm *comm, uint32_t round)
             send.host[sizes[1][r] + i] = byte_of(comm->rank, r, i);
     buffer_upload(&send);
     buffer_upload(&receive);
-    assert_ok(comm->ops->all_to_all(comm, send.memory, sizes[1], sizes[0], receive.memory, sizes[3], sizes[2],
-                                    &options, &work, &err),
+    assert_ok(comm->ops->all_to_all(comm, send.memory, sizes[1], sizes[0], receive.memory, sizes[3],
+                                    sizes[2], &options, &work, &err),
               &err);
     wait_for(comm, &work);
     buffer_download(&receive);
@@ -134,7 +135,8 @@ static double tree_of(enum dtype dtype, int lo, int hi, int to, size_t i)
     int half = 1;
     while (half * 2 < hi - lo)
         half *= 2;
-    double left = tree_of(dtype, lo, lo + half, to, i), right = tree_of(dtype, lo + half, hi, to, i);
+    double left = tree_of(dtype, lo, lo + half, to, i),
+           right = tree_of(dtype, lo + half, hi, to, i);
     return dtype == DTYPE_F32 ? (double)((float)left + (float)right) : left + right;
 }
 
@@ -156,18 +158,20 @@ static void sum_slices(struct comm *comm, size_t count, enum dtype dtype)
     struct comm_work work;
     struct err err = {0};
     if (comm->takes_device_memory) {
-        assert_int_equal(
-            comm->ops->reduce_scatter(comm, NULL, NULL, count, dtype, COMM_CANONICAL, NULL, &work, &err),
-            -ENOTSUP);
+        assert_int_equal(comm->ops->reduce_scatter(comm, NULL, NULL, count, dtype, COMM_CANONICAL,
+                                                   NULL, &work, &err),
+                         -ENOTSUP);
         return;
     }
     size_t element = dtype_bytes(dtype);
-    void *send = calloc((size_t)comm->ranks * count + 1, element), *sum = calloc(count + 1, element);
+    void *send = calloc((size_t)comm->ranks * count + 1, element),
+         *sum = calloc(count + 1, element);
     for (int to = 0; to < comm->ranks; to++)
         for (size_t i = 0; i < count; i++)
             put(send, dtype, (size_t)to * count + i, element_of(comm->rank, to, i));
-    assert_ok(comm->ops->reduce_scatter(comm, send, sum, count, dtype, COMM_CANONICAL, NULL, &work, &err),
-              &err);
+    assert_ok(
+        comm->ops->reduce_scatter(comm, send, sum, count, dtype, COMM_CANONICAL, NULL, &work, &err),
+        &err);
     wait_for(comm, &work);
     for (size_t i = 0; i < count; i++) {
         double expected = tree_of(dtype, 0, comm->ranks, comm->rank, i), found = get(sum, dtype, i);
@@ -181,7 +185,8 @@ static void sum_slices(struct comm *comm, size_t count, enum dtype dtype)
 void canonical_sums_are_added_in_the_order_of_the_tree(void **state)
 {
     (void)state;
-    static const size_t counts[] = {0, 1, 1000, 131072, 131079}; /* of doubles: a piece, a whole one, two */
+    static const size_t counts[] = {0, 1, 1000, 131072,
+                                    131079}; /* of doubles: a piece, a whole one, two */
     size_t taken = test_is_sanitized() && world->ranks > 2 ? 3 : 5;
     for (size_t i = 0; i < taken; i++) {
         sum_slices(world, counts[i], DTYPE_F32);
@@ -191,7 +196,8 @@ void canonical_sums_are_added_in_the_order_of_the_tree(void **state)
 
 enum { AT_ONCE_SUMS = 3, AT_ONCE_SUM_ELEMENTS = 300000, AT_ONCE_BYTES = 70000 };
 
-/* Each rank comes to the next call after a while of its own, so that some have long been through what others have not begun. */
+/* Each rank comes to the next call after a while of its own, so that some have long been through
+ * what others have not begun. */
 static void call_late(const struct comm *comm, uint32_t call)
 {
     uint32_t word = philox(11, (uint64_t)comm->rank, call).word[0];
@@ -217,11 +223,13 @@ void works_of_one_communicator_are_under_way_at_once(void **state)
         all[n] = malloc(ranks * AT_ONCE_BYTES);
         assert_true(sum[n] && all[n]);
         call_late(world, 2 * n);
-        assert_ok(world->ops->reduce_scatter(world, send, sum[n], count, DTYPE_F64, COMM_CANONICAL, NULL,
-                                             &sums[n], &err),
+        assert_ok(world->ops->reduce_scatter(world, send, sum[n], count, DTYPE_F64, COMM_CANONICAL,
+                                             NULL, &sums[n], &err),
                   &err);
         call_late(world, 2 * n + 1);
-        assert_ok(world->ops->all_gather(world, own, all[n], AT_ONCE_BYTES, NULL, &gathers[n], &err), &err);
+        assert_ok(
+            world->ops->all_gather(world, own, all[n], AT_ONCE_BYTES, NULL, &gathers[n], &err),
+            &err);
     }
     for (size_t n = 0; n < AT_ONCE_SUMS; n++) {
         wait_for(world, &gathers[n]);
@@ -249,12 +257,12 @@ void more_canonical_sums_at_once_than_there_are_tags_are_refused(void **state)
     for (int i = 0; i < world->ranks; i++)
         send[i] = (float)(i + 1);
     for (size_t n = 0; n < COMM_CANONICAL_MAX; n++)
-        assert_ok(world->ops->reduce_scatter(world, send, &sums[n], 1, DTYPE_F32, COMM_CANONICAL, NULL,
-                                             &works[n], &err),
+        assert_ok(world->ops->reduce_scatter(world, send, &sums[n], 1, DTYPE_F32, COMM_CANONICAL,
+                                             NULL, &works[n], &err),
                   &err);
-    assert_int_equal(
-        world->ops->reduce_scatter(world, send, &sums[0], 1, DTYPE_F32, COMM_CANONICAL, NULL, &more, &err),
-        -EBUSY);
+    assert_int_equal(world->ops->reduce_scatter(world, send, &sums[0], 1, DTYPE_F32, COMM_CANONICAL,
+                                                NULL, &more, &err),
+                     -EBUSY);
     for (size_t n = 0; n < COMM_CANONICAL_MAX; n++) {
         wait_for(world, &works[n]);
         assert_true(sums[n] == (float)((world->rank + 1) * world->ranks));
@@ -274,8 +282,8 @@ static void fast_sums(struct comm *comm, size_t count, enum dtype dtype)
     for (size_t i = 0; i < (size_t)comm->ranks * count; i++) /* whole numbers: exact in any order */
         put(send.host, dtype, i, (double)(i % 1000 + (size_t)comm->rank));
     buffer_upload(&send);
-    assert_ok(comm->ops->reduce_scatter(comm, send.memory, sum.memory, count, dtype, COMM_FAST, &options,
-                                        &work, &err),
+    assert_ok(comm->ops->reduce_scatter(comm, send.memory, sum.memory, count, dtype, COMM_FAST,
+                                        &options, &work, &err),
               &err);
     wait_for(comm, &work);
     buffer_download(&sum);
@@ -315,7 +323,8 @@ void integers_are_reduced_exactly(void **state)
     int64_t rank = world->rank, ranks = world->ranks;
     int64_t words[3] = {INT64_MAX - rank, -rank, (INT64_C(1) << 62) + rank};
     reduce(words, 3, COMM_MAX);
-    assert_true(words[0] == INT64_MAX && words[1] == 0 && words[2] == (INT64_C(1) << 62) + ranks - 1);
+    assert_true(words[0] == INT64_MAX && words[1] == 0 &&
+                words[2] == (INT64_C(1) << 62) + ranks - 1);
     int64_t flags[2] = {INT64_C(1) << rank, rank == ranks - 1 ? INT64_MIN : 0};
     reduce(flags, 2, COMM_OR);
     assert_true(flags[0] == (INT64_C(1) << ranks) - 1 && flags[1] == INT64_MIN);
@@ -329,7 +338,8 @@ void integers_are_reduced_exactly(void **state)
     free(many);
 }
 
-/* Rounds of letters to the next rank, received in another order than sent; to oneself where there is no other. */
+/* Rounds of letters to the next rank, received in another order than sent; to oneself where there
+ * is no other. */
 void letters_arrive_by_tag_in_order(void **state)
 {
     (void)state;
@@ -338,16 +348,20 @@ void letters_arrive_by_tag_in_order(void **state)
     static const int tags[LETTERS] = {3, 3, 0, 3, 70000, 1}, order[LETTERS] = {5, 2, 0, 1, 4, 3};
     struct comm_work sent[LETTERS], received[LETTERS];
     unsigned char *out[LETTERS], *in[LETTERS];
-    int to = (world->rank + 1) % world->ranks, from = (world->rank + world->ranks - 1) % world->ranks;
+    int to = (world->rank + 1) % world->ranks,
+        from = (world->rank + world->ranks - 1) % world->ranks;
     struct err err = {0};
     for (int i = 0; i < LETTERS; i++) {
         out[i] = bytes_of(world->rank, i, sizes[i]);
-        assert_ok(world->ops->send(world, out[i], sizes[i], to, tags[i], NULL, &sent[i], &err), &err);
+        assert_ok(world->ops->send(world, out[i], sizes[i], to, tags[i], NULL, &sent[i], &err),
+                  &err);
     }
     for (int k = 0; k < LETTERS; k++) {
         int i = order[k];
         in[i] = calloc(1, sizes[i] + 1);
-        assert_ok(world->ops->receive(world, in[i], sizes[i], from, tags[i], NULL, &received[i], &err), &err);
+        assert_ok(
+            world->ops->receive(world, in[i], sizes[i], from, tags[i], NULL, &received[i], &err),
+            &err);
         wait_for(world, &received[i]);
         check_bytes(in[i], from, i, sizes[i]);
     }
@@ -491,7 +505,8 @@ void communicators_work_side_by_side(void **state)
         fast_sums(besides[i].comm, 1, DTYPE_F64); /* the first ones after each other */
     }
     for (int i = 0; i < THREADS; i++) /* each rank in another order */
-        assert_int_equal(thread_start(&threads[i], work_beside, &besides[(i + world->rank) % THREADS]), 0);
+        assert_int_equal(
+            thread_start(&threads[i], work_beside, &besides[(i + world->rank) % THREADS]), 0);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (int i = 0; i < THREADS; i++) {

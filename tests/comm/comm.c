@@ -32,14 +32,15 @@ static void a_lone_rank_gathers_and_reduces_its_own(void **state)
     assert_memory_equal(send, receive, sizeof send);
     for (int order = COMM_CANONICAL; order <= COMM_FAST; order++) {
         memset(receive, 0, sizeof receive);
-        assert_ok(comm->ops->reduce_scatter(comm, send, receive, 5, DTYPE_F32, (enum comm_order)order,
-                                            &options, &work, &err),
+        assert_ok(comm->ops->reduce_scatter(comm, send, receive, 5, DTYPE_F32,
+                                            (enum comm_order)order, &options, &work, &err),
                   &err);
         assert_ok(comm_wait(comm, &work, &err), &err);
         assert_memory_equal(send, receive, sizeof send);
     }
     memcpy(in_place, send, sizeof send);
-    assert_ok(comm->ops->all_gather(comm, in_place, in_place, sizeof send, NULL, &work, &err), &err);
+    assert_ok(comm->ops->all_gather(comm, in_place, in_place, sizeof send, NULL, &work, &err),
+              &err);
     assert_ok(comm_wait(comm, &work, &err), &err);
     assert_memory_equal(send, in_place, sizeof send);
     int64_t values[2] = {INT64_MIN, 3};
@@ -58,12 +59,14 @@ static void all_to_all_moves_the_one_slice(void **state)
     struct err err = {0};
     char receive[10] = "..........";
     const size_t send_offset = 2, receive_offset = 5, bytes = 3, none = 0;
-    assert_ok(comm->ops->all_to_all(comm, "abcdefg", &send_offset, &bytes, receive, &receive_offset, &bytes,
-                                    NULL, &work, &err),
+    assert_ok(comm->ops->all_to_all(comm, "abcdefg", &send_offset, &bytes, receive, &receive_offset,
+                                    &bytes, NULL, &work, &err),
               &err);
     assert_ok(comm_wait(comm, &work, &err), &err);
     assert_memory_equal(receive, ".....cde..", 10);
-    assert_ok(comm->ops->all_to_all(comm, NULL, &none, &none, NULL, &none, &none, NULL, &work, &err), &err);
+    assert_ok(
+        comm->ops->all_to_all(comm, NULL, &none, &none, NULL, &none, &none, NULL, &work, &err),
+        &err);
     assert_ok(comm_wait(comm, &work, &err), &err);
     comm_close(comm);
 }
@@ -90,7 +93,8 @@ static void letters_to_oneself_arrive_by_tag_in_order(void **state)
         assert_ok(comm_wait(comm, &work, &err), &err);
         assert_string_equal(text, expected[i].text);
     }
-    assert_true(comm->ops->receive(comm, text, 4, 0, 1, NULL, &work, &err) < 0); /* would hang for ever */
+    assert_true(comm->ops->receive(comm, text, 4, 0, 1, NULL, &work, &err) <
+                0); /* would hang for ever */
     assert_ok(comm->ops->send(comm, "x", 2, 0, 9, NULL, &work, &err), &err);
     assert_int_equal(comm->ops->receive(comm, text, 4, 0, 9, NULL, &work, &err), -EPROTO);
     comm_close(comm); /* with a letter unread: no leak */
@@ -105,8 +109,8 @@ static void after_abort_everything_ends_as_aborted(void **state)
     bool done = false;
     char receive[4] = "old";
     comm->ops->abort(comm);
-    assert_ok(comm->ops->all_gather(comm, "new", receive, 4, &(struct comm_options){.what = "the gathering"},
-                                    &work, &err),
+    assert_ok(comm->ops->all_gather(comm, "new", receive, 4,
+                                    &(struct comm_options){.what = "the gathering"}, &work, &err),
               &err);
     assert_int_equal(comm_wait(comm, &work, &err), -ECONNABORTED);
     assert_non_null(strstr(err.what, "the gathering"));
@@ -141,7 +145,8 @@ struct stage {
 };
 
 static int stage_all_reduce(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
-                            const struct comm_options *options, struct comm_work *work, struct err *err)
+                            const struct comm_options *options, struct comm_work *work,
+                            struct err *err)
 {
     (void)op, (void)err;
     struct stage *stage = (struct stage *)comm;
@@ -171,7 +176,8 @@ static const struct comm_ops stage_ops = {
 static void waiting_makes_progress_until_done(void **state)
 {
     (void)state;
-    struct stage stage = {.comm = {.ops = &stage_ops, .rank = 1, .ranks = 2}, .tests_until_done = 5};
+    struct stage stage = {.comm = {.ops = &stage_ops, .rank = 1, .ranks = 2},
+                          .tests_until_done = 5};
     struct err err = {0};
     assert_ok(comm_barrier(&stage.comm, NULL, &err), &err);
     assert_int_equal(stage.tests_until_done, 0);
@@ -185,7 +191,8 @@ static void waiting_makes_progress_until_done(void **state)
 static void a_late_collective_names_itself(void **state)
 {
     (void)state;
-    struct stage stage = {.comm = {.ops = &stage_ops, .rank = 1, .ranks = 2}, .tests_until_done = -1};
+    struct stage stage = {.comm = {.ops = &stage_ops, .rank = 1, .ranks = 2},
+                          .tests_until_done = -1};
     struct comm_options options = {.deadline_ns = clock_now_ns() + 20000000,
                                    .what = "the gradients of step 7"};
     struct err err = {0};

@@ -17,16 +17,19 @@ struct paper_comm {
     int color[CALLS_MAX], key[CALLS_MAX];
 };
 
-static int paper_split(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err);
+static int paper_split(struct comm *comm, int color, int key, struct comm **ret_comm,
+                       struct err *err);
 
 static void paper_close(struct comm *comm)
 {
     free(comm);
 }
 
-static const struct comm_ops paper_ops = {.name = "paper", .split = paper_split, .close = paper_close};
+static const struct comm_ops paper_ops = {
+    .name = "paper", .split = paper_split, .close = paper_close};
 
-static int paper_split(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err)
+static int paper_split(struct comm *comm, int color, int key, struct comm **ret_comm,
+                       struct err *err)
 {
     struct paper_comm *world = (struct paper_comm *)comm;
     world->color[world->calls_count] = color;
@@ -55,10 +58,11 @@ static void ranks_have_the_coordinates_of_the_formula(void **state)
         struct err err = {0};
         assert_ok(mesh_init(&mesh, &world.comm, extent, &err), &err);
         const int *c = mesh.coordinate;
-        assert_int_equal((((c[MESH_PP] * 3 + c[MESH_DP_REPLICATE]) * 2 + c[MESH_DP_SHARD]) * 1 + c[MESH_CP]) *
-                                 4 +
-                             c[MESH_TP],
-                         rank);
+        assert_int_equal(
+            (((c[MESH_PP] * 3 + c[MESH_DP_REPLICATE]) * 2 + c[MESH_DP_SHARD]) * 1 + c[MESH_CP]) *
+                    4 +
+                c[MESH_TP],
+            rank);
         for (int axis = 0; axis < MESH_AXIS_COUNT; axis++) {
             assert_in_range(c[axis], 0, extent[axis] - 1);
             assert_int_equal(mesh.extent[axis], extent[axis]);
@@ -68,7 +72,8 @@ static void ranks_have_the_coordinates_of_the_formula(void **state)
     }
 }
 
-/* Along each axis exactly the ranks that share all other coordinates get one color, ordered by their own. */
+/* Along each axis exactly the ranks that share all other coordinates get one color, ordered by
+ * their own. */
 static void an_axis_holds_the_ranks_that_differ_there_only(void **state)
 {
     (void)state;
@@ -90,8 +95,8 @@ static void an_axis_holds_the_ranks_that_differ_there_only(void **state)
             for (int b = 0; b < RANKS; b++) {
                 bool alike = true;
                 for (int other = 0; other < MESH_AXIS_COUNT; other++)
-                    alike = alike &&
-                            (other == axis || meshes[a].coordinate[other] == meshes[b].coordinate[other]);
+                    alike = alike && (other == axis ||
+                                      meshes[a].coordinate[other] == meshes[b].coordinate[other]);
                 assert_int_equal(worlds[a].color[call] == worlds[b].color[call], alike);
             }
         }

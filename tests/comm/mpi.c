@@ -13,7 +13,8 @@ static void fast_sums_that_were_prepared_may_follow_each_other(void **state)
     struct comm_work works[SUMS];
     struct err err = {0};
     size_t ranks = (size_t)world->ranks;
-    float *send = malloc(SUMS * ranks * COUNT * sizeof *send), *sums = malloc(SUMS * COUNT * sizeof *sums);
+    float *send = malloc(SUMS * ranks * COUNT * sizeof *send),
+          *sums = malloc(SUMS * COUNT * sizeof *sums);
     (void)state;
     assert_true(send && sums);
     struct comm *comm;
@@ -29,7 +30,8 @@ static void fast_sums_that_were_prepared_may_follow_each_other(void **state)
     for (size_t n = 0; n < SUMS; n++) {
         assert_ok(comm_wait(comm, &works[n], &err), &err);
         for (size_t i = 0; i < COUNT; i++)
-            assert_true(sums[n * COUNT + i] == (float)((n * 1000 + (size_t)world->rank * COUNT + i) * ranks));
+            assert_true(sums[n * COUNT + i] ==
+                        (float)((n * 1000 + (size_t)world->rank * COUNT + i) * ranks));
     }
     free(send), free(sums);
     comm_close(comm);
@@ -45,12 +47,12 @@ static unsigned char *map_often(size_t page_bytes, size_t times)
 {
     int file = memfd_create("often", 0);
     assert_true(file >= 0 && ftruncate(file, (off_t)page_bytes) == 0);
-    unsigned char *all =
-        mmap(NULL, page_bytes * times, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    unsigned char *all = mmap(NULL, page_bytes * times, PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_true(all != MAP_FAILED);
     for (size_t i = 0; i < times; i++)
-        assert_true(mmap(all + i * page_bytes, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                         file, 0) != MAP_FAILED);
+        assert_true(mmap(all + i * page_bytes, page_bytes, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED);
     close(file);
     return all;
 }

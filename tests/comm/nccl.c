@@ -1,5 +1,6 @@
 /*
- * comm_nccl on real ranks beside comm_mpi, what lies in device memory in every order that streams may take. NCCL is the one that stands in.
+ * comm_nccl on real ranks beside comm_mpi, what lies in device memory in every order that streams
+ * may take. NCCL is the one that stands in.
  */
 #include "tests/comm/cases.h"
 
@@ -28,7 +29,8 @@ static void opening_connects_all_ranks(void **state)
     assert_true(world->rank == mpi->rank && world->ranks == mpi->ranks);
 }
 
-/* Many under way at a time: each goes on while nobody looks at it alone, and all do as one of them is waited for. */
+/* Many under way at a time: each goes on while nobody looks at it alone, and all do as one of them
+ * is waited for. */
 static void work_of_several_communicators_is_waited_for_in_any_order(void **state)
 {
     (void)state;
@@ -50,9 +52,12 @@ static void work_of_several_communicators_is_waited_for_in_any_order(void **stat
         for (int c = 0; c < COMMS; c++) {
             unsigned char *at = memory + (size_t)(c * WORKS + w) * ranks * BYTES,
                           *own = at + (size_t)world->rank * BYTES;
-            assert_ok(ops->fill(buffer_device, stream, own, world->rank * 16 + c * 5 + w, BYTES, &err), &err);
-            assert_ok(comms[c]->ops->all_gather(comms[c], own, at, BYTES, &options, &works[c][w], &err),
-                      &err);
+            assert_ok(
+                ops->fill(buffer_device, stream, own, world->rank * 16 + c * 5 + w, BYTES, &err),
+                &err);
+            assert_ok(
+                comms[c]->ops->all_gather(comms[c], own, at, BYTES, &options, &works[c][w], &err),
+                &err);
         }
     for (int w = 0; w < WORKS; w++)
         for (int i = 0; i < COMMS; i++) { /* each rank another communicator first */

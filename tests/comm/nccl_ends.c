@@ -1,5 +1,6 @@
 /*
- * One rank of a run over comm_nccl that ends badly, in the way that its argument says; nccl_ends.sh runs it. As mpi_ends.c.
+ * One rank of a run over comm_nccl that ends badly, in the way that its argument says; nccl_ends.sh
+ * runs it. As mpi_ends.c.
  */
 #include "base/clock.h"
 #include "comm/comm_checked.h"
@@ -22,11 +23,12 @@ static char *memory; /* ranks * BYTES */
 static int gather_after(struct device_stream *stream, uint64_t timeout_ns, struct comm_work *work,
                         struct err *err)
 {
-    const struct comm_options options = {.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
+    const struct comm_options options = {.deadline_ns =
+                                             timeout_ns ? clock_now_ns() + timeout_ns : 0,
                                          .what = "the weights of step 7",
                                          .stream = stream};
-    return bulk->ops->all_gather(bulk, memory + (size_t)bulk->rank * BYTES, memory, BYTES, &options, work,
-                                 err);
+    return bulk->ops->all_gather(bulk, memory + (size_t)bulk->rank * BYTES, memory, BYTES, &options,
+                                 work, err);
 }
 
 static int gather(uint64_t timeout_ns, struct err *err)
@@ -67,8 +69,8 @@ static int be_stuck(struct err *err)
     static struct comm_work work;
     int status = device->ops->stream_open(device, &stream, err);
     if (!status && world->rank == 1 &&
-        queue_add_foreign(device_cuda_stream(stream), (struct queue_work){begin_nothing, NULL, NULL},
-                          &never) != cudaSuccess)
+        queue_add_foreign(device_cuda_stream(stream),
+                          (struct queue_work){begin_nothing, NULL, NULL}, &never) != cudaSuccess)
         status = -EIO;
     if (!status)
         status = gather_after(stream, world->rank == 0 ? CLOCK_NS_PER_S / 2 : 0, &work, err);
@@ -108,8 +110,8 @@ static int call_otherwise(struct err *err)
     return status ? status : comm_wait(bulk, &work, err);
 }
 
-/* Rank 1 does not come to a gather, for a reason that it tells the others in another way: what they have begun is given up before memory is freed,
- * which waits for all that the device has. */
+/* Rank 1 does not come to a gather, for a reason that it tells the others in another way: what they
+ * have begun is given up before memory is freed, which waits for all that the device has. */
 static int halt(struct err *err)
 {
     static struct comm_work work;
@@ -127,7 +129,8 @@ static int halt(struct err *err)
     return comm_wait(bulk, &work, err);
 }
 
-/* Rank 0 gives up what goes on by two communicators at a time, which none of the others has come to. */
+/* Rank 0 gives up what goes on by two communicators at a time, which none of the others has come
+ * to. */
 static int give_up_two(struct err *err)
 {
     static struct comm_work works[2];
@@ -137,11 +140,12 @@ static int give_up_two(struct err *err)
         status = wait_for_nothing(err);
     if (status)
         return status;
-    status = device->ops->mem_alloc(device, MEM_DEVICE, 2 * BYTES * (size_t)world->ranks, &more, err);
+    status =
+        device->ops->mem_alloc(device, MEM_DEVICE, 2 * BYTES * (size_t)world->ranks, &more, err);
     struct comm *both[2] = {bulk, second};
     for (int i = 0; i < 2 && !status; i++)
-        status = both[i]->ops->all_gather(both[i], memory, (char *)more + i * BYTES * world->ranks, BYTES,
-                                          NULL, &works[i], err);
+        status = both[i]->ops->all_gather(both[i], memory, (char *)more + i * BYTES * world->ranks,
+                                          BYTES, NULL, &works[i], err);
     if (status)
         return status;
     bulk->ops->abort(bulk);
@@ -192,8 +196,8 @@ int main(int argc, char **argv)
     if (!status)
         status = comm_nccl_open(checked ? checked : world, device, 0, &bulk, &err);
     if (!status)
-        status =
-            device->ops->mem_alloc(device, MEM_DEVICE, (size_t)world->ranks * BYTES, (void **)&memory, &err);
+        status = device->ops->mem_alloc(device, MEM_DEVICE, (size_t)world->ranks * BYTES,
+                                        (void **)&memory, &err);
     if (!status)
         status = gather(0, &err); /* a whole one first */
     if (!status)

@@ -1,6 +1,7 @@
 /*
- * One rank of a run that ends badly, in the way that its argument says; mpi_ends.sh and tcp_ends.sh run it. Each rank leaves what it got in a file of
- * its own, and waits for those of the others before it exits: mpirun ends the others when one exits.
+ * One rank of a run that ends badly, in the way that its argument says; mpi_ends.sh and tcp_ends.sh
+ * run it. Each rank leaves what it got in a file of its own, and waits for those of the others
+ * before it exits: mpirun ends the others when one exits.
  */
 #include "tests/comm/ends.h"
 
@@ -33,7 +34,8 @@ static int wait_for_nothing(struct err *err)
     return wait_for_letter(0, TAG_NEVER_SENT, err);
 }
 
-/* Comes to the reduction, then tells rank 0, which hears of it when it has what this rank reduces. */
+/* Comes to the reduction, then tells rank 0, which hears of it when it has what this rank
+ * reduces. */
 static int come_and_tell(struct err *err)
 {
     static int64_t value;
@@ -49,7 +51,8 @@ static int come_and_tell(struct err *err)
     return status ? status : ended;
 }
 
-/* Rank 1 does not come to where the others are. Only rank 0 has a deadline, which begins when rank 2 is there. */
+/* Rank 1 does not come to where the others are. Only rank 0 has a deadline, which begins when rank
+ * 2 is there. */
 static int be_late(struct err *err)
 {
     if (world->rank == 1) {
@@ -69,14 +72,17 @@ static int send_in_vain(struct err *err)
 {
     static char data[1 << 22];
     struct comm_work work;
-    struct comm_options options = {.deadline_ns = clock_now_ns() + CLOCK_NS_PER_S / 5, .what = "the weights"};
+    struct comm_options options = {.deadline_ns = clock_now_ns() + CLOCK_NS_PER_S / 5,
+                                   .what = "the weights"};
     if (world->rank != 0)
         return wait_for_nothing(err);
-    int status = world->ops->send(world, data, sizeof data, 2, TAG_NEVER_TAKEN, &options, &work, err);
+    int status =
+        world->ops->send(world, data, sizeof data, 2, TAG_NEVER_TAKEN, &options, &work, err);
     return status ? status : comm_wait(world, &work, err);
 }
 
-/* The last rank gives up, on a communicator of its own; all work ends, and what is asked for afterwards. */
+/* The last rank gives up, on a communicator of its own; all work ends, and what is asked for
+ * afterwards. */
 static int give_up(struct err *err)
 {
     struct comm *part;
@@ -111,7 +117,8 @@ static int call_otherwise(struct err *err)
 {
     static char own[8], all[64];
     struct comm_work work;
-    int status = world->ops->all_gather(world, own, all, world->rank == 0 ? 8 : 4, NULL, &work, err);
+    int status =
+        world->ops->all_gather(world, own, all, world->rank == 0 ? 8 : 4, NULL, &work, err);
     if (!status)
         status = comm_wait(world, &work, err);
     return status ? status : wait_for_nothing(err);
@@ -136,7 +143,8 @@ static int call_otherwise_checked(struct err *err)
     return status;
 }
 
-/* Each sends rank r as many bytes as its own number and r say, and expects as many, but rank 2, which expects less of rank 1. */
+/* Each sends rank r as many bytes as its own number and r say, and expects as many, but rank 2,
+ * which expects less of rank 1. */
 static int slice_otherwise_checked(struct err *err)
 {
     static char sent[64], got[64];
@@ -153,8 +161,8 @@ static int slice_otherwise_checked(struct err *err)
     }
     for (int round = 0; round < 2 && !status; round++) { /* the first one is good */
         bytes[1][1] -= (size_t)(round == 1 && rank == 2);
-        status = checked->ops->all_to_all(checked, sent, offsets, bytes[0], got, offsets, bytes[1], &options,
-                                          &work, err);
+        status = checked->ops->all_to_all(checked, sent, offsets, bytes[0], got, offsets, bytes[1],
+                                          &options, &work, err);
         if (!status)
             status = comm_wait(checked, &work, err);
     }
@@ -249,7 +257,8 @@ static bool is_stopped(pid_t pid)
     return state == 'T';
 }
 
-/* Rank 1 is stopped, and says first who it is. timeout_ns: that of ranks, where the barrier of rank 0 has no deadline. */
+/* Rank 1 is stopped, and says first who it is. timeout_ns: that of ranks, where the barrier of rank
+ * 0 has no deadline. */
 static int stop_rank(uint64_t timeout_ns, struct err *err)
 {
     static int64_t pid;
@@ -266,12 +275,14 @@ static int stop_rank(uint64_t timeout_ns, struct err *err)
     while (!is_stopped((pid_t)pid))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     bool has_deadline = world->rank == 0 && timeout_ns == 0;
-    struct comm_options options = {.deadline_ns = has_deadline ? clock_now_ns() + CLOCK_NS_PER_S / 5 : 0,
+    struct comm_options options = {.deadline_ns =
+                                       has_deadline ? clock_now_ns() + CLOCK_NS_PER_S / 5 : 0,
                                    .what = "the weights"};
     if (world->rank == 0)
         world->ops->set_timeout(world, timeout_ns);
     status = comm_barrier(world, &options, err);
-    if (strcmp(world->ops->name, "tcp") == 0) /* mpirun would end the others for it, and ends it with them */
+    if (strcmp(world->ops->name, "tcp") ==
+        0) /* mpirun would end the others for it, and ends it with them */
         kill((pid_t)pid, SIGKILL);
     return status;
 }
@@ -291,7 +302,8 @@ static int be_slow(struct err *err)
 {
     const uint64_t timeout_ns = CLOCK_NS_PER_S / 2;
     world->ops->set_timeout(world, timeout_ns);
-    for (uint64_t until_ns = clock_now_ns() + 6 * timeout_ns; world->rank == 1 && clock_now_ns() < until_ns;)
+    for (uint64_t until_ns = clock_now_ns() + 6 * timeout_ns;
+         world->rank == 1 && clock_now_ns() < until_ns;)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     int status = comm_barrier(world, NULL, err);
     world->ops->set_timeout(world, 0);
@@ -305,7 +317,8 @@ static int be_slow_by_disk(struct err *err)
     world->ops->set_timeout(world, timeout_ns);
     if (world->rank == 1)
         world->ops->note(world, "save", 7, true);
-    for (uint64_t until_ns = clock_now_ns() + 6 * timeout_ns; world->rank == 1 && clock_now_ns() < until_ns;)
+    for (uint64_t until_ns = clock_now_ns() + 6 * timeout_ns;
+         world->rank == 1 && clock_now_ns() < until_ns;)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     const struct comm_options options = {.deadline_ns = clock_now_ns() + timeout_ns};
     int status = comm_barrier(world, &options, err);

@@ -18,7 +18,8 @@ static const char *variable(const char *name)
     return NULL;
 }
 
-static void check(const char *const *given, enum ranks_launcher launcher, int rank, int ranks, int local_rank)
+static void check(const char *const *given, enum ranks_launcher launcher, int rank, int ranks,
+                  int local_rank)
 {
     struct ranks found;
     struct err err = {0};
@@ -50,22 +51,26 @@ static void each_launcher_is_known_by_its_variables(void **state)
     (void)state;
     check(ENVIRONMENT("HOME=/"), RANKS_ALONE, 0, 1, 0);
     check(ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "LOCAL_RANK=0"), RANKS_TORCHRUN, 2, 4, 0);
-    check(ENVIRONMENT("OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=1"),
+    check(ENVIRONMENT("OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4",
+                      "OMPI_COMM_WORLD_LOCAL_RANK=1"),
           RANKS_OPEN_MPI, 3, 4, 1);
     check(ENVIRONMENT("PMI_RANK=1", "PMI_SIZE=2"), RANKS_PMI, 1, 2, -1);
-    check(ENVIRONMENT("SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=6", "SLURM_LOCALID=2"), RANKS_SLURM, 5, 6, 2);
+    check(ENVIRONMENT("SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=6", "SLURM_LOCALID=2"), RANKS_SLURM,
+          5, 6, 2);
     check(ENVIRONMENT("RANK=7"), RANKS_ALONE, 0, 1, 0); /* somebody else's */
-    check(ENVIRONMENT("MV2_COMM_WORLD_RANK=3", "MV2_COMM_WORLD_SIZE=4", "MV2_COMM_WORLD_LOCAL_RANK=1"),
+    check(ENVIRONMENT("MV2_COMM_WORLD_RANK=3", "MV2_COMM_WORLD_SIZE=4",
+                      "MV2_COMM_WORLD_LOCAL_RANK=1"),
           RANKS_MVAPICH, 3, 4, 1);
     check(ENVIRONMENT("JSM_NAMESPACE_RANK=5", "JSM_NAMESPACE_SIZE=6", "JSM_NAMESPACE_LOCAL_RANK=2",
                       "PMIX_RANK=5"),
           RANKS_JSRUN, 5, 6, 2);
-    check(ENVIRONMENT("FLUX_TASK_RANK=5", "FLUX_JOB_SIZE=6", "FLUX_TASK_LOCAL_ID=2"), RANKS_FLUX, 5, 6, 2);
+    check(ENVIRONMENT("FLUX_TASK_RANK=5", "FLUX_JOB_SIZE=6", "FLUX_TASK_LOCAL_ID=2"), RANKS_FLUX, 5,
+          6, 2);
     check(ENVIRONMENT("FLUX_TASK_RANK=5", "FLUX_JOB_SIZE=6", "FLUX_TASK_LOCAL_ID=2", "PMI_RANK=5",
                       "PMI_SIZE=6"),
           RANKS_FLUX, 5, 6, 2);
-    check(ENVIRONMENT("PALS_RANKID=5", "PALS_LOCAL_RANKID=2", "PMI_RANK=5", "PMI_SIZE=6"), RANKS_PALS, 5, 6,
-          2);
+    check(ENVIRONMENT("PALS_RANKID=5", "PALS_LOCAL_RANKID=2", "PMI_RANK=5", "PMI_SIZE=6"),
+          RANKS_PALS, 5, 6, 2);
     check(ENVIRONMENT("PMI_RANK=5", "PMI_SIZE=6", "SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=6",
                       "SLURM_LOCALID=2"),
           RANKS_SLURM, 5, 6, 2); /* srun --mpi=pmi2 */
@@ -90,7 +95,8 @@ static void a_rank_without_a_count_is_refused_not_taken_for_rank_0_of_1(void **s
                       "set RANK=0 and WORLD_SIZE=1");
         /* What the advice says. */
         check(ENVIRONMENT(partial[i], "RANK=0", "WORLD_SIZE=1"), RANKS_TORCHRUN, 0, 1, -1);
-        check(ENVIRONMENT(partial[i], "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=0"), RANKS_TORCHRUN, 3, 4, 0);
+        check(ENVIRONMENT(partial[i], "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=0"), RANKS_TORCHRUN, 3,
+              4, 0);
     }
 }
 
@@ -126,8 +132,9 @@ static void ranks_of_torchrun_know_where_to_meet(void **state)
                               "TORCHELASTIC_RUN_ID=a"); /* another run of that machine */
     assert_ok(ranks_detect(variable, &found, &err), &err);
     assert_true(found.meeting.token != token);
-    environment = ENVIRONMENT("RANK=0", "WORLD_SIZE=4", "MASTER_ADDR=localhost", "MASTER_PORT=29500",
-                              "TORCHELASTIC_RUN_ID=a"); /* rank 0 of the first one */
+    environment =
+        ENVIRONMENT("RANK=0", "WORLD_SIZE=4", "MASTER_ADDR=localhost", "MASTER_PORT=29500",
+                    "TORCHELASTIC_RUN_ID=a"); /* rank 0 of the first one */
     assert_ok(ranks_detect(variable, &found, &err), &err);
     assert_true(found.meeting.token == token);
     check_refused(ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=many"),
@@ -140,7 +147,8 @@ static void of_slurm_the_step_counts_not_the_job(void **state)
     check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0"), RANKS_ALONE, 0, 1,
           0);                                                   /* sbatch */
     check(ENVIRONMENT("SLURM_NTASKS=8"), RANKS_ALONE, 0, 1, 0); /* salloc */
-    check(ENVIRONMENT("SLURM_PROCID=1", "SLURM_NTASKS=8", "SLURM_STEP_NUM_TASKS=2", "SLURM_LOCALID=1"),
+    check(ENVIRONMENT("SLURM_PROCID=1", "SLURM_NTASKS=8", "SLURM_STEP_NUM_TASKS=2",
+                      "SLURM_LOCALID=1"),
           RANKS_SLURM, 1, 2, 1);
 }
 
@@ -160,8 +168,8 @@ static void a_process_that_is_alone_in_a_job_knows_of_its_tasks(void **state)
 static void within_slurm_mpirun_counts(void **state)
 {
     (void)state;
-    check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0", "OMPI_COMM_WORLD_RANK=1",
-                      "OMPI_COMM_WORLD_SIZE=2"),
+    check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0",
+                      "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
           RANKS_OPEN_MPI, 1, 2, -1);
     check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1", "OMPI_COMM_WORLD_RANK=1",
                       "OMPI_COMM_WORLD_SIZE=2"),
@@ -171,8 +179,8 @@ static void within_slurm_mpirun_counts(void **state)
 static void within_any_step_mpirun_counts(void **state)
 {
     (void)state;
-    check(ENVIRONMENT("FLUX_TASK_RANK=0", "FLUX_JOB_SIZE=1", "FLUX_TASK_LOCAL_ID=0", "OMPI_COMM_WORLD_RANK=1",
-                      "OMPI_COMM_WORLD_SIZE=2"),
+    check(ENVIRONMENT("FLUX_TASK_RANK=0", "FLUX_JOB_SIZE=1", "FLUX_TASK_LOCAL_ID=0",
+                      "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
           RANKS_OPEN_MPI, 1, 2, -1);
     check(ENVIRONMENT("JSM_NAMESPACE_RANK=1", "JSM_NAMESPACE_SIZE=2", "JSM_NAMESPACE_LOCAL_RANK=1",
                       "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
@@ -189,15 +197,16 @@ static void launchers_that_agree_are_one(void **state)
 static void contradictions_are_refused_and_named(void **state)
 {
     (void)state;
-    check_refused(ENVIRONMENT("RANK=1", "WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
-                  "rank 1 of 4 as torchrun (WORLD_SIZE) says", "rank 1 of 2 by mpirun");
+    check_refused(
+        ENVIRONMENT("RANK=1", "WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
+        "rank 1 of 4 as torchrun (WORLD_SIZE) says", "rank 1 of 2 by mpirun");
     check_refused(ENVIRONMENT("SLURM_PROCID=4", "SLURM_STEP_NUM_TASKS=4"), "SLURM_PROCID",
                   "a rank from 0 to 3");
     check_refused(ENVIRONMENT("PMI_SIZE=4"), "PMI_RANK and PMI_SIZE", "none");
-    check_refused(ENVIRONMENT("OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=two"), "OMPI_COMM_WORLD_SIZE",
-                  "two");
-    check_refused(ENVIRONMENT("SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=99999999999"), "SLURM_STEP_NUM_TASKS",
-                  "99999999999");
+    check_refused(ENVIRONMENT("OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=two"),
+                  "OMPI_COMM_WORLD_SIZE", "two");
+    check_refused(ENVIRONMENT("SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=99999999999"),
+                  "SLURM_STEP_NUM_TASKS", "99999999999");
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /*
- * tcp_engine — tests: what another rank may send, and when; the test is that rank, at the other end of the connection.
+ * tcp_engine — tests: what another rank may send, and when; the test is that rank, at the other end
+ * of the connection.
  */
 #include "comm/tcp_engine.h"
 
@@ -96,7 +97,8 @@ static void send_letter(const struct other *other, const char *answer)
 
 /* One message with rank 1. */
 static struct engine_op *begin(const struct other *other, bool is_send, char *data, size_t bytes,
-                               uint64_t deadline_ns, int (*advance)(struct engine_op *op, struct err *err))
+                               uint64_t deadline_ns,
+                               int (*advance)(struct engine_op *op, struct err *err))
 {
     static const int world_ranks[] = {0, 1};
     struct engine_op *op;
@@ -158,7 +160,8 @@ static void nobody_waits_for_a_rank_that_has_left(void **state)
     const struct other *other = *state;
     struct err err = {0};
     say(other, TCP_WORD_FAREWELL, "");
-    assert_int_equal(end(other, begin(other, false, data, sizeof data, 0, NULL), &err), -ECONNABORTED);
+    assert_int_equal(end(other, begin(other, false, data, sizeof data, 0, NULL), &err),
+                     -ECONNABORTED);
     assert_non_null(strstr(err.what, "rank 1 has left"));
 }
 
@@ -168,7 +171,8 @@ static void nobody_sends_to_a_rank_that_has_left(void **state)
     const struct other *other = *state;
     struct err err = {0};
     say(other, TCP_WORD_FAREWELL, "");
-    assert_int_equal(end(other, begin(other, true, data, sizeof data, 0, NULL), &err), -ECONNABORTED);
+    assert_int_equal(end(other, begin(other, true, data, sizeof data, 0, NULL), &err),
+                     -ECONNABORTED);
     assert_non_null(strstr(err.what, "rank 1 has left"));
 }
 
@@ -233,11 +237,13 @@ static void the_reason_of_an_end_is_heard_where_sending_fails_first(void **state
 /* As rank 1 of a communicator that is split. */
 static void what_a_rank_tells_in_a_split_is_checked(void **state)
 {
-    static const struct comm_ops ops = {ENGINE_COMM_HOOKS, .name = "tcp", .close = engine_comm_close};
+    static const struct comm_ops ops = {ENGINE_COMM_HOOKS, .name = "tcp",
+                                        .close = engine_comm_close};
     static const struct {
         int32_t rank;
         uint32_t name;
-    } wrong[] = {{-1, 0}, {0, 0}, {2, 0}, {INT32_MAX, 0}, {1, TCP_NAMES_COUNT}, {1, UINT32_MAX - 1}};
+    } wrong[] = {
+        {-1, 0}, {0, 0}, {2, 0}, {INT32_MAX, 0}, {1, TCP_NAMES_COUNT}, {1, UINT32_MAX - 1}};
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct err err = {0};
@@ -245,7 +251,8 @@ static void what_a_rank_tells_in_a_split_is_checked(void **state)
         struct comm *comm, *part = NULL;
         open_other(&opened);
         const struct other *other = opened;
-        assert_ok(engine_comm_open(other->engine, &ops, sizeof(struct engine_comm), &comm, &err), &err);
+        assert_ok(engine_comm_open(other->engine, &ops, sizeof(struct engine_comm), &comm, &err),
+                  &err);
         const struct {
             struct tcp_frame frame;
             int32_t color, key, rank;
@@ -263,7 +270,8 @@ static void what_a_rank_tells_in_a_split_is_checked(void **state)
 static void a_tag_that_nobody_has_ends_the_run(void **state)
 {
     const struct other *other = *state;
-    const struct tcp_frame frame = {UINT64_MAX, TCP_WORDS_BYTES}; /* behind the engine's own words */
+    const struct tcp_frame frame = {UINT64_MAX,
+                                    TCP_WORDS_BYTES}; /* behind the engine's own words */
     assert_int_equal(send(other->socket, &frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
     check_ends(other, "what came from rank 1 is no frame");
 }
@@ -271,15 +279,21 @@ static void a_tag_that_nobody_has_ends_the_run(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(more_than_can_be_kept_ends_the_run, open_other, close_other),
-        cmocka_unit_test_setup_teardown(a_frame_that_is_none_ends_the_run, open_other, close_other),
-        cmocka_unit_test_setup_teardown(nobody_waits_for_a_rank_that_has_left, open_other, close_other),
-        cmocka_unit_test_setup_teardown(nobody_sends_to_a_rank_that_has_left, open_other, close_other),
-        cmocka_unit_test_setup_teardown(what_a_rank_sent_before_it_left_is_there, open_other, close_other),
-        cmocka_unit_test_setup_teardown(each_question_wants_an_answer_of_its_own, open_other, close_other),
-        cmocka_unit_test_setup_teardown(the_reason_of_an_end_is_heard_where_sending_fails_first, open_other,
+        cmocka_unit_test_setup_teardown(more_than_can_be_kept_ends_the_run, open_other,
                                         close_other),
-        cmocka_unit_test_setup_teardown(a_tag_that_nobody_has_ends_the_run, open_other, close_other),
+        cmocka_unit_test_setup_teardown(a_frame_that_is_none_ends_the_run, open_other, close_other),
+        cmocka_unit_test_setup_teardown(nobody_waits_for_a_rank_that_has_left, open_other,
+                                        close_other),
+        cmocka_unit_test_setup_teardown(nobody_sends_to_a_rank_that_has_left, open_other,
+                                        close_other),
+        cmocka_unit_test_setup_teardown(what_a_rank_sent_before_it_left_is_there, open_other,
+                                        close_other),
+        cmocka_unit_test_setup_teardown(each_question_wants_an_answer_of_its_own, open_other,
+                                        close_other),
+        cmocka_unit_test_setup_teardown(the_reason_of_an_end_is_heard_where_sending_fails_first,
+                                        open_other, close_other),
+        cmocka_unit_test_setup_teardown(a_tag_that_nobody_has_ends_the_run, open_other,
+                                        close_other),
         cmocka_unit_test(what_a_rank_tells_in_a_split_is_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

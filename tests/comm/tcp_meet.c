@@ -1,5 +1,6 @@
 /*
- * tcp_meet — tests: ranks find each other, whoever else calls; and say what is wrong where they don't. Each rank is a thread.
+ * tcp_meet — tests: ranks find each other, whoever else calls; and say what is wrong where they
+ * don't. Each rank is a thread.
  */
 #include "comm/tcp_meet.h"
 
@@ -53,8 +54,9 @@ static int some_port(void)
 static int call(int port)
 {
     int made = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     if (connect(made, (struct sockaddr *)&address, sizeof address) == 0)
         return made;
     close(made);
@@ -89,7 +91,8 @@ static void receive(int made, void *data, size_t bytes)
 }
 
 /* What the other one said, whose secret is that, too. */
-static struct tcp_hello shake_hands(int made, int rank, uint64_t run, const struct tcp_secret *secret)
+static struct tcp_hello shake_hands(int made, int rank, uint64_t run,
+                                    const struct tcp_secret *secret)
 {
     struct tcp_hello own, hello;
     struct tcp_proof proof, expected;
@@ -115,7 +118,8 @@ static uint64_t receive_places(int made, struct tcp_place places[RANKS])
 static int call_place(const struct tcp_place *place)
 {
     int made = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(connect(made, (const struct sockaddr *)&place->address, sizeof(struct sockaddr_in)), 0);
+    assert_int_equal(
+        connect(made, (const struct sockaddr *)&place->address, sizeof(struct sockaddr_in)), 0);
     return made;
 }
 
@@ -136,7 +140,8 @@ static void start_with(int rank, int count, uint64_t token, const char *address,
     assert_int_equal(thread_start(&ranks[rank].thread, meet, &ranks[rank]), 0);
 }
 
-static void start_at(int rank, int count, uint64_t token, const char *address, int port, uint64_t timeout_ns)
+static void start_at(int rank, int count, uint64_t token, const char *address, int port,
+                     uint64_t timeout_ns)
 {
     start_with(rank, count, token, address, port, timeout_ns, NULL);
 }
@@ -205,7 +210,8 @@ static bool is_kept_from_others(int port)
     int on = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    bool is_kept = bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1);
+    bool is_kept =
+        bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1);
     close(listener);
     return is_kept;
 }
@@ -220,7 +226,8 @@ static void connections_leave_the_port_of_the_first_rank_to_others(void **state)
     struct sockaddr_storage own;
     socklen_t bytes = sizeof own;
     assert_int_equal(getsockname(ranks[0].sockets[1], (struct sockaddr *)&own, &bytes), 0);
-    assert_false(is_kept_from_others(ntohs(((struct sockaddr_in *)&own)->sin_port))); /* as in sockaddr_in6 */
+    assert_false(is_kept_from_others(
+        ntohs(((struct sockaddr_in *)&own)->sin_port))); /* as in sockaddr_in6 */
     close_all(2);
 }
 
@@ -253,9 +260,11 @@ static void two_numbers_of_ranks_are_told_on_both_sides(void **state)
 static void an_address_that_is_none_is_named(void **state)
 {
     (void)state;
-    struct rank rank = {
-        .options = {
-            .address = "no such host", .port = 20000, .rank = 1, .ranks = 2, .timeout_ns = CLOCK_NS_PER_S}};
+    struct rank rank = {.options = {.address = "no such host",
+                                    .port = 20000,
+                                    .rank = 1,
+                                    .ranks = 2,
+                                    .timeout_ns = CLOCK_NS_PER_S}};
     meet(&rank);
     assert_int_equal(rank.status, -EINVAL);
     assert_string_equal(rank.err.found, "no such host");
@@ -292,7 +301,8 @@ static void who_is_beside_the_first_rank_is_found_from_elsewhere(void **state)
     socklen_t bytes = sizeof other;
     assert_int_equal(getpeername(ranks[2].sockets[1], (struct sockaddr *)&other, &bytes), 0);
     assert_int_equal(other.ss_family, AF_INET);
-    assert_non_null(inet_ntop(AF_INET, &((struct sockaddr_in *)&other)->sin_addr, called, sizeof called));
+    assert_non_null(
+        inet_ntop(AF_INET, &((struct sockaddr_in *)&other)->sin_addr, called, sizeof called));
     assert_string_equal(called, elsewhere);
     close_all(RANKS);
 }
@@ -320,7 +330,8 @@ static void a_rank_that_fails_meanwhile_ends_the_meeting(void **state)
     shake_hands(last, 2, 0, &no_secret);
     end(0);
     assert_ok(ranks[0].status, &ranks[0].err);
-    for (int r = 1; r < RANKS; r++) /* which has all now, and fails; the last never calls the second */
+    for (int r = 1; r < RANKS;
+         r++) /* which has all now, and fails; the last never calls the second */
         close(ranks[0].sockets[r]);
     end(1);
     assert_int_equal(ranks[1].status, -ECONNABORTED);
@@ -328,7 +339,8 @@ static void a_rank_that_fails_meanwhile_ends_the_meeting(void **state)
     close(last);
 }
 
-/* The second rank has heard where all are, and stands still while the last one calls it, gives up and calls again. */
+/* The second rank has heard where all are, and stands still while the last one calls it, gives up
+ * and calls again. */
 static void a_caller_that_gave_up_is_not_present_and_may_call_again(void **state)
 {
     int port = some_port();
@@ -411,7 +423,8 @@ static void ranks_listen_where_they_reach_the_first_one_alone(void **state)
     assert_int_equal(getpeername(first, (struct sockaddr *)&address, &bytes), 0);
     listens_at = ntohs(address.sin_port);
     assert_true(is_open(htonl(INADDR_LOOPBACK), listens_at));
-    assert_false(is_open(htonl(INADDR_LOOPBACK + 1), listens_at)); /* 127.0.0.2 is this machine's, too */
+    assert_false(
+        is_open(htonl(INADDR_LOOPBACK + 1), listens_at)); /* 127.0.0.2 is this machine's, too */
     shake_hands(first, 2, 0, &no_secret);
     start(1, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
     uint64_t run = receive_places(first, places);
@@ -465,7 +478,8 @@ static void a_rank_without_the_secret_is_refused_and_named(void **state)
         assert_int_equal(ranks[1].status, -EACCES);
         err_format(&ranks[1].err, line, sizeof line);
         assert_non_null(strstr(line, "ranks 1 and 0 do not have the same secret"));
-        assert_non_null(strstr(line, i ? "none of rank 1, a secret of rank 0" : "a secret of rank 1"));
+        assert_non_null(
+            strstr(line, i ? "none of rank 1, a secret of rank 0" : "a secret of rank 1"));
         assert_non_null(strstr(line, "MILLRACE_SECRET"));
         assert_null(strstr(line, "horse"));
         atomic_store(&stop, 15);
@@ -516,7 +530,8 @@ static void a_stranger_learns_nothing_of_the_secret(void **state)
 }
 
 /* What the environment and a file say; err is clear where it is taken. */
-static int read_secret(const char *value, const char *path, struct tcp_secret *ret_secret, struct err *err)
+static int read_secret(const char *value, const char *path, struct tcp_secret *ret_secret,
+                       struct err *err)
 {
     err_clear(err);
     if (value)

@@ -1,5 +1,6 @@
 /*
- * bpe — tests of GPT-2's tokenizer: every token is tiktoken's, on real and on hostile text; what a broken vocabulary gets.
+ * bpe — tests of GPT-2's tokenizer: every token is tiktoken's, on real and on hostile text; what a
+ * broken vocabulary gets.
  */
 #include "convert/bpe.h"
 #include "base/bytes.h"
@@ -55,7 +56,8 @@ static struct fixture *need_vocabulary(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-static void assert_tokens(struct fixture *f, const char *text, const uint16_t *expected, size_t count)
+static void assert_tokens(struct fixture *f, const char *text, const uint16_t *expected,
+                          size_t count)
 {
     struct str tokens = {0};
     assert_ok(bpe_encode(f->encoder, text, strlen(text), &tokens, &f->err), &f->err);
@@ -77,7 +79,8 @@ static void known_texts_have_their_known_tokens(void **state)
     }
 }
 
-/* Each file NAME.txt of the folder into NAME.u16: whole, and again in parts cut at places where that changes nothing. */
+/* Each file NAME.txt of the folder into NAME.u16: whole, and again in parts cut at places where
+ * that changes nothing. */
 static void encode_files(struct fixture *f)
 {
     DIR *listing = opendir(f->folder);
@@ -116,12 +119,15 @@ static void tokens_are_those_of_tiktoken(void **state)
     char script[TEST_PATH_BYTES_MAX], real[TEST_PATH_BYTES_MAX];
     snprintf(script, sizeof script, "%s/tests/oracle/bpe.py", TEST_SOURCE_DIR);
     assert_int_equal(
-        test_run("'%s' '%s' make '%s' %d", python, script, f->folder, test_is_sanitized() ? 8 : 1), 0);
+        test_run("'%s' '%s' make '%s' %d", python, script, f->folder, test_is_sanitized() ? 8 : 1),
+        0);
     test_need_data("text/tinyshakespeare.txt", real);
-    assert_int_equal(test_run("cp '%s' '%s/real.txt' && chmod u+w '%s/real.txt'", real, f->folder, f->folder),
-                     0);
+    assert_int_equal(
+        test_run("cp '%s' '%s/real.txt' && chmod u+w '%s/real.txt'", real, f->folder, f->folder),
+        0);
     encode_files(f);
-    assert_int_equal(test_run("'%s' '%s' check '%s' '%s'", python, script, f->folder, f->vocabulary), 0);
+    assert_int_equal(
+        test_run("'%s' '%s' check '%s' '%s'", python, script, f->folder, f->vocabulary), 0);
 }
 
 static void a_cut_keeps_white_space_together(void **state)
@@ -129,8 +135,9 @@ static void a_cut_keeps_white_space_together(void **state)
     (void)state;
     assert_int_equal(bpe_find_cut("abc def", 7, 3), 3);
     assert_int_equal(bpe_find_cut("abcdef", 6, 3), 6);
-    assert_int_equal(bpe_find_cut("ab   d e", 8, 3), 6);           /* not within the spaces */
-    assert_int_equal(bpe_find_cut("abc\xc2\xa0 d", 7, 3), 7);      /* behind a no-break space: not there */
+    assert_int_equal(bpe_find_cut("ab   d e", 8, 3), 6); /* not within the spaces */
+    assert_int_equal(bpe_find_cut("abc\xc2\xa0 d", 7, 3),
+                     7); /* behind a no-break space: not there */
     assert_int_equal(bpe_find_cut("a\xe3\x80\x80 bc d", 9, 3), 7); /* an ideographic space */
     assert_int_equal(bpe_find_cut("a\xe3\x80\x82\n\nb", 7, 3), 4); /* an ideographic full stop */
 }
@@ -173,13 +180,16 @@ static void a_long_word_takes_no_quadratic_time(void **state)
     for (size_t i = 0; i < bytes; i++)
         text[i] = "acgt"[i * i / 7 % 4];
     struct str tokens = {0};
-    assert_ok(bpe_encode(f->encoder, text, bytes, &tokens, &f->err), &f->err); /* minutes, if it were */
-    assert_true(tokens.bytes / BPE_TOKEN_BYTES > bytes / 16 && tokens.bytes / BPE_TOKEN_BYTES < bytes);
+    assert_ok(bpe_encode(f->encoder, text, bytes, &tokens, &f->err),
+              &f->err); /* minutes, if it were */
+    assert_true(tokens.bytes / BPE_TOKEN_BYTES > bytes / 16 &&
+                tokens.bytes / BPE_TOKEN_BYTES < bytes);
     str_deinit(&tokens);
     free(text);
 }
 
-static void check_broken(struct fixture *f, const char *encoder, const char *pairs, const char *expected_path)
+static void check_broken(struct fixture *f, const char *encoder, const char *pairs,
+                         const char *expected_path)
 {
     char path[2 * TEST_PATH_BYTES_MAX];
     snprintf(path, sizeof path, "%s/encoder.json", f->folder);

@@ -35,7 +35,8 @@ static int tear_down(void **state)
     return scratch_tear_down(state);
 }
 
-static int convert(const char *only, bool force, struct convert_checkpoint_result *result, struct err *err)
+static int convert(const char *only, bool force, struct convert_checkpoint_result *result,
+                   struct err *err)
 {
     struct convert_checkpoint_options options = {
         .source = folder, .target = target, .only = only, .force = force, .verify = true};
@@ -152,8 +153,9 @@ static void safetensors_library_opens_it_and_values_are_equal(void **state)
         snprintf(raw, sizeof raw, "%s/%s.raw", folder, arrays.tensors[i].name);
         test_write_file(raw, arrays.tensors[i].data, array_bytes(&arrays.tensors[i]));
     }
-    assert_int_equal(
-        test_run("'%s' %s/tests/convert/open_full.py '%s' '%s'", python, TEST_SOURCE_DIR, target, folder), 0);
+    assert_int_equal(test_run("'%s' %s/tests/convert/open_full.py '%s' '%s'", python,
+                              TEST_SOURCE_DIR, target, folder),
+                     0);
 }
 
 static void a_rank_file_converts_too(void **state)
@@ -185,7 +187,8 @@ static int convert_to(enum dtype dtype, struct convert_checkpoint_result *result
     return convert_checkpoint_full(io, &options, result, err);
 }
 
-/* Integers, bools, scalars and empty tensors come over whole, whatever the others are cast to, and nothing is cast unless asked for. */
+/* Integers, bools, scalars and empty tensors come over whole, whatever the others are cast to, and
+ * nothing is cast unless asked for. */
 static void integers_bools_and_scalars_survive_and_only_reals_are_cast(void **state)
 {
     (void)state;
@@ -231,8 +234,8 @@ static void make_large(const char *path)
 {
     char header[128] = {0};
     snprintf(header + 8, sizeof header - 8,
-             "{\"large\":{\"dtype\":\"F32\",\"shape\":[%d],\"data_offsets\":[0,%d]}}", LARGE_BYTES / 4,
-             LARGE_BYTES);
+             "{\"large\":{\"dtype\":\"F32\",\"shape\":[%d],\"data_offsets\":[0,%d]}}",
+             LARGE_BYTES / 4, LARGE_BYTES);
     size_t bytes = strlen(header + 8);
     bytes_put_u64(header, bytes);
     test_write_file(path, header, 8 + bytes);
@@ -256,7 +259,8 @@ static uint64_t status_bytes(const char *key)
 static int convert_in_bounds(const char *source)
 {
     struct convert_checkpoint_result result;
-    struct convert_checkpoint_options options = {.source = source, .target = target, .verify = true};
+    struct convert_checkpoint_options options = {
+        .source = source, .target = target, .verify = true};
     FILE *reset = fopen("/proc/self/clear_refs", "w"); /* the peak is measured anew */
     if (!reset || fputs("5", reset) < 0 || fclose(reset))
         return 2;
@@ -264,7 +268,8 @@ static int convert_in_bounds(const char *source)
     if (convert_checkpoint_full(io, &options, &result, NULL))
         return 3;
     uint64_t more = status_bytes("VmHWM") - before;
-    fprintf(stderr, "%llu MiB more for %d MiB\n", (unsigned long long)(more >> 20), LARGE_BYTES >> 20);
+    fprintf(stderr, "%llu MiB more for %d MiB\n", (unsigned long long)(more >> 20),
+            LARGE_BYTES >> 20);
     return more > MEMORY_BYTES_MAX;
 }
 
@@ -286,17 +291,20 @@ static void a_conversion_takes_the_same_memory_however_large_the_model(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_model_alone_is_written_with_the_steps_hash, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_model_alone_is_written_with_the_steps_hash, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(all_and_globs_choose_tensors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_existing_target_stays_unless_forced, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_damaged_block_stops_it_and_leaves_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_damaged_block_stops_it_and_leaves_nothing, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_file_that_differs_never_has_the_name, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(safetensors_library_opens_it_and_values_are_equal, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(safetensors_library_opens_it_and_values_are_equal, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_rank_file_converts_too, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(integers_bools_and_scalars_survive_and_only_reals_are_cast, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_conversion_takes_the_same_memory_however_large_the_model, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(integers_bools_and_scalars_survive_and_only_reals_are_cast,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_conversion_takes_the_same_memory_however_large_the_model,
+                                        set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,8 +87,11 @@ static void save_step(const struct model_config *config)
 static int convert(uint64_t max_file_bytes, bool force, struct err *err)
 {
     struct convert_checkpoint_result result;
-    struct convert_checkpoint_options options = {
-        .source = steps, .target = target, .max_file_bytes = max_file_bytes, .force = force, .verify = true};
+    struct convert_checkpoint_options options = {.source = steps,
+                                                 .target = target,
+                                                 .max_file_bytes = max_file_bytes,
+                                                 .force = force,
+                                                 .verify = true};
     return convert_checkpoint_hf(io, &options, &result, err);
 }
 
@@ -142,8 +145,9 @@ static void transformers_computes_what_we_do(const struct model_config *config)
     assert_true(exists("model.safetensors.index.json"));
     leave_tokens(one);
     leave_tokens(target);
-    assert_int_equal(
-        test_run("'%s' %s/tests/oracle/hf.py logits '%s' '%s'", python, TEST_SOURCE_DIR, one, target), 0);
+    assert_int_equal(test_run("'%s' %s/tests/oracle/hf.py logits '%s' '%s'", python,
+                              TEST_SOURCE_DIR, one, target),
+                     0);
     hf_check_logits(config, io, steps, one); /* the step's own weights */
     hf_check_logits(config, io, one, one);   /* and back again */
     hf_check_logits(config, io, target, target);
@@ -181,10 +185,11 @@ static void cast_folders_are_what_torch_casts_and_load_with_their_tied_heads(voi
     const char *python = hf_need_python();
     convert_casts(&hf_gpt2, "gpt2");
     convert_casts(&hf_llama, "llama");
-    assert_int_equal(test_run("cd '%s' && '%s' %s/tests/convert/open_hf.py gpt2 bfloat16 gpt2 float16 llama "
-                              "bfloat16 llama float16",
-                              folder, python, TEST_SOURCE_DIR),
-                     0);
+    assert_int_equal(
+        test_run("cd '%s' && '%s' %s/tests/convert/open_hf.py gpt2 bfloat16 gpt2 float16 llama "
+                 "bfloat16 llama float16",
+                 folder, python, TEST_SOURCE_DIR),
+        0);
 }
 
 /* Each write in turn gets a wrong bit; an existing folder stays. */
@@ -217,8 +222,11 @@ static void killed_at_durable_operations_a_folder_goes_on_to_the_same(void **sta
 {
     (void)state;
     enum { STEP = 7 };
-    struct convert_checkpoint_options options = {
-        .source = steps, .target = target, .max_file_bytes = 8000, .workers_count = 2, .resume = true};
+    struct convert_checkpoint_options options = {.source = steps,
+                                                 .target = target,
+                                                 .max_file_bytes = 8000,
+                                                 .workers_count = 2,
+                                                 .resume = true};
     struct convert_checkpoint_result result;
     struct err err = {0};
     unsigned kills = 0, kept = 0;
@@ -241,13 +249,15 @@ static void killed_at_durable_operations_a_folder_goes_on_to_the_same(void **sta
         assert_ok(convert_checkpoint_hf(io, &options, &result, &err), &err);
         kept += status != 0 && result.kept_bytes > 0;
         assert_int_equal(test_run("diff -r '%s' '%s/mine'", target, folder), 0);
-        assert_int_equal(test_run("rm -r '%s' && test -z \"$(ls -A '%s' | grep tmp)\"", target, folder), 0);
+        assert_int_equal(
+            test_run("rm -r '%s' && test -z \"$(ls -A '%s' | grep tmp)\"", target, folder), 0);
     }
     print_message("%u kills, %u of them left something that was kept\n", kills - 1, kept);
     assert_true(kills > 8 && kept > 5);
 }
 
-/* --force deletes what it replaces: that must be a converted model, and never the checkpoint itself. */
+/* --force deletes what it replaces: that must be a converted model, and never the checkpoint
+ * itself. */
 static void force_replaces_nothing_but_a_converted_model(void **state)
 {
     (void)state;
@@ -274,7 +284,9 @@ static void force_replaces_nothing_but_a_converted_model(void **state)
     options.target = strcat(path, "/model.safetensors");
     assert_int_equal(convert_checkpoint_full(io, &options, &result, &err), -EINVAL);
     assert_int_equal(
-        test_run("test -e '%s/tokenizer.json' && ls '%s'/step-*/manifest.json >/dev/null", target, steps), 0);
+        test_run("test -e '%s/tokenizer.json' && ls '%s'/step-*/manifest.json >/dev/null", target,
+                 steps),
+        0);
 }
 
 static void a_model_that_transformers_has_not_is_refused(void **state)
@@ -290,15 +302,20 @@ static void a_model_that_transformers_has_not_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_gpt2_is_loaded_by_transformers_with_our_logits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_llama_is_loaded_by_transformers_with_our_logits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(cast_folders_are_what_torch_casts_and_load_with_their_tied_heads,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_folder_that_differs_never_has_the_name, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(killed_at_durable_operations_a_folder_goes_on_to_the_same, set_up,
+        cmocka_unit_test_setup_teardown(a_gpt2_is_loaded_by_transformers_with_our_logits, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(force_replaces_nothing_but_a_converted_model, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_model_that_transformers_has_not_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_llama_is_loaded_by_transformers_with_our_logits, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            cast_folders_are_what_torch_casts_and_load_with_their_tied_heads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_folder_that_differs_never_has_the_name, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(killed_at_durable_operations_a_folder_goes_on_to_the_same,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(force_replaces_nothing_but_a_converted_model, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_model_that_transformers_has_not_is_refused, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /*
- * Converting datasets: which samples come out of which files, with which names, in which order, the same bytes whatever the
- * workers; bad items are named.
+ * Converting datasets: which samples come out of which files, with which names, in which order, the
+ * same bytes whatever the workers; bad items are named.
  */
 #include "tests/convert/dataset_case.h"
 
@@ -23,14 +23,14 @@ static void real_photos_keep_their_bytes_and_classes(void **state)
     assert_int_equal(dataset->fields_count, 2);
     dataset_close(dataset);
     /* Extracted, each picture is the source's, and each number its folder's place. */
-    assert_int_equal(test_run("mkdir '%s/x' && tar -C '%s/x' -xf '%s/shard-000000.tar'", fixture->folder,
-                              fixture->folder, fixture->target),
+    assert_int_equal(test_run("mkdir '%s/x' && tar -C '%s/x' -xf '%s/shard-000000.tar'",
+                              fixture->folder, fixture->folder, fixture->target),
                      0);
-    assert_int_equal(
-        test_run("cd '%s/x' && n=0; for c in *; do for f in $c/*.cls; do test \"$(cat $f)\" = $n || exit 1; "
-                 "rm $f; done; n=$((n+1)); done; test $n = 10 && diff -r . '%s'",
-                 fixture->folder, fixture->source),
-        0);
+    assert_int_equal(test_run("cd '%s/x' && n=0; for c in *; do for f in $c/*.cls; do test \"$(cat "
+                              "$f)\" = $n || exit 1; "
+                              "rm $f; done; n=$((n+1)); done; test $n = 10 && diff -r . '%s'",
+                              fixture->folder, fixture->source),
+                     0);
 }
 
 static void photos_are_tiled_to_the_same_pixels(void **state)
@@ -43,22 +43,25 @@ static void photos_are_tiled_to_the_same_pixels(void **state)
     assert_int_equal(fixture->result.jpegs.tiled_count, 30);
     assert_int_equal(fixture->result.jpegs.kept_count, 0);
     assert_int_equal(fixture->result.jpegs.source_bytes, fixture->result.source_bytes);
-    assert_int_equal(test_run("mkdir '%s/x' && tar -C '%s/x' -xf '%s/shard-000000.tar'", fixture->folder,
-                              fixture->folder, fixture->target),
+    assert_int_equal(test_run("mkdir '%s/x' && tar -C '%s/x' -xf '%s/shard-000000.tar'",
+                              fixture->folder, fixture->folder, fixture->target),
                      0);
     char text[32];
-    assert_int_equal(test_run_output(text, sizeof text, "cat '%s'/x/*/*.jpg | wc -c", fixture->folder), 0);
+    assert_int_equal(
+        test_run_output(text, sizeof text, "cat '%s'/x/*/*.jpg | wc -c", fixture->folder), 0);
     assert_int_equal(fixture->result.jpegs.written_bytes, atoi(text));
-    assert_int_equal(test_run("cd '%s/x' && for f in */*.jpg; do djpeg $f >a.pnm && djpeg '%s'/$f >b.pnm && "
-                              "cmp a.pnm b.pnm && ! cmp -s $f '%s'/$f || exit 1; done",
-                              fixture->folder, fixture->source, fixture->source),
-                     0);
+    assert_int_equal(
+        test_run("cd '%s/x' && for f in */*.jpg; do djpeg $f >a.pnm && djpeg '%s'/$f >b.pnm && "
+                 "cmp a.pnm b.pnm && ! cmp -s $f '%s'/$f || exit 1; done",
+                 fixture->folder, fixture->source, fixture->source),
+        0);
 }
 
 static void a_jpeg_under_another_extension_is_kept_and_counted(void **state)
 {
     struct fixture *fixture = *state;
-    static const enum convert_jpeg ways[] = {CONVERT_JPEG_TILE, CONVERT_JPEG_REENCODE, CONVERT_JPEG_KEEP};
+    static const enum convert_jpeg ways[] = {CONVERT_JPEG_TILE, CONVERT_JPEG_REENCODE,
+                                             CONVERT_JPEG_KEEP};
     write_jpeg(fixture, "a/1.jpeg", 1);
     write_jpeg(fixture, "a/2.png", 2);
     write_source(fixture, "a/3.jpg", "P6\n1 1\n255\nabc", 15);
@@ -69,16 +72,18 @@ static void a_jpeg_under_another_extension_is_kept_and_counted(void **state)
         assert_int_equal(fixture->result.jpegs.tiled_count, ways[i] == CONVERT_JPEG_TILE);
         /* encoded again, the small picture would be larger */
         static const unsigned kept[] = {[CONVERT_JPEG_TILE] = 1, [CONVERT_JPEG_REENCODE] = 2};
-        assert_int_equal(fixture->result.jpegs.kept_count, ways[i] == CONVERT_JPEG_KEEP ? 0 : kept[ways[i]]);
+        assert_int_equal(fixture->result.jpegs.kept_count,
+                         ways[i] == CONVERT_JPEG_KEEP ? 0 : kept[ways[i]]);
         assert_int_equal(fixture->result.jpegs.reencoded_count, 0);
-        assert_int_equal(test_run("cd '%s' && rm -rf x && mkdir x && tar -C x -xf '%s/shard-000000.tar' && "
-                                  "cmp x/a/2.png '%s/a/2.png' && cmp x/a/3.jpg '%s/a/3.jpg' && "
-                                  "test -f x/a/1.jpg",
-                                  fixture->folder, fixture->target, fixture->source, fixture->source),
-                         0);
-        assert_int_equal(test_run("cmp -s '%s/x/a/1.jpg' '%s/a/1.jpeg'", fixture->folder, fixture->source) ==
-                             0,
-                         ways[i] == CONVERT_JPEG_KEEP);
+        assert_int_equal(
+            test_run("cd '%s' && rm -rf x && mkdir x && tar -C x -xf '%s/shard-000000.tar' && "
+                     "cmp x/a/2.png '%s/a/2.png' && cmp x/a/3.jpg '%s/a/3.jpg' && "
+                     "test -f x/a/1.jpg",
+                     fixture->folder, fixture->target, fixture->source, fixture->source),
+            0);
+        assert_int_equal(
+            test_run("cmp -s '%s/x/a/1.jpg' '%s/a/1.jpeg'", fixture->folder, fixture->source) == 0,
+            ways[i] == CONVERT_JPEG_KEEP);
     }
 }
 
@@ -88,7 +93,8 @@ static void the_number_of_workers_changes_no_byte(void **state)
     char other[TEST_PATH_BYTES_MAX + 32];
     copy_clothing(fixture, 6);
     snprintf(other, sizeof other, "%s/other", fixture->folder);
-    static const enum convert_jpeg ways[] = {CONVERT_JPEG_TILE, CONVERT_JPEG_KEEP, CONVERT_JPEG_REENCODE};
+    static const enum convert_jpeg ways[] = {CONVERT_JPEG_TILE, CONVERT_JPEG_KEEP,
+                                             CONVERT_JPEG_REENCODE};
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         bool reencode = ways[i] == CONVERT_JPEG_REENCODE;
         fixture->options.force = i > 0;
@@ -116,17 +122,19 @@ static void reencoding_bounds_the_longer_side(void **state)
     assert_converts(fixture);
     char text[256];
     assert_int_equal(
-        test_run_output(text, sizeof text,
-                        "mkdir '%s/x' && tar -C '%s/x' -xf '%s/shard-000000.tar' && '%s' -c '\n"
-                        "import glob, sys, PIL.Image\n"
-                        "s = [PIL.Image.open(f).size for f in glob.glob(sys.argv[1] + \"/*/*.jpg\")]\n"
-                        "print(len(s), max(max(x) for x in s), min(max(x) for x in s))' '%s/x'",
-                        fixture->folder, fixture->folder, fixture->target, python, fixture->folder),
+        test_run_output(
+            text, sizeof text,
+            "mkdir '%s/x' && tar -C '%s/x' -xf '%s/shard-000000.tar' && '%s' -c '\n"
+            "import glob, sys, PIL.Image\n"
+            "s = [PIL.Image.open(f).size for f in glob.glob(sys.argv[1] + \"/*/*.jpg\")]\n"
+            "print(len(s), max(max(x) for x in s), min(max(x) for x in s))' '%s/x'",
+            fixture->folder, fixture->folder, fixture->target, python, fixture->folder),
         0);
     assert_string_equal(text, "20 100 96\n");
 }
 
-/* Re-encoding at a high quality enlarges photos of a low one: those keep their pixels, unless they are scaled. */
+/* Re-encoding at a high quality enlarges photos of a low one: those keep their pixels, unless they
+ * are scaled. */
 static void reencoding_enlarges_no_photo_that_keeps_its_size(void **state)
 {
     struct fixture *fixture = *state;
@@ -196,8 +204,9 @@ static void split_folders_become_datasets_with_common_classes(void **state)
                                              {"val", "a/1.cls", "0"},
                                              {"val", "c/4.cls", "2"}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        assert_int_equal(test_run_output(number, sizeof number, "tar xOf '%s/%s/shard-000000.tar' %s",
-                                         fixture->target, numbers[i][0], numbers[i][1]),
+        assert_int_equal(test_run_output(number, sizeof number,
+                                         "tar xOf '%s/%s/shard-000000.tar' %s", fixture->target,
+                                         numbers[i][0], numbers[i][1]),
                          0);
         assert_string_equal(number, numbers[i][2]);
     }
@@ -323,9 +332,11 @@ static void files_of_no_sample_are_listed_by_type(void **state)
     write_text(fixture, "a/noext");
     assert_int_equal(test_run("ln -s nowhere '%s/b/broken.jpg'", fixture->source), 0);
     assert_refused(fixture, -ENOTSUP, "--ignore GLOB");
-    assert_non_null(strstr(fixture->log, "beside the class folders: 1 of no sample; the first: beside.jpg"));
+    assert_non_null(
+        strstr(fixture->log, "beside the class folders: 1 of no sample; the first: beside.jpg"));
     assert_non_null(strstr(fixture->log, "no extension: 1 of no sample; the first: a/noext"));
-    assert_non_null(strstr(fixture->log, "no regular file: 1 of no sample; the first: b/broken.jpg"));
+    assert_non_null(
+        strstr(fixture->log, "no regular file: 1 of no sample; the first: b/broken.jpg"));
     /* Text, which is asked for. */
     fixture->options.fields.count = 0;
     clear_source(fixture);
@@ -339,9 +350,10 @@ static void files_of_no_sample_are_listed_by_type(void **state)
 static void hidden_files_and_those_of_systems_are_counted(void **state)
 {
     struct fixture *fixture = *state;
-    static const char *const names[] = {"a/Thumbs.db",      "a/.DS_Store",     "a/desktop.ini",
-                                        "__MACOSX/a/1.jpg", ".git/config",     "a/.ipynb_checkpoints/1.jpg",
-                                        "a/._1.jpg",        "b/@eaDir/1/x.jpg"};
+    static const char *const names[] = {"a/Thumbs.db",   "a/.DS_Store",
+                                        "a/desktop.ini", "__MACOSX/a/1.jpg",
+                                        ".git/config",   "a/.ipynb_checkpoints/1.jpg",
+                                        "a/._1.jpg",     "b/@eaDir/1/x.jpg"};
     write_jpeg(fixture, "a/1.jpg", 1);
     write_jpeg(fixture, "b/1.jpg", 1);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -435,8 +447,10 @@ static void files_without_classes_are_grouped_by_key(void **state)
 static void collisions_name_both_files(void **state)
 {
     struct fixture *fixture = *state;
-    static const char *const pairs[][2] = {
-        {"x/a.jpg", "x/a.jpeg"}, {"x/a.b.jpg", "x/a b.jpg"}, {"x/a.jpg", "x/a.png"}, {"x/a.JPG", "x/a.jpg"}};
+    static const char *const pairs[][2] = {{"x/a.jpg", "x/a.jpeg"},
+                                           {"x/a.b.jpg", "x/a b.jpg"},
+                                           {"x/a.jpg", "x/a.png"},
+                                           {"x/a.JPG", "x/a.jpg"}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         write_jpeg(fixture, pairs[i][0], 1);
         write_jpeg(fixture, pairs[i][1], 2);
@@ -466,7 +480,8 @@ static void shuffling_is_keyed_by_the_seed(void **state)
     fixture->options.keep_order = true;
     assert_converts(fixture);
     assert_string_not_equal(orders[0], list_members(fixture, ""));
-    assert_int_equal(strncmp(list_members(fixture, ""), "a/0001.cls\na/0001.jpg\na/0004.cls\n", 33), 0);
+    assert_int_equal(strncmp(list_members(fixture, ""), "a/0001.cls\na/0001.jpg\na/0004.cls\n", 33),
+                     0);
 }
 
 static void a_broken_jpeg_stops_and_leaves_nothing(void **state)
@@ -527,7 +542,8 @@ static void all_malformed_jpegs_are_skipped_and_all_varieties_kept(void **state)
     snprintf(command, sizeof command, "cat '%s/count'", fixture->folder);
     assert_int_equal(test_run_output(text, sizeof text, "%s", command), 0);
     assert_int_equal(fixture->result.samples_count, atoi(text));
-    assert_int_equal(fixture->result.jpegs.tiled_count + fixture->result.jpegs.kept_count, atoi(text));
+    assert_int_equal(fixture->result.jpegs.tiled_count + fixture->result.jpegs.kept_count,
+                     atoi(text));
     assert_in_range(fixture->result.jpegs.kept_count, 4, 8); /* CMYK, and what is tiled already */
     assert_null(strstr(list_members(fixture, ""), "bad/"));
 }
@@ -618,20 +634,21 @@ static void text_becomes_tokens_that_numpy_loads(void **state)
     dataset_close(dataset);
     char text[256];
     assert_int_equal(
-        test_run_output(
-            text, sizeof text,
-            "mkdir '%s/x' && tar -C '%s/x' -xf '%s/shard-000000.tar' && '%s' -c '\n"
-            "import sys, glob, numpy\n"
-            "x, source = sys.argv[1:]\n"
-            "m = [numpy.load(f) for f in sorted(glob.glob(x + \"/tokens-*.npy\"))]\n"
-            "assert all(len(a) == 65537 for a in m[:-1]) and 2 <= len(m[-1]) <= 65537\n"
-            "assert all(a[-1] == b[0] for a, b in zip(m, m[1:]))\n"
-            "got = numpy.concatenate([a[:-1] for a in m[:-1]] + [m[-1]])\n"
-            "want = []\n"
-            "for f in \"abc\": want += list(open(source + \"/\" + f + \".txt\", \"rb\").read()) + [256]\n"
-            "assert got.dtype == numpy.uint16 and got.tolist() == want\n"
-            "print(len(m), len(want))' '%s/x' '%s' 2>&1",
-            fixture->folder, fixture->folder, fixture->target, python, fixture->folder, fixture->source),
+        test_run_output(text, sizeof text,
+                        "mkdir '%s/x' && tar -C '%s/x' -xf '%s/shard-000000.tar' && '%s' -c '\n"
+                        "import sys, glob, numpy\n"
+                        "x, source = sys.argv[1:]\n"
+                        "m = [numpy.load(f) for f in sorted(glob.glob(x + \"/tokens-*.npy\"))]\n"
+                        "assert all(len(a) == 65537 for a in m[:-1]) and 2 <= len(m[-1]) <= 65537\n"
+                        "assert all(a[-1] == b[0] for a, b in zip(m, m[1:]))\n"
+                        "got = numpy.concatenate([a[:-1] for a in m[:-1]] + [m[-1]])\n"
+                        "want = []\n"
+                        "for f in \"abc\": want += list(open(source + \"/\" + f + \".txt\", "
+                        "\"rb\").read()) + [256]\n"
+                        "assert got.dtype == numpy.uint16 and got.tolist() == want\n"
+                        "print(len(m), len(want))' '%s/x' '%s' 2>&1",
+                        fixture->folder, fixture->folder, fixture->target, python, fixture->folder,
+                        fixture->source),
         0);
     assert_string_equal(text, "4 200009\n");
 }
@@ -704,13 +721,14 @@ static void dataset_json_is_a_wids_list(void **state)
     fixture->options.shard_samples = 5;
     assert_converts(fixture);
     assert_int_equal(
-        test_run_output(text, sizeof text,
-                        "'%s' -c 'import sys, wids\n"
-                        "d = wids.ShardListDataset(sys.argv[1] + \"/dataset.json\", base=sys.argv[1], "
-                        "keep=True, cache_dir=sys.argv[1] + \"/cache\")\n"
-                        "print(len(d), sorted(k for k in d[7] if not k.startswith(\"__\")))' '%s' "
-                        "2>/dev/null",
-                        python, fixture->target),
+        test_run_output(
+            text, sizeof text,
+            "'%s' -c 'import sys, wids\n"
+            "d = wids.ShardListDataset(sys.argv[1] + \"/dataset.json\", base=sys.argv[1], "
+            "keep=True, cache_dir=sys.argv[1] + \"/cache\")\n"
+            "print(len(d), sorted(k for k in d[7] if not k.startswith(\"__\")))' '%s' "
+            "2>/dev/null",
+            python, fixture->target),
         0);
     assert_string_equal(text, "12 ['.cls', '.jpg']\n");
 }

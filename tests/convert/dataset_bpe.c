@@ -1,5 +1,6 @@
 /*
- * dataset_bpe — tests of text converted with GPT-2's tokenizer: documents cut into pieces give the stream that tiktoken gives whole.
+ * dataset_bpe — tests of text converted with GPT-2's tokenizer: documents cut into pieces give the
+ * stream that tiktoken gives whole.
  */
 #include "convert/source.h"
 #include "tests/convert/dataset_case.h"
@@ -15,7 +16,8 @@ static void use_vocabulary(struct fixture *fixture, char path[TEST_PATH_BYTES_MA
     fixture->options.vocabulary = path;
 }
 
-/* A text longer than a piece may be, of one word in characters of three bytes, which no MiB is a multiple of. */
+/* A text longer than a piece may be, of one word in characters of three bytes, which no MiB is a
+ * multiple of. */
 static void write_endless(struct fixture *fixture)
 {
     size_t bytes = 3 * (SOURCE_PIECE_BYTES_MAX / 2);
@@ -30,8 +32,9 @@ static void write_endless(struct fixture *fixture)
 /* Words, lines and long runs, so that the ends of pieces fall on everything. */
 static void write_mixed(struct fixture *fixture, size_t bytes)
 {
-    static const char *const parts[] = {"word",     " the",         "  ", "\n\n", "'s",
-                                        "\xc2\xa0", "\xe3\x80\x80", "12", "\xff", "\xf0\x9f\x98\x80"};
+    static const char *const parts[] = {
+        "word",     " the",         "  ", "\n\n", "'s",
+        "\xc2\xa0", "\xe3\x80\x80", "12", "\xff", "\xf0\x9f\x98\x80"};
     struct str text = {0};
     for (uint64_t i = 1; text.bytes < bytes; i++) {
         uint64_t choice = (i * i * UINT64_C(0x9e3779b97f4a7c15)) >> 40;
@@ -69,8 +72,8 @@ static void a_folder_of_texts_has_the_tokens_of_tiktoken(void **state)
     dataset_close(dataset);
     assert_int_equal(test_run("mkdir '%s/x' && tar -C '%s/x' -xf '%s/shard-000000.tar' && '%s' "
                               "'%s/tests/oracle/bpe.py' stream '%s' '%s/x' '%s'",
-                              fixture->folder, fixture->folder, fixture->target, python, TEST_SOURCE_DIR,
-                              fixture->source, fixture->folder, vocabulary),
+                              fixture->folder, fixture->folder, fixture->target, python,
+                              TEST_SOURCE_DIR, fixture->source, fixture->folder, vocabulary),
                      0);
 }
 

@@ -96,8 +96,9 @@ struct dataset *open_dataset(struct fixture *fixture, const char *below)
     snprintf(path, sizeof path, "%s%s", fixture->target, below);
     assert_ok(dataset_open(fixture->io, path, &dataset, &fixture->err), &fixture->err);
     struct verify_result result = {0};
-    assert_ok(verify_dataset(fixture->io, dataset, &(struct verify_options){0}, &result, &fixture->err),
-              &fixture->err);
+    assert_ok(
+        verify_dataset(fixture->io, dataset, &(struct verify_options){0}, &result, &fixture->err),
+        &fixture->err);
     assert_int_equal(result.problems_count, 0);
     assert_int_equal(result.samples_count, dataset->samples);
     return dataset;
@@ -107,10 +108,11 @@ struct dataset *open_dataset(struct fixture *fixture, const char *below)
 const char *list_members(struct fixture *fixture, const char *below)
 {
     static char text[LISTING_BYTES];
-    assert_int_equal(test_run_output(text, sizeof text,
-                                     "cd '%s%s' && for s in shard-*.tar; do tar tf $s || exit 1; done 2>&1",
-                                     fixture->target, below),
-                     0);
+    assert_int_equal(
+        test_run_output(text, sizeof text,
+                        "cd '%s%s' && for s in shard-*.tar; do tar tf $s || exit 1; done 2>&1",
+                        fixture->target, below),
+        0);
     return text;
 }
 
@@ -133,9 +135,9 @@ void copy_clothing(struct fixture *fixture, unsigned each)
 {
     char photos[TEST_PATH_BYTES_MAX];
     test_need_data("clothing/train", photos);
-    assert_int_equal(
-        test_run("cd '%s' && for c in *; do mkdir -p '%s'/$c && ls $c | head -%u | while read f; do cp $c/$f "
-                 "'%s'/$c/; done; done",
-                 photos, fixture->source, each, fixture->source),
-        0);
+    assert_int_equal(test_run("cd '%s' && for c in *; do mkdir -p '%s'/$c && ls $c | head -%u | "
+                              "while read f; do cp $c/$f "
+                              "'%s'/$c/; done; done",
+                              photos, fixture->source, each, fixture->source),
+                     0);
 }

@@ -1,5 +1,6 @@
 /*
- * dataset_case — what the tests of convert_dataset share: a source, a target, a log, and looking at the result.
+ * dataset_case — what the tests of convert_dataset share: a source, a target, a log, and looking at
+ * the result.
  */
 #ifndef MILLRACE_TESTS_CONVERT_DATASET_CASE_H
 #define MILLRACE_TESTS_CONVERT_DATASET_CASE_H
@@ -32,9 +33,10 @@ int convert(struct fixture *fixture);
 /* Files below the source, with the folders they need. */
 void write_source(struct fixture *fixture, const char *relative, const void *data, size_t bytes);
 void write_jpeg(struct fixture *fixture, const char *relative,
-                unsigned number);                            /* small, differing by number */
-void write_classes(struct fixture *fixture, unsigned count); /* a, b, "c d" of count pictures each */
-void copy_clothing(struct fixture *fixture, unsigned each);  /* of each class of the real photos */
+                unsigned number); /* small, differing by number */
+void write_classes(struct fixture *fixture,
+                   unsigned count);                         /* a, b, "c d" of count pictures each */
+void copy_clothing(struct fixture *fixture, unsigned each); /* of each class of the real photos */
 
 /* The dataset at target + below, verified. */
 struct dataset *open_dataset(struct fixture *fixture, const char *below);

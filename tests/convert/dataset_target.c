@@ -1,5 +1,6 @@
 /*
- * Where datasets are converted to: an existing target is kept, an interrupted conversion goes on to the same bytes.
+ * Where datasets are converted to: an existing target is kept, an interrupted conversion goes on to
+ * the same bytes.
  */
 #include "io/whole.h"
 #include "tests/convert/dataset_case.h"
@@ -79,8 +80,9 @@ static void force_spares_datasets_and_files_that_are_not_the_conversions(void **
     assert_int_equal(test_run("mv '%s/other' '%s/aside'", target, fixture->folder), 0);
     fixture->options.force = false;
     assert_converts(fixture);
-    assert_int_equal(
-        test_run("mv '%s/aside' '%s/other' && touch '%s/notes.md'", fixture->folder, target, target), 0);
+    assert_int_equal(test_run("mv '%s/aside' '%s/other' && touch '%s/notes.md'", fixture->folder,
+                              target, target),
+                     0);
     copy_target(fixture, "split");
     fixture->options.force = true;
     fixture->options.shard_samples = 1;
@@ -91,12 +93,12 @@ static void force_spares_datasets_and_files_that_are_not_the_conversions(void **
     /* A file, a folder or a lone shard within what would be replaced. */
     static const char *const strangers[] = {"train/notes.md", "val/more/a.txt", "train/more"};
     for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++) {
-        assert_int_equal(test_run("mkdir -p $(dirname '%s/%s') && touch '%s/%s'", target, strangers[i],
-                                  target, strangers[i]),
+        assert_int_equal(test_run("mkdir -p $(dirname '%s/%s') && touch '%s/%s'", target,
+                                  strangers[i], target, strangers[i]),
                          0);
         assert_int_equal(convert(fixture), -EEXIST);
-        assert_int_equal(test_run("rm '%s/%s' && diff -r '%s/train' '%s/split/train'", target, strangers[i],
-                                  target, fixture->folder),
+        assert_int_equal(test_run("rm '%s/%s' && diff -r '%s/train' '%s/split/train'", target,
+                                  strangers[i], target, fixture->folder),
                          0);
         assert_int_equal(test_run("rm -rf '%s/val/more'", target), 0);
     }
@@ -148,7 +150,8 @@ static void resume_of_a_whole_dataset_is_done_only_while_the_sources_are_the_sam
     fixture->options.skip_errors = true;
     write_jpeg(fixture, "b/more.jpg", 78);
     assert_int_equal(convert(fixture), -ESTALE);
-    assert_int_equal(test_run("rm '%s/b/more.jpg' '%s/b/0000.jpg'", fixture->source, fixture->source), 0);
+    assert_int_equal(
+        test_run("rm '%s/b/more.jpg' '%s/b/0000.jpg'", fixture->source, fixture->source), 0);
     assert_int_equal(convert(fixture), -ESTALE);
     fixture->options.shard_samples = 4;
     assert_int_equal(convert(fixture), -ESTALE);
@@ -224,8 +227,9 @@ static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
         fixture->options.resume = true;
         assert_converts(fixture);
         /* killed as the very last thing, it may leave the record of a lock that nobody holds */
-        assert_int_equal(
-            test_run("diff -r -x .millrace-owner '%s' '%s/alone'", fixture->target, fixture->folder), 0);
+        assert_int_equal(test_run("diff -r -x .millrace-owner '%s' '%s/alone'", fixture->target,
+                                  fixture->folder),
+                         0);
         assert_int_equal(fixture->result.samples_count, alone.samples_count);
         if (strcmp(moments[i], "train/dataset.json") !=
             0) /* the counts are of this run and the ones that it goes on from */
@@ -236,8 +240,8 @@ static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
     }
 }
 
-static void killed_by_itself(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
-                             uint64_t bytes)
+static void killed_by_itself(void *context, uint64_t items_done, uint64_t items,
+                             uint64_t bytes_done, uint64_t bytes)
 {
     const uint64_t *after = context;
     (void)bytes_done;
@@ -264,14 +268,16 @@ static void a_killed_forced_conversion_leaves_the_old_dataset_or_the_new(void **
         fixture->options.shard_samples = 5;
         fixture->options.progress = killed_by_itself;
         convert_and_kill(fixture, "never");
-        /* on a fast machine progress is told next when all is done, and the new one may have taken its place */
-        if (test_run("diff -r -x '.tmp-*' -x .millrace-owner '%s' '%s/before' >/dev/null", fixture->target,
-                     fixture->folder))
-            assert_int_equal(test_run("diff -r -x '.tmp-*' -x .millrace-owner '%s' '%s/new'", fixture->target,
-                                      fixture->folder),
+        /* on a fast machine progress is told next when all is done, and the new one may have taken
+         * its place */
+        if (test_run("diff -r -x '.tmp-*' -x .millrace-owner '%s' '%s/before' >/dev/null",
+                     fixture->target, fixture->folder))
+            assert_int_equal(test_run("diff -r -x '.tmp-*' -x .millrace-owner '%s' '%s/new'",
+                                      fixture->target, fixture->folder),
                              0);
         else
-            assert_int_equal(test_run("test -n \"$(find '%s' -name '.tmp-target-*')\"", fixture->folder), 0);
+            assert_int_equal(
+                test_run("test -n \"$(find '%s' -name '.tmp-target-*')\"", fixture->folder), 0);
         fixture->options.progress = NULL;
         fixture->options.shard_samples = 0;
         assert_converts(fixture); /* and what the killed one left is swept */
@@ -294,19 +300,22 @@ static void anew_after_an_interrupted_conversion_clears_its_splits_alone(void **
     fixture->options.splits_count = 0;
     fixture->options.shard_samples = 0;
     assert_int_equal(convert(fixture), -EEXIST); /* there is something else now */
-    assert_int_equal(test_run("mv '%s' '%s/was' && mv '%s/was/other' '%s' && rmdir '%s/was'", fixture->target,
-                              fixture->folder, fixture->folder, fixture->target, fixture->folder),
+    assert_int_equal(test_run("mv '%s' '%s/was' && mv '%s/was/other' '%s' && rmdir '%s/was'",
+                              fixture->target, fixture->folder, fixture->folder, fixture->target,
+                              fixture->folder),
                      0);
     assert_same(fixture, "plain");
 }
 
-/* A conversion in a process of its own, which stands still after its first item until it is let go. */
+/* A conversion in a process of its own, which stands still after its first item until it is let
+ * go. */
 struct held {
     pid_t child;
     int came[2], go[2]; /* pipes */
 };
 
-static void hold_once(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done, uint64_t bytes)
+static void hold_once(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
+                      uint64_t bytes)
 {
     struct held *held = context;
     char letter = 0;
@@ -359,17 +368,20 @@ static void end_held(const struct held *held)
     close_pipes(held);
 }
 
-/* Each way of the options meets the other, whose process is named, and leaves everything as it is. */
+/* Each way of the options meets the other, whose process is named, and leaves everything as it
+ * is. */
 static void assert_is_busy(struct fixture *fixture, const struct held *held)
 {
     char before[4096], after[4096], pid[32];
     const struct convert_options options = fixture->options;
     snprintf(pid, sizeof pid, "pid=%d ", (int)held->child);
-    assert_int_equal(test_run_output(before, sizeof before, "find '%s' | sort", fixture->folder), 0);
+    assert_int_equal(test_run_output(before, sizeof before, "find '%s' | sort", fixture->folder),
+                     0);
     for (int way = 0; way < 3; way++) {
         fixture->options.resume = way == 1;
         fixture->options.force = way == 2;
-        bool is_whole = options.force && way < 2; /* what the other is to replace stands there yet */
+        bool is_whole =
+            options.force && way < 2; /* what the other is to replace stands there yet */
         int status = convert(fixture);
         if (is_whole && way == 0) {
             assert_int_equal(status, -EEXIST);
@@ -379,7 +391,8 @@ static void assert_is_busy(struct fixture *fixture, const struct held *held)
             assert_non_null(strstr(fixture->err.found, pid));
             assert_non_null(strstr(fixture->err.advice, "wait for it"));
         }
-        assert_int_equal(test_run_output(after, sizeof after, "find '%s' | sort", fixture->folder), 0);
+        assert_int_equal(test_run_output(after, sizeof after, "find '%s' | sort", fixture->folder),
+                         0);
         assert_string_equal(after, before);
     }
     fixture->options = options;
@@ -449,7 +462,8 @@ struct takeover {
     struct io_lock *lock; /* the other's */
 };
 
-static void take_over(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done, uint64_t bytes)
+static void take_over(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
+                      uint64_t bytes)
 {
     struct takeover *takeover = context;
     struct fixture *fixture = takeover->fixture;
@@ -460,9 +474,9 @@ static void take_over(void *context, uint64_t items_done, uint64_t items, uint64
     if (takeover->lock)
         return;
     assert_int_equal(test_run("rm '%s/.millrace-owner'", fixture->target), 0);
-    assert_ok(
-        fixture->io->ops->lock_acquire(fixture->io, fixture->target, NULL, &takeover->lock, &fixture->err),
-        &fixture->err);
+    assert_ok(fixture->io->ops->lock_acquire(fixture->io, fixture->target, NULL, &takeover->lock,
+                                             &fixture->err),
+              &fixture->err);
     copy_target(fixture, "taken");
 }
 
@@ -476,13 +490,14 @@ static void a_conversion_that_lost_its_target_removes_nothing(void **state)
     assert_int_equal(convert(fixture), -EBUSY);
     assert_non_null(takeover.lock);
     fixture->io->ops->lock_release(takeover.lock);
-    assert_int_equal(
-        test_run("diff -r -x '.tmp-*' -x .millrace-owner '%s' '%s/taken'", fixture->target, fixture->folder),
-        0);
+    assert_int_equal(test_run("diff -r -x '.tmp-*' -x .millrace-owner '%s' '%s/taken'",
+                              fixture->target, fixture->folder),
+                     0);
     assert_int_equal(test_run("test -e '%s/.millrace-convert.jsonl'", fixture->target), 0);
 }
 
-/* As on storage that several machines share: where a lease was used, the lock's owner takes one too. */
+/* As on storage that several machines share: where a lease was used, the lock's owner takes one
+ * too. */
 static void nothing_of_a_lease_stays_in_a_dataset(void **state)
 {
     struct fixture *fixture = *state;
@@ -492,7 +507,8 @@ static void nothing_of_a_lease_stays_in_a_dataset(void **state)
     for (int force = 0; force < 2; force++) {
         fixture->options.force = force;
         if (!force)
-            assert_int_equal(test_run("rm -r '%s' && mkdir '%s'", fixture->target, fixture->target), 0);
+            assert_int_equal(test_run("rm -r '%s' && mkdir '%s'", fixture->target, fixture->target),
+                             0);
         assert_int_equal(test_run("mkdir '%s/.millrace-lease'", fixture->target), 0);
         assert_converts(fixture);
         assert_same(fixture, "without");
@@ -503,15 +519,18 @@ static void source_and_target_lie_apart(void **state)
 {
     struct fixture *fixture = *state;
     char path[2 * TEST_PATH_BYTES_MAX], listed[4096], after[4096];
-    static const char *const within[] = {"source/target",   "source/a/target",   "source/../source/./a",
-                                         "link/target",     "a/link/new/target", "source/",
-                                         "up/source/x/y/z", "link/../source/t",  "."};
+    static const char *const within[] = {
+        "source/target",   "source/a/target",   "source/../source/./a",
+        "link/target",     "a/link/new/target", "source/",
+        "up/source/x/y/z", "link/../source/t",  "."};
     write_classes(fixture, 2);
-    assert_int_equal(test_run("cd '%s' && mkdir a && ln -s source link && ln -s ../source/a a/link && "
-                              "ln -s . up",
-                              fixture->folder),
+    assert_int_equal(
+        test_run("cd '%s' && mkdir a && ln -s source link && ln -s ../source/a a/link && "
+                 "ln -s . up",
+                 fixture->folder),
+        0);
+    assert_int_equal(test_run_output(listed, sizeof listed, "find '%s' | sort", fixture->folder),
                      0);
-    assert_int_equal(test_run_output(listed, sizeof listed, "find '%s' | sort", fixture->folder), 0);
     fixture->options.target = path;
     for (int force = 0; force < 2; force++)
         for (size_t i = 0; i < sizeof within / sizeof within[0]; i++) {
@@ -557,12 +576,12 @@ static void a_stopped_conversion_keeps_whole_shards_and_resumes_only_as_itself(v
     assert_int_equal(convert(fixture), -EINTR);
     assert_false(fixture->result.is_resumable);
     assert_nothing_left(fixture);
-    /* Stopped between shards, and once more while files are listed: what is whole stays, and counts. Progress, which stops it, is reported
-     * every 100 ms: slow writes leave time for it. */
+    /* Stopped between shards, and once more while files are listed: what is whole stays, and
+     * counts. Progress, which stops it, is reported every 100 ms: slow writes leave time for it. */
     struct io *fast = fixture->io;
-    assert_ok(
-        io_open("file:", &(struct io_options){.fault = "write:delay=120ms"}, &fixture->io, &fixture->err),
-        &fixture->err);
+    assert_ok(io_open("file:", &(struct io_options){.fault = "write:delay=120ms"}, &fixture->io,
+                      &fixture->err),
+              &fixture->err);
     for (int again = 0; again < 2; again++) {
         atomic_store(&stopper.stop, again);
         stopper.after = 20;
@@ -570,7 +589,8 @@ static void a_stopped_conversion_keeps_whole_shards_and_resumes_only_as_itself(v
         fixture->options.resume = again;
         assert_int_equal(convert(fixture), -EINTR);
         assert_true(fixture->result.is_resumable);
-        assert_non_null(strstr(fixture->err.advice, again ? "the same command again" : "with --resume"));
+        assert_non_null(
+            strstr(fixture->err.advice, again ? "the same command again" : "with --resume"));
     }
     io_close(fixture->io);
     fixture->io = fast;
@@ -583,10 +603,11 @@ static void a_stopped_conversion_keeps_whole_shards_and_resumes_only_as_itself(v
     fixture->options.keep_order = true;
     write_source(fixture, "b/0045.jpg", "broken", 6);
     assert_int_equal(convert(fixture), -EBADMSG);
-    assert_int_equal(test_run("cd '%s' && ls | grep -c '^shard' >/dev/null && test ! -e dataset.json && "
-                              "test -z \"$(ls -A | grep '^.tmp-')\"",
-                              fixture->target),
-                     0);
+    assert_int_equal(
+        test_run("cd '%s' && ls | grep -c '^shard' >/dev/null && test ! -e dataset.json && "
+                 "test -z \"$(ls -A | grep '^.tmp-')\"",
+                 fixture->target),
+        0);
     assert_int_equal(convert(fixture), -EEXIST);
     assert_non_null(strstr(fixture->err.advice, "--resume"));
     fixture->options.resume = true;

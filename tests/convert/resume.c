@@ -1,5 +1,6 @@
 /*
- * resume — full files by several threads, and conversions that are killed and go on where they were.
+ * resume — full files by several threads, and conversions that are killed and go on where they
+ * were.
  */
 #include "ckpt/reader.h"
 #include "convert/checkpoint.h"
@@ -123,7 +124,8 @@ static void killed_at_any_durable_operation_a_conversion_goes_on_to_the_same_fil
     assert_true(kills > 12 && kept > 3);
 }
 
-/* Each resumes the one before and comes a little further: a header, four pieces under way, and one that is noted. */
+/* Each resumes the one before and comes a little further: a header, four pieces under way, and one
+ * that is noted. */
 static void killed_again_and_again_it_comes_to_an_end(void **state)
 {
     (void)state;
@@ -141,7 +143,8 @@ static void what_is_known_whole_is_not_made_again(void **state)
     struct io *sound = io;
     struct err err = {0};
     assert_ok(io_open("file:", &(struct io_options){.fault = "read:eio:rank-"}, &io, &err), &err);
-    struct convert_checkpoint_result result = convert_whole(target, 2, true); /* the source can't be read */
+    struct convert_checkpoint_result result =
+        convert_whole(target, 2, true); /* the source can't be read */
     io_close(io);
     io = sound;
     assert_int_equal(result.kept_bytes, data_bytes);
@@ -164,12 +167,11 @@ static void what_changed_since_is_made_again(void **state)
     };
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         assert_true(is_killed(start("publish:kill@1", false)));
-        assert_int_equal(
-            test_run(
-                "cd '%s' && f=$(ls .tmp-full.safetensors-*) && j=$(ls .tmp-full.safetensors.pieces-*) && "
-                "{ %s; } 2>/dev/null",
-                folder, changes[i].change),
-            0);
+        assert_int_equal(test_run("cd '%s' && f=$(ls .tmp-full.safetensors-*) && j=$(ls "
+                                  ".tmp-full.safetensors.pieces-*) && "
+                                  "{ %s; } 2>/dev/null",
+                                  folder, changes[i].change),
+                         0);
         struct convert_checkpoint_result result = convert_whole(target, 2, true);
         assert_true(result.kept_bytes + changes[i].lost_pieces_least * PIECE_BYTES <=
                     data_bytes + PIECE_BYTES - 1);
@@ -215,7 +217,8 @@ static void a_target_that_is_whole_is_fine_and_another_stays(void **state)
     assert_true(convert_whole(target, 2, true).kept_bytes > 0);
     assert_only_expected();
     struct convert_checkpoint_options options = {.source = steps, .target = target, .resume = true};
-    assert_int_equal(test_run("printf x | dd of='%s' bs=1 seek=5000000 conv=notrunc 2>/dev/null", target), 0);
+    assert_int_equal(
+        test_run("printf x | dd of='%s' bs=1 seek=5000000 conv=notrunc 2>/dev/null", target), 0);
     assert_int_equal(convert_checkpoint_full(io, &options, &result, &err), -EEXIST);
     options.force = true;
     assert_ok(convert_checkpoint_full(io, &options, &result, &err), &err);
@@ -231,7 +234,8 @@ static void a_source_that_fails_says_nothing_of_the_target(void **state)
     struct io *faulty;
     struct convert_checkpoint_options options = {.source = steps, .target = target, .resume = true};
     convert_whole(target, 2, false);
-    assert_ok(io_open("file:", &(struct io_options){.fault = "read:eio:rank-"}, &faulty, &err), &err);
+    assert_ok(io_open("file:", &(struct io_options){.fault = "read:eio:rank-"}, &faulty, &err),
+              &err);
     assert_int_equal(convert_checkpoint_full(faulty, &options, &result, &err), -EIO);
     io_close(faulty);
     assert_only_expected();
@@ -268,14 +272,20 @@ static void a_replacing_that_is_killed_goes_on_by_force(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(any_number_of_threads_makes_the_same_file, set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(killed_at_any_durable_operation_a_conversion_goes_on_to_the_same_file,
-                                        set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(killed_again_and_again_it_comes_to_an_end, set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(what_is_known_whole_is_not_made_again, set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(what_changed_since_is_made_again, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(any_number_of_threads_makes_the_same_file, set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(
+            killed_at_any_durable_operation_a_conversion_goes_on_to_the_same_file, set_up,
+            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(killed_again_and_again_it_comes_to_an_end, set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(what_is_known_whole_is_not_made_again, set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(what_changed_since_is_made_again, set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(another_checkpoint_begins_anew, set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_conversion_that_lives_is_not_resumed, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_conversion_that_lives_is_not_resumed, set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_target_that_is_whole_is_fine_and_another_stays, set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_source_that_fails_says_nothing_of_the_target, set_up,

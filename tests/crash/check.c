@@ -67,8 +67,8 @@ static int count_listed(void *context, const struct ckpt_entry *entry)
     return 0;
 }
 
-bool check_steps(const struct plan *plan, struct io *io, const char *folder, struct shelf *ret_found,
-                 char why[CHECK_WHY_BYTES])
+bool check_steps(const struct plan *plan, struct io *io, const char *folder,
+                 struct shelf *ret_found, char why[CHECK_WHY_BYTES])
 {
     struct look look = {.plan = plan, .io = io, .folder = folder, .found = ret_found, .why = why};
     struct err err = {0};
@@ -105,7 +105,8 @@ static bool check_newest(struct io *io, const char *folder, const struct shelf *
 static int count_temporary(void *context, const struct io_entry *entry)
 {
     struct look *look = context;
-    look->temporaries_count += strncmp(entry->name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0;
+    look->temporaries_count +=
+        strncmp(entry->name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0;
     return 0;
 }
 
@@ -122,7 +123,8 @@ bool check_swept(struct io *io, const char *folder, char why[CHECK_WHY_BYTES])
 }
 
 /* 4. */
-static bool check_next_owner(const struct expected *expected, struct io *io, const char *folder, char *why)
+static bool check_next_owner(const struct expected *expected, struct io *io, const char *folder,
+                             char *why)
 {
     struct shelf found;
     struct err err = {0};
@@ -156,9 +158,10 @@ bool check_folder(const struct expected *expected, struct io *io, const char *fo
 {
     struct shelf found;
     *why = '\0';
-    bool has_gap =
-        expected->plan
-            ->refuses_rename_flags; /* until the next sweep a step's name may be missing (docs/io.md) */
+    bool has_gap = expected
+                       ->plan
+                       /* until the next sweep a step's name may be missing (docs/io.md) */
+                       ->refuses_rename_flags;
     if (!check_steps(expected->plan, io, folder, &found, why))
         return false;
     if (!has_gap && !expected_holds(expected, &found, why, CHECK_WHY_BYTES))

@@ -28,8 +28,11 @@ int crash_tear_down(void **state)
 
 struct sweep crash_prepare(const struct known_plan *known)
 {
-    struct sweep sweep = {
-        .plan = &known->plan, .io = io, .look_io = look_io, .folder = folder, .crash_folder = crash_folder};
+    struct sweep sweep = {.plan = &known->plan,
+                          .io = io,
+                          .look_io = look_io,
+                          .folder = folder,
+                          .crash_folder = crash_folder};
     struct sweep_finding finding = {0};
     if (!sweep_prepare(&sweep, &known->before, &finding))
         fail_msg("%s", finding.why);
@@ -45,7 +48,8 @@ uint64_t crash_seed(void)
 
 void crash_print(const struct sweep_counts *counts)
 {
-    print_message("%" PRIu64 " durable operations enumerated, %" PRIu64 " choices of what is there, %" PRIu64
-                  " different disks looked at, %" PRIu64 " kills\n",
+    print_message("%" PRIu64 " durable operations enumerated, %" PRIu64
+                  " choices of what is there, %" PRIu64 " different disks looked at, %" PRIu64
+                  " kills\n",
                   counts->operations, counts->choices, counts->states, counts->kills);
 }

@@ -14,7 +14,8 @@
 int crash_set_up(void **state);
 int crash_tear_down(void **state);
 
-/* A sweep of the plan over the backend of scratch.h, its folder laid out. To be ended by sweep_deinit. */
+/* A sweep of the plan over the backend of scratch.h, its folder laid out. To be ended by
+ * sweep_deinit. */
 struct sweep crash_prepare(const struct known_plan *known);
 /* A new one each time, printed. */
 uint64_t crash_seed(void);

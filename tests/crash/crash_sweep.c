@@ -1,11 +1,13 @@
 /*
- * crash_sweep — the full sweep, for scripts/crash-sweep: plans that follow from a seed, each killed and its power lost over and over.
+ * crash_sweep — the full sweep, for scripts/crash-sweep: plans that follow from a seed, each killed
+ * and its power lost over and over.
  *
  *     crash_sweep FOLDER SEED KILLS          ranks are threads; kills and losses of power
- *     crash_sweep FOLDER SEED KILLS ranks    three real ranks under mpirun; kills at every call of each, whole plans, and from outside
+ *     crash_sweep FOLDER SEED KILLS ranks    three real ranks under mpirun; kills at every call of
+ *                                            each, whole plans, and from outside
  *
- * Works in FOLDER, which exists. Prints one line: seed, kills, operations, choices, disks; 1 and what it is where something is found,
- * with the history that led there.
+ * Works in FOLDER, which exists. Prints one line: seed, kills, operations, choices, disks; 1 and
+ * what it is where something is found, with the history that led there.
  */
 #include "base/philox.h"
 #include "base/str.h"
@@ -48,7 +50,8 @@ static bool open_campaign(struct campaign *campaign, const char *folder)
     return campaign->engines_count > 0 && io_open("file:", &looking, &campaign->look_io, NULL) == 0;
 }
 
-static struct sweep make_sweep(const struct campaign *campaign, const struct plan *plan, uint64_t seed)
+static struct sweep make_sweep(const struct campaign *campaign, const struct plan *plan,
+                               uint64_t seed)
 {
     return (struct sweep){.plan = plan,
                           .io = campaign->engines[seed % campaign->engines_count],
@@ -63,9 +66,10 @@ static bool run_plan_of_ranks(struct campaign *campaign, uint64_t seed)
     known.plan.ranks = REAL_RANKS;
     known.plan.refuses_rename_flags = false;
     struct sweep sweep = make_sweep(campaign, &known.plan, seed);
-    bool holds = sweep_prepare(&sweep, &known.before, &campaign->finding) &&
-                 sweep_ranks_each(&sweep, &campaign->counts, &campaign->finding) &&
-                 sweep_ranks_some(&sweep, seed, REAL_KILLS_A_PLAN, &campaign->counts, &campaign->finding);
+    bool holds =
+        sweep_prepare(&sweep, &known.before, &campaign->finding) &&
+        sweep_ranks_each(&sweep, &campaign->counts, &campaign->finding) &&
+        sweep_ranks_some(&sweep, seed, REAL_KILLS_A_PLAN, &campaign->counts, &campaign->finding);
     sweep_deinit(&sweep);
     return holds;
 }
@@ -76,7 +80,8 @@ static bool run_plan(struct campaign *campaign, uint64_t seed)
     struct sweep sweep = make_sweep(campaign, &known.plan, seed);
     bool holds = sweep_prepare(&sweep, &known.before, &campaign->finding);
     if (holds)
-        holds = sweep_kill_sometimes(&sweep, seed, KILLS_A_PLAN, &campaign->counts, &campaign->finding);
+        holds =
+            sweep_kill_sometimes(&sweep, seed, KILLS_A_PLAN, &campaign->counts, &campaign->finding);
     for (unsigned i = 0; i <= DEATHS_A_PLAN && holds; i++) {
         unsigned dies_at = i == 0 ? 0 : 1 + philox(seed, 6, i).word[0] % 100;
         struct sweep_power how = {
@@ -102,8 +107,8 @@ int main(int count, char **arguments)
     uint64_t seed = strtoull(arguments[2], NULL, 10), kills = strtoull(arguments[3], NULL, 10);
     bool holds = true;
     for (uint64_t i = 0; campaign.counts.kills < kills && holds; i++)
-        holds =
-            of_ranks ? run_plan_of_ranks(&campaign, seed * 1000 + i) : run_plan(&campaign, seed * 1000 + i);
+        holds = of_ranks ? run_plan_of_ranks(&campaign, seed * 1000 + i)
+                         : run_plan(&campaign, seed * 1000 + i);
     const struct sweep_counts *counts = &campaign.counts;
     printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\n", seed, counts->kills,
            counts->operations, counts->choices, counts->states);

@@ -49,7 +49,8 @@ void shelf_save(struct shelf *shelf, struct plan_save save, uint32_t keep)
 {
     unsigned stays = 0;
     put(shelf, save);
-    for (unsigned i = 0; keep > 0 && i < shelf->count; i++) /* the highest numbers, and the one just saved */
+    for (unsigned i = 0; keep > 0 && i < shelf->count;
+         i++) /* the highest numbers, and the one just saved */
         if (shelf->count - i <= keep || shelf->steps[i].step == save.step)
             shelf->steps[stays++] = shelf->steps[i];
     if (keep > 0)
@@ -113,7 +114,8 @@ static struct shelf make_world(const struct expected *expected, unsigned came)
     return world;
 }
 
-bool expected_holds(const struct expected *expected, const struct shelf *found, char *why, size_t why_bytes)
+bool expected_holds(const struct expected *expected, const struct shelf *found, char *why,
+                    size_t why_bytes)
 {
     unsigned undecided = 0;
     for (unsigned i = 0; i < expected->plan->saves_count; i++)

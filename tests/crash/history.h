@@ -1,9 +1,11 @@
 /*
- * history — what was done to the files below one folder, operation by operation, in the order in which the kernel was asked.
+ * history — what was done to the files below one folder, operation by operation, in the order in
+ * which the kernel was asked.
  *
- * An operation is under way from instant `begin` to instant `end`; every begin and every end is an instant of its own, 1, 2, ...
- * So a crash "at instant c" is one after instant c and before c + 1: whatever has begun by then may have had its effect, and
- * whatever has ended by then was known to the program to have had it. Operations on names are over as soon as they begin.
+ * An operation is under way from instant `begin` to instant `end`; every begin and every end is an
+ * instant of its own, 1, 2, ... So a crash "at instant c" is one after instant c and before c + 1:
+ * whatever has begun by then may have had its effect, and whatever has ended by then was known to
+ * the program to have had it. Operations on names are over as soon as they begin.
  */
 #ifndef MILLRACE_TESTS_CRASH_HISTORY_H
 #define MILLRACE_TESTS_CRASH_HISTORY_H
@@ -16,7 +18,7 @@
 #define HISTORY_NEVER UINT32_MAX
 
 enum history_kind {
-    HISTORY_LINK,     /* child gets name in folder node: a file created, a folder made, a second name */
+    HISTORY_LINK, /* child gets name in folder node: a file created, a folder made, a second name */
     HISTORY_UNLINK,   /* name goes from folder node, be it a file's or an empty folder's */
     HISTORY_RENAME,   /* name becomes other, in folder node */
     HISTORY_EXCHANGE, /* name and other swap, in folder node */
@@ -35,14 +37,16 @@ struct history_op {
     char *name, *other;
     uint64_t offset, bytes;
     unsigned char *data;
-    /* Computed by history_close: the instant from which on it is durable, by an fsync of node, of a file through the same opening, that began after
-     * its end. */
+    /* Computed by history_close: the instant from which on it is durable, by an fsync of node, of a
+     * file through the same opening, that began after its end. */
     uint32_t durable_at;
 };
 
 /* Zero is no history. */
 struct history {
-    struct tree base; /* what was there, all of it durable; with the nodes that came later, which are empty */
+    struct tree
+        /* what was there, all of it durable; with the nodes that came later, which are empty */
+        base;
     struct history_op *ops;
     uint32_t ops_count;
     uint32_t instants_count;

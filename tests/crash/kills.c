@@ -1,14 +1,18 @@
 /*
- * kills — a process whose ranks save is killed (SIGKILL) at every durable operation, in the middle of every write, and at random instants.
+ * kills — a process whose ranks save is killed (SIGKILL) at every durable operation, in the middle
+ * of every write, and at random instants.
  */
 #include "tests/crash/crash_case.h"
 
-static void killed_at_every_durable_operation_whole_steps_are_found_and_the_next_owner_goes_on(void **state)
+static void
+killed_at_every_durable_operation_whole_steps_are_found_and_the_next_owner_goes_on(void **state)
 {
     (void)state;
     struct sweep_counts counts = {0};
     struct sweep_finding finding = {0};
-    unsigned plans_count = test_is_sanitized() ? 1 : engines_current() == IO_ENGINE_URING ? 2 : PLANS_COUNT;
+    unsigned plans_count = test_is_sanitized()                    ? 1
+                           : engines_current() == IO_ENGINE_URING ? 2
+                                                                  : PLANS_COUNT;
     for (unsigned i = 0; i < plans_count; i++) {
         struct sweep sweep = crash_prepare(&plans[i]);
         if (!sweep_kill_each(&sweep, &counts, &finding))

@@ -28,7 +28,12 @@ const struct known_plan plans[PLANS_COUNT] = {
       .saves = {{2, 3}, {3, 4}},
       .saves_count = 2},
      {.steps = {{1, 1}, {2, 2}}, .count = 2}},
-    {{.name = "a large file", .ranks = 1, .keep = 1, .rows = 20000, .saves = {{2, 2}}, .saves_count = 1},
+    {{.name = "a large file",
+      .ranks = 1,
+      .keep = 1,
+      .rows = 20000,
+      .saves = {{2, 2}},
+      .saves_count = 1},
      {.steps = {{1, 1}}, .count = 1}},
     {{.name = "a file that all ranks write",
       .ranks = 3,
@@ -51,13 +56,15 @@ struct known_plan plans_make(uint64_t seed)
     uint64_t version = 0;
     for (unsigned i = 0; i < philox(seed, 3, 1).word[0] % 4; i++) {
         version++;
-        made.before.steps[made.before.count++] = (struct plan_save){.step = 2 * version, .version = version};
+        made.before.steps[made.before.count++] =
+            (struct plan_save){.step = 2 * version, .version = version};
     }
     for (unsigned i = 0; i < made.plan.saves_count; i++) {
         struct philox_block of = philox(seed, 4, i);
         bool is_same = i > 0 && of.word[0] % 6 == 0; /* the step before, with the same content */
-        made.plan.saves[i] = is_same ? made.plan.saves[i - 1]
-                                     : (struct plan_save){.step = 1 + of.word[1] % 10, .version = ++version};
+        made.plan.saves[i] =
+            is_same ? made.plan.saves[i - 1]
+                    : (struct plan_save){.step = 1 + of.word[1] % 10, .version = ++version};
         made.plan.saves[i].reopens = i > 0 && of.word[2] % 3 == 0;
     }
     return made;

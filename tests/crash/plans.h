@@ -14,7 +14,8 @@ struct known_plan {
 };
 extern const struct known_plan plans[PLANS_COUNT];
 
-/* A plan of its own for each seed: other ranks, numbers kept, steps forwards and back, contents, owners. */
+/* A plan of its own for each seed: other ranks, numbers kept, steps forwards and back, contents,
+ * owners. */
 struct known_plan plans_make(uint64_t seed);
 
 #endif

@@ -1,9 +1,10 @@
 /*
  * power — see power.h.
  *
- * Names: one pass in order; an operation is there if it was chosen and all earlier ones on its names are. Files: the durable
- * operations are done, then the open ones in order, each unit of the file taking the first `cut` of them, a number that the unit
- * draws (so that the order within a unit is kept), and the size another such number.
+ * Names: one pass in order; an operation is there if it was chosen and all earlier ones on its
+ * names are. Files: the durable operations are done, then the open ones in order, each unit of the
+ * file taking the first `cut` of them, a number that the unit draws (so that the order within a
+ * unit is kept), and the size another such number.
  */
 #include "tests/crash/power.h"
 
@@ -119,9 +120,10 @@ static bool touches(const struct history_op *op, uint64_t begin, uint64_t end)
     return op->kind == HISTORY_WRITE && op->offset < end && begin < op->offset + op->bytes;
 }
 
-/* How many of the open operations a part of the file has seen. is_chosen: the choice is one that touches it. what, at: of the draw. */
-static uint32_t cut(const struct making *making, const struct open_ops *open, bool is_chosen, enum draw what,
-                    uint64_t at)
+/* How many of the open operations a part of the file has seen. is_chosen: the choice is one that
+ * touches it. what, at: of the draw. */
+static uint32_t cut(const struct making *making, const struct open_ops *open, bool is_chosen,
+                    enum draw what, uint64_t at)
 {
     switch (making->choice.kind) {
     case POWER_NONE:
@@ -136,7 +138,8 @@ static uint32_t cut(const struct making *making, const struct open_ops *open, bo
         break;
     }
     struct philox_block random = draw(making, what, open->file, at);
-    return philox_unit(random.word[0]) < making->share ? open->count : random.word[1] % (open->count + 1);
+    return philox_unit(random.word[0]) < making->share ? open->count
+                                                       : random.word[1] % (open->count + 1);
 }
 
 static uint32_t unit_cut(const struct making *making, const struct open_ops *open, uint64_t unit)
@@ -170,7 +173,8 @@ static void fill_with_garbage(const struct making *making, uint32_t file, uint64
     struct tree_node *node = &making->tree->nodes[file];
     for (uint64_t at = from; at < node->bytes; at++)
         node->data[at] =
-            (unsigned char)(draw(making, DRAW_GARBAGE, file, at / 16).word[at / 4 % 4] >> at % 4 * 8);
+            (unsigned char)(draw(making, DRAW_GARBAGE, file, at / 16).word[at / 4 % 4] >>
+                            at % 4 * 8);
 }
 
 /* The parts of a write that lie in units which have seen it, the number-th of the open ones. */
@@ -188,12 +192,14 @@ static void write_units(const struct making *making, const struct open_ops *open
 
 static void make_file(const struct making *making, const struct open_ops *open)
 {
-    uint64_t old_bytes = making->tree->nodes[open->file].bytes, bytes = old_bytes, most_bytes = old_bytes;
+    uint64_t old_bytes = making->tree->nodes[open->file].bytes, bytes = old_bytes,
+             most_bytes = old_bytes;
     uint32_t sizes = size_cut(making, open);
     for (uint32_t i = 0; i < open->count; i++) {
         bytes = i < sizes ? size_after(open->ops[i], bytes) : bytes;
-        most_bytes = size_after(open->ops[i], most_bytes) > most_bytes ? size_after(open->ops[i], most_bytes)
-                                                                       : most_bytes;
+        most_bytes = size_after(open->ops[i], most_bytes) > most_bytes
+                         ? size_after(open->ops[i], most_bytes)
+                         : most_bytes;
     }
     tree_set_size(making->tree, open->file, most_bytes);
     if (making->has_garbage)
@@ -235,7 +241,8 @@ void power_state(const struct history *history, uint32_t instant, struct power_c
 {
     static const double shares[] = {0.1, 0.3, 0.5, 0.7, 0.9};
     static const uint64_t units_bytes[] = {512, 4096, 4096, 1 << 20};
-    struct making making = {.history = history, .instant = instant, .choice = choice, .tree = ret_tree};
+    struct making making = {
+        .history = history, .instant = instant, .choice = choice, .tree = ret_tree};
     struct philox_block style = draw(&making, DRAW_STYLE, 0, 0);
     making.share = shares[style.word[0] % 5];
     making.unit_bytes = choice.kind == POWER_SOME ? units_bytes[style.word[1] % 4] : 512;

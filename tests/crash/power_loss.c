@@ -1,5 +1,6 @@
 /*
- * power_loss — the power goes at any instant of saves by several ranks: what a disk may hold then is whole, complete and usable.
+ * power_loss — the power goes at any instant of saves by several ranks: what a disk may hold then
+ * is whole, complete and usable.
  */
 #include "tests/crash/crash_case.h"
 
@@ -13,7 +14,8 @@ static unsigned states_max(void)
     return test_is_sanitized() ? 8 : 50;
 }
 
-static void lose_power(const struct known_plan *known, struct sweep_power how, struct sweep_counts *counts)
+static void lose_power(const struct known_plan *known, struct sweep_power how,
+                       struct sweep_counts *counts)
 {
     struct sweep sweep = crash_prepare(known);
     struct sweep_finding finding = {0};
@@ -25,7 +27,8 @@ static void lose_power(const struct known_plan *known, struct sweep_power how, s
     sweep_deinit(&sweep);
 }
 
-static void after_a_loss_of_power_all_that_was_durable_is_found_and_the_next_owner_goes_on(void **state)
+static void
+after_a_loss_of_power_all_that_was_durable_is_found_and_the_next_owner_goes_on(void **state)
 {
     (void)state;
     struct sweep_counts counts = {0};
@@ -47,8 +50,8 @@ static void the_same_after_a_death_that_the_next_owner_cleans_up_while_the_power
         struct philox_block random = philox(seed, 5, i);
         unsigned dies_at = 1 + random.word[0] % 60;
         print_message("dies at call %u\n", dies_at);
-        lose_power(&plans[1 + random.word[1] % 4], (struct sweep_power){.seed = seed + i, .dies_at = dies_at},
-                   &counts);
+        lose_power(&plans[1 + random.word[1] % 4],
+                   (struct sweep_power){.seed = seed + i, .dies_at = dies_at}, &counts);
     }
     crash_print(&counts);
 }
@@ -59,11 +62,14 @@ static void a_death_before_a_new_name_is_durable_costs_neither_old_nor_new(void 
     struct sweep_counts counts = {0};
     uint64_t seed = crash_seed();
     unsigned all = test_is_sanitized() ? 0 : 1000000;
-    lose_power(&plans[1], (struct sweep_power){.seed = seed, .dies_after = HISTORY_RENAME}, &counts);
-    lose_power(&plans[3],
-               (struct sweep_power){.seed = seed, .dies_after = HISTORY_EXCHANGE, .states_max = all},
+    lose_power(&plans[1], (struct sweep_power){.seed = seed, .dies_after = HISTORY_RENAME},
                &counts);
-    lose_power(&plans[4], (struct sweep_power){.seed = seed, .dies_after = HISTORY_RENAME}, &counts);
+    lose_power(
+        &plans[3],
+        (struct sweep_power){.seed = seed, .dies_after = HISTORY_EXCHANGE, .states_max = all},
+        &counts);
+    lose_power(&plans[4], (struct sweep_power){.seed = seed, .dies_after = HISTORY_RENAME},
+               &counts);
     crash_print(&counts);
 }
 

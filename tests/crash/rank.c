@@ -27,7 +27,8 @@ static struct rank_run *join_run(const char *path)
     return run == MAP_FAILED ? NULL : run;
 }
 
-static int load_newest(const struct rank_run *run, struct io *io, const struct comm *world, struct err *err)
+static int load_newest(const struct rank_run *run, struct io *io, const struct comm *world,
+                       struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     uint64_t step = 0, version = 0;
@@ -38,8 +39,8 @@ static int load_newest(const struct rank_run *run, struct io *io, const struct c
         status = subject_load_part(&run->plan, io, path, world->rank, world->ranks, &version, err);
     if (!status && (step != run->newest.step || version != run->newest.version))
         status = err_set(err, -EBADMSG,
-                         "step %" PRIu64 " of version %" PRIu64 " is the newest on rank %d, not %" PRIu64
-                         " of version %" PRIu64,
+                         "step %" PRIu64 " of version %" PRIu64
+                         " is the newest on rank %d, not %" PRIu64 " of version %" PRIu64,
                          step, version, world->rank, run->newest.step, run->newest.version);
     return status;
 }

@@ -1,9 +1,11 @@
 /*
- * rank_run — one run of a plan by real ranks under mpirun, and what they and the process that kills them see both: memory of a file.
+ * rank_run — one run of a plan by real ranks under mpirun, and what they and the process that kills
+ * them see both: memory of a file.
  *
  *     test program or crash_sweep  --mpirun.sh N-->  crash_rank FILE   (rank.c), N times
  *
- * Each rank holds a shared flock on the file while it lives, so whoever has an exclusive one knows that all are gone.
+ * Each rank holds a shared flock on the file while it lives, so whoever has an exclusive one knows
+ * that all are gone.
  */
 #ifndef MILLRACE_TESTS_CRASH_RANK_RUN_H
 #define MILLRACE_TESTS_CRASH_RANK_RUN_H
@@ -20,7 +22,9 @@ struct rank_run {
     char folder[IO_PATH_BYTES_MAX];
     enum io_engine engine;
     bool
-        goes_on; /* loads the newest step first, which must be `newest` (zeros: there is none), each rank its own part */
+        /* loads the newest step first, which must be `newest` (zeros: there is none), each rank its
+         * own part */
+        goes_on;
     struct plan_save newest;
     int dying_rank; /* kills itself instead of its dying_call-th durable call; RANK_RUN_NOBODY */
     unsigned dying_call;

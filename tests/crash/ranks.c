@@ -1,6 +1,7 @@
 /*
- * ranks — of three real ranks under mpirun that save one is killed (SIGKILL), at a durable operation of its own or from outside: a sample, by a seed,
- * of what scripts/crash-sweep --ranks tries in full.
+ * ranks — of three real ranks under mpirun that save one is killed (SIGKILL), at a durable
+ * operation of its own or from outside: a sample, by a seed, of what scripts/crash-sweep --ranks
+ * tries in full.
  */
 #include "tests/crash/crash_case.h"
 #include "tests/crash/sweep_ranks.h"
@@ -44,9 +45,11 @@ static void the_same_of_ranks_that_write_one_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(of_real_ranks_one_is_killed_and_others_find_whole_steps_and_go_on,
-                                        crash_set_up, crash_tear_down),
-        cmocka_unit_test_setup_teardown(the_same_of_ranks_that_write_one_file, crash_set_up, crash_tear_down),
+        cmocka_unit_test_setup_teardown(
+            of_real_ranks_one_is_killed_and_others_find_whole_steps_and_go_on, crash_set_up,
+            crash_tear_down),
+        cmocka_unit_test_setup_teardown(the_same_of_ranks_that_write_one_file, crash_set_up,
+                                        crash_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,7 +152,8 @@ uint32_t recorder_node_of(const struct stat *info)
     if (!script.history)
         return TREE_NONE;
     for (uint32_t node = script.history->base.count; node-- > 0;)
-        if (script.identities[node].device == info->st_dev && script.identities[node].inode == info->st_ino)
+        if (script.identities[node].device == info->st_dev &&
+            script.identities[node].inode == info->st_ino)
             return node;
     return TREE_NONE;
 }
@@ -176,8 +177,8 @@ static const char *last_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-void recorder_add_name_op(enum history_kind kind, uint32_t folder, const char *name, const char *other,
-                          uint32_t child)
+void recorder_add_name_op(enum history_kind kind, uint32_t folder, const char *name,
+                          const char *other, uint32_t child)
 {
     if (folder == TREE_NONE)
         return;
@@ -185,11 +186,12 @@ void recorder_add_name_op(enum history_kind kind, uint32_t folder, const char *n
         script.dies_after = false;
         atomic_store(&script.die_at, atomic_load(script.count) + 1);
     }
-    history_add(script.history, (struct history_op){.kind = kind,
-                                                    .node = folder,
-                                                    .child = child,
-                                                    .name = strdup(last_name(name)),
-                                                    .other = other ? strdup(last_name(other)) : NULL});
+    history_add(script.history,
+                (struct history_op){.kind = kind,
+                                    .node = folder,
+                                    .child = child,
+                                    .name = strdup(last_name(name)),
+                                    .other = other ? strdup(last_name(other)) : NULL});
 }
 
 void recorder_new_node(const char *path, bool is_folder)

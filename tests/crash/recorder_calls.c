@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #define REAL(name, ...) __real_##name(__VA_ARGS__)
-#define DECLARE(type, name, ...)                                                                             \
-    type __real_##name(__VA_ARGS__);                                                                         \
-    type __wrap_##name(__VA_ARGS__);                                                                         \
+#define DECLARE(type, name, ...)                                                                   \
+    type __real_##name(__VA_ARGS__);                                                               \
+    type __wrap_##name(__VA_ARGS__);                                                               \
     type __wrap_##name(__VA_ARGS__)
 
 static int failed(void)
@@ -115,8 +115,9 @@ DECLARE(int, unlinkat, int fd, const char *path, int flags)
     int result = REAL(unlinkat, fd, path, flags);
     if (result == 0 && recorder_is_on()) {
         bool is_below = fd != AT_FDCWD && fstat(fd, &info) == 0;
-        recorder_add_name_op(HISTORY_UNLINK, is_below ? recorder_node_of(&info) : recorder_folder_of(path),
-                             path, NULL, 0);
+        recorder_add_name_op(HISTORY_UNLINK,
+                             is_below ? recorder_node_of(&info) : recorder_folder_of(path), path,
+                             NULL, 0);
     }
     end_call();
     return result;
@@ -175,7 +176,8 @@ DECLARE(int, renameat2, int from_fd, const char *from, int to_fd, const char *to
 
 /* ---- Bytes and sizes. ---- */
 
-/* The beginning of a call on an open file, or on another descriptor of what opener opened; its number. */
+/* The beginning of a call on an open file, or on another descriptor of what opener opened; its
+ * number. */
 static uint32_t start_on(int fd, int opener, struct history_op op)
 {
     struct stat info;
@@ -210,8 +212,8 @@ DECLARE(int, fallocate64, int fd, int mode, off_t offset, off_t bytes)
 {
     if (recorder_turn(NULL, NULL) == TURN_FAIL)
         return failed();
-    uint32_t number =
-        start_on(fd, fd, (struct history_op){.kind = HISTORY_GROW, .bytes = (uint64_t)(offset + bytes)});
+    uint32_t number = start_on(
+        fd, fd, (struct history_op){.kind = HISTORY_GROW, .bytes = (uint64_t)(offset + bytes)});
     int result = REAL(fallocate64, fd, mode, offset, bytes);
     finish_if(result, number);
     return result;
@@ -221,7 +223,8 @@ DECLARE(int, ftruncate64, int fd, off_t bytes)
 {
     if (recorder_turn(NULL, NULL) == TURN_FAIL)
         return failed();
-    uint32_t number = start_on(fd, fd, (struct history_op){.kind = HISTORY_SIZE, .bytes = (uint64_t)bytes});
+    uint32_t number =
+        start_on(fd, fd, (struct history_op){.kind = HISTORY_SIZE, .bytes = (uint64_t)bytes});
     int result = REAL(ftruncate64, fd, bytes);
     finish_if(result, number);
     return result;
@@ -301,13 +304,15 @@ static uint32_t start_write(int fd, int opener, const void *data, size_t bytes, 
     memcpy(copy, data, bytes);
     uint32_t number = start_on(
         fd, opener,
-        (struct history_op){.kind = HISTORY_WRITE, .offset = (uint64_t)offset, .bytes = bytes, .data = copy});
+        (struct history_op){
+            .kind = HISTORY_WRITE, .offset = (uint64_t)offset, .bytes = bytes, .data = copy});
     if (number == HISTORY_NEVER)
         free(copy);
     return number;
 }
 
-/* A request's writes, whatever engine makes them: from when the engine learns what to ask for until it is told what came of it. */
+/* A request's writes, whatever engine makes them: from when the engine learns what to ask for until
+ * it is told what came of it. */
 enum { TRANSFERS_MAX = 256 };
 static struct {
     const struct file_transfer *transfer;

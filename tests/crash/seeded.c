@@ -1,5 +1,6 @@
 /*
- * seeded — the sweep is worth nothing if it finds nothing: bugs are put in, and it must find each, and nothing without them.
+ * seeded — the sweep is worth nothing if it finds nothing: bugs are put in, and it must find each,
+ * and nothing without them.
  */
 #include "tests/crash/crash_case.h"
 #include "tests/crash/recorder.h"
@@ -21,7 +22,8 @@ static bool power_finds(const struct known_plan *known, enum recorder_bug bug)
     recorder_seed_bug(BUG_NONE);
     sweep_deinit(&sweep);
     if (!holds)
-        print_message("found after %llu disks: %s\n", (unsigned long long)counts.states, finding.why);
+        print_message("found after %llu disks: %s\n", (unsigned long long)counts.states,
+                      finding.why);
     return !holds;
 }
 
@@ -46,9 +48,10 @@ static void a_missing_fsync_of_the_files_folder_is_found(void **state)
 static void a_missing_fsync_of_the_folder_of_steps_is_found(void **state)
 {
     (void)state;
-    assert_true(power_finds(&plans[0], BUG_FOLDER_NOT_SYNCED)); /* a step that was durable is lost */
     assert_true(
-        power_finds(&plans[1], BUG_FOLDER_NOT_SYNCED)); /* or the last good one is removed too early */
+        power_finds(&plans[0], BUG_FOLDER_NOT_SYNCED)); /* a step that was durable is lost */
+    assert_true(power_finds(&plans[1],
+                            BUG_FOLDER_NOT_SYNCED)); /* or the last good one is removed too early */
     assert_true(power_finds(&plans[3], BUG_FOLDER_NOT_SYNCED)); /* or the one that is replaced */
 }
 
@@ -93,8 +96,8 @@ static void a_removal_before_the_new_step_stands_is_found_by_killing(void **stat
     assert_false(sweep_kill_each(&sweep, &counts, &finding));
     print_message("found after %llu kills: %s\n", (unsigned long long)counts.kills, finding.why);
     finding.why[0] = '\0';
-    assert_false(
-        sweep_power(&sweep, &(struct sweep_power){.seed = 1, .states_max = STATES_MAX}, &counts, &finding));
+    assert_false(sweep_power(&sweep, &(struct sweep_power){.seed = 1, .states_max = STATES_MAX},
+                             &counts, &finding));
     print_message("found: %s\n", finding.why);
     io->ops = sound;
     sweep_deinit(&sweep);
@@ -121,7 +124,8 @@ static void another_owner_is_refused_at_every_operation_and_disturbs_nothing(voi
     struct sweep_finding finding = {0};
     for (int i = 1; i <= 3; i++) {
         struct sweep sweep = crash_prepare(&plans[i]);
-        if (i != 2 && !sweep_intrude(&sweep, &counts, &finding)) /* that one changes owners itself */
+        if (i != 2 &&
+            !sweep_intrude(&sweep, &counts, &finding)) /* that one changes owners itself */
             fail_msg("%s", finding.why);
         sweep_deinit(&sweep);
     }

@@ -15,7 +15,8 @@
 
 enum { ARRAYS = 3, ROWS_USUAL = 96, COLUMNS = 33 };
 
-/* All arrays in whole, and a rank's view of them: the first one is split by rows, the others are replicated. */
+/* All arrays in whole, and a rank's view of them: the first one is split by rows, the others are
+ * replicated. */
 struct arrays {
     struct ckpt_tensor tensors[ARRAYS];
     uint32_t *words[ARRAYS];
@@ -27,10 +28,13 @@ static struct arrays make_arrays(const struct plan *plan, int rank, int ranks)
 {
     uint64_t rows = plan->rows > 0 ? plan->rows : ROWS_USUAL;
     struct arrays arrays = {
-        .tensors =
-            {{.name = "w", .dtype = DTYPE_F32, .rank = 2, .shape = {rows, COLUMNS}},
-             {.name = "optimizer.m", .dtype = DTYPE_F32, .rank = 2, .shape = {40, 50}, .replicated = true},
-             {.name = "optimizer.step", .dtype = DTYPE_I64, .replicated = true}},
+        .tensors = {{.name = "w", .dtype = DTYPE_F32, .rank = 2, .shape = {rows, COLUMNS}},
+                    {.name = "optimizer.m",
+                     .dtype = DTYPE_F32,
+                     .rank = 2,
+                     .shape = {40, 50},
+                     .replicated = true},
+                    {.name = "optimizer.step", .dtype = DTYPE_I64, .replicated = true}},
         .words_count = {rows * COLUMNS, 40 * 50, 2}};
     for (int i = 0; i < ARRAYS; i++) {
         arrays.words[i] = calloc(arrays.words_count[i], sizeof(uint32_t));
@@ -73,7 +77,8 @@ static void fill(struct arrays *arrays, uint64_t version)
 static bool is_filled(const struct arrays *arrays, uint64_t version)
 {
     for (int i = 0; i < ARRAYS; i++)
-        for (uint64_t w = arrays->held_first[i], left = arrays->held_count[i]; left > 0; w++, left--)
+        for (uint64_t w = arrays->held_first[i], left = arrays->held_count[i]; left > 0;
+             w++, left--)
             if (arrays->words[i][w] != word_of(version, (uint64_t)i, w))
                 return false;
     return true;
@@ -105,7 +110,8 @@ static int open_saver(const struct plan *plan, struct io *io, const char *folder
     return ckpt_saver_open(&options, arrays->tensors, ARRAYS, ret_saver, err);
 }
 
-static int save_one(struct ckpt_saver *saver, struct arrays *arrays, struct plan_save save, struct err *err)
+static int save_one(struct ckpt_saver *saver, struct arrays *arrays, struct plan_save save,
+                    struct err *err)
 {
     char state[64];
     fill(arrays, save.version);
@@ -122,7 +128,8 @@ static void say(const struct session *session, unsigned number)
 }
 
 /* One rank's part; *ret_next is the save behind the last one that was begun. */
-static int run_session(const struct session *session, struct comm *comm, unsigned *ret_next, struct err *err)
+static int run_session(const struct session *session, struct comm *comm, unsigned *ret_next,
+                       struct err *err)
 {
     const struct plan *plan = session->plan;
     struct arrays arrays = make_arrays(plan, comm->rank, comm->ranks);
@@ -176,8 +183,8 @@ int subject_run_rank(const struct plan *plan, struct io *io, const char *folder,
     return status;
 }
 
-unsigned subject_run(const struct plan *plan, struct io *io, const char *folder, void (*revive)(void),
-                     atomic_uint *said)
+unsigned subject_run(const struct plan *plan, struct io *io, const char *folder,
+                     void (*revive)(void), atomic_uint *said)
 {
     struct session session = {.plan = plan, .io = io, .folder = folder, .said = said};
     unsigned failed_count = 0;
@@ -208,8 +215,8 @@ static int own_and_save(const struct plan *plan, struct io *io, const char *fold
     return status;
 }
 
-int subject_save_once(const struct plan *plan, struct io *io, const char *folder, struct plan_save save,
-                      struct err *err)
+int subject_save_once(const struct plan *plan, struct io *io, const char *folder,
+                      struct plan_save save, struct err *err)
 {
     return own_and_save(plan, io, folder, &save, err);
 }
@@ -221,14 +228,14 @@ int subject_own_once(const struct plan *plan, struct io *io, const char *folder,
 
 /* ---- Loading. ---- */
 
-int subject_load(const struct plan *plan, struct io *io, const char *step_path, uint64_t *ret_version,
-                 struct err *err)
+int subject_load(const struct plan *plan, struct io *io, const char *step_path,
+                 uint64_t *ret_version, struct err *err)
 {
     return subject_load_part(plan, io, step_path, 0, 1, ret_version, err);
 }
 
-int subject_load_part(const struct plan *plan, struct io *io, const char *step_path, int rank, int ranks,
-                      uint64_t *ret_version, struct err *err)
+int subject_load_part(const struct plan *plan, struct io *io, const char *step_path, int rank,
+                      int ranks, uint64_t *ret_version, struct err *err)
 {
     struct arrays arrays = make_arrays(plan, rank, ranks);
     struct ckpt_reader *reader = NULL;

@@ -1,7 +1,8 @@
 /*
- * sweep — a plan crashed at every instant, and what was left looked at (check.h): by loss of power, and by SIGKILL.
+ * sweep — a plan crashed at every instant, and what was left looked at (check.h): by loss of power,
+ * and by SIGKILL.
  *
- *     sweep_prepare(&sweep, &plan);                                    // the folder as the plan finds it
+ *     sweep_prepare(&sweep, &plan);  // the folder as the plan finds it
  *     sweep_power(&sweep, seed, 1000, &counts, &finding);              // at most so many states
  *     sweep_kill_each(&sweep, &counts, &finding);
  *     sweep_kill_sometimes(&sweep, seed, 20, &counts, &finding);       // so many kills
@@ -42,25 +43,30 @@ struct sweep_finding {
 bool sweep_prepare(struct sweep *sweep, const struct shelf *before, struct sweep_finding *finding);
 void sweep_deinit(struct sweep *sweep);
 
-/* One recorded run, then the power lost at each of its instants. dies_at: the plan's process dies at this durable call, and the next
- * goes on with the same disk (0: it lives). report, unless NULL, gets the history where something is found. */
+/* One recorded run, then the power lost at each of its instants. dies_at: the plan's process dies
+ * at this durable call, and the next goes on with the same disk (0: it lives). report, unless NULL,
+ * gets the history where something is found. */
 struct sweep_power {
     uint64_t seed;
     unsigned states_max;
     unsigned dies_at;
-    enum history_kind dies_after; /* at the call behind the first such operation on names; 0: lives */
+    enum history_kind
+        dies_after; /* at the call behind the first such operation on names; 0: lives */
     FILE *report;
 };
 bool sweep_power(struct sweep *sweep, const struct sweep_power *how, struct sweep_counts *counts,
                  struct sweep_finding *finding);
 
-/* A process killed instead of each of its durable calls, and in the middle of each of its writes. */
-bool sweep_kill_each(struct sweep *sweep, struct sweep_counts *counts, struct sweep_finding *finding);
+/* A process killed instead of each of its durable calls, and in the middle of each of its
+ * writes. */
+bool sweep_kill_each(struct sweep *sweep, struct sweep_counts *counts,
+                     struct sweep_finding *finding);
 /* At instants that follow from the seed and the machine. */
-bool sweep_kill_sometimes(struct sweep *sweep, uint64_t seed, unsigned kills, struct sweep_counts *counts,
-                          struct sweep_finding *finding);
+bool sweep_kill_sometimes(struct sweep *sweep, uint64_t seed, unsigned kills,
+                          struct sweep_counts *counts, struct sweep_finding *finding);
 
-/* An other owner tries the folder at each durable call of the plan: it must be refused, and the plan must succeed. */
+/* An other owner tries the folder at each durable call of the plan: it must be refused, and the
+ * plan must succeed. */
 bool sweep_intrude(struct sweep *sweep, struct sweep_counts *counts, struct sweep_finding *finding);
 
 #endif

@@ -58,7 +58,8 @@ static void pause_ns(uint64_t ns)
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-static void be_the_child(const struct sweep *sweep, const struct death *death, struct shared *shared)
+static void be_the_child(const struct sweep *sweep, const struct death *death,
+                         struct shared *shared)
 {
     recorder_count_in(&shared->calls);
     recorder_kill_at(death->at, death->in_the_middle);
@@ -85,8 +86,8 @@ static int wait_or_kill(pid_t child, const struct death *death, const struct sha
 }
 
 /* Runs the plan in a process that dies, and looks at what is left. */
-static bool kill_one(struct sweep *sweep, const struct death *death, struct shared *shared, bool *ret_died,
-                     struct sweep_finding *finding)
+static bool kill_one(struct sweep *sweep, const struct death *death, struct shared *shared,
+                     bool *ret_died, struct sweep_finding *finding)
 {
     struct expected expected = {.plan = sweep->plan, .before = sweep->shelf};
     char why[CHECK_WHY_BYTES];
@@ -108,8 +109,9 @@ static bool kill_one(struct sweep *sweep, const struct death *death, struct shar
         holds = false;
     }
     if (!holds)
-        snprintf(finding->why, sizeof finding->why, "%s, killed at call %u%s (%u calls, %u said): %s",
-                 sweep->plan->name, death->at > 0 ? death->at : death->after,
+        snprintf(finding->why, sizeof finding->why,
+                 "%s, killed at call %u%s (%u calls, %u said): %s", sweep->plan->name,
+                 death->at > 0 ? death->at : death->after,
                  death->in_the_middle ? " in the middle"
                  : death->after > 0   ? " or later"
                                       : "",
@@ -126,7 +128,8 @@ static struct shared *share(void)
     return shared;
 }
 
-bool sweep_kill_each(struct sweep *sweep, struct sweep_counts *counts, struct sweep_finding *finding)
+bool sweep_kill_each(struct sweep *sweep, struct sweep_counts *counts,
+                     struct sweep_finding *finding)
 {
     struct shared *shared = share();
     bool holds = true, died = true;
@@ -136,15 +139,16 @@ bool sweep_kill_each(struct sweep *sweep, struct sweep_counts *counts, struct sw
         counts->operations += died;
         if (!died || !holds)
             break;
-        holds = kill_one(sweep, &(struct death){.at = at, .in_the_middle = true}, shared, &died, finding);
+        holds = kill_one(sweep, &(struct death){.at = at, .in_the_middle = true}, shared, &died,
+                         finding);
         counts->kills += died;
     }
     munmap(shared, sizeof *shared);
     return holds;
 }
 
-bool sweep_kill_sometimes(struct sweep *sweep, uint64_t seed, unsigned kills, struct sweep_counts *counts,
-                          struct sweep_finding *finding)
+bool sweep_kill_sometimes(struct sweep *sweep, uint64_t seed, unsigned kills,
+                          struct sweep_counts *counts, struct sweep_finding *finding)
 {
     struct shared *shared = share();
     bool died, holds = kill_one(sweep, &(struct death){0}, shared, &died, finding);
@@ -198,7 +202,7 @@ bool sweep_intrude(struct sweep *sweep, struct sweep_counts *counts, struct swee
         return true;
     snprintf(finding->why, sizeof finding->why,
              "%s, with another owner about: %u of %u tries were let in, %u saves failed; %s",
-             sweep->plan->name, atomic_load(&intrusion.admitted), atomic_load(&intrusion.tries), failed,
-             holds ? "the folder is sound" : why);
+             sweep->plan->name, atomic_load(&intrusion.admitted), atomic_load(&intrusion.tries),
+             failed, holds ? "the folder is sound" : why);
     return false;
 }

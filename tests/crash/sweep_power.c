@@ -1,9 +1,10 @@
 /*
  * sweep_power — see sweep.h: a plan recorded once, then the power lost at each of its instants.
  *
- * First all states are made in memory, at each instant those of every single open operation and some that chance picks, and equal ones are
- * dropped (the same disk with the same expectation). Then as many of the different ones as may be, in an order that chance picks, are laid
- * out as files and looked at.
+ * First all states are made in memory, at each instant those of every single open operation and
+ * some that chance picks, and equal ones are dropped (the same disk with the same expectation).
+ * Then as many of the different ones as may be, in an order that chance picks, are laid out as
+ * files and looked at.
  */
 #include "tests/crash/sweep.h"
 
@@ -120,7 +121,8 @@ static void shuffle(struct recording *recording)
     }
 }
 
-static bool look_at(struct recording *recording, const struct state *state, struct sweep_finding *finding)
+static bool look_at(struct recording *recording, const struct state *state,
+                    struct sweep_finding *finding)
 {
     struct sweep *sweep = recording->sweep;
     char why[CHECK_WHY_BYTES];
@@ -136,8 +138,8 @@ static bool look_at(struct recording *recording, const struct state *state, stru
     if (holds)
         return true;
     snprintf(finding->why, sizeof finding->why,
-             "%s, power lost at instant %u (choice %d, operation %u, seed %llu): %s", sweep->plan->name,
-             state->instant, (int)state->choice.kind, state->choice.op,
+             "%s, power lost at instant %u (choice %d, operation %u, seed %llu): %s",
+             sweep->plan->name, state->instant, (int)state->choice.kind, state->choice.op,
              (unsigned long long)state->choice.seed, why);
     if (recording->how->report) {
         fprintf(recording->how->report, "%s\n", finding->why);
@@ -169,14 +171,14 @@ static bool record(struct recording *recording, struct sweep_finding *finding)
     recorder_die_at(0);
     recorder_end();
     if (failed > (how->dies_at > 0 || how->dies_after > 0)) {
-        snprintf(finding->why, sizeof finding->why, "%s: %u saves failed on a sound disk", sweep->plan->name,
-                 failed);
+        snprintf(finding->why, sizeof finding->why, "%s: %u saves failed on a sound disk",
+                 sweep->plan->name, failed);
         return false;
     }
     if (recorder_is_complete(&recording->history, sweep->folder))
         return true;
-    snprintf(finding->why, sizeof finding->why, "%s: something was written that the recorder did not see",
-             sweep->plan->name);
+    snprintf(finding->why, sizeof finding->why,
+             "%s: something was written that the recorder did not see", sweep->plan->name);
     return false;
 }
 
@@ -184,7 +186,8 @@ static bool record(struct recording *recording, struct sweep_finding *finding)
 static bool is_sampled(const struct recording *recording, uint32_t instant)
 {
     uint64_t wanted = 2 * (uint64_t)recording->how->states_max;
-    return philox(recording->how->seed, 7, instant).word[0] % (recording->history.instants_count + 1) <
+    return philox(recording->how->seed, 7, instant).word[0] %
+               (recording->history.instants_count + 1) <
            wanted;
 }
 

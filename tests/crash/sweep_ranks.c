@@ -79,7 +79,8 @@ static void set_run(const struct stage *stage, const struct sweep *sweep, const 
     run->plan = *plan;
     run->plan.name = NULL;
     snprintf(run->folder, sizeof run->folder, "%s", sweep->folder);
-    run->engine = strcmp(sweep->io->ops->name, "io_uring") == 0 ? IO_ENGINE_URING : IO_ENGINE_THREADS;
+    run->engine =
+        strcmp(sweep->io->ops->name, "io_uring") == 0 ? IO_ENGINE_URING : IO_ENGINE_THREADS;
     run->dying_rank = RANK_RUN_NOBODY;
 }
 
@@ -93,7 +94,8 @@ static pid_t launch(const struct stage *stage, int ranks)
     pid_t child;
     snprintf(count, sizeof count, "%d", ranks);
     if (posix_spawn_file_actions_init(&actions) ||
-        posix_spawn_file_actions_addopen(&actions, 1, stage->said_path, O_WRONLY | O_CREAT | O_TRUNC, 0666) ||
+        posix_spawn_file_actions_addopen(&actions, 1, stage->said_path,
+                                         O_WRONLY | O_CREAT | O_TRUNC, 0666) ||
         posix_spawn_file_actions_adddup2(&actions, 1, 2) ||
         posix_spawn(&child, LAUNCHER, &actions, NULL, (char *const *)words, environ))
         abort();
@@ -113,7 +115,8 @@ static bool has_ended(pid_t child)
     return waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid == child;
 }
 
-/* Sends SIGKILL to the rank some time after so many of its calls; by a pidfd, as it may end meanwhile. False where it ended first. */
+/* Sends SIGKILL to the rank some time after so many of its calls; by a pidfd, as it may end
+ * meanwhile. False where it ended first. */
 static bool kill_from_outside(const struct stage *stage, pid_t mpirun, const struct death *death)
 {
     while (atomic_load(&stage->run->calls[death->rank]) < death->after) {
@@ -131,7 +134,8 @@ static bool kill_from_outside(const struct stage *stage, pid_t mpirun, const str
 }
 
 /* mpirun's status once it and all ranks have ended. */
-static int run_ranks(const struct stage *stage, int ranks, const struct death *death, bool *ret_died)
+static int run_ranks(const struct stage *stage, int ranks, const struct death *death,
+                     bool *ret_died)
 {
     int status;
     pid_t mpirun = launch(stage, ranks);
@@ -140,15 +144,15 @@ static int run_ranks(const struct stage *stage, int ranks, const struct death *d
         ;
     if (flock(stage->fd, LOCK_EX) || flock(stage->fd, LOCK_UN))
         abort();
-    *ret_died =
-        status &&
-        (sent || (death && death->at > 0 && atomic_load(&stage->run->calls[death->rank]) >= death->at));
+    *ret_died = status && (sent || (death && death->at > 0 &&
+                                    atomic_load(&stage->run->calls[death->rank]) >= death->at));
     return status;
 }
 
 /* ---- Looking at what they leave. ---- */
 
-static void explain_status(const struct stage *stage, int status, const char *who, char why[CHECK_WHY_BYTES])
+static void explain_status(const struct stage *stage, int status, const char *who,
+                           char why[CHECK_WHY_BYTES])
 {
     char said[600] = "";
     FILE *file = fopen(stage->said_path, "r");
@@ -160,8 +164,8 @@ static void explain_status(const struct stage *stage, int status, const char *wh
 }
 
 /* Other ranks load what was found, sweep, and save a further step. */
-static bool go_on(struct sweep *sweep, const struct stage *stage, int ranks, const struct shelf *found,
-                  char why[CHECK_WHY_BYTES])
+static bool go_on(struct sweep *sweep, const struct stage *stage, int ranks,
+                  const struct shelf *found, char why[CHECK_WHY_BYTES])
 {
     struct plan_save further = {.step = 500000, .version = 500000};
     struct plan plan = *sweep->plan;
@@ -218,7 +222,8 @@ static bool kill_one(struct sweep *sweep, const struct stage *stage, const struc
     if (!holds)
         explain_status(stage, status, "nobody was killed, and the run", why);
     recorder_skip_syncs(true);
-    holds = holds && look(sweep, stage, said, other_ranks(sweep->plan->ranks, death->at + death->after), why);
+    holds = holds && look(sweep, stage, said,
+                          other_ranks(sweep->plan->ranks, death->at + death->after), why);
     recorder_skip_syncs(false);
     if (!holds)
         snprintf(finding->why, sizeof finding->why,
@@ -228,14 +233,16 @@ static bool kill_one(struct sweep *sweep, const struct stage *stage, const struc
     return holds;
 }
 
-bool sweep_ranks_each(struct sweep *sweep, struct sweep_counts *counts, struct sweep_finding *finding)
+bool sweep_ranks_each(struct sweep *sweep, struct sweep_counts *counts,
+                      struct sweep_finding *finding)
 {
     struct stage stage = open_stage(sweep);
     bool holds = true;
     for (int rank = 0; rank < sweep->plan->ranks && holds; rank++) {
         bool died = true;
         for (unsigned at = 1; died && holds && at < CALLS_MAX; at++) {
-            holds = kill_one(sweep, &stage, &(struct death){.rank = rank, .at = at}, &died, finding);
+            holds =
+                kill_one(sweep, &stage, &(struct death){.rank = rank, .at = at}, &died, finding);
             counts->kills += died;
             counts->operations += died;
         }
@@ -244,8 +251,8 @@ bool sweep_ranks_each(struct sweep *sweep, struct sweep_counts *counts, struct s
     return holds;
 }
 
-bool sweep_ranks_some(struct sweep *sweep, uint64_t seed, unsigned kills, struct sweep_counts *counts,
-                      struct sweep_finding *finding)
+bool sweep_ranks_some(struct sweep *sweep, uint64_t seed, unsigned kills,
+                      struct sweep_counts *counts, struct sweep_finding *finding)
 {
     struct stage stage = open_stage(sweep);
     unsigned calls[RANK_RUN_RANKS_MAX];

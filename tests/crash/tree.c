@@ -70,7 +70,8 @@ void tree_link(struct tree *tree, uint32_t folder, const char *name, uint32_t no
     uint32_t at = place_of(in, name);
     if (!is_at(in, at, name)) {
         in->entries = resized(in->entries, (in->entries_count + 1) * sizeof *in->entries);
-        memmove(in->entries + at + 1, in->entries + at, (in->entries_count - at) * sizeof *in->entries);
+        memmove(in->entries + at + 1, in->entries + at,
+                (in->entries_count - at) * sizeof *in->entries);
         in->entries[at].name = strdup(name);
         in->entries_count++;
     }
@@ -142,8 +143,8 @@ void tree_deinit(struct tree *tree)
 
 void tree_copy(struct tree *ret_tree, const struct tree *other)
 {
-    *ret_tree =
-        (struct tree){.nodes = resized(NULL, other->count * sizeof *other->nodes), .count = other->count};
+    *ret_tree = (struct tree){.nodes = resized(NULL, other->count * sizeof *other->nodes),
+                              .count = other->count};
     for (uint32_t i = 0; i < other->count; i++) {
         const struct tree_node *from = &other->nodes[i];
         struct tree_node *to = &ret_tree->nodes[i];
@@ -153,7 +154,8 @@ void tree_copy(struct tree *ret_tree, const struct tree *other)
             memcpy(to->data, from->data, from->bytes);
         to->entries = resized(NULL, from->entries_count * sizeof *to->entries);
         for (uint32_t e = 0; e < from->entries_count; e++)
-            to->entries[e] = (struct tree_entry){strdup(from->entries[e].name), from->entries[e].node};
+            to->entries[e] =
+                (struct tree_entry){strdup(from->entries[e].name), from->entries[e].node};
     }
 }
 

@@ -5,8 +5,8 @@
  *     tree_rename(&tree, 0, ".tmp-a", "a");
  *     tree_store(&tree, "/another/folder");    // as real files
  *
- * Nodes are numbered and stay when their last name goes, as an open file does. What can't be had (memory, a file that can't be
- * read) ends the program: this is for tests.
+ * Nodes are numbered and stay when their last name goes, as an open file does. What can't be had
+ * (memory, a file that can't be read) ends the program: this is for tests.
  *
  * Threads: owner.
  */
@@ -40,7 +40,8 @@ struct tree {
     uint32_t count;
 };
 
-/* The folder at path and all below it. seen, unless NULL, is told each node and what it was read from. */
+/* The folder at path and all below it. seen, unless NULL, is told each node and what it was read
+ * from. */
 void tree_scan(struct tree *ret_tree, const char *path,
                void (*seen)(void *context, uint32_t node, const char *path), void *context);
 void tree_copy(struct tree *ret_tree, const struct tree *other);
@@ -57,7 +58,8 @@ void tree_rename(struct tree *tree, uint32_t folder, const char *from, const cha
 void tree_exchange(struct tree *tree, uint32_t folder, const char *a, const char *b);
 /* Bytes beyond the end so far are zeros. */
 void tree_set_size(struct tree *tree, uint32_t file, uint64_t bytes);
-void tree_write(struct tree *tree, uint32_t file, uint64_t offset, const void *data, uint64_t bytes);
+void tree_write(struct tree *tree, uint32_t file, uint64_t offset, const void *data,
+                uint64_t bytes);
 
 /* Makes the real folder hold the tree and nothing else. */
 void tree_store(const struct tree *tree, const char *path);

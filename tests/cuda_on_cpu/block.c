@@ -1,5 +1,6 @@
 /*
- * block — see block.h. Compiled without ThreadSanitizer's instrumentation: what it keeps about threads is no memory of theirs.
+ * block — see block.h. Compiled without ThreadSanitizer's instrumentation: what it keeps about
+ * threads is no memory of theirs.
  */
 #include "tests/cuda_on_cpu/block.h"
 
@@ -56,7 +57,8 @@ struct thread {
 
 struct warp {
     uint32_t parked, returned; /* a bit a lane */
-    uint32_t syncs; /* completed; two addresses in turn, so that a lane that is ahead is not mixed in */
+    uint32_t
+        syncs; /* completed; two addresses in turn, so that a lane that is ahead is not mixed in */
     char sync_address[2];
 };
 
@@ -135,17 +137,19 @@ static void report_deadlock(void)
     block.running = NULL;
     for (int i = 0, told = 0; i < block.count && told < 8; i++) {
         struct thread *thread = &block.threads[i];
-        if (i > 0 && thread->state == thread[-1].state && thread->place.line == thread[-1].place.line)
+        if (i > 0 && thread->state == thread[-1].state &&
+            thread->place.line == thread[-1].place.line)
             continue;
-        fprintf(stderr, "cuda_on_cpu: from thread %d on: %s%s%s:%d, mask %08x\n", i, describe(thread),
-                thread->place.file ? " at " : "", thread->place.file ? thread->place.file : "",
-                thread->place.line, thread->mask);
+        fprintf(stderr, "cuda_on_cpu: from thread %d on: %s%s%s:%d, mask %08x\n", i,
+                describe(thread), thread->place.file ? " at " : "",
+                thread->place.file ? thread->place.file : "", thread->place.line, thread->mask);
         told++;
     }
     shim_violation("its threads wait for each other for ever");
 }
 
-/* Leaves the running thread, or the scheduler (self NULL), for the next that may run, else for the scheduler. */
+/* Leaves the running thread, or the scheduler (self NULL), for the next that may run, else for the
+ * scheduler. */
 static void run_next(struct thread *self)
 {
     struct fiber *from = self ? &self->fiber : &block.scheduler, *to = &block.scheduler;
@@ -178,11 +182,12 @@ static void check_return(struct thread *self)
     for (uint32_t rest = warp->parked; rest; rest &= rest - 1) {
         struct thread *other = self - number_of(self) % BLOCK_WARP_THREADS + __builtin_ctz(rest);
         if (other->mask >> (number_of(self) % BLOCK_WARP_THREADS) & 1)
-            shim_violation("returns while lanes of its warp wait for it at %s:%d", other->place.file,
-                           other->place.line);
+            shim_violation("returns while lanes of its warp wait for it at %s:%d",
+                           other->place.file, other->place.line);
     }
     if (self->copies.count > 0)
-        shim_violation("returns with %u asynchronous copies that it did not wait for", self->copies.count);
+        shim_violation("returns with %u asynchronous copies that it did not wait for",
+                       self->copies.count);
     warp->returned |= UINT32_C(1) << number_of(self) % BLOCK_WARP_THREADS;
 }
 
@@ -266,9 +271,10 @@ int shim_sync_threads(int predicate, const char *file, int line)
 static void check_agreement(const struct thread *self, const struct thread *other)
 {
     if (other->mask != self->mask)
-        shim_violation("its mask at %s:%d is %08x, but lane %d waits at %s:%d with %08x", self->place.file,
-                       self->place.line, self->mask, number_of(other) % BLOCK_WARP_THREADS, other->place.file,
-                       other->place.line, other->mask);
+        shim_violation("its mask at %s:%d is %08x, but lane %d waits at %s:%d with %08x",
+                       self->place.file, self->place.line, self->mask,
+                       number_of(other) % BLOCK_WARP_THREADS, other->place.file, other->place.line,
+                       other->mask);
     if (other->kind != self->kind || other->place.line != self->place.line ||
         other->place.file != self->place.file)
         shim_violation("waits for its warp at %s:%d, but lane %d waits at %s:%d", self->place.file,
@@ -276,7 +282,8 @@ static void check_agreement(const struct thread *self, const struct thread *othe
                        other->place.line);
 }
 
-void shim_collective(enum collective kind, uint32_t mask, void *arguments, const char *file, int line)
+void shim_collective(enum collective kind, uint32_t mask, void *arguments, const char *file,
+                     int line)
 {
     struct thread *self = block.running;
     int lane = number_of(self) % BLOCK_WARP_THREADS;
@@ -289,7 +296,8 @@ void shim_collective(enum collective kind, uint32_t mask, void *arguments, const
     self->mask = mask;
     self->arguments = arguments;
     if (!(mask >> lane & 1))
-        shim_violation("is lane %d, which its own mask %08x at %s:%d leaves out", lane, mask, file, line);
+        shim_violation("is lane %d, which its own mask %08x at %s:%d leaves out", lane, mask, file,
+                       line);
     if ((kind == COLLECTIVE_MATRICES || kind == COLLECTIVE_PRODUCT) && mask != UINT32_MAX)
         shim_violation("a tensor-core instruction at %s:%d needs the whole warp", file, line);
     if (mask & warp->returned)
@@ -334,7 +342,8 @@ void shim_copy_commit(void)
 bool shim_copy_next(int pending, struct block_copy *ret_copy)
 {
     struct copies *copies = &block.running->copies;
-    if (copies->count == 0 || (int64_t)copies->ring[copies->first].group >= (int64_t)copies->groups - pending)
+    if (copies->count == 0 ||
+        (int64_t)copies->ring[copies->first].group >= (int64_t)copies->groups - pending)
         return false;
     *ret_copy = copies->ring[copies->first].copy;
     copies->first = (copies->first + 1) % BLOCK_COPIES_MAX;

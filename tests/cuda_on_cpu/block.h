@@ -1,12 +1,16 @@
 /*
- * block — one block of a kernel: its threads are fibers on one CPU, which switch where threads of a GPU wait for each other.
+ * block — one block of a kernel: its threads are fibers on one CPU, which switch where threads of a
+ * GPU wait for each other.
  *
- * A thread runs until it waits at a barrier, waits for the other lanes of its warp, or returns; then another thread that may run
- * goes on, which one the order says. So between two barriers any interleaving of whole pieces may be tried, and all of them are
- * legal. What is wrong ends the program with a line (violation.h): a thread that returned before a barrier that others wait at, a
- * barrier at two places, lanes that do not agree on a collective, its mask or its place, a block that waits for ever.
+ * A thread runs until it waits at a barrier, waits for the other lanes of its warp, or returns;
+ * then another thread that may run goes on, which one the order says. So between two barriers any
+ * interleaving of whole pieces may be tried, and all of them are legal. What is wrong ends the
+ * program with a line (violation.h): a thread that returned before a barrier that others wait at, a
+ * barrier at two places, lanes that do not agree on a collective, its mask or its place, a block
+ * that waits for ever.
  *
- * Under ThreadSanitizer only __syncthreads and __syncwarp order memory; shuffles and tensor-core instructions do not.
+ * Under ThreadSanitizer only __syncthreads and __syncwarp order memory; shuffles and tensor-core
+ * instructions do not.
  *
  * Threads: one system thread runs blocks (queue.c's).
  */
@@ -37,14 +41,16 @@ struct block_index {
 extern struct block_index shim_index;
 extern const uint3 *shim_thread_index; /* of the thread that runs */
 
-/* Runs main(argument) in each thread of the block that shim_index describes. Threads are a multiple of 32. kernel: its address, for
- * messages. */
+/* Runs main(argument) in each thread of the block that shim_index describes. Threads are a multiple
+ * of 32. kernel: its address, for messages. */
 void block_run(const void *kernel, void (*main)(void *argument), void *argument);
 
-/* __syncthreads; the three with a predicate get the count, the and, the or of all threads from the count that is returned. */
+/* __syncthreads; the three with a predicate get the count, the and, the or of all threads from the
+ * count that is returned. */
 int shim_sync_threads(int predicate, const char *file, int line);
 
-/* A collective of a warp: each lane parks its arguments, and the last to arrive computes for all (collective.h). */
+/* A collective of a warp: each lane parks its arguments, and the last to arrive computes for all
+ * (collective.h). */
 enum collective {
     COLLECTIVE_SYNC,     /* __syncwarp: no arguments */
     COLLECTIVE_SHUFFLE,  /* struct collective_shuffle */
@@ -53,16 +59,19 @@ enum collective {
     COLLECTIVE_PRODUCT,  /* struct collective_product: mma */
     COLLECTIVE_KIND_COUNT
 };
-void shim_collective(enum collective kind, uint32_t mask, void *arguments, const char *file, int line);
+void shim_collective(enum collective kind, uint32_t mask, void *arguments, const char *file,
+                     int line);
 
-/* The thread's asynchronous copies, in groups. Who calls does the copying, so that the sanitizers see whose it is. */
+/* The thread's asynchronous copies, in groups. Who calls does the copying, so that the sanitizers
+ * see whose it is. */
 struct block_copy {
     void *target;
     const void *source; /* NULL: zeros */
 };
 void shim_copy_add(void *target, const void *source);
 void shim_copy_commit(void);
-/* The oldest copy that must have landed where at most `pending` newest groups may be under way; false: no more. */
+/* The oldest copy that must have landed where at most `pending` newest groups may be under way;
+ * false: no more. */
 bool shim_copy_next(int pending, struct block_copy *ret_copy);
 
 #ifdef __cplusplus

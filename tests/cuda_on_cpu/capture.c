@@ -39,7 +39,8 @@ static void node_set_add(struct node_set *set, int number)
     for (int i = 0; i < set->count; i++)
         if (set->numbers[i] == number)
             return;
-    set->numbers = or_abort(realloc(set->numbers, (size_t)(set->count + 1) * sizeof set->numbers[0]));
+    set->numbers =
+        or_abort(realloc(set->numbers, (size_t)(set->count + 1) * sizeof set->numbers[0]));
     set->numbers[set->count++] = number;
 }
 
@@ -55,7 +56,8 @@ void node_set_clear(struct node_set *set)
     *set = (struct node_set){0};
 }
 
-struct capture *capture_begin(struct capture **captures, cudaStream_t origin, enum cudaStreamCaptureMode mode)
+struct capture *capture_begin(struct capture **captures, cudaStream_t origin,
+                              enum cudaStreamCaptureMode mode)
 {
     struct capture *capture = or_abort(calloc(1, sizeof *capture));
     capture->references = 1;
@@ -84,7 +86,8 @@ bool capture_forbids(struct capture *captures)
     bool forbidden = false;
     for (struct capture *c = captures; c; c = c->next)
         if (c->mode == cudaStreamCaptureModeGlobal ||
-            (c->mode == cudaStreamCaptureModeThreadLocal && pthread_equal(c->thread, pthread_self())))
+            (c->mode == cudaStreamCaptureModeThreadLocal &&
+             pthread_equal(c->thread, pthread_self())))
             c->spoiled = forbidden = true;
     return forbidden;
 }

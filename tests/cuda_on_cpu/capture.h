@@ -1,10 +1,13 @@
 /*
- * capture — work that is recorded instead of run, and what of it comes after what: a CUDA graph, from its first piece to its runs.
+ * capture — work that is recorded instead of run, and what of it comes after what: a CUDA graph,
+ * from its first piece to its runs.
  *
- * A capture begins at one stream; others join it by waiting for its events, and must be waited for before it ends. What can't be
- * recorded spoils it. Counted: by the streams that it records, by the events recorded in it, by whoever runs it.
+ * A capture begins at one stream; others join it by waiting for its events, and must be waited for
+ * before it ends. What can't be recorded spoils it. Counted: by the streams that it records, by the
+ * events recorded in it, by whoever runs it.
  *
- * Threads: guarded by the queue's lock until it has ended; then nothing in it changes but the count.
+ * Threads: guarded by the queue's lock until it has ended; then nothing in it changes but the
+ * count.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_CAPTURE_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_CAPTURE_H
@@ -36,8 +39,9 @@ bool capture_forbids(struct capture *captures);
 
 void capture_spoil_all(struct capture *captures);
 
-/* Takes it out of the list, unless the stream is not its origin (cudaErrorStreamCaptureUnmatched, and it goes on). Invalidated where it was
- * spoiled, Unjoined where a stream of the list `streams` that belongs to it was not waited for. */
+/* Takes it out of the list, unless the stream is not its origin (cudaErrorStreamCaptureUnmatched,
+ * and it goes on). Invalidated where it was spoiled, Unjoined where a stream of the list `streams`
+ * that belongs to it was not waited for. */
 cudaError_t capture_end(struct capture **captures, struct capture *capture, cudaStream_t origin,
                         cudaStream_t streams);
 bool capture_ended(const struct capture *capture);

@@ -1,6 +1,7 @@
 /*
- * collective — see collective.h. Compiled without ThreadSanitizer's instrumentation, as the lane that computes reads and writes
- * for the others; copying is by loops for the same reason: memcpy is watched whoever calls it.
+ * collective — see collective.h. Compiled without ThreadSanitizer's instrumentation, as the lane
+ * that computes reads and writes for the others; copying is by loops for the same reason: memcpy is
+ * watched whoever calls it.
  */
 #include "tests/cuda_on_cpu/collective.h"
 
@@ -36,14 +37,16 @@ static void shuffle(uint32_t mask, void *const arguments[LANES])
         struct collective_shuffle *mine = arguments[lane];
         if (!(mask >> lane & 1))
             continue;
-        if (mine->kind != agreed->kind || mine->width != agreed->width || mine->bytes != agreed->bytes ||
+        if (mine->kind != agreed->kind || mine->width != agreed->width ||
+            mine->bytes != agreed->bytes ||
             (mine->kind != SHUFFLE_INDEX && mine->operand != agreed->operand))
             shim_violation("lane %d shuffles otherwise than its warp", lane);
         if (mine->width < 1 || mine->width > LANES || (mine->width & (mine->width - 1)))
             shim_violation("a shuffle's width of %d is no power of two up to 32", mine->width);
         int from = shuffle_source(mine, lane);
         if (!(mask >> from & 1))
-            shim_violation("lane %d shuffles from lane %d, which is not in the mask %08x", lane, from, mask);
+            shim_violation("lane %d shuffles from lane %d, which is not in the mask %08x", lane,
+                           from, mask);
         const struct collective_shuffle *source = arguments[from];
         for (size_t i = 0; i < mine->bytes; i++)
             mine->result[i] = source->value[i];
@@ -75,10 +78,11 @@ static void matrices(void *const arguments[LANES])
             shim_violation("lane %d loads its matrices otherwise than its warp", lane);
         int group = lane / 4, pair = lane % 4;
         for (int m = 0; m < 4; m++) {
-            struct collective_matrices *const *row = (struct collective_matrices *const *)arguments + m * 8;
+            struct collective_matrices *const *row =
+                (struct collective_matrices *const *)arguments + m * 8;
             if (mine->transposed)
-                mine->result[m] = element(row[2 * pair]->row, group) | element(row[2 * pair + 1]->row, group)
-                                                                           << 16;
+                mine->result[m] = element(row[2 * pair]->row, group) |
+                                  element(row[2 * pair + 1]->row, group) << 16;
             else
                 mine->result[m] = row[group]->row[pair];
         }
@@ -104,7 +108,8 @@ static void product(void *const arguments[LANES])
         int group = lane / 4, pair = lane % 4;
         for (int which = 0; which < 2; which++) {
             for (int r = 0; r < 4; r++)
-                a[group + r % 2 * 8][2 * pair + which + r / 2 * 8] = widen(mine->a[r], which, mine->half);
+                a[group + r % 2 * 8][2 * pair + which + r / 2 * 8] =
+                    widen(mine->a[r], which, mine->half);
             for (int r = 0; r < 2; r++)
                 b[2 * pair + which + r * 8][group] = widen(mine->b[r], which, mine->half);
         }

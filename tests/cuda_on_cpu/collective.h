@@ -1,5 +1,6 @@
 /*
- * collective — what the lanes of a warp compute together, from the arguments that each of them parked.
+ * collective — what the lanes of a warp compute together, from the arguments that each of them
+ * parked.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_COLLECTIVE_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_COLLECTIVE_H
@@ -27,7 +28,8 @@ struct collective_vote {
     uint32_t ballot; /* result */
 };
 
-/* Four 8 x 8 matrices of 16-bit elements: each lane brings a row, and gets what ldmatrix's four registers hold. */
+/* Four 8 x 8 matrices of 16-bit elements: each lane brings a row, and gets what ldmatrix's four
+ * registers hold. */
 struct collective_matrices {
     bool transposed;
     uint32_t row[4];    /* row lane % 8 of matrix lane / 8 */
@@ -42,7 +44,8 @@ struct collective_product {
 };
 
 /* arguments: of each lane; those outside the mask are not read. */
-void collective_compute(enum collective kind, uint32_t mask, void *const arguments[BLOCK_WARP_THREADS]);
+void collective_compute(enum collective kind, uint32_t mask,
+                        void *const arguments[BLOCK_WARP_THREADS]);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,13 @@
 /*
- * cublaslt — the functions of cublasLt.h in use, for tests on the CPU: products by OpenBLAS, queued as the library queues them.
+ * cublaslt — the functions of cublasLt.h in use, for tests on the CPU: products by OpenBLAS, queued
+ * as the library queues them.
  *
- * Matrices are stored by columns and described as the library wants it: what it would refuse (an attribute of another size, shapes that do not
- * fit, a matrix, bias or workspace that is aligned worse than what was said when the algorithm was chosen, an algorithm of another
- * product, a choice during a capture) is refused, and what it would read beyond an allocation is a violation. So is asking for sums that are split over
- * blocks. Elements become floats, are multiplied in float and rounded once, as tensor cores do; the order of sums is OpenBLAS's.
+ * Matrices are stored by columns and described as the library wants it: what it would refuse (an
+ * attribute of another size, shapes that do not fit, a matrix, bias or workspace that is aligned
+ * worse than what was said when the algorithm was chosen, an algorithm of another product, a choice
+ * during a capture) is refused, and what it would read beyond an allocation is a violation. So is
+ * asking for sums that are split over blocks. Elements become floats, are multiplied in float and
+ * rounded once, as tensor cores do; the order of sums is OpenBLAS's.
  */
 #include "base/half.h"
 #include "base/hash.h"
@@ -129,7 +132,8 @@ static cublasStatus_t make(void *ret_handle, const void *initial, size_t bytes)
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute,
                                         cudaDataType_t scale)
 {
-    const struct desc initial = {.trans = {CUBLAS_OP_N, CUBLAS_OP_N}, .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
+    const struct desc initial = {.trans = {CUBLAS_OP_N, CUBLAS_OP_N},
+                                 .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
     if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     return make(desc, &initial, sizeof initial);
@@ -142,8 +146,8 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc)
 }
 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
-                                              cublasLtMatmulDescAttributes_t name, const void *value,
-                                              size_t bytes)
+                                              cublasLtMatmulDescAttributes_t name,
+                                              const void *value, size_t bytes)
 {
     struct desc *desc = (struct desc *)handle;
     switch (name) {
@@ -160,8 +164,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
     }
 }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType type, uint64_t rows,
-                                          uint64_t cols, int64_t ld)
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType type,
+                                          uint64_t rows, uint64_t cols, int64_t ld)
 {
     const struct layout initial = {.type = type, .rows = rows, .cols = cols, .ld = ld, .batch = 1};
     if (rows == 0 || cols == 0 || ld < (int64_t)rows)
@@ -176,8 +180,8 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
 }
 
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
-                                                cublasLtMatrixLayoutAttribute_t name, const void *value,
-                                                size_t bytes)
+                                                cublasLtMatrixLayoutAttribute_t name,
+                                                const void *value, size_t bytes)
 {
     struct layout *layout = (struct layout *)handle;
     switch (name) {
@@ -243,9 +247,12 @@ static bool is_product(const struct desc *desc, const struct layout *a, const st
 {
     bool fits = rows_of(a, desc->trans[0]) == d->rows && cols_of(b, desc->trans[1]) == d->cols &&
                 cols_of(a, desc->trans[0]) == rows_of(b, desc->trans[1]);
-    bool types = a->type == b->type && c->type == d->type && (d->type == a->type || d->type == CUDA_R_32F);
-    return fits && types && a->batch == d->batch && b->batch == d->batch && memcmp(c, d, sizeof *c) == 0 &&
-           (desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT || desc->epilogue == CUBLASLT_EPILOGUE_BIAS);
+    bool types =
+        a->type == b->type && c->type == d->type && (d->type == a->type || d->type == CUDA_R_32F);
+    return fits && types && a->batch == d->batch && b->batch == d->batch &&
+           memcmp(c, d, sizeof *c) == 0 &&
+           (desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
+            desc->epilogue == CUBLASLT_EPILOGUE_BIAS);
 }
 
 static uint64_t product_of(const struct desc *desc, const struct layout *a, const struct layout *b,
@@ -272,22 +279,26 @@ static uint32_t align_of(const void *data)
     return lowest == 0 || lowest > BEST_ALIGN_BYTES ? BEST_ALIGN_BYTES : (uint32_t)lowest;
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc_handle,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
+                                              cublasLtMatmulDesc_t desc_handle,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t preference_handle, int wanted,
-                                              cublasLtMatmulHeuristicResult_t results[], int *ret_count)
+                                              cublasLtMatmulPreference_t preference_handle,
+                                              int wanted, cublasLtMatmulHeuristicResult_t results[],
+                                              int *ret_count)
 {
     const struct desc *desc = (const struct desc *)desc_handle;
     const struct preference *preference = (const struct preference *)preference_handle;
-    struct choice choice = {.bias_align_bytes = align_of(desc->bias), .cluster_shape = told.cluster_shape};
+    struct choice choice = {.bias_align_bytes = align_of(desc->bias),
+                            .cluster_shape = told.cluster_shape};
     if (!handle || wanted < 1 || queue_permit() != cudaSuccess)
         return CUBLAS_STATUS_INVALID_VALUE;
     if (preference->reduction_mask != CUBLASLT_REDUCTION_SCHEME_NONE)
         shim_violation("an algorithm is chosen that may split sums over blocks");
     *ret_count = 0;
     if (!told.has_algorithms || preference->workspace_bytes < WORKSPACE_USED_BYTES ||
-        !is_product(desc, (struct layout *)a, (struct layout *)b, (struct layout *)c, (struct layout *)d))
+        !is_product(desc, (struct layout *)a, (struct layout *)b, (struct layout *)c,
+                    (struct layout *)d))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     choice.product = product_of(desc, (struct layout *)a, (struct layout *)b, (struct layout *)d);
     memcpy(choice.align_bytes, preference->align_bytes, sizeof choice.align_bytes);
@@ -298,8 +309,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static cublasStatus_t give_attribute(const void *value, size_t value_bytes, void *target, size_t bytes,
-                                     size_t *ret_bytes)
+static cublasStatus_t give_attribute(const void *value, size_t value_bytes, void *target,
+                                     size_t bytes, size_t *ret_bytes)
 {
     if (!target || bytes != value_bytes)
         return CUBLAS_STATUS_INVALID_VALUE;
@@ -309,8 +320,8 @@ static cublasStatus_t give_attribute(const void *value, size_t value_bytes, void
 }
 
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algorithm,
-                                                    cublasLtMatmulAlgoConfigAttributes_t name, void *value,
-                                                    size_t bytes, size_t *ret_bytes)
+                                                    cublasLtMatmulAlgoConfigAttributes_t name,
+                                                    void *value, size_t bytes, size_t *ret_bytes)
 {
     const uint16_t zero_16 = 0;
     const uint32_t zero_32 = 0, one_32 = 1;
@@ -318,7 +329,8 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
     memcpy(&choice, algorithm, sizeof choice);
     switch (name) {
     case CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID:
-        return give_attribute(&choice.cluster_shape, sizeof choice.cluster_shape, value, bytes, ret_bytes);
+        return give_attribute(&choice.cluster_shape, sizeof choice.cluster_shape, value, bytes,
+                              ret_bytes);
     case CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID:
         return give_attribute(&zero_16, sizeof zero_16, value, bytes, ret_bytes);
     case CUBLASLT_ALGO_CONFIG_SPLITK_NUM:
@@ -344,7 +356,8 @@ static float *floats_of(cudaDataType type, const void *x, uint64_t first, uint64
     return floats;
 }
 
-/* To nearest, ties to even: the half of the word that goes decides, with the lowest bit that stays. */
+/* To nearest, ties to even: the half of the word that goes decides, with the lowest bit that
+ * stays. */
 static uint16_t bf16_of(float x)
 {
     uint32_t bits;
@@ -398,8 +411,10 @@ static void run_one(const struct job *job, int32_t part)
 {
     const struct layout *d = &job->d;
     uint64_t first = (uint64_t)part * (uint64_t)d->stride;
-    float *a = floats_of(job->a.type, job->a_data, (uint64_t)(part * job->a.stride), elements_of(&job->a));
-    float *b = floats_of(job->b.type, job->b_data, (uint64_t)(part * job->b.stride), elements_of(&job->b));
+    float *a =
+        floats_of(job->a.type, job->a_data, (uint64_t)(part * job->a.stride), elements_of(&job->a));
+    float *b =
+        floats_of(job->b.type, job->b_data, (uint64_t)(part * job->b.stride), elements_of(&job->b));
     float *sums = floats_of(d->type, job->d_data, first, elements_of(d));
     if (!a || !b || !sums)
         abort(); /* a test without memory has nothing to say */
@@ -446,16 +461,19 @@ static void check_memory(const void *data, uint64_t bytes, const char *what)
         shim_violation("%s is memory that a device can't reach", what);
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc_handle, const void *alpha,
-                              const void *a, cublasLtMatrixLayout_t a_handle, const void *b,
-                              cublasLtMatrixLayout_t b_handle, const void *beta, const void *c,
-                              cublasLtMatrixLayout_t c_handle, void *d, cublasLtMatrixLayout_t d_handle,
-                              const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes,
-                              cudaStream_t stream)
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc_handle,
+                              const void *alpha, const void *a, cublasLtMatrixLayout_t a_handle,
+                              const void *b, cublasLtMatrixLayout_t b_handle, const void *beta,
+                              const void *c, cublasLtMatrixLayout_t c_handle, void *d,
+                              cublasLtMatrixLayout_t d_handle,
+                              const cublasLtMatmulAlgo_t *algorithm, void *workspace,
+                              size_t workspace_bytes, cudaStream_t stream)
 {
     const struct desc *desc = (const struct desc *)desc_handle;
-    const struct layout *a_layout = (struct layout *)a_handle, *b_layout = (struct layout *)b_handle,
-                        *c_layout = (struct layout *)c_handle, *d_layout = (struct layout *)d_handle;
+    const struct layout *a_layout = (struct layout *)a_handle,
+                        *b_layout = (struct layout *)b_handle,
+                        *c_layout = (struct layout *)c_handle,
+                        *d_layout = (struct layout *)d_handle;
     bool has_bias = desc->epilogue == CUBLASLT_EPILOGUE_BIAS;
     struct choice choice;
     memcpy(&choice, algorithm, sizeof choice);
@@ -472,11 +490,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     check_memory(d, bytes_of(d_layout), "D of a product");
     check_memory(workspace, workspace_bytes, "the workspace of a product");
     if (has_bias)
-        check_memory(desc->bias, d_layout->rows * element_bytes(d_layout->type), "the bias of a product");
+        check_memory(desc->bias, d_layout->rows * element_bytes(d_layout->type),
+                     "the bias of a product");
     struct job *job = malloc(sizeof *job);
     if (!job)
         return CUBLAS_STATUS_ALLOC_FAILED;
-    *job = (struct job){handle->blas, *desc, *a_layout, *b_layout, *d_layout, a, b, d, workspace, 0, 0};
+    *job = (struct job){handle->blas, *desc, *a_layout, *b_layout, *d_layout, a, b, d,
+                        workspace,    0,     0};
     memcpy(&job->alpha, alpha, sizeof job->alpha);
     memcpy(&job->beta, beta, sizeof job->beta);
     cudaError_t status = queue_add(stream, (struct queue_work){run, free, job});

@@ -1,5 +1,6 @@
 /*
- * cublaslt_library — trainer/cuda/cublaslt_library.h for tests on the CPU: the cuBLASLt that stands in (cublaslt.c).
+ * cublaslt_library — trainer/cuda/cublaslt_library.h for tests on the CPU: the cuBLASLt that stands
+ * in (cublaslt.c).
  */
 #include "trainer/cuda/cublaslt_library.h"
 

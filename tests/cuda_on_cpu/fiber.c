@@ -1,5 +1,6 @@
 /*
- * fiber — see fiber.h. Compiled without ThreadSanitizer's instrumentation: between two stacks it would see ghosts.
+ * fiber — see fiber.h. Compiled without ThreadSanitizer's instrumentation: between two stacks it
+ * would see ghosts.
  */
 #include "tests/cuda_on_cpu/fiber.h"
 
@@ -18,7 +19,8 @@
 
 enum { GUARD_BYTES = 4096 };
 
-/* Saves what a function must preserve on the stack, leaves for the other stack, and restores it from there. */
+/* Saves what a function must preserve on the stack, leaves for the other stack, and restores it
+ * from there. */
 void fiber_swap_stacks(void **ret_stack_pointer, void *stack_pointer);
 __asm__(".text\n"
         ".type fiber_swap_stacks, @function\n"
@@ -75,10 +77,13 @@ void fiber_open(struct fiber *fiber, void (*main)(void *argument), void *argumen
         fprintf(stderr, "cuda_on_cpu: no memory for the stacks of a block's threads\n");
         abort();
     }
-    *fiber = (struct fiber){
-        .stack = all + GUARD_BYTES, .stack_bytes = FIBER_STACK_BYTES, .main = main, .argument = argument};
-    /* as fiber_swap_stacks leaves a stack: the saved registers, the address to return to, and above it the 8 bytes that a call would
-     * have pushed, so that the entry finds the alignment that functions expect */
+    *fiber = (struct fiber){.stack = all + GUARD_BYTES,
+                            .stack_bytes = FIBER_STACK_BYTES,
+                            .main = main,
+                            .argument = argument};
+    /* as fiber_swap_stacks leaves a stack: the saved registers, the address to return to, and above
+     * it the 8 bytes that a call would have pushed, so that the entry finds the alignment that
+     * functions expect */
     void **top = (void **)(all + GUARD_BYTES + FIBER_STACK_BYTES);
     top[-2] = (void *)(uintptr_t)fiber_begin;
     fiber->stack_pointer = &top[-2 - SAVED_REGISTERS];

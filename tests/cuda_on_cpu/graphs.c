@@ -1,6 +1,6 @@
 /*
- * graphs — what is captured runs as often as it is launched, across streams and in any order that the events leave; what can't be
- * captured is refused, as on a GPU.
+ * graphs — what is captured runs as often as it is launched, across streams and in any order that
+ * the events leave; what can't be captured is refused, as on a GPU.
  */
 #include "tests/cuda_on_cpu/cuda_ok.h"
 #include "tests/cuda_on_cpu/mutants.h"
@@ -45,7 +45,8 @@ static void streams_close(struct streams *s)
     cudaGetLastError();
 }
 
-/* b = a on the side, while the main stream has nothing to do with either; then a = 2 a + 1, b = 2 b + 3. */
+/* b = a on the side, while the main stream has nothing to do with either; then a = 2 a + 1, b = 2 b
+ * + 3. */
 static cudaGraphExec_t capture_step(const struct streams *s)
 {
     cudaGraph_t graph;

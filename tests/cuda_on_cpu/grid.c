@@ -1,8 +1,8 @@
 /*
  * grid — see grid.h.
  *
- * Static shared memory is thread-local memory of the thread that runs kernels (shim.h says so to the compiler), which serves nothing
- * else: all of it becomes NaN before each block.
+ * Static shared memory is thread-local memory of the thread that runs kernels (shim.h says so to
+ * the compiler), which serves nothing else: all of it becomes NaN before each block.
  */
 #include "tests/cuda_on_cpu/grid.h"
 
@@ -74,7 +74,8 @@ static size_t allowed_bytes(const void *kernel)
     return bytes;
 }
 
-cudaError_t CUDARTAPI cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value)
+cudaError_t CUDARTAPI cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute,
+                                           int value)
 {
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
         (size_t)value > shim_architecture().shared_bytes_max)
@@ -122,13 +123,16 @@ static cudaError_t check(const struct shim_launch *launch)
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > GRID_X_MAX || grid.y > GRID_YZ_MAX ||
         grid.z > GRID_YZ_MAX)
         return cudaErrorInvalidConfiguration;
-    if (block.x == 0 || block.y == 0 || block.z == 0 || block.x > BLOCK_XY_MAX || block.y > BLOCK_XY_MAX ||
-        block.z > BLOCK_Z_MAX || (size_t)block.x * block.y * block.z > BLOCK_THREADS_MAX)
+    if (block.x == 0 || block.y == 0 || block.z == 0 || block.x > BLOCK_XY_MAX ||
+        block.y > BLOCK_XY_MAX || block.z > BLOCK_Z_MAX ||
+        (size_t)block.x * block.y * block.z > BLOCK_THREADS_MAX)
         return cudaErrorInvalidConfiguration;
     if (block.x * block.y * block.z % BLOCK_WARP_THREADS)
         shim_violation("kernel %s: a block of %u x %u x %u threads is no multiple of %d",
-                       shim_kernel_name(launch->kernel, name), block.x, block.y, block.z, BLOCK_WARP_THREADS);
-    return launch->shared_bytes > allowed_bytes(launch->kernel) ? cudaErrorInvalidValue : cudaSuccess;
+                       shim_kernel_name(launch->kernel, name), block.x, block.y, block.z,
+                       BLOCK_WARP_THREADS);
+    return launch->shared_bytes > allowed_bytes(launch->kernel) ? cudaErrorInvalidValue
+                                                                : cudaSuccess;
 }
 
 static void run_launch(void *data)
@@ -216,7 +220,8 @@ void *shim_dynamic_shared(void)
 
 bool shim_is_shared(const void *memory, size_t bytes)
 {
-    uintptr_t at = (uintptr_t)memory, dynamic = (uintptr_t)shared.bytes, fixed = (uintptr_t)shared.fixed;
+    uintptr_t at = (uintptr_t)memory, dynamic = (uintptr_t)shared.bytes,
+              fixed = (uintptr_t)shared.fixed;
     return (at >= dynamic && at + bytes <= dynamic + shared.count) ||
            (at >= fixed && at + bytes <= fixed + shared.fixed_count);
 }

@@ -1,6 +1,6 @@
 /*
- * kernels — the small kernels of mutants.cu, unmutated, give what plain C gives, in every order of threads, blocks and streams; on a
- * GPU they give it too.
+ * kernels — the small kernels of mutants.cu, unmutated, give what plain C gives, in every order of
+ * threads, blocks and streams; on a GPU they give it too.
  */
 #include "tests/cuda_on_cpu/cuda_ok.h"
 #include "tests/cuda_on_cpu/mutants.h"
@@ -43,9 +43,9 @@ static void barriers_turn_every_block(void **state)
         cuda_ok(mutants_reverse(MUTATION_NONE, d_out, d_x, BLOCKS, 3, NULL));
         read_back(out, d_out, sizeof out);
         for (int i = 0; i < COUNT; i++)
-            assert_true(out[i] ==
-                        x[i / REVERSE_THREADS * REVERSE_THREADS + REVERSE_THREADS - 1 - i % REVERSE_THREADS] +
-                            1);
+            assert_true(out[i] == x[i / REVERSE_THREADS * REVERSE_THREADS + REVERSE_THREADS - 1 -
+                                    i % REVERSE_THREADS] +
+                                      1);
         cuda_ok(cudaFree(d_x));
         cuda_ok(cudaFree(d_out));
     }
@@ -80,7 +80,8 @@ static void tensor_cores_multiply_as_doubles_do(void **state)
     product_case_fill(&p);
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        uint16_t *d_a = device_memory(p.a16, sizeof p.a16), *d_b = device_memory(p.b16, sizeof p.b16);
+        uint16_t *d_a = device_memory(p.a16, sizeof p.a16),
+                 *d_b = device_memory(p.b16, sizeof p.b16);
         float *d_out = device_memory(NULL, sizeof out);
         cuda_ok(mutants_product(MUTATION_NONE, d_out, d_a, d_b, NULL));
         read_back(out, d_out, sizeof out);
@@ -129,8 +130,10 @@ static void what_a_device_refuses_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(barriers_turn_every_block),           cmocka_unit_test(shuffles_sum_every_block),
-        cmocka_unit_test(tensor_cores_multiply_as_doubles_do), cmocka_unit_test(every_thread_knows_its_place),
+        cmocka_unit_test(barriers_turn_every_block),
+        cmocka_unit_test(shuffles_sum_every_block),
+        cmocka_unit_test(tensor_cores_multiply_as_doubles_do),
+        cmocka_unit_test(every_thread_knows_its_place),
         cmocka_unit_test(what_a_device_refuses_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

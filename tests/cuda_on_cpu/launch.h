@@ -41,8 +41,8 @@ template <typename T> void check_argument(const void *kernel, int number, const 
 }
 
 template <typename... P>
-cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
-                   typename as_is<P>::type... arguments)
+cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
+                   cudaStream_t stream, typename as_is<P>::type... arguments)
 {
     const void *address = reinterpret_cast<const void *>(kernel);
     int number = 0;
@@ -59,13 +59,13 @@ cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_by
 
 } // namespace cuda_on_cpu
 
-#define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                               \
+#define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                     \
     cuda_on_cpu::launch(kernel, (grid), (block), (shared_bytes), (stream), ##__VA_ARGS__)
 
 #define DYNAMIC_SHARED(type, name) type *name = static_cast<type *>(shim_dynamic_shared())
 
-#define LAUNCH_ALLOW_SHARED(kernel, shared_bytes)                                                            \
-    cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),                                             \
+#define LAUNCH_ALLOW_SHARED(kernel, shared_bytes)                                                  \
+    cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),                                   \
                          cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(shared_bytes))
 
 #endif

@@ -75,8 +75,8 @@ static void *allocate(enum memory_kind kind, size_t bytes)
         return NULL;
     size_t aligned = (bytes + MEMORY_ALIGN_BYTES - 1) / MEMORY_ALIGN_BYTES * MEMORY_ALIGN_BYTES;
     size_t pages_bytes = (aligned + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-    char *pages =
-        mmap(NULL, pages_bytes + PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *pages = mmap(NULL, pages_bytes + PAGE_BYTES, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED)
         return NULL;
     mprotect(pages, pages_bytes, PROT_READ | PROT_WRITE);
@@ -126,8 +126,8 @@ bool memory_free(enum memory_kind kind, void *memory)
         check(&a);
         ASAN_UNPOISON_MEMORY_REGION(a.pages, a.pages_bytes);
         /* gives the pages back and keeps the addresses, so that nobody else gets them */
-        if (mmap(a.pages, a.pages_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-                 -1, 0) == MAP_FAILED)
+        if (mmap(a.pages, a.pages_bytes, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
             shim_violation("mmap failed");
         if (kind == MEMORY_DEVICE)
             all.device_bytes -= a.bytes;

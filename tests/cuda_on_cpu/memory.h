@@ -1,10 +1,11 @@
 /*
  * memory — the device's memory and pinned memory, each allocation between pages that fault.
  *
- * Device memory ends at its last byte as nearly as the 256 bytes of alignment allow, begins filled with NaN, and faults whenever the
- * host touches it: it is open only while queued work runs. Opening and closing costs system calls, so that is so only where memory is
- * watched (memory_watch). Freed memory faults for ever. Bytes behind the last are checked when it is freed and, where it is
- * watched, whenever work is waited for; AddressSanitizer sees them at once.
+ * Device memory ends at its last byte as nearly as the 256 bytes of alignment allow, begins filled
+ * with NaN, and faults whenever the host touches it: it is open only while queued work runs.
+ * Opening and closing costs system calls, so that is so only where memory is watched
+ * (memory_watch). Freed memory faults for ever. Bytes behind the last are checked when it is freed
+ * and, where it is watched, whenever work is waited for; AddressSanitizer sees them at once.
  *
  * Threads: any; one lock inside.
  */
@@ -29,7 +30,8 @@ void *memory_alloc(enum memory_kind kind, size_t bytes);
 /* False where memory is not the beginning of an allocation of that kind. */
 bool memory_free(enum memory_kind kind, void *memory);
 
-/* Whose bytes these are. What begins in an allocation and leaves it is a violation; `what` says who asks. */
+/* Whose bytes these are. What begins in an allocation and leaves it is a violation; `what` says who
+ * asks. */
 enum memory_kind memory_kind_of(const void *memory, size_t bytes, const char *what);
 
 /* Whether the host's touching device memory is a fault; at first it is. Nothing is queued. */

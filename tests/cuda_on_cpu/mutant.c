@@ -1,5 +1,6 @@
 /*
- * mutant — runs one thing that GPUs are asked to do, right or wrong in one way, in every order; mutations.c looks whether it is caught.
+ * mutant — runs one thing that GPUs are asked to do, right or wrong in one way, in every order;
+ * mutations.c looks whether it is caught.
  *
  *     cuda_mutant NAME       0: nothing was noticed; 1: wrong values; else whatever caught it
  */
@@ -54,9 +55,11 @@ static void run_reverse(int mutation)
     ok(mutants_reverse((enum mutation)mutation, d_out, d_x, BLOCKS, 3, NULL));
     ok(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
     for (int i = 0; i < COUNT; i++)
-        expect(out[i],
-               x[i / REVERSE_THREADS * REVERSE_THREADS + REVERSE_THREADS - 1 - i % REVERSE_THREADS] + 1.0,
-               "reverse");
+        expect(
+            out[i],
+            x[i / REVERSE_THREADS * REVERSE_THREADS + REVERSE_THREADS - 1 - i % REVERSE_THREADS] +
+                1.0,
+            "reverse");
     ok(cudaFree(d_x));
     ok(cudaFree(d_out));
 }
@@ -103,7 +106,8 @@ enum stream_mutation {
     STREAMS_NO_SYNC,       /* the host reads the pinned result before it is there */
 };
 
-/* x goes to the device on one stream, is doubled on another, comes back; three times with the same buffers on the way. */
+/* x goes to the device on one stream, is doubled on another, comes back; three times with the same
+ * buffers on the way. */
 static void run_streams(int mutation)
 {
     enum { N = 64, ROUNDS = 3 };

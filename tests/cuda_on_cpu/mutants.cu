@@ -55,9 +55,10 @@ template <enum mutation M> __global__ void sum_kernel(float *out, const float *x
 
 enum { PIECE = 16, STAGES = 2 };
 
-/* One warp. Pieces of A are 16 x 16, of B 16 x 8; a row of A is two chunks of 16 bytes, a row of B one. */
-__device__ inline void copy_piece(__nv_bfloat16 *a_piece, __nv_bfloat16 *b_piece, const __nv_bfloat16 *a,
-                                  const __nv_bfloat16 *b, int first)
+/* One warp. Pieces of A are 16 x 16, of B 16 x 8; a row of A is two chunks of 16 bytes, a row of B
+ * one. */
+__device__ inline void copy_piece(__nv_bfloat16 *a_piece, __nv_bfloat16 *b_piece,
+                                  const __nv_bfloat16 *a, const __nv_bfloat16 *b, int first)
 {
     int lane = threadIdx.x;
     copy_async_16(a_piece + lane * 8, a + lane / 2 * PRODUCT_DEPTH + first + lane % 2 * 8, true);
@@ -69,14 +70,16 @@ __device__ inline void copy_piece(__nv_bfloat16 *a_piece, __nv_bfloat16 *b_piece
 template <enum mutation M>
 __global__ void product_kernel(float *out, const __nv_bfloat16 *a, const __nv_bfloat16 *b)
 {
-    __shared__ __align__(16) __nv_bfloat16 a_piece[STAGES][PIECE * PIECE], b_piece[STAGES][PIECE * 16];
+    __shared__ __align__(16) __nv_bfloat16 a_piece[STAGES][PIECE * PIECE],
+        b_piece[STAGES][PIECE * 16];
     int lane = threadIdx.x;
     float c[4] = {0, 0, 0, 0};
     copy_piece(a_piece[0], b_piece[0], a, b, 0);
     for (int piece = 0; piece < PRODUCT_DEPTH / PIECE; piece++) {
         bool more = piece + 1 < PRODUCT_DEPTH / PIECE;
         if (more)
-            copy_piece(a_piece[(piece + 1) % 2], b_piece[(piece + 1) % 2], a, b, (piece + 1) * PIECE);
+            copy_piece(a_piece[(piece + 1) % 2], b_piece[(piece + 1) % 2], a, b,
+                       (piece + 1) * PIECE);
         else
             copy_async_commit();
         if (M == MUTATION_NO_COPY_WAIT)
@@ -85,7 +88,8 @@ __global__ void product_kernel(float *out, const __nv_bfloat16 *a, const __nv_bf
             copy_async_wait<1>();
         if (M != MUTATION_NO_COPY_BARRIER)
             __syncthreads();
-        /* matrices of A: rows 0-7 and 8-15 of columns 0-7, then of columns 8-15; of B: rows 0-7, rows 8-15, and these again */
+        /* matrices of A: rows 0-7 and 8-15 of columns 0-7, then of columns 8-15; of B: rows 0-7,
+         * rows 8-15, and these again */
         uint32_t fragment_a[4], fragment_b[4];
         int row = lane % 16 + (M == MUTATION_WRONG_ROW && lane == 5 ? 1 : 0);
         load_matrices<false>(fragment_a, &a_piece[piece % 2][row * PIECE + lane / 16 * 8]);
@@ -125,12 +129,12 @@ __global__ void nothing_kernel()
 {
 }
 
-cudaError_t mutants_reverse(enum mutation mutation, float *out, const float *x, int blocks, int rounds,
-                            cudaStream_t stream)
+cudaError_t mutants_reverse(enum mutation mutation, float *out, const float *x, int blocks,
+                            int rounds, cudaStream_t stream)
 {
     auto call = [&](auto kernel) {
-        return LAUNCH(kernel, blocks, REVERSE_THREADS, REVERSE_THREADS * sizeof(float), stream, out, x,
-                      rounds);
+        return LAUNCH(kernel, blocks, REVERSE_THREADS, REVERSE_THREADS * sizeof(float), stream, out,
+                      x, rounds);
     };
     switch (mutation) {
     case MUTATION_NO_BARRIER:
@@ -150,9 +154,12 @@ cudaError_t mutants_reverse(enum mutation mutation, float *out, const float *x, 
     }
 }
 
-cudaError_t mutants_sum(enum mutation mutation, float *out, const float *x, int blocks, cudaStream_t stream)
+cudaError_t mutants_sum(enum mutation mutation, float *out, const float *x, int blocks,
+                        cudaStream_t stream)
 {
-    auto call = [&](auto kernel) { return LAUNCH(kernel, blocks, REVERSE_THREADS, 0, stream, out, x); };
+    auto call = [&](auto kernel) {
+        return LAUNCH(kernel, blocks, REVERSE_THREADS, 0, stream, out, x);
+    };
     switch (mutation) {
     case MUTATION_BAD_MASK:
         return call(sum_kernel<MUTATION_BAD_MASK>);
@@ -167,11 +174,12 @@ cudaError_t mutants_sum(enum mutation mutation, float *out, const float *x, int 
     }
 }
 
-cudaError_t mutants_product(enum mutation mutation, float *out, const uint16_t *a, const uint16_t *b,
-                            cudaStream_t stream)
+cudaError_t mutants_product(enum mutation mutation, float *out, const uint16_t *a,
+                            const uint16_t *b, cudaStream_t stream)
 {
     auto call = [&](auto kernel) {
-        return LAUNCH(kernel, 1, WARP_THREADS, 0, stream, out, reinterpret_cast<const __nv_bfloat16 *>(a),
+        return LAUNCH(kernel, 1, WARP_THREADS, 0, stream, out,
+                      reinterpret_cast<const __nv_bfloat16 *>(a),
                       reinterpret_cast<const __nv_bfloat16 *>(b));
     };
     switch (mutation) {

@@ -1,5 +1,6 @@
 /*
- * mutants — a handful of kernels that use all that the shim makes, each right, and each wrong in the ways that kernels go wrong.
+ * mutants — a handful of kernels that use all that the shim makes, each right, and each wrong in
+ * the ways that kernels go wrong.
  *
  * The launchers take all pointers to device memory, and return what LAUNCH returns.
  */
@@ -39,25 +40,30 @@ enum mutation {
 
 enum { REVERSE_THREADS = 128, PRODUCT_ROWS = 16, PRODUCT_COLUMNS = 8, PRODUCT_DEPTH = 64 };
 
-/* out[b][i] = x[b][127 - i] + 1 for `blocks` blocks of 128, turned in shared memory, `rounds` times (odd). */
-cudaError_t mutants_reverse(enum mutation mutation, float *out, const float *x, int blocks, int rounds,
-                            cudaStream_t stream);
+/* out[b][i] = x[b][127 - i] + 1 for `blocks` blocks of 128, turned in shared memory, `rounds` times
+ * (odd). */
+cudaError_t mutants_reverse(enum mutation mutation, float *out, const float *x, int blocks,
+                            int rounds, cudaStream_t stream);
 
 /* out[b] = the sum of x[b][0..127], by shuffles and shared memory. */
-cudaError_t mutants_sum(enum mutation mutation, float *out, const float *x, int blocks, cudaStream_t stream);
+cudaError_t mutants_sum(enum mutation mutation, float *out, const float *x, int blocks,
+                        cudaStream_t stream);
 
-/* out[16][8] = A[16][64] B[64][8] of bfloat16, row-major, in pieces of 16 columns that are copied ahead. */
-cudaError_t mutants_product(enum mutation mutation, float *out, const uint16_t *a, const uint16_t *b,
-                            cudaStream_t stream);
+/* out[16][8] = A[16][64] B[64][8] of bfloat16, row-major, in pieces of 16 columns that are copied
+ * ahead. */
+cudaError_t mutants_product(enum mutation mutation, float *out, const uint16_t *a,
+                            const uint16_t *b, cudaStream_t stream);
 
-/* out[i] = i of the thread's place in a grid and block of three dimensions, each block 4 x 4 x 2 threads. */
+/* out[i] = i of the thread's place in a grid and block of three dimensions, each block 4 x 4 x 2
+ * threads. */
 cudaError_t mutants_places(uint32_t *out, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z,
                            cudaStream_t stream);
 
 /* x[i] = x[i] * 2 + add for count numbers; its order with others shows. */
 cudaError_t mutants_step(float *x, float add, int count, cudaStream_t stream);
 
-/* A kernel that does nothing, with these threads a block and shared bytes. allow: LAUNCH_ALLOW_SHARED first. */
+/* A kernel that does nothing, with these threads a block and shared bytes. allow:
+ * LAUNCH_ALLOW_SHARED first. */
 cudaError_t mutants_nothing(int threads, int shared_bytes, bool allow, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /*
- * mutations — the shim is able to fail: whatever is wrong with a mutant is caught, by the way that should catch it, and what is right
- * is not.
+ * mutations — the shim is able to fail: whatever is wrong with a mutant is caught, by the way that
+ * should catch it, and what is right is not.
  */
 #include "tests/support/test.h"
 
@@ -49,11 +49,11 @@ static void what_is_right_passes(void **state)
     }
 }
 
-#define CAUGHT(case, name, by)                                                                               \
-    static void case (void **state)                                                                          \
-    {                                                                                                        \
-        (void)state;                                                                                         \
-        caught(name, by);                                                                                    \
+#define CAUGHT(case, name, by)                                                                     \
+    static void case (void **state)                                                                \
+    {                                                                                              \
+        (void)state;                                                                               \
+        caught(name, by);                                                                          \
     }
 
 CAUGHT(a_missing_barrier, "no-barrier", BY_RACE)
@@ -65,7 +65,8 @@ CAUGHT(a_full_mask_to_which_half_a_warp_comes, "half-warp", "cuda_on_cpu: ")
 CAUGHT(a_missing_syncwarp, "no-syncwarp", BY_RACE)
 CAUGHT(a_wait_for_copies_that_is_missing, "no-copy-wait", BY_POISON)
 CAUGHT(a_barrier_after_copies_that_is_missing, "no-copy-barrier", BY_POISON)
-CAUGHT(copies_that_nobody_waits_for, "unawaited-copy", "asynchronous copies that it did not wait for")
+CAUGHT(copies_that_nobody_waits_for, "unawaited-copy",
+       "asynchronous copies that it did not wait for")
 CAUGHT(swapped_registers_of_a_fragment, "swapped-fragment", BY_VALUES)
 CAUGHT(a_fragment_of_a_wrong_row, "wrong-row", BY_VALUES)
 CAUGHT(a_fragment_that_is_not_transposed, "not-transposed", BY_VALUES)
@@ -77,7 +78,8 @@ CAUGHT(a_result_read_too_early, "no-sync", BY_VALUES)
 CAUGHT(a_wait_that_a_graph_lacks, "no-wait-in-graph", BY_VALUES)
 CAUGHT(a_pointer_of_the_host_given_to_a_kernel, "host-pointer-argument",
        "argument 1 points to memory that a device")
-CAUGHT(a_freed_pointer_given_to_a_kernel, "freed-argument", "argument 1 points to memory that a device")
+CAUGHT(a_freed_pointer_given_to_a_kernel, "freed-argument",
+       "argument 1 points to memory that a device")
 CAUGHT(a_fill_past_the_end, "copy-too-long", "129 bytes from byte 0 of an allocation of 128 bytes")
 CAUGHT(a_block_of_33_threads, "odd-block", "is no multiple of 32")
 

@@ -1,11 +1,13 @@
 /*
- * nccl — the functions of nccl.h in use, for tests on the CPU: between processes, on a thread a communicator, in the order of the shim's streams.
+ * nccl — the functions of nccl.h in use, for tests on the CPU: between processes, on a thread a
+ * communicator, in the order of the shim's streams.
  *
- * As with a non-blocking communicator of the real one, a group may be on its stream only after ncclCommGetAsyncError was asked some times,
- * what is asked of a communicator that is not done is a violation, and where another rank is gone what runs never ends, until it is aborted.
- * An abort waits until the other ranks have ended theirs, too; one while another communicator of the process has work is a violation, unless both
- * are aborted in one group.
- * Only what this header's caller uses is there: non-blocking communicators, one a group, and bytes or sums of floats.
+ * As with a non-blocking communicator of the real one, a group may be on its stream only after
+ * ncclCommGetAsyncError was asked some times, what is asked of a communicator that is not done is a
+ * violation, and where another rank is gone what runs never ends, until it is aborted. An abort
+ * waits until the other ranks have ended theirs, too; one while another communicator of the process
+ * has work is a violation, unless both are aborted in one group. Only what this header's caller
+ * uses is there: non-blocking communicators, one a group, and bytes or sums of floats.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/grid.h"
@@ -58,7 +60,9 @@ struct ncclComm {
     int delays, groups; /* until it is; how many have been made and are not done */
     uint64_t generator;
     bool finalized, leaves, quit,
-        ended; /* leaves: with the others; ended: nothing is left of it but groups whose turn has not come */
+        /* leaves: with the others; ended: nothing is left of it but groups whose turn has not
+         * come */
+        ended;
 };
 
 /* The calling thread's. */
@@ -262,7 +266,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
     return ncclInProgress;
 }
 
-/* A group that is held goes on its stream when it was asked for often enough. The mutex is held, but not while it goes. */
+/* A group that is held goes on its stream when it was asked for often enough. The mutex is held,
+ * but not while it goes. */
 static void let_go(ncclComm_t comm)
 {
     struct group *group = comm->held;
@@ -374,7 +379,8 @@ static void abort_comms(void)
         pthread_mutex_unlock(&open_group.aborts[i]->mutex);
     }
     if (count > 0 && atomic_load(&groups_count) > own_groups)
-        shim_violation("NCCL: an abort while another communicator works: what it frees waits for the device");
+        shim_violation(
+            "NCCL: an abort while another communicator works: what it frees waits for the device");
     for (int i = 0; i < count; i++)
         begin_end(open_group.aborts[i], true);
     for (int i = 0; i < count; i++)
@@ -417,7 +423,8 @@ ncclResult_t ncclGroupEnd(void)
         return ncclSuccess;
     open_group.group = NULL;
     pthread_mutex_lock(&comm->mutex);
-    comm->generator = comm->generator * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    comm->generator =
+        comm->generator * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     comm->held = group;
     comm->held_stream = open_group.stream;
     comm->delays = (int)(comm->generator >> 33) % DELAYS_MAX - 1;
@@ -494,8 +501,9 @@ ncclResult_t ncclReduceScatter(const void *send, void *receive, size_t count, nc
     for (int r = 0; r < comm->ranks; r++)
         if (r != comm->rank) {
             ncclSend((const char *)send + (size_t)r * bytes, count, type, r, comm, stream);
-            add_move(group,
-                     (struct nccl_move){.peer = r, .data = group->terms + (size_t)r * bytes, .bytes = bytes});
+            add_move(group, (struct nccl_move){.peer = r,
+                                               .data = group->terms + (size_t)r * bytes,
+                                               .bytes = bytes});
         }
     group->own_target = group->terms + (size_t)comm->rank * bytes;
     group->own_source = (const char *)send + (size_t)comm->rank * bytes;

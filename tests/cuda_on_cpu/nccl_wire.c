@@ -1,5 +1,6 @@
 /*
- * nccl_wire — see nccl_wire.h. A rank listens by a name in the abstract namespace, and calls those below it.
+ * nccl_wire — see nccl_wire.h. A rank listens by a name in the abstract namespace, and calls those
+ * below it.
  */
 #include "tests/cuda_on_cpu/nccl_wire.h"
 
@@ -75,7 +76,8 @@ static int listen_as(uint64_t name, int rank)
     socklen_t bytes;
     struct sockaddr_un address = address_of(name, rank, &bytes);
     int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (listener >= 0 && (bind(listener, (struct sockaddr *)&address, bytes) || listen(listener, 64))) {
+    if (listener >= 0 &&
+        (bind(listener, (struct sockaddr *)&address, bytes) || listen(listener, 64))) {
         close(listener);
         return -1;
     }
@@ -100,7 +102,8 @@ static int connect_all(struct nccl_wire *wire, uint64_t name, const atomic_bool 
     return status;
 }
 
-int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop, struct nccl_wire **ret_wire)
+int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop,
+                   struct nccl_wire **ret_wire)
 {
     struct nccl_wire *wire = calloc(1, sizeof *wire);
     int *sockets = calloc((size_t)ranks, sizeof *sockets);
@@ -161,7 +164,8 @@ static bool is_done(const struct nccl_move *move)
 static bool is_next(const struct nccl_move *moves, size_t i)
 {
     for (size_t k = 0; k < i; k++)
-        if (moves[k].peer == moves[i].peer && moves[k].is_send == moves[i].is_send && !is_done(&moves[k]))
+        if (moves[k].peer == moves[i].peer && moves[k].is_send == moves[i].is_send &&
+            !is_done(&moves[k]))
             return false;
     return !is_done(&moves[i]);
 }
@@ -171,17 +175,20 @@ static int push(struct nccl_wire *wire, struct nccl_move *move)
 {
     int other = wire->sockets[move->peer];
     bool in_length = move->at < sizeof move->told;
-    char *data = in_length ? (char *)&move->told + move->at : move->data + (move->at - sizeof move->told);
-    size_t left = in_length ? sizeof move->told - move->at : sizeof move->told + move->bytes - move->at;
-    ssize_t moved = move->is_send ? send(other, data, left, MSG_NOSIGNAL) : recv(other, data, left, 0);
+    char *data =
+        in_length ? (char *)&move->told + move->at : move->data + (move->at - sizeof move->told);
+    size_t left =
+        in_length ? sizeof move->told - move->at : sizeof move->told + move->bytes - move->at;
+    ssize_t moved =
+        move->is_send ? send(other, data, left, MSG_NOSIGNAL) : recv(other, data, left, 0);
     if (moved < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (moved <= 0)
         return -1;
     move->at += (size_t)moved;
     if (move->at == sizeof move->told && !move->is_send && move->told != move->bytes)
-        shim_violation("NCCL: rank %d sends %" PRIu64 " bytes where rank %d receives %zu", move->peer,
-                       move->told, wire->rank, move->bytes);
+        shim_violation("NCCL: rank %d sends %" PRIu64 " bytes where rank %d receives %zu",
+                       move->peer, move->told, wire->rank, move->bytes);
     return 1;
 }
 
@@ -200,7 +207,8 @@ static void wait_any(const struct nccl_wire *wire, const struct nccl_move *moves
     free(ready);
 }
 
-int nccl_wire_move(struct nccl_wire *wire, struct nccl_move *moves, size_t count, const atomic_bool *stop)
+int nccl_wire_move(struct nccl_wire *wire, struct nccl_move *moves, size_t count,
+                   const atomic_bool *stop)
 {
     size_t left = count;
     for (size_t i = 0; i < count; i++)

@@ -1,5 +1,6 @@
 /*
- * nccl_wire — bytes between the processes of a communicator of the NCCL that stands in on the CPU: a Unix socket between each two.
+ * nccl_wire — bytes between the processes of a communicator of the NCCL that stands in on the CPU:
+ * a Unix socket between each two.
  *
  * Threads: one at a time.
  */
@@ -13,7 +14,8 @@
 
 struct nccl_wire;
 
-/* A message to or from another rank. Its length goes ahead of it: ranks that do not mean the same are a violation. */
+/* A message to or from another rank. Its length goes ahead of it: ranks that do not mean the same
+ * are a violation. */
 struct nccl_move {
     int peer;
     bool is_send;
@@ -24,11 +26,15 @@ struct nccl_move {
 };
 
 /* Finds the others by the name. Blocks until all are there, or *stop. 0, or -1. */
-int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop, struct nccl_wire **ret_wire);
-/* Tells the others that this rank leaves, and blocks until each of them leaves, closes or is gone. NULL is fine. */
+int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop,
+                   struct nccl_wire **ret_wire);
+/* Tells the others that this rank leaves, and blocks until each of them leaves, closes or is gone.
+ * NULL is fine. */
 void nccl_wire_leave(struct nccl_wire *wire);
 void nccl_wire_close(struct nccl_wire *wire); /* NULL is fine */
-/* Sends and receives all, those of one rank and direction in order. 0, or -1 where another rank is gone, or *stop. */
-int nccl_wire_move(struct nccl_wire *wire, struct nccl_move *moves, size_t count, const atomic_bool *stop);
+/* Sends and receives all, those of one rank and direction in order. 0, or -1 where another rank is
+ * gone, or *stop. */
+int nccl_wire_move(struct nccl_wire *wire, struct nccl_move *moves, size_t count,
+                   const atomic_bool *stop);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * order — see order.h and order_choice.h. Compiled without ThreadSanitizer's instrumentation, as block.c.
+ * order — see order.h and order_choice.h. Compiled without ThreadSanitizer's instrumentation, as
+ * block.c.
  */
 #include "tests/cuda_on_cpu/order.h"
 
@@ -43,7 +44,8 @@ void order_set(size_t order)
     uint64_t seed = (text ? strtoull(text, NULL, 10) : 1) + order;
     current = order;
     generator = seed;
-    memory_watch(order == ORDER_REVERSE); /* where work runs least often: at once it would cost seconds */
+    memory_watch(order ==
+                 ORDER_REVERSE); /* where work runs least often: at once it would cost seconds */
     if (order >= ORDERS_FIXED && order >= told) {
         fprintf(stderr, "cuda_on_cpu: order %zu, seed %llu\n", order, (unsigned long long)seed);
         told = order + 1;

@@ -157,7 +157,8 @@ static struct CUstream_st *needed(struct CUstream_st *stream)
     return stream;
 }
 
-/* Whose first op is to run next on the way to `stream`; NULL where that is up to others, on this machine's threads or elsewhere. */
+/* Whose first op is to run next on the way to `stream`; NULL where that is up to others, on this
+ * machine's threads or elsewhere. */
 static struct CUstream_st *next_for(struct CUstream_st *stream)
 {
     if (queue.busy)
@@ -283,7 +284,8 @@ cudaError_t queue_add(cudaStream_t handle, struct queue_work work)
     return leave(cudaSuccess);
 }
 
-/* While a stream is recorded, nothing waits for it or asks for it, nor for whatever its capture forbids to this thread. */
+/* While a stream is recorded, nothing waits for it or asks for it, nor for whatever its capture
+ * forbids to this thread. */
 static bool refused(const struct capture *capture)
 {
     if (capture)
@@ -440,7 +442,8 @@ cudaError_t queue_event_wait(cudaEvent_t event)
     return leave(cudaSuccess);
 }
 
-/* Whoever asks again and again must see it end: every third question runs one more op, or the next one for which there is one. */
+/* Whoever asks again and again must see it end: every third question runs one more op, or the next
+ * one for which there is one. */
 enum { QUERIES_A_STEP = 3 };
 
 static int queries;

@@ -1,9 +1,11 @@
 /*
- * queue — streams as what they promise and no more: each runs its work in order, and nothing else is ordered but by events.
+ * queue — streams as what they promise and no more: each runs its work in order, and nothing else
+ * is ordered but by events.
  *
- * Queued work runs on a thread of the shim while somebody waits for it, one piece after the other; which stream's is next, the order
- * decides (order.h): at once, as late as may be, or at random, some of it also before anybody waits. The same seed and the same calls of one thread
- * give the same run.
+ * Queued work runs on a thread of the shim while somebody waits for it, one piece after the other;
+ * which stream's is next, the order decides (order.h): at once, as late as may be, or at random,
+ * some of it also before anybody waits. The same seed and the same calls of one thread give the
+ * same run.
  *
  * Threads: any; one lock inside, which is not held while work runs.
  */
@@ -18,19 +20,21 @@
 extern "C" {
 #endif
 
-/* A piece of work. run may be called more than once (graphs), never two at a time; data is freed by destroy (may be NULL). */
+/* A piece of work. run may be called more than once (graphs), never two at a time; data is freed by
+ * destroy (may be NULL). */
 struct queue_work {
     void (*run)(void *data);
     void (*destroy)(void *data);
     void *data;
 };
 
-/* Queues it and takes it over: cudaSuccess, or why not. stream NULL is the default stream, which waits for all streams that are not
- * cudaStreamNonBlocking and they for it. */
+/* Queues it and takes it over: cudaSuccess, or why not. stream NULL is the default stream, which
+ * waits for all streams that are not cudaStreamNonBlocking and they for it. */
 cudaError_t queue_add(cudaStream_t stream, struct queue_work work);
 
-/* Work that others do, as another machine or engine: `begin` runs in its turn, and what is queued on the stream after it waits until the mark
- * that it gives is reached. Not while the stream is captured. */
+/* Work that others do, as another machine or engine: `begin` runs in its turn, and what is queued
+ * on the stream after it waits until the mark that it gives is reached. Not while the stream is
+ * captured. */
 struct mark;
 cudaError_t queue_add_foreign(cudaStream_t stream, struct queue_work begin, struct mark **ret_mark);
 /* From any thread, once for each mark. */
@@ -53,11 +57,12 @@ cudaError_t queue_event_elapsed(cudaEvent_t start, cudaEvent_t end, float *ret_m
 /* What is queued on stream from now on waits for the event's last record. */
 cudaError_t queue_wait_event(cudaStream_t stream, cudaEvent_t event);
 
-/* To be asked before memory is given: cudaErrorStreamCaptureUnsupported where a capture under way forbids it to this thread. The capture is
- * then spoiled. */
+/* To be asked before memory is given: cudaErrorStreamCaptureUnsupported where a capture under way
+ * forbids it to this thread. The capture is then spoiled. */
 cudaError_t queue_permit(void);
 
-/* Capture, as cudaStreamBeginCapture and cudaStreamEndCapture have it; what was recorded is given (capture.h). */
+/* Capture, as cudaStreamBeginCapture and cudaStreamEndCapture have it; what was recorded is given
+ * (capture.h). */
 struct capture;
 cudaError_t queue_capture_begin(cudaStream_t stream, enum cudaStreamCaptureMode mode);
 cudaError_t queue_capture_end(cudaStream_t stream, struct capture **ret_capture);

@@ -1,5 +1,6 @@
 /*
- * runtime_graph — the CUDA runtime's functions about graphs, as far as we use them: captured from streams, run as they are.
+ * runtime_graph — the CUDA runtime's functions about graphs, as far as we use them: captured from
+ * streams, run as they are.
  */
 #include "tests/cuda_on_cpu/capture.h"
 #include "tests/cuda_on_cpu/queue.h"
@@ -36,13 +37,16 @@ cudaError_t CUDARTAPI cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *gra
     return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
+cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t stream,
+                                            enum cudaStreamCaptureStatus *status)
 {
-    *status = queue_is_captured(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    *status =
+        queue_is_captured(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
     return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
+cudaError_t CUDARTAPI cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                           unsigned long long flags)
 {
     (void)flags;
     struct CUgraphExec_st *made = malloc(sizeof *made);
@@ -85,6 +89,6 @@ cudaError_t CUDARTAPI cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
 
 cudaError_t CUDARTAPI cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
-    return status_set(
-        queue_add(stream, (struct queue_work){run_graph, release_graph, capture_share(exec->capture)}));
+    return status_set(queue_add(
+        stream, (struct queue_work){run_graph, release_graph, capture_share(exec->capture)}));
 }

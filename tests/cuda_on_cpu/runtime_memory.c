@@ -1,9 +1,11 @@
 /*
- * runtime_memory — the CUDA runtime's functions that give, copy and fill memory, as far as we use them.
+ * runtime_memory — the CUDA runtime's functions that give, copy and fill memory, as far as we use
+ * them.
  *
- * What is asynchronous follows "API synchronization behavior" of the CUDA runtime's reference, and where that leaves a choice, the
- * least is promised: pinned memory is read and written when the copy runs; pageable memory is read at once and written before the call
- * returns; between two pieces of the device's memory even cudaMemcpy only queues.
+ * What is asynchronous follows "API synchronization behavior" of the CUDA runtime's reference, and
+ * where that leaves a choice, the least is promised: pinned memory is read and written when the
+ * copy runs; pageable memory is read at once and written before the call returns; between two
+ * pieces of the device's memory even cudaMemcpy only queues.
  */
 #include "tests/cuda_on_cpu/memory.h"
 #include "tests/cuda_on_cpu/queue.h"
@@ -76,7 +78,8 @@ cudaError_t CUDARTAPI cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
     return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *memory)
+cudaError_t CUDARTAPI cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
+                                               const void *memory)
 {
     static const enum cudaMemoryType types[] = {[MEMORY_PAGEABLE] = cudaMemoryTypeUnregistered,
                                                 [MEMORY_PINNED] = cudaMemoryTypeHost,
@@ -121,8 +124,8 @@ static bool fits(enum cudaMemcpyKind kind, enum memory_kind target, enum memory_
     return false;
 }
 
-static cudaError_t queue_copy(void *target, const void *source, size_t bytes, enum cudaMemcpyKind kind,
-                              cudaStream_t stream, bool waits)
+static cudaError_t queue_copy(void *target, const void *source, size_t bytes,
+                              enum cudaMemcpyKind kind, cudaStream_t stream, bool waits)
 {
     if (bytes == 0)
         return cudaSuccess;
@@ -130,9 +133,11 @@ static cudaError_t queue_copy(void *target, const void *source, size_t bytes, en
                      from = memory_kind_of(source, bytes, "the source of a copy");
     if (!fits(kind, to, from))
         return status_set(cudaErrorInvalidValue);
-    bool on_host = to != MEMORY_DEVICE && from != MEMORY_DEVICE, staged = from == MEMORY_PAGEABLE && !on_host;
+    bool on_host = to != MEMORY_DEVICE && from != MEMORY_DEVICE,
+         staged = from == MEMORY_PAGEABLE && !on_host;
     if ((on_host || staged || to == MEMORY_PAGEABLE) && queue_is_captured(stream))
-        shim_violation("a copy of pageable memory, or between memory of the host, can't be part of a graph");
+        shim_violation(
+            "a copy of pageable memory, or between memory of the host, can't be part of a graph");
     struct copy *copy = malloc(sizeof *copy + (staged ? bytes : 0));
     if (!copy)
         return status_set(cudaErrorMemoryAllocation);
@@ -153,7 +158,8 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void *target, const void *source, size_t b
     return queue_copy(target, source, bytes, kind, stream, false);
 }
 
-cudaError_t CUDARTAPI cudaMemcpy(void *target, const void *source, size_t bytes, enum cudaMemcpyKind kind)
+cudaError_t CUDARTAPI cudaMemcpy(void *target, const void *source, size_t bytes,
+                                 enum cudaMemcpyKind kind)
 {
     return queue_copy(target, source, bytes, kind, NULL, true);
 }

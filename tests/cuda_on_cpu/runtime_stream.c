@@ -17,7 +17,8 @@ cudaError_t CUDARTAPI cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned i
     return status_set(queue_stream_open(!(flags & cudaStreamNonBlocking), stream));
 }
 
-cudaError_t CUDARTAPI cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags, int priority)
+cudaError_t CUDARTAPI cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags,
+                                                   int priority)
 {
     (void)priority; /* says what is better, not what is right */
     return cudaStreamCreateWithFlags(stream, flags);
@@ -45,7 +46,8 @@ cudaError_t CUDARTAPI cudaStreamQuery(cudaStream_t stream)
     return status_set(queue_stream_query(stream));
 }
 
-cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
+cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
+                                          unsigned int flags)
 {
     (void)flags;
     return status_set(queue_wait_event(stream, event));

@@ -1,7 +1,8 @@
 /*
  * tensor_core — trainer/cuda/tensor_core.h's functions for the CPU. C++ only.
  *
- * An asynchronous copy is made when its thread waits for it; until then its target is NaN, and out of bounds to AddressSanitizer.
+ * An asynchronous copy is made when its thread waits for it; until then its target is NaN, and out
+ * of bounds to AddressSanitizer.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_TENSOR_CORE_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_TENSOR_CORE_H
@@ -68,8 +69,8 @@ inline unsigned thread_again()
 }
 
 template <bool transposed>
-inline void load_matrices(uint32_t r[4], const void *shared_row, const char *file = __builtin_FILE(),
-                          int line = __builtin_LINE())
+inline void load_matrices(uint32_t r[4], const void *shared_row,
+                          const char *file = __builtin_FILE(), int line = __builtin_LINE())
 {
     cuda_on_cpu::check_16(shared_row, "a row of ldmatrix");
     if (!shim_is_shared(shared_row, cuda_on_cpu::COPY_BYTES))

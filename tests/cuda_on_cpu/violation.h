@@ -1,5 +1,6 @@
 /*
- * violation — what a GPU would do something undefined with: told in one line on stderr, and the program ends (SIGABRT).
+ * violation — what a GPU would do something undefined with: told in one line on stderr, and the
+ * program ends (SIGABRT).
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_VIOLATION_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_VIOLATION_H

@@ -1,5 +1,6 @@
 /*
- * warp — barriers, shuffles and votes, as CUDA C++ spells them; the line that calls is known by default arguments. C++ only.
+ * warp — barriers, shuffles and votes, as CUDA C++ spells them; the line that calls is known by
+ * default arguments. C++ only.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_WARP_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_WARP_H
@@ -39,7 +40,8 @@ inline void __syncwarp(unsigned mask = 0xffffffff, SHIM_PLACE)
 namespace cuda_on_cpu {
 
 template <typename T>
-T shuffle(enum shuffle kind, unsigned mask, T value, int operand, int width, const char *file, int line)
+T shuffle(enum shuffle kind, unsigned mask, T value, int operand, int width, const char *file,
+          int line)
 {
     static_assert(sizeof(T) <= SHUFFLE_BYTES_MAX, "a shuffle moves at most 16 bytes here");
     struct collective_shuffle arguments = {};
@@ -67,7 +69,8 @@ template <typename T> T __shfl_sync(unsigned mask, T value, int lane, int width 
     return cuda_on_cpu::shuffle(SHUFFLE_INDEX, mask, value, lane, width, file, line);
 }
 
-template <typename T> T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = 32, SHIM_PLACE)
+template <typename T>
+T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = 32, SHIM_PLACE)
 {
     return cuda_on_cpu::shuffle(SHUFFLE_UP, mask, value, (int)distance, width, file, line);
 }
@@ -78,7 +81,8 @@ T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32, SH
     return cuda_on_cpu::shuffle(SHUFFLE_DOWN, mask, value, (int)distance, width, file, line);
 }
 
-template <typename T> T __shfl_xor_sync(unsigned mask, T value, int distance, int width = 32, SHIM_PLACE)
+template <typename T>
+T __shfl_xor_sync(unsigned mask, T value, int distance, int width = 32, SHIM_PLACE)
 {
     return cuda_on_cpu::shuffle(SHUFFLE_XOR, mask, value, distance, width, file, line);
 }

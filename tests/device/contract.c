@@ -71,8 +71,8 @@ void contract_memory_is_aligned_and_apart(const char *name)
 }
 
 /* From any kind of memory into plain memory, and back. */
-static void move(struct device *device, struct device_stream *stream, void *target, const void *source,
-                 size_t bytes)
+static void move(struct device *device, struct device_stream *stream, void *target,
+                 const void *source, size_t bytes)
 {
     struct err err = {0};
     assert_ok(device->ops->copy(device, stream, target, source, bytes, &err), &err);
@@ -114,9 +114,12 @@ void contract_too_much_memory_is_refused_not_counted(const char *name)
     struct err err = {0};
     struct device_mem_info info;
     void *memory = NULL;
-    assert_int_equal(device->ops->mem_alloc(device, MEM_PLAIN, SIZE_MAX - 5, &memory, &err), -ENOMEM);
-    assert_int_equal(device->ops->mem_alloc(device, MEM_HUGE, SIZE_MAX / 2, &memory, &err), -ENOMEM);
-    assert_int_equal(device->ops->mem_alloc(device, MEM_DEVICE, SIZE_MAX / 2, &memory, &err), -ENOMEM);
+    assert_int_equal(device->ops->mem_alloc(device, MEM_PLAIN, SIZE_MAX - 5, &memory, &err),
+                     -ENOMEM);
+    assert_int_equal(device->ops->mem_alloc(device, MEM_HUGE, SIZE_MAX / 2, &memory, &err),
+                     -ENOMEM);
+    assert_int_equal(device->ops->mem_alloc(device, MEM_DEVICE, SIZE_MAX / 2, &memory, &err),
+                     -ENOMEM);
     assert_null(memory);
     device->ops->mem_info(device, &info);
     assert_int_equal(info.peak_bytes[MEM_PLAIN], 0);

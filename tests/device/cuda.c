@@ -1,5 +1,6 @@
 /*
- * cuda — the GPU as a device: the contract of all, and that work of several streams is ordered by their events.
+ * cuda — the GPU as a device: the contract of all, and that work of several streams is ordered by
+ * their events.
  */
 #include "device/device_cuda.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -11,14 +12,14 @@
 #include <string.h>
 
 /* A case of the contract in every order of streams. */
-#define ON_CUDA(name)                                                                                        \
-    static void name(void **state)                                                                           \
-    {                                                                                                        \
-        (void)state;                                                                                         \
-        for (size_t order = 0; order < order_count(); order++) {                                             \
-            order_set(order);                                                                                \
-            contract_##name("cuda");                                                                         \
-        }                                                                                                    \
+#define ON_CUDA(name)                                                                              \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        for (size_t order = 0; order < order_count(); order++) {                                   \
+            order_set(order);                                                                      \
+            contract_##name("cuda");                                                               \
+        }                                                                                          \
     }
 
 ON_CUDA(memory_is_counted_by_kind_with_its_peak)
@@ -57,8 +58,9 @@ static void it_tells_what_it_is(void **state)
 
 enum { STREAMS = 3, STEPS = 40, BYTES = 4096 };
 
-/* Numbers wander through buffers of three streams, each step waiting for the step before it and for whoever read its target: what
- * arrives is right only if every wait held. Two pinned buffers are reused as a loader does. */
+/* Numbers wander through buffers of three streams, each step waiting for the step before it and for
+ * whoever read its target: what arrives is right only if every wait held. Two pinned buffers are
+ * reused as a loader does. */
 static void events_order_streams(void **state)
 {
     (void)state;
@@ -68,7 +70,8 @@ static void events_order_streams(void **state)
         struct device *device = contract_open("cuda");
         struct device_stream *streams[STREAMS];
         struct device_event *written[STREAMS], *read[STREAMS], *copied[2];
-        unsigned char *pinned[2], *buffers[STREAMS], *out = contract_allocate(device, MEM_PINNED, BYTES);
+        unsigned char *pinned[2], *buffers[STREAMS],
+            *out = contract_allocate(device, MEM_PINNED, BYTES);
         for (int i = 0; i < STREAMS; i++) {
             assert_ok(device->ops->stream_open(device, &streams[i], &err), &err);
             assert_ok(device->ops->event_open(device, &written[i], &err), &err);
@@ -89,17 +92,19 @@ static void events_order_streams(void **state)
             assert_ok(device->ops->event_record(device, copied[step % 2], streams[0], &err), &err);
             assert_ok(device->ops->event_record(device, written[0], streams[0], &err), &err);
             for (int i = 1; i < STREAMS; i++) {
-                assert_ok(device->ops->stream_wait_event(device, streams[i], written[i - 1], &err), &err);
-                assert_ok(device->ops->stream_wait_event(device, streams[i], read[i], &err), &err);
-                assert_ok(device->ops->copy(device, streams[i], buffers[i], buffers[i - 1], BYTES, &err),
+                assert_ok(device->ops->stream_wait_event(device, streams[i], written[i - 1], &err),
                           &err);
+                assert_ok(device->ops->stream_wait_event(device, streams[i], read[i], &err), &err);
+                assert_ok(
+                    device->ops->copy(device, streams[i], buffers[i], buffers[i - 1], BYTES, &err),
+                    &err);
                 assert_ok(device->ops->event_record(device, read[i - 1], streams[i], &err), &err);
                 assert_ok(device->ops->event_record(device, written[i], streams[i], &err), &err);
             }
             if (step % 7 == 6) {
-                assert_ok(
-                    device->ops->copy(device, streams[STREAMS - 1], out, buffers[STREAMS - 1], BYTES, &err),
-                    &err);
+                assert_ok(device->ops->copy(device, streams[STREAMS - 1], out, buffers[STREAMS - 1],
+                                            BYTES, &err),
+                          &err);
                 assert_ok(device->ops->stream_sync(device, streams[STREAMS - 1], &err), &err);
                 for (int at = 0; at < BYTES; at++)
                     assert_int_equal(out[at], step + 1);
@@ -138,7 +143,8 @@ static void *send_and_fetch(void *argument)
     struct device_stream *stream = NULL;
     struct device_event *event = NULL;
     void *out = NULL, *memory = NULL, *back = NULL;
-    worker->failed = ops->stream_open(device, &stream, NULL) || ops->event_open(device, &event, NULL) ||
+    worker->failed = ops->stream_open(device, &stream, NULL) ||
+                     ops->event_open(device, &event, NULL) ||
                      ops->mem_alloc(device, MEM_PINNED, BYTES, &out, NULL) ||
                      ops->mem_alloc(device, MEM_DEVICE, BYTES, &memory, NULL) ||
                      ops->mem_alloc(device, MEM_PINNED, BYTES, &back, NULL);

@@ -1,5 +1,6 @@
 /*
- * cuda_failures — what a user is told when driver, device or memory are missing or fail. On the CPU only, where the device can be made to.
+ * cuda_failures — what a user is told when driver, device or memory are missing or fail. On the CPU
+ * only, where the device can be made to.
  */
 #include "device/device_cuda.h"
 #include "tests/cuda_on_cpu/control.h"
@@ -36,9 +37,10 @@ static void no_driver_is_one_clear_line(void **state)
 {
     (void)state;
     shim_set_driver(0, 0);
-    opening_fails("no NVIDIA driver on this machine; use device cpu, or install the driver; nvidia-smi tells "
-                  "whether it "
-                  "works");
+    opening_fails(
+        "no NVIDIA driver on this machine; use device cpu, or install the driver; nvidia-smi tells "
+        "whether it "
+        "works");
 }
 
 static void an_old_driver_is_told_with_both_versions(void **state)
@@ -47,7 +49,8 @@ static void an_old_driver_is_told_with_both_versions(void **state)
     char line[ERR_LINE_BYTES_MAX];
     shim_set_driver(11080, 1);
     snprintf(line, sizeof line,
-             "the NVIDIA driver is too old: expected one for CUDA %d.%d or newer, found one for CUDA 11.8; "
+             "the NVIDIA driver is too old: expected one for CUDA %d.%d or newer, found one for "
+             "CUDA 11.8; "
              "use device "
              "cpu, or update the driver",
              CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
@@ -58,9 +61,9 @@ static void no_device_names_what_hides_them(void **state)
 {
     (void)state;
     shim_set_driver(CUDART_VERSION, 0);
-    opening_fails(
-        "no GPU that CUDA can use; use device cpu; nvidia-smi and CUDA_VISIBLE_DEVICES tell which GPUs there "
-        "are");
+    opening_fails("no GPU that CUDA can use; use device cpu; nvidia-smi and CUDA_VISIBLE_DEVICES "
+                  "tell which GPUs there "
+                  "are");
 }
 
 /* root: a tree with the device file of a GPU. */
@@ -87,19 +90,20 @@ static void auto_refuses_a_gpu_that_it_was_given_and_cannot_use(void **state)
     assert_int_equal(test_run("mkdir '%s/dev'", root), 0);
     snprintf(path, sizeof path, "%s/dev/nvidia0", root);
     test_write_file(path, "", 0);
-    snprintf(
-        line, sizeof line,
-        "the NVIDIA driver is too old: /dev/nvidia0: expected one for CUDA %d.%d or newer, found one for "
-        "CUDA 11.8; use device cpu, or update the driver",
-        CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    snprintf(line, sizeof line,
+             "the NVIDIA driver is too old: /dev/nvidia0: expected one for CUDA %d.%d or newer, "
+             "found one for "
+             "CUDA 11.8; use device cpu, or update the driver",
+             CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
     given_gpu_is_refused(root, line);
     shim_set_driver(0, 0);
-    given_gpu_is_refused(root,
-                         "no NVIDIA driver on this machine: /dev/nvidia0; use device cpu, or install the "
-                         "driver; nvidia-smi tells whether it works");
+    given_gpu_is_refused(
+        root, "no NVIDIA driver on this machine: /dev/nvidia0; use device cpu, or install the "
+              "driver; nvidia-smi tells whether it works");
     shim_set_driver(CUDART_VERSION, 0);
-    given_gpu_is_refused(root, "no GPU that CUDA can use: /dev/nvidia0; use device cpu; nvidia-smi and "
-                               "CUDA_VISIBLE_DEVICES tell which GPUs there are");
+    given_gpu_is_refused(root,
+                         "no GPU that CUDA can use: /dev/nvidia0; use device cpu; nvidia-smi and "
+                         "CUDA_VISIBLE_DEVICES tell which GPUs there are");
     assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0); /* hidden on purpose */
     assert_ok(device_auto_count(root, &gpus, &err), &err);
     assert_int_equal(gpus, 0);

@@ -1,5 +1,6 @@
 /*
- * device — the backends that every build has: what holds for all, then what makes each its own. cuda.c has the third.
+ * device — the backends that every build has: what holds for all, then what makes each its own.
+ * cuda.c has the third.
  */
 #include "tests/device/contract.h"
 #include "tests/support/test.h"
@@ -44,12 +45,12 @@ static void auto_is_the_gpu_where_there_is_one(void **state)
 }
 
 /* A case of the contract on the two backends that every machine has. */
-#define ON_CPU_AND_NULL(name)                                                                                \
-    static void name(void **state)                                                                           \
-    {                                                                                                        \
-        (void)state;                                                                                         \
-        contract_##name("cpu");                                                                              \
-        contract_##name("null");                                                                             \
+#define ON_CPU_AND_NULL(name)                                                                      \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        contract_##name("cpu");                                                                    \
+        contract_##name("null");                                                                   \
     }
 
 ON_CPU_AND_NULL(memory_is_counted_by_kind_with_its_peak)
@@ -78,7 +79,8 @@ static void null_counts_a_model_that_no_machine_holds(void **state)
     struct err err = {0};
     assert_ok(device->ops->stream_open(device, &stream, &err), &err);
     size_t bytes = (size_t)1 << 44;
-    char *a = contract_allocate(device, MEM_DEVICE, bytes), *b = contract_allocate(device, MEM_DEVICE, bytes);
+    char *a = contract_allocate(device, MEM_DEVICE, bytes),
+         *b = contract_allocate(device, MEM_DEVICE, bytes);
     assert_ok(device->ops->copy(device, stream, a, b, bytes, &err), &err);
     assert_ok(device->ops->fill(device, stream, a, 0, bytes, &err), &err);
     device->ops->mem_info(device, &info);

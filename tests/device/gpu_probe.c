@@ -120,8 +120,9 @@ static void a_gpu_without_a_driver_is_found_on_the_bus(void **state)
     expect_none();
     write_pci("0000:65:00.0", "0x10de\n", "0x030200\n");
     expect_given("/sys/bus/pci/devices/0000:65:00.0", 0);
-    write_in("/proc/self/mountinfo", "22 1 0:20 / /proc rw - proc proc rw\n"
-                                     "30 22 0:26 / / rw,relatime - overlay overlay rw,lowerdir=/a\n");
+    write_in("/proc/self/mountinfo",
+             "22 1 0:20 / /proc rw - proc proc rw\n"
+             "30 22 0:26 / / rw,relatime - overlay overlay rw,lowerdir=/a\n");
     expect_none();
 }
 
@@ -130,8 +131,9 @@ static void a_gpu_of_a_virtual_machine_is_not_ours(void **state)
     (void)state;
     write_pci("0000:65:00.0", "0x10de\n", "0x030200\n");
     assert_int_equal(
-        test_run("ln -s ../../../bus/pci/drivers/vfio-pci '%s/sys/bus/pci/devices/0000:65:00.0/driver'",
-                 root),
+        test_run(
+            "ln -s ../../../bus/pci/drivers/vfio-pci '%s/sys/bus/pci/devices/0000:65:00.0/driver'",
+            root),
         0);
     expect_none();
 }

@@ -1,8 +1,10 @@
 /*
- * nvml_twin — a shared object with the functions of NVIDIA's management library that device/nvml.c asks for, over a machine of one GPU
- * that it makes up. For machines without a driver: what it tells says nothing of the real library.
+ * nvml_twin — a shared object with the functions of NVIDIA's management library that device/nvml.c
+ * asks for, over a machine of one GPU that it makes up. For machines without a driver: what it
+ * tells says nothing of the real library.
  *
- * NVML_TWIN in the environment: "37" is the utilisation in percent, "no-driver" lets it not start, "silent" lets the GPU not tell.
+ * NVML_TWIN in the environment: "37" is the utilisation in percent, "no-driver" lets it not start,
+ * "silent" lets the GPU not tell.
  */
 #include <stdlib.h>
 #include <string.h>

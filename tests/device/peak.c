@@ -31,13 +31,14 @@ static void peaks_are_those_of_the_data_sheets(void **state)
                                         .multiprocessors = sheets[i].multiprocessors,
                                         .clock_hz = (uint64_t)(sheets[i].clock_mhz * 1e6)};
         snprintf(info.name, sizeof info.name, "%s", sheets[i].name);
-        const double sheet[] = {sheets[i].fp32_tflops, sheets[i].bf16_tflops, sheets[i].bf16_tflops};
+        const double sheet[] = {sheets[i].fp32_tflops, sheets[i].bf16_tflops,
+                                sheets[i].bf16_tflops};
         const enum dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
         for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
             double found = peak_flops(&info, types[t]) / 1e12;
             if (sheet[t] > 0 && !(fabs(found - sheet[t]) <= 0.02 * sheet[t]))
-                fail_msg("%s in %s: %g TFLOP/s, its data sheet has %g", sheets[i].name, dtype_name(types[t]),
-                         found, sheet[t]);
+                fail_msg("%s in %s: %g TFLOP/s, its data sheet has %g", sheets[i].name,
+                         dtype_name(types[t]), found, sheet[t]);
         }
     }
 }
@@ -45,8 +46,10 @@ static void peaks_are_those_of_the_data_sheets(void **state)
 static void an_unknown_device_has_no_peak(void **state)
 {
     (void)state;
-    const struct device_cuda_info info = {
-        .capability_major = 7, .capability_minor = 5, .multiprocessors = 40, .clock_hz = 1000000000};
+    const struct device_cuda_info info = {.capability_major = 7,
+                                          .capability_minor = 5,
+                                          .multiprocessors = 40,
+                                          .clock_hz = 1000000000};
     assert_true(peak_flops(&info, DTYPE_BF16) == 0);
 }
 

@@ -1,6 +1,6 @@
 /*
- * config — fuzz target: the YAML configuration (trainer/yaml.h, trainer/config.h). What is accepted can be printed, and what was
- * printed is accepted and prints the same.
+ * config — fuzz target: the YAML configuration (trainer/yaml.h, trainer/config.h). What is accepted
+ * can be printed, and what was printed is accepted and prints the same.
  */
 #include "trainer/config.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,5 +1,6 @@
 /*
- * dataset — fuzz target: dataset.json (shards/dataset.h). What is read can be written, and is then read the same.
+ * dataset — fuzz target: dataset.json (shards/dataset.h). What is read can be written, and is then
+ * read the same.
  */
 #include "shards/dataset.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,5 +1,6 @@
 /*
- * faults — fuzz target: rules of what is to go wrong (io/fault_rules.h). What is taken decides without dying, but where it says so.
+ * faults — fuzz target: rules of what is to go wrong (io/fault_rules.h). What is taken decides
+ * without dying, but where it says so.
  */
 #include "io/fault_rules.h"
 #include "tests/fuzz/fuzz.h"
@@ -21,9 +22,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     for (unsigned i = 0; !status && i < rules.count; i++)
         kills = kills || rules.rules[i].effect == FAULT_KILL;
     for (int operation = 0; !status && !kills && operation < FAULT_OPERATIONS; operation++) {
-        struct fault_verdict verdict = fault_rules_decide(&rules, operation, "folder/shard-000003.tar", 512);
+        struct fault_verdict verdict =
+            fault_rules_decide(&rules, operation, "folder/shard-000003.tar", 512);
         if (verdict.error > 0 || (operation == FAULT_ABORT && verdict.error) ||
-            ((verdict.cuts || verdict.flips) && operation != FAULT_READ && operation != FAULT_WRITE))
+            ((verdict.cuts || verdict.flips) && operation != FAULT_READ &&
+             operation != FAULT_WRITE))
             abort();
     }
     free(text);

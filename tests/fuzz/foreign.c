@@ -1,6 +1,6 @@
 /*
- * foreign — fuzz target: a tar of another tool, walked to an index (shards/foreign.h). An index that was built can be read, and
- * salvaging gives the same of a tar that is not damaged.
+ * foreign — fuzz target: a tar of another tool, walked to an index (shards/foreign.h). An index
+ * that was built can be read, and salvaging gives the same of a tar that is not damaged.
  */
 #include "shards/foreign.h"
 #include "tests/fuzz/fuzz.h"
@@ -13,8 +13,8 @@ static void check(const struct foreign_index *found, uint64_t bytes)
     struct err err;
     if (found->trailer.archive_end > bytes)
         abort();
-    if (shard_index_decode((const uint8_t *)found->index.data, found->index.bytes, &found->trailer, "input",
-                           &index, &err))
+    if (shard_index_decode((const uint8_t *)found->index.data, found->index.bytes, &found->trailer,
+                           "input", &index, &err))
         abort();
     fuzz_walk_index(index, found->trailer.archive_end);
     shard_index_close(index);

@@ -1,6 +1,7 @@
 /*
- * frames — fuzz target: what another rank sends over TCP once all have met, through a connection as ranks have it (comm/tcp_thread.h). Some
- * messages are awaited; nothing may end in more than an error of it.
+ * frames — fuzz target: what another rank sends over TCP once all have met, through a connection as
+ * ranks have it (comm/tcp_thread.h). Some messages are awaited; nothing may end in more than an
+ * error of it.
  */
 #include "comm/tcp_thread.h"
 #include "tests/fuzz/fuzz.h"
@@ -19,7 +20,8 @@ static void receive_all(struct tcp_peer *peer)
     int status = 0;
     while (more && status >= 0) {
         status = tcp_peer_receive(peer, &word, &more, &err);
-        if (status > 0 && (word < 0 || word >= TCP_WORD_COUNT || !memchr(peer->heard, '\0', TCP_WORDS_BYTES)))
+        if (status > 0 &&
+            (word < 0 || word >= TCP_WORD_COUNT || !memchr(peer->heard, '\0', TCP_WORDS_BYTES)))
             abort();
         if (status < 0 && status != -EPIPE && err.code != status)
             abort();

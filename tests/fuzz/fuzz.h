@@ -1,8 +1,10 @@
 /*
- * fuzz — what the fuzz targets share: libFuzzer's entry, and a backend of io that holds one file in memory.
+ * fuzz — what the fuzz targets share: libFuzzer's entry, and a backend of io that holds one file in
+ * memory.
  *
- * A target is a few lines over a real parser: whatever the bytes, it returns 0 or an error; crashes, leaks, reads out of
- * bounds, undefined arithmetic and hangs are findings. `scripts/fuzz` makes the first inputs and runs them.
+ * A target is a few lines over a real parser: whatever the bytes, it returns 0 or an error;
+ * crashes, leaks, reads out of bounds, undefined arithmetic and hangs are findings. `scripts/fuzz`
+ * makes the first inputs and runs them.
  */
 #ifndef MILLRACE_TESTS_FUZZ_FUZZ_H
 #define MILLRACE_TESTS_FUZZ_FUZZ_H
@@ -29,7 +31,8 @@ static inline char *fuzz_text(const uint8_t *data, size_t bytes)
     return text;
 }
 
-/* A backend whose every path is one file with these bytes, which are borrowed; reading only. Caller's storage. */
+/* A backend whose every path is one file with these bytes, which are borrowed; reading only.
+ * Caller's storage. */
 struct memory_io {
     struct io io;
     const uint8_t *data;
@@ -37,7 +40,8 @@ struct memory_io {
 };
 void memory_io_init(struct memory_io *memory, const uint8_t *data, size_t bytes);
 
-/* Asks everything that a user of an index may ask; aborts unless all of it lies within the archive. */
+/* Asks everything that a user of an index may ask; aborts unless all of it lies within the
+ * archive. */
 void fuzz_walk_index(const struct shard_index *index, uint64_t archive_end);
 
 #endif

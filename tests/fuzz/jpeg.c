@@ -1,7 +1,9 @@
 /*
- * jpeg — fuzz target: a JPEG through the whole pixel pipeline (image/pipeline.h), as a crop and as a whole image.
+ * jpeg — fuzz target: a JPEG through the whole pixel pipeline (image/pipeline.h), as a crop and as
+ * a whole image.
  *
- * Large images are left out, for time's sake only: what is refused for its size is refused by the headers alone.
+ * Large images are left out, for time's sake only: what is refused for its size is refused by the
+ * headers alone.
  */
 #include "image/jpeg.h"
 #include "image/pipeline.h"
@@ -13,9 +15,11 @@ enum { SIDE = 32, PIXELS_MAX = 1 << 16 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static struct image_pipeline *pipeline; /* reused, as a worker does; reachable at exit, so no leak */
+    static struct image_pipeline
+        *pipeline; /* reused, as a worker does; reachable at exit, so no leak */
     static uint8_t rgb[SIDE * SIDE * 3];
-    struct image_options options = {.width = SIDE, .height = SIDE, .crop = crop_options_default(CROP_RANDOM)};
+    struct image_options options = {
+        .width = SIDE, .height = SIDE, .crop = crop_options_default(CROP_RANDOM)};
     struct jpeg_info info;
     struct err err;
     const uint8_t *whole;
@@ -23,12 +27,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     options.crop.flip = true;
     if (!pipeline && image_pipeline_open(&options, &pipeline, &err))
         abort();
-    if (jpeg_probe(data, bytes, "input", &info, &err) || (uint64_t)info.width * info.height > PIXELS_MAX)
+    if (jpeg_probe(data, bytes, "input", &info, &err) ||
+        (uint64_t)info.width * info.height > PIXELS_MAX)
         return 0;
     struct image_key key = {.seed = bytes, .sample = bytes > 0 ? data[bytes / 2] : 0};
     image_pipeline_run(pipeline, data, bytes, "input", key, rgb, (size_t)SIDE * 3, &err);
-    if (image_pipeline_whole(pipeline, data, bytes, "input", (struct image_bounds){64}, &whole, &width,
-                             &height, &err) == 0) {
+    if (image_pipeline_whole(pipeline, data, bytes, "input", (struct image_bounds){64}, &whole,
+                             &width, &height, &err) == 0) {
         if (width == 0 || height == 0 || width > 64 || height > 64)
             abort();
     }

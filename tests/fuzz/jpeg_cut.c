@@ -1,6 +1,6 @@
 /*
- * jpeg_cut — fuzz target: parts cut out of a JPEG (image/jpeg_cut.h), and out of what jpeg_tile makes of it, are those of the whole wherever the
- * whole decodes without a warning.
+ * jpeg_cut — fuzz target: parts cut out of a JPEG (image/jpeg_cut.h), and out of what jpeg_tile
+ * makes of it, are those of the whole wherever the whole decodes without a warning.
  *
  * Large images are left out, for time's sake only.
  */
@@ -16,7 +16,8 @@ enum { PIXELS_MAX = 1 << 14, PARTS = 6 };
 /* Reused, as a worker does; reachable at exit, so no leak. */
 static struct jpeg_decoder *whole_decoder, *part_decoder;
 
-static void compare(const struct jpeg_planes *whole, const struct jpeg_planes *some, struct image_rect part)
+static void compare(const struct jpeg_planes *whole, const struct jpeg_planes *some,
+                    struct image_rect part)
 {
     for (uint32_t i = 0; i < whole->count; i++) {
         const struct jpeg_plane *a = &whole->plane[i], *b = &some->plane[i];
@@ -32,7 +33,8 @@ static void compare(const struct jpeg_planes *whole, const struct jpeg_planes *s
     }
 }
 
-/* Parts of some bytes against the whole of others. whole: NULL where it does not decode without a warning. */
+/* Parts of some bytes against the whole of others. whole: NULL where it does not decode without a
+ * warning. */
 static void cut(const void *data, size_t bytes, const struct jpeg_planes *whole)
 {
     for (uint32_t i = 0; i < PARTS; i++) {
@@ -44,7 +46,8 @@ static void cut(const void *data, size_t bytes, const struct jpeg_planes *whole)
                 abort();
             return;
         }
-        struct image_rect part = {.x = info.width * i / (PARTS + 1), .y = info.height * (i * 5 % 7) / 7};
+        struct image_rect part = {.x = info.width * i / (PARTS + 1),
+                                  .y = info.height * (i * 5 % 7) / 7};
         part.width = 1 + (info.width - part.x - 1) * (i * 3 % 5) / 4;
         part.height = 1 + (info.height - part.y - 1) * (i * 4 % 5) / 4;
         int status = jpeg_decode_part(part_decoder, &part, &some, &err);
@@ -62,9 +65,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct str tiled = {0};
     struct err err;
     bool is_tiled;
-    if (!whole_decoder && (jpeg_decoder_open(&whole_decoder, &err) || jpeg_decoder_open(&part_decoder, &err)))
+    if (!whole_decoder &&
+        (jpeg_decoder_open(&whole_decoder, &err) || jpeg_decoder_open(&part_decoder, &err)))
         abort();
-    if (jpeg_probe(data, bytes, "input", &info, &err) || (uint64_t)info.width * info.height > PIXELS_MAX)
+    if (jpeg_probe(data, bytes, "input", &info, &err) ||
+        (uint64_t)info.width * info.height > PIXELS_MAX)
         return 0;
     int status = jpeg_decode(whole_decoder, data, bytes, "input", &whole, &err);
     bool clean = status == 0 && jpeg_decoder_warnings(whole_decoder) == 0;

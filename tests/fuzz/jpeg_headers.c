@@ -1,5 +1,6 @@
 /*
- * jpeg_headers — fuzz target: the headers of a JPEG (image/jpeg_headers.h), whole and as the beginning of a larger file.
+ * jpeg_headers — fuzz target: the headers of a JPEG (image/jpeg_headers.h), whole and as the
+ * beginning of a larger file.
  */
 #include "image/jpeg_headers.h"
 #include "tests/fuzz/fuzz.h"
@@ -15,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     int again = jpeg_read_headers(data, bytes, bytes + 1, "input", &part, &err);
     if (status == -ENODATA || (again != status && again != -ENODATA))
         abort();
-    if (status == 0 && (whole.header_bytes > bytes || whole.width == 0 || whole.orientation - 1 > 7))
+    if (status == 0 &&
+        (whole.header_bytes > bytes || whole.width == 0 || whole.orientation - 1 > 7))
         abort();
     return 0;
 }

@@ -1,5 +1,6 @@
 /*
- * lease — fuzz target: what the file of a lease says (io/lease.h). What is taken is written back as it was.
+ * lease — fuzz target: what the file of a lease says (io/lease.h). What is taken is written back as
+ * it was.
  */
 #include "io/lease.h"
 #include "tests/fuzz/fuzz.h"

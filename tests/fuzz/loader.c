@@ -1,9 +1,10 @@
 /*
- * loader — fuzz target: a loader of a dataset.json beside one valid shard (loader/loader.h). Whatever the file says, the
- * loader is refused, or gives batches up to its end or an error.
+ * loader — fuzz target: a loader of a dataset.json beside one valid shard (loader/loader.h).
+ * Whatever the file says, the loader is refused, or gives batches up to its end or an error.
  *
- * The shard has a picture, a label and tokens a sample; its own dataset.json is the first input. Samples and fingerprint are
- * corrected to what the shard list gives, as whoever edits the file would.
+ * The shard has a picture, a label and tokens a sample; its own dataset.json is the first input.
+ * Samples and fingerprint are corrected to what the shard list gives, as whoever edits the file
+ * would.
  */
 #include "loader/loader.h"
 #include "shards/dataset.h"
@@ -73,7 +74,8 @@ int LLVMFuzzerInitialize(int *argument_count, char ***arguments)
     atexit(clean_up);
     snprintf(json_path, sizeof json_path, "%s/dataset.json", folder);
     snprintf(shard_path, sizeof shard_path, "%s/a.tar", folder);
-    must(io_open(folder, &(struct io_options){.engine = IO_ENGINE_THREADS, .threads = 1}, &io, NULL));
+    must(io_open(folder, &(struct io_options){.engine = IO_ENGINE_THREADS, .threads = 1}, &io,
+                 NULL));
     write_shard(&shard);
     shard.url = url;
     struct dataset dataset = {

@@ -1,5 +1,6 @@
 /*
- * manifest — fuzz target: manifest.json of a checkpoint (ckpt/manifest.h). Its CRC is made right first.
+ * manifest — fuzz target: manifest.json of a checkpoint (ckpt/manifest.h). Its CRC is made right
+ * first.
  */
 #include "ckpt/manifest.h"
 #include "base/crc.h"

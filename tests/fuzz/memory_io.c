@@ -67,8 +67,8 @@ static int submit(struct io_queue *queue, struct io_request *const *requests, un
     return 1;
 }
 
-static int reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
-                int timeout_ms)
+static int reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
+                unsigned least, int timeout_ms)
 {
     (void)least;
     (void)timeout_ms;
@@ -83,11 +83,13 @@ static int stat_file(struct io *io, const char *path, struct io_stat *ret_stat, 
 {
     (void)path;
     (void)err;
-    *ret_stat = (struct io_stat){.kind = IO_ENTRY_FILE, .size_bytes = ((const struct memory_io *)io)->bytes};
+    *ret_stat = (struct io_stat){.kind = IO_ENTRY_FILE,
+                                 .size_bytes = ((const struct memory_io *)io)->bytes};
     return 0;
 }
 
-static int file_identity(const struct io_file *file, struct io_identity *ret_identity, struct err *err)
+static int file_identity(const struct io_file *file, struct io_identity *ret_identity,
+                         struct err *err)
 {
     (void)file;
     (void)err;

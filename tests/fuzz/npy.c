@@ -1,5 +1,6 @@
 /*
- * npy — fuzz target: the header of a .npy file (shards/npy_header.h), and what the loader takes of them (shards/npy.h).
+ * npy — fuzz target: the header of a .npy file (shards/npy_header.h), and what the loader takes of
+ * them (shards/npy.h).
  */
 #include "shards/npy.h"
 #include "shards/npy_header.h"
@@ -13,8 +14,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct npy_header header;
     struct err err;
     int status = npy_read_header(data, bytes, "input", &header, &err);
-    if (status == 0 && (header.header_bytes > bytes || header.rank > NPY_RANK_MAX ||
-                        (const uint8_t *)header.dtype + header.dtype_bytes > data + header.header_bytes))
+    if (status == 0 &&
+        (header.header_bytes > bytes || header.rank > NPY_RANK_MAX ||
+         (const uint8_t *)header.dtype + header.dtype_bytes > data + header.header_bytes))
         abort();
     if (status && (err.offset < 0 || (uint64_t)err.offset > bytes))
         abort();

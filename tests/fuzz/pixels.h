@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Decodes a file of this kind whole and in part, and through the pixel pipeline as a crop. Aborts unless what a part and the whole
- * have in common is the same. Large images are left out, for time's sake only. */
+/* Decodes a file of this kind whole and in part, and through the pixel pipeline as a crop. Aborts
+ * unless what a part and the whole have in common is the same. Large images are left out, for
+ * time's sake only. */
 static inline void fuzz_pixels(enum image_kind kind, const uint8_t *data, size_t bytes)
 {
     enum { SIDE = 32, FUZZ_PIXELS_MAX = 1 << 14 };
@@ -31,7 +32,8 @@ static inline void fuzz_pixels(enum image_kind kind, const uint8_t *data, size_t
         return;
     image_pipeline_run(pipeline, data, bytes, "input", (struct image_key){.seed = bytes}, rgb,
                        (size_t)SIDE * 3, &err);
-    struct image_rect want = {info.width / 3, info.height / 4, (info.width + 2) / 3, (info.height + 3) / 4};
+    struct image_rect want = {info.width / 3, info.height / 4, (info.width + 2) / 3,
+                              (info.height + 3) / 4};
     if (pixels_part(first, NULL, &whole, &err))
         return;
     if (pixels_begin(second, kind, data, bytes, "input", &info, &err) ||
@@ -39,7 +41,8 @@ static inline void fuzz_pixels(enum image_kind kind, const uint8_t *data, size_t
         abort();
     for (uint32_t y = want.y; y < want.y + want.height; y++)
         if (memcmp(whole.data + y * whole.stride_bytes + want.x * info.channels,
-                   part.data + (y - part.part.y) * part.stride_bytes + (want.x - part.part.x) * info.channels,
+                   part.data + (y - part.part.y) * part.stride_bytes +
+                       (want.x - part.part.x) * info.channels,
                    want.width * info.channels))
             abort();
 }

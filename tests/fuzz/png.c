@@ -1,5 +1,6 @@
 /*
- * png — fuzz target: a PNG (image/png.h). Checksums of chunks are put right first: hardly a change would get past them.
+ * png — fuzz target: a PNG (image/png.h). Checksums of chunks are put right first: hardly a change
+ * would get past them.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/pixels.h"

@@ -27,7 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         .read = read_input, .context = &memory, .path = "input", .file_bytes = bytes};
     uint64_t before = 0;
     while (tar_scan(&scanner, &member, &err) == 0 && member.kind != TAR_END) {
-        /* Each member lies behind the one before it and within the file: else a scan might never end. */
+        /* Each member lies behind the one before it and within the file: else a scan might never
+         * end. */
         if (member.data_offset <= before || member.data_offset > bytes ||
             member.size_bytes > bytes - member.data_offset)
             abort();

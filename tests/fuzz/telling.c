@@ -1,5 +1,6 @@
 /*
- * telling — fuzz target: what another rank tells of the arrays that it stores (ckpt/telling.h). What is taken can be walked to its end.
+ * telling — fuzz target: what another rank tells of the arrays that it stores (ckpt/telling.h).
+ * What is taken can be walked to its end.
  */
 #include "ckpt/telling.h"
 #include "ckpt/box.h"

@@ -1,6 +1,6 @@
 /*
- * words — fuzz target: text into words, and the places where text may be cut (convert/bpe.h): the words on both sides of such a place
- * are the words of the whole.
+ * words — fuzz target: text into words, and the places where text may be cut (convert/bpe.h): the
+ * words on both sides of such a place are the words of the whole.
  */
 #include "convert/bpe.h"
 #include "convert/bpe_split.h"

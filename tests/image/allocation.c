@@ -22,9 +22,9 @@ static void run_all(struct image_pipeline *pipeline, const struct photo *photos,
     struct err err;
     for (uint64_t i = 0; i < KINDS; i++) {
         struct image_key key = {1, 0, 0, i};
-        assert_ok(
-            image_pipeline_run(pipeline, photos[i].data, photos[i].bytes, "a.jpg", key, rgb, 3 * 64, &err),
-            &err);
+        assert_ok(image_pipeline_run(pipeline, photos[i].data, photos[i].bytes, "a.jpg", key, rgb,
+                                     3 * 64, &err),
+                  &err);
     }
 }
 

@@ -16,8 +16,9 @@
 enum { WIDTH = 61, HEIGHT = 47, BYTES = 3 * WIDTH * HEIGHT };
 
 static const char *const op_names[AUGMENT_OPS_COUNT] = {
-    "identity", "shear_x",   "shear_y",   "translate_x", "translate_y",   "rotate",   "brightness", "color",
-    "contrast", "sharpness", "posterize", "solarize",    "auto_contrast", "equalize", "hue"};
+    "identity",  "shear_x",    "shear_y",       "translate_x", "translate_y",
+    "rotate",    "brightness", "color",         "contrast",    "sharpness",
+    "posterize", "solarize",   "auto_contrast", "equalize",    "hue"};
 
 /* Dark and light, gray and bright, of many levels but not all. */
 static uint8_t *render(void)
@@ -66,18 +67,18 @@ static void operations_are_pillows(void **state)
         for (int i = 0; i < 6; i++, count++) {
             uint8_t *rgb = given + count * BYTES;
             memcpy(rgb, source, BYTES);
-            augment_apply((struct augment_step){(enum augment_op)op, values[op][i]}, rgb, WIDTH, HEIGHT,
-                          3 * WIDTH, scratch);
-            used +=
-                (size_t)snprintf(steps + used, sizeof steps - used, "%s %d\n", op_names[op], values[op][i]);
+            augment_apply((struct augment_step){(enum augment_op)op, values[op][i]}, rgb, WIDTH,
+                          HEIGHT, 3 * WIDTH, scratch);
+            used += (size_t)snprintf(steps + used, sizeof steps - used, "%s %d\n", op_names[op],
+                                     values[op][i]);
         }
     }
     test_make_folder(folder);
     write_file(folder, "source.rgb", source, BYTES);
     write_file(folder, "given.rgb", given, count * BYTES);
     write_file(folder, "steps", steps, used);
-    assert_int_equal(test_run("'%s' -W ignore '%s/tests/image/augment_pillow.py' '%s' %d %d", python,
-                              TEST_SOURCE_DIR, folder, WIDTH, HEIGHT),
+    assert_int_equal(test_run("'%s' -W ignore '%s/tests/image/augment_pillow.py' '%s' %d %d",
+                              python, TEST_SOURCE_DIR, folder, WIDTH, HEIGHT),
                      0);
     test_remove_folder(folder);
     free(source);
@@ -105,7 +106,8 @@ static void rows_may_lie_apart(void **state)
     }
 }
 
-/* An operation on a small image, its rows side by side and apart: the same pixels, and nothing written between rows. */
+/* An operation on a small image, its rows side by side and apart: the same pixels, and nothing
+ * written between rows. */
 static void check_size(struct augment_step step, uint32_t width, uint32_t height)
 {
     enum { PADDING = 7, FILLER = 0x5a };
@@ -140,7 +142,9 @@ static void every_size_is_fine(void **state)
     for (uint32_t width = 1; width < 5; width++)
         for (uint32_t height = 1; height < 5; height++)
             for (int op = 0; op < AUGMENT_OPS_COUNT; op++) {
-                int32_t value = op == AUGMENT_POSTERIZE ? 1 : op >= AUGMENT_BRIGHTNESS ? 83231 : -30;
+                int32_t value = op == AUGMENT_POSTERIZE    ? 1
+                                : op >= AUGMENT_BRIGHTNESS ? 83231
+                                                           : -30;
                 check_size((struct augment_step){(enum augment_op)op, value}, width, height);
             }
 }
@@ -180,7 +184,8 @@ static void magnitudes_are_torchvisions(void **state)
     (void)state;
     struct augment_step steps[AUGMENT_STEPS_MAX];
     for (uint32_t magnitude = 0; magnitude <= RANDAUGMENT_MAGNITUDE_MAX; magnitude++) {
-        struct augment_options options = {.randaugment_ops = 16, .randaugment_magnitude = magnitude};
+        struct augment_options options = {.randaugment_ops = 16,
+                                          .randaugment_magnitude = magnitude};
         for (uint64_t sample = 0; sample < 20; sample++) {
             uint32_t count = augment_choose(&options, 100, 100, 2, 0, 0, sample, steps);
             for (uint32_t i = 0; i < count; i++) {
@@ -189,7 +194,8 @@ static void magnitudes_are_torchvisions(void **state)
                 if (steps[i].op == AUGMENT_SOLARIZE)
                     assert_true(steps[i].value == 2 * 255.0 * (30 - magnitude) / 30);
                 if (steps[i].op == AUGMENT_BRIGHTNESS)
-                    assert_true(fabs(fabs(steps[i].value / 65536.0 - 1) - 0.9 * magnitude / 30) < 1e-5);
+                    assert_true(fabs(fabs(steps[i].value / 65536.0 - 1) - 0.9 * magnitude / 30) <
+                                1e-5);
             }
         }
     }
@@ -199,7 +205,8 @@ static void jitter_draws_factors_and_orders_alike(void **state)
 {
     (void)state;
     enum { SAMPLES = 24000 };
-    struct augment_options options = {.brightness = 0.4, .contrast = 0.3, .saturation = 0.2, .hue = 0.1};
+    struct augment_options options = {
+        .brightness = 0.4, .contrast = 0.3, .saturation = 0.2, .hue = 0.1};
     struct augment_step steps[AUGMENT_STEPS_MAX];
     static unsigned orders[AUGMENT_OPS_COUNT][AUGMENT_OPS_COUNT];
     double least = 9, most = 0, mean = 0;
@@ -252,7 +259,8 @@ static void the_pipeline_does_it_to_the_target(void **state)
     for (uint64_t sample = 0; sample < 30; sample++) {
         struct image_key key = {7, 1, 2, sample};
         assert_ok(image_pipeline_run(plain, jpeg, bytes, "a", key, wanted, 3 * SIDE, &err), &err);
-        assert_ok(image_pipeline_run(augmented, jpeg, bytes, "a", key, given, 3 * SIDE, &err), &err);
+        assert_ok(image_pipeline_run(augmented, jpeg, bytes, "a", key, given, 3 * SIDE, &err),
+                  &err);
         changed += memcmp(wanted, given, sizeof given) != 0;
         uint32_t count = augment_choose(&options.augment, SIDE, SIDE, 7, 1, 2, sample, steps);
         for (uint32_t i = 0; i < count; i++)

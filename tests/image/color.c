@@ -1,5 +1,6 @@
 /*
- * color — every triple of bytes against T.871's formula, by all kernels that this processor has, and a golden hash.
+ * color — every triple of bytes against T.871's formula, by all kernels that this processor has,
+ * and a golden hash.
  */
 #include "image/color.h"
 
@@ -31,8 +32,8 @@ static void check_every_triple(enum image_kernels kernels)
                             rgb[3 * i + 1] == clamp(i + ((-22554 * b - 46802 * r + 32768) >> 16)) &&
                             rgb[3 * i + 2] == clamp(i + ((116130 * b + 32768) >> 16));
                 if (!same)
-                    fail_msg("%s: Y %d Cb %d Cr %d gives %d %d %d", image_kernels_name(kernels), i, blue, red,
-                             rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2]);
+                    fail_msg("%s: Y %d Cb %d Cr %d gives %d %d %d", image_kernels_name(kernels), i,
+                             blue, red, rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2]);
             }
         }
     }
@@ -104,8 +105,8 @@ static void pixels_are_the_same_on_any_machine(void **state)
     assert_non_null(planes);
     for (size_t i = 0; i < 3 * COUNT; i++)
         planes[i] = (uint8_t)((i * 2654435761u) >> 13);
-    color_ycbcr_to_rgb(image_kernels_best(), planes, planes + COUNT, planes + 2 * COUNT, planes + 3 * COUNT,
-                       COUNT);
+    color_ycbcr_to_rgb(image_kernels_best(), planes, planes + COUNT, planes + 2 * COUNT,
+                       planes + 3 * COUNT, COUNT);
     assert_true(hash_64(planes + 3 * COUNT, 3 * COUNT) == UINT64_C(0x0ba55227fa446d7e));
     free(planes);
 }

@@ -1,5 +1,6 @@
 /*
- * crop — the law of RandomResizedCrop: areas, ratios, places, the fallback; and that choices depend on their key alone.
+ * crop — the law of RandomResizedCrop: areas, ratios, places, the fallback; and that choices depend
+ * on their key alone.
  */
 #include "image/crop.h"
 
@@ -80,14 +81,17 @@ static void centre_crops_are_central_squares(void **state)
     (void)state;
     struct crop_options options = crop_options_default(CROP_CENTER);
     struct crop crop = crop_choose(&options, 400, 533, 0, 0, 0, 0);
-    assert_true(crop.rect.x == 0 && crop.rect.y == 66 && crop.rect.width == 400 && crop.rect.height == 400);
+    assert_true(crop.rect.x == 0 && crop.rect.y == 66 && crop.rect.width == 400 &&
+                crop.rect.height == 400);
     assert_false(crop.flip);
     options.center_fraction = 224.0 / 256;
     crop = crop_choose(&options, 533, 400, 0, 0, 0, 0);
-    assert_true(crop.rect.x == 91 && crop.rect.y == 25 && crop.rect.width == 350 && crop.rect.height == 350);
+    assert_true(crop.rect.x == 91 && crop.rect.y == 25 && crop.rect.width == 350 &&
+                crop.rect.height == 350);
     options.center_fraction = 0.001;
     crop = crop_choose(&options, 3, 2, 0, 0, 0, 0);
-    assert_true(crop.rect.x == 1 && crop.rect.y == 0 && crop.rect.width == 1 && crop.rect.height == 1);
+    assert_true(crop.rect.x == 1 && crop.rect.y == 0 && crop.rect.width == 1 &&
+                crop.rect.height == 1);
 }
 
 static void choices_depend_on_every_part_of_the_key(void **state)

@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint8_t big[] = {'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8,
-                              0,   2,   1,   15,  0, 2, 0,   0,   0, 1,  0, 0, 0, 0, /* the maker's name */
-                              1,   18,  0,   3,   0, 0, 0,   1,   0, 6,  0, 0};
+static const uint8_t big[] = {
+    'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8,
+    0,   2,   1,   15,  0, 2, 0,   0,   0, 1,  0, 0, 0, 0, /* the maker's name */
+    1,   18,  0,   3,   0, 0, 0,   1,   0, 6,  0, 0};
 static const uint8_t little[] = {'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0,
                                  1,   0,   18,  1,   3, 0, 1,   0,   0,  0, 8, 0, 0, 0};
 

@@ -21,7 +21,8 @@ struct test_files test_files_find(const char *relative_glob)
     snprintf(pattern, sizeof pattern, "%s%s", folder, relative_glob + strlen(top));
     glob_t found = {0};
     assert_int_equal(glob(pattern, 0, NULL, &found), 0);
-    struct test_files files = {.count = found.gl_pathc, .path = calloc(found.gl_pathc, sizeof(char *))};
+    struct test_files files = {.count = found.gl_pathc,
+                               .path = calloc(found.gl_pathc, sizeof(char *))};
     assert_non_null(files.path);
     for (size_t i = 0; i < files.count; i++)
         files.path[i] = strdup(found.gl_pathv[i]);
@@ -57,7 +58,8 @@ uint8_t *test_render_rgb(uint32_t width, uint32_t height)
     for (uint32_t y = 0; y < height; y++) {
         for (uint32_t x = 0; x < width; x++) {
             uint8_t *pixel = rgb + 3 * ((size_t)y * width + x);
-            uint32_t noise = philox(0, y, x).word[0] & 7, box = (x * 5 / width + y * 3 / height) % 2 * 60;
+            uint32_t noise = philox(0, y, x).word[0] & 7,
+                     box = (x * 5 / width + y * 3 / height) % 2 * 60;
             pixel[0] = (uint8_t)(x * 180 / width + box + noise);
             pixel[1] = (uint8_t)(y * 180 / height + box + noise);
             pixel[2] = (uint8_t)((x + y) * 120 / (width + height) + 60 + noise);
@@ -80,8 +82,9 @@ unsigned char *test_render_jpeg(uint32_t width, uint32_t height, int quality, si
 unsigned char *test_add_orientation(const unsigned char *jpeg, size_t bytes, unsigned orientation,
                                     size_t *ret_bytes)
 {
-    unsigned char segment[] = {0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8,
-                               0,    1,    1, 18, 0,   3,   0,   0,   0, 1, 0,   0,   0, 0,  0, 0, 0, 0};
+    unsigned char segment[] = {0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f', 0, 0,  'M', 'M',
+                               0,    42,   0, 0,  0,   8,   0,   1,   1, 18, 0,   3,
+                               0,    0,    0, 1,  0,   0,   0,   0,   0, 0,  0,   0};
     segment[29] = (unsigned char)orientation;
     unsigned char *out = malloc(bytes + sizeof segment);
     assert_non_null(out);
@@ -100,9 +103,12 @@ void test_compare_part(const struct jpeg_planes *whole, const struct jpeg_planes
     for (uint32_t i = 0; i < whole->count; i++) {
         const struct jpeg_plane *a = &whole->plane[i], *b = &some->plane[i];
         uint32_t left = part.x * a->x_num / a->x_den, top = part.y * a->y_num / a->y_den;
-        uint32_t right = (uint32_t)bytes_divide_up((uint64_t)(part.x + part.width) * a->x_num, a->x_den);
-        uint32_t bottom = (uint32_t)bytes_divide_up((uint64_t)(part.y + part.height) * a->y_num, a->y_den);
-        assert_true(b->left <= left && b->top <= top && b->width == a->width && b->height == a->height);
+        uint32_t right =
+            (uint32_t)bytes_divide_up((uint64_t)(part.x + part.width) * a->x_num, a->x_den);
+        uint32_t bottom =
+            (uint32_t)bytes_divide_up((uint64_t)(part.y + part.height) * a->y_num, a->y_den);
+        assert_true(b->left <= left && b->top <= top && b->width == a->width &&
+                    b->height == a->height);
         for (uint32_t y = top; y < bottom; y++)
             if (memcmp(a->data + y * a->stride_bytes + left,
                        b->data + (y - b->top) * b->stride_bytes + (left - b->left), right - left))

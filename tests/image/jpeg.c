@@ -1,6 +1,6 @@
 /*
- * jpeg — real JPEGs of all kinds decode to djpeg's luma, broken ones are refused with the offset, partial decodes are parts
- * of the full one, and no file lends anything to the next.
+ * jpeg — real JPEGs of all kinds decode to djpeg's luma, broken ones are refused with the offset,
+ * partial decodes are parts of the full one, and no file lends anything to the next.
  */
 #include "image/jpeg.h"
 
@@ -86,10 +86,11 @@ static void luma_is_what_djpeg_decodes(void **state)
         size_t pixels = (size_t)planes.width * planes.height, room = pixels + 100;
         char *pgm = malloc(room), header[50];
         assert_non_null(pgm);
-        int status =
-            test_run_output(pgm, room, "djpeg -dct int -grayscale -pnm '%s' 2>/dev/null", files.path[i]);
+        int status = test_run_output(pgm, room, "djpeg -dct int -grayscale -pnm '%s' 2>/dev/null",
+                                     files.path[i]);
         assert_true(status == 0 || status == 2); /* 2: with warnings */
-        int header_bytes = snprintf(header, sizeof header, "P5\n%u %u\n255\n", planes.width, planes.height);
+        int header_bytes =
+            snprintf(header, sizeof header, "P5\n%u %u\n255\n", planes.width, planes.height);
         assert_memory_equal(pgm, header, header_bytes);
         for (uint32_t y = 0; y < planes.height; y++)
             if (memcmp(pgm + header_bytes + (size_t)y * planes.width,
@@ -249,7 +250,8 @@ static void endless_scans_are_refused(void **state)
     free(data);
     /* a scan for each component, sequential: nothing forbids to send one again */
     assert_int_equal(
-        test_run("cd '%s' && echo '0; 1; 2;' >scans && jpegtran -scans scans a.jpg >b.jpg", folder), 0);
+        test_run("cd '%s' && echo '0; 1; 2;' >scans && jpegtran -scans scans a.jpg >b.jpg", folder),
+        0);
     snprintf(path, sizeof path, "%s/b.jpg", folder);
     data = test_read_file(path, &bytes);
     test_remove_folder(folder);
@@ -265,7 +267,8 @@ static void endless_scans_are_refused(void **state)
         for (size_t i = 0; i < again; i++)
             memcpy(endless + bytes - 2 + i * scan_bytes, data + scan, scan_bytes);
         memcpy(endless + bytes - 2 + again * scan_bytes, "\xff\xd9", 2);
-        int status = jpeg_decode(decoder, endless, bytes + again * scan_bytes, "endless", &planes, &err);
+        int status =
+            jpeg_decode(decoder, endless, bytes + again * scan_bytes, "endless", &planes, &err);
         assert_int_equal(status, again == JPEG_SCANS_MAX ? -EBADMSG : 0);
     }
     jpeg_decoder_close(decoder);
@@ -282,13 +285,15 @@ static void probe_tells_what_the_headers_say(void **state)
         uint32_t components, orientation;
         bool progressive;
     } known[] = {
-        {"golang__src__image__testdata__video-001.q50.410.progressive.jpeg", JPEG_YCBCR, 3, 1, true},
+        {"golang__src__image__testdata__video-001.q50.410.progressive.jpeg", JPEG_YCBCR, 3, 1,
+         true},
         {"pillow__Tests__images__hopper_orientation_6.jpg", JPEG_YCBCR, 3, 6, false},
         {"pillow__Tests__images__hopper_orientation_7.jpg", JPEG_YCBCR, 3, 7, false},
         {"pillow__Tests__images__invalid-exif.jpg", JPEG_YCBCR, 3, 1, false},
         {"jpeg-decoder__tests__reftest__images__rgb.jpg", JPEG_RGB, 3, 1, false},
         {"jpeg-decoder__tests__reftest__images__mozilla__jpg-cmyk-1.jpg", JPEG_CMYK, 4, 1, false},
-        {"jpeg-decoder__tests__reftest__images__grayscale_24x16_sampling2x2.jpg", JPEG_GRAY, 1, 1, false},
+        {"jpeg-decoder__tests__reftest__images__grayscale_24x16_sampling2x2.jpg", JPEG_GRAY, 1, 1,
+         false},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         char path[TEST_PATH_BYTES_MAX], relative[TEST_PATH_BYTES_MAX];
@@ -302,8 +307,8 @@ static void probe_tells_what_the_headers_say(void **state)
         free(data);
         if (info.color != known[i].color || info.components != known[i].components ||
             info.orientation != known[i].orientation || info.progressive != known[i].progressive)
-            fail_msg("%s: color %d, %u components, orientation %u, progressive %d", known[i].name, info.color,
-                     info.components, info.orientation, info.progressive);
+            fail_msg("%s: color %d, %u components, orientation %u, progressive %d", known[i].name,
+                     info.color, info.components, info.orientation, info.progressive);
     }
 }
 
@@ -328,7 +333,8 @@ static void a_progressive_image_takes_no_more_memory_than_the_limit(void **state
     snprintf(path, sizeof path, "%s/b.jpg", folder);
     unsigned char *progressive = test_read_file(path, &bytes);
     assert_ok(jpeg_decoder_open(&decoder, &err), &err);
-    jpeg_decoder_limit(decoder, WIDTH); /* what libjpeg may take for other things would not be enough */
+    jpeg_decoder_limit(decoder,
+                       WIDTH); /* what libjpeg may take for other things would not be enough */
     assert_int_equal(jpeg_decode(decoder, progressive, bytes, path, &planes, &err), -EBADMSG);
     assert_non_null(strstr(err.what, "memory"));
     jpeg_decoder_limit(decoder, (uint64_t)WIDTH * HEIGHT);

@@ -1,6 +1,7 @@
 /*
- * jpeg_cut — parts cut out of the compressed bytes are those of the whole image, whatever its kind; what can't be cut is decoded from its
- * start; markers that are not what they should be are found where they matter.
+ * jpeg_cut — parts cut out of the compressed bytes are those of the whole image, whatever its kind;
+ * what can't be cut is decoded from its start; markers that are not what they should be are found
+ * where they matter.
  */
 #include "image/jpeg_cut.h"
 
@@ -24,7 +25,8 @@ static struct image_rect random_part(uint32_t width, uint32_t height, uint64_t n
     return part;
 }
 
-/* What of an image is decoded for a part: the segments that can be cut out of it, else the whole, from its start. */
+/* What of an image is decoded for a part: the segments that can be cut out of it, else the whole,
+ * from its start. */
 static struct image_rect decoded_for(const void *data, size_t bytes, struct image_rect whole,
                                      struct image_rect part, bool *ret_cut)
 {
@@ -32,8 +34,8 @@ static struct image_rect decoded_for(const void *data, size_t bytes, struct imag
     struct jpeg_cut_grid grid;
     struct str cut = {0};
     struct image_rect segments = whole;
-    *ret_cut =
-        jpeg_read_headers(data, bytes, bytes, NULL, &headers, NULL) == 0 && jpeg_cut_grid_of(&headers, &grid);
+    *ret_cut = jpeg_read_headers(data, bytes, bytes, NULL, &headers, NULL) == 0 &&
+               jpeg_cut_grid_of(&headers, &grid);
     if (*ret_cut) {
         segments = jpeg_cut_align(&grid, part);
         bool is_a_start = segments.x == 0 && segments.y == 0 && segments.width == whole.width;
@@ -43,7 +45,8 @@ static struct image_rect decoded_for(const void *data, size_t bytes, struct imag
     return *ret_cut ? segments : whole;
 }
 
-/* That the planes hold this rect and no more: rows are as long as what was decoded, but for what aligns them. */
+/* That the planes hold this rect and no more: rows are as long as what was decoded, but for what
+ * aligns them. */
 static void check_decoded(const struct jpeg_planes *planes, struct image_rect decoded)
 {
     enum { ALIGNMENT_BYTES = 64 };
@@ -57,8 +60,8 @@ static void check_decoded(const struct jpeg_planes *planes, struct image_rect de
 }
 
 /* Returns how many of count random parts of a file were to be cut; each was, and no other. */
-static size_t compare_parts(const void *data, size_t bytes, const void *original, size_t original_bytes,
-                            size_t count, const char *name)
+static size_t compare_parts(const void *data, size_t bytes, const void *original,
+                            size_t original_bytes, size_t count, const char *name)
 {
     struct jpeg_decoder *full = test_open_decoder(), *some = test_open_decoder();
     struct jpeg_planes whole, parts;
@@ -72,8 +75,9 @@ static size_t compare_parts(const void *data, size_t bytes, const void *original
         assert_ok(jpeg_decode_part(some, &part, &parts, &err), &err);
         test_compare_part(&whole, &parts, part, name);
         bool cut;
-        check_decoded(&parts, decoded_for(data, bytes, (struct image_rect){0, 0, whole.width, whole.height},
-                                          part, &cut));
+        check_decoded(&parts,
+                      decoded_for(data, bytes, (struct image_rect){0, 0, whole.width, whole.height},
+                                  part, &cut));
         cut_count += cut;
     }
     jpeg_decoder_close(full);
@@ -94,7 +98,8 @@ static size_t tile_and_cut(const struct test_files *files, size_t step, size_t p
         assert_ok(jpeg_tile(data, bytes, files->path[i], &tiled, &is_tiled, &err), &err);
         if (!is_tiled)
             str_add(&tiled, data, bytes);
-        size_t cut = compare_parts(tiled.data, tiled.bytes, data, bytes, parts, test_name_of(files->path[i]));
+        size_t cut = compare_parts(tiled.data, tiled.bytes, data, bytes, parts,
+                                   test_name_of(files->path[i]));
         cut_files += cut > 0;
         free(data);
         str_deinit(&tiled);
@@ -125,9 +130,10 @@ static void every_interval_that_divides_a_row_is_cut(void **state)
     static const struct {
         uint32_t width, height, interval;
         bool cut;
-    } cases[] = {{192, 100, 1, true},  {192, 100, 2, true},   {192, 100, 3, true},  {192, 100, 4, true},
-                 {192, 100, 12, true}, {185, 97, 6, true},    {192, 100, 5, false}, {192, 100, 24, false},
-                 {192, 100, 0, false}, {16 * 23, 49, 1, true}};
+    } cases[] = {{192, 100, 1, true},   {192, 100, 2, true},   {192, 100, 3, true},
+                 {192, 100, 4, true},   {192, 100, 12, true},  {185, 97, 6, true},
+                 {192, 100, 5, false},  {192, 100, 24, false}, {192, 100, 0, false},
+                 {16 * 23, 49, 1, true}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct err err;
         struct str jpeg = {0};
@@ -135,7 +141,8 @@ static void every_interval_that_divides_a_row_is_cut(void **state)
         struct jpeg_cut_grid grid;
         uint32_t width = cases[i].width, height = cases[i].height, interval = cases[i].interval;
         uint8_t *rgb = test_render_rgb(width, height);
-        assert_ok(jpeg_encode(rgb, width, height, 3 * (size_t)width, 85, interval, &jpeg, &err), &err);
+        assert_ok(jpeg_encode(rgb, width, height, 3 * (size_t)width, 85, interval, &jpeg, &err),
+                  &err);
         assert_ok(jpeg_read_headers(jpeg.data, jpeg.bytes, jpeg.bytes, NULL, &headers, &err), &err);
         assert_int_equal(jpeg_cut_grid_of(&headers, &grid), cases[i].cut);
         size_t cut = compare_parts(jpeg.data, jpeg.bytes, jpeg.data, jpeg.bytes, 60, "rendered");
@@ -152,8 +159,12 @@ static void every_interval_that_divides_a_row_is_cut(void **state)
 static void a_part_is_widened_to_whole_segments(void **state)
 {
     (void)state;
-    struct jpeg_cut_grid grid = {
-        .width = 185, .height = 97, .segment_width = 32, .segment_height = 16, .columns = 6, .rows = 7};
+    struct jpeg_cut_grid grid = {.width = 185,
+                                 .height = 97,
+                                 .segment_width = 32,
+                                 .segment_height = 16,
+                                 .columns = 6,
+                                 .rows = 7};
     static const struct image_rect cases[][2] = {
         {{0, 0, 1, 1}, {0, 0, 32, 16}},        {{31, 15, 2, 2}, {0, 0, 64, 32}},
         {{32, 16, 32, 16}, {32, 16, 32, 16}},  {{184, 96, 1, 1}, {160, 96, 25, 1}},
@@ -188,7 +199,8 @@ static unsigned char *render_tiled(size_t *ret_bytes)
     struct err err;
     struct str jpeg = {0};
     uint8_t *rgb = test_render_rgb(DAMAGED_SIDE, DAMAGED_HEIGHT);
-    assert_ok(jpeg_encode(rgb, DAMAGED_SIDE, DAMAGED_HEIGHT, 3 * DAMAGED_SIDE, 90, 2, &jpeg, &err), &err);
+    assert_ok(jpeg_encode(rgb, DAMAGED_SIDE, DAMAGED_HEIGHT, 3 * DAMAGED_SIDE, 90, 2, &jpeg, &err),
+              &err);
     free(rgb);
     *ret_bytes = jpeg.bytes;
     return (unsigned char *)jpeg.data;
@@ -238,7 +250,8 @@ static void data_lost_elsewhere_goes_unnoticed_but_in_whole_decodes(void **state
     size_t begin = find_segment(data, bytes, 2), end = find_segment(data, bytes, 3);
     memset(data + begin, 0, end - begin - 2); /* codes that stop short of the marker */
     assert_ok(decode_part_of(data, bytes, part, &err), &err);
-    memmove(data + begin + 1, data + end - 2, bytes - (end - 2)); /* one byte is left of the segment */
+    memmove(data + begin + 1, data + end - 2,
+            bytes - (end - 2)); /* one byte is left of the segment */
     size_t kept = begin + 1 + bytes - (end - 2);
     assert_ok(decode_part_of(data, kept, part, &err), &err);
     assert_int_equal(jpeg_decode(decoder, data, kept, NULL, &planes, &err), -EBADMSG);
@@ -274,7 +287,8 @@ static void every_truncation_is_refused_or_leaves_the_part_whole(void **state)
     size_t bytes, ok = 0;
     unsigned char *data = render_tiled(&bytes);
     struct image_rect part = {40, 20, 20, 10};
-    size_t header = find_segment(data, bytes, 0), end = find_segment(data, bytes, DAMAGED_COLUMNS + 2);
+    size_t header = find_segment(data, bytes, 0),
+           end = find_segment(data, bytes, DAMAGED_COLUMNS + 2);
     for (size_t kept = header; kept < bytes; kept++) {
         unsigned char *cut = malloc(kept);
         assert_non_null(cut);
@@ -310,9 +324,12 @@ static void a_turned_tiled_photo_gives_the_pixels_of_the_original(void **state)
         assert_true(is_tiled);
         for (uint64_t sample = 0; sample < 30; sample++) {
             struct image_key key = {1, 0, 0, sample};
-            assert_ok(image_pipeline_run(pipeline, turned, turned_bytes, NULL, key, a, 3 * SIDE, &err), &err);
-            assert_ok(image_pipeline_run(pipeline, tiled.data, tiled.bytes, NULL, key, b, 3 * SIDE, &err),
-                      &err);
+            assert_ok(
+                image_pipeline_run(pipeline, turned, turned_bytes, NULL, key, a, 3 * SIDE, &err),
+                &err);
+            assert_ok(
+                image_pipeline_run(pipeline, tiled.data, tiled.bytes, NULL, key, b, 3 * SIDE, &err),
+                &err);
             assert_memory_equal(a, b, sizeof a);
         }
         str_deinit(&tiled);

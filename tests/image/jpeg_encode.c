@@ -27,8 +27,8 @@ static void decoding_gives_nearly_what_was_encoded(void **state)
         const uint8_t *decoded;
         uint8_t *rgb = test_render_rgb(sizes[i].width, sizes[i].height);
         unsigned char *jpeg = test_render_jpeg(sizes[i].width, sizes[i].height, 95, &bytes);
-        assert_ok(image_pipeline_whole(pipeline, jpeg, bytes, NULL, (struct image_bounds){0}, &decoded,
-                                       &width, &height, &err),
+        assert_ok(image_pipeline_whole(pipeline, jpeg, bytes, NULL, (struct image_bounds){0},
+                                       &decoded, &width, &height, &err),
                   &err);
         assert_true(width == sizes[i].width && height == sizes[i].height);
         double psnr = test_psnr(rgb, decoded, 3 * (size_t)width * height);
@@ -55,8 +55,10 @@ static void encoding_appends_and_repeats_its_bytes(void **state)
     assert_memory_equal(out.data, "head", 4);
     assert_memory_equal(out.data + 4, out.data + 4 + bytes, bytes);
     assert_ok(jpeg_probe(out.data + 4, bytes, NULL, &info, &err), &err);
-    assert_true(info.width == 211 && info.height == 97 && info.color == JPEG_YCBCR && !info.progressive);
-    assert_true(info.h_samp[0] == 2 && info.v_samp[0] == 2 && info.h_samp[1] == 1 && info.v_samp[1] == 1);
+    assert_true(info.width == 211 && info.height == 97 && info.color == JPEG_YCBCR &&
+                !info.progressive);
+    assert_true(info.h_samp[0] == 2 && info.v_samp[0] == 2 && info.h_samp[1] == 1 &&
+                info.v_samp[1] == 1);
     free(rgb);
     str_deinit(&out);
 }

@@ -1,5 +1,6 @@
 /*
- * jpeg_headers — headers of real files against djpeg's trace and Pillow; cut ones, and those that decode nowhere.
+ * jpeg_headers — headers of real files against djpeg's trace and Pillow; cut ones, and those that
+ * decode nowhere.
  */
 #include "image/jpeg_headers.h"
 
@@ -15,8 +16,10 @@
 /* As jpeg_headers.py prints it. */
 static void add_line(struct str *out, const struct jpeg_headers *headers)
 {
-    int sof = 0xc0 + (int)headers->process + (headers->hierarchical ? 4 : 0) + (headers->arithmetic ? 8 : 0);
-    str_add_format(out, "0x%02x %u %u %u ", sof, headers->width, headers->height, headers->restart_interval);
+    int sof = 0xc0 + (int)headers->process + (headers->hierarchical ? 4 : 0) +
+              (headers->arithmetic ? 8 : 0);
+    str_add_format(out, "0x%02x %u %u %u ", sof, headers->width, headers->height,
+                   headers->restart_interval);
     for (uint32_t i = 0; i < headers->components; i++)
         str_add_format(out, "%s%ux%u", i ? "," : "", headers->h_samp[i], headers->v_samp[i]);
     str_add_format(out, " %u.%u ", headers->jfif_major, headers->jfif_minor);
@@ -40,8 +43,9 @@ static void headers_are_those_of_djpeg_and_pillow(void **state)
     test_need_data("jpeg-variety", folder);
     struct test_files files = test_files_find("jpeg-variety/*");
     char *expected = malloc(EXPECTED_BYTES_MAX);
-    assert_int_equal(test_run_output(expected, EXPECTED_BYTES_MAX, "'%s' %s/tests/image/jpeg_headers.py '%s'",
-                                     python, TEST_SOURCE_DIR, folder),
+    assert_int_equal(test_run_output(expected, EXPECTED_BYTES_MAX,
+                                     "'%s' %s/tests/image/jpeg_headers.py '%s'", python,
+                                     TEST_SOURCE_DIR, folder),
                      0);
     char *rest = expected;
     for (size_t i = 0; i < files.count; i++) {
@@ -86,7 +90,8 @@ static void headers_need_no_byte_beyond_them(void **state)
         assert_int_equal(part.header_bytes, whole.header_bytes);
         size_t step = whole.header_bytes > 4096 ? whole.header_bytes / 256 : 1;
         for (size_t cut = 0; cut < whole.header_bytes; cut += step) {
-            unsigned char *copy = malloc(cut + 1); /* so that a sanitizer sees every byte too many */
+            unsigned char *copy =
+                malloc(cut + 1); /* so that a sanitizer sees every byte too many */
             memcpy(copy, data, cut);
             assert_int_equal(jpeg_read_headers(copy, cut, bytes, "x", &part, &err), -ENODATA);
             assert_int_equal(jpeg_read_headers(copy, cut, cut, "x", &part, &err), -EBADMSG);
@@ -137,7 +142,8 @@ static void wrong_headers_are_named_by_their_offset(void **state)
 #define FRAME              "\xff\xc0\x00\x0b\x08\x00\x02\x00\x03\x01\x01\x11\x00"
 #define SCAN               "\xff\xda\x00\x08\x01\x01\x00\x00\x3f\x00"
         CASE("\xff\xd8" FRAME SCAN, -1),
-        CASE("\xff\xd8\x00zz\xff\xff\xff\x01" FRAME SCAN, -1), /* stray bytes, filling, a lone marker */
+        CASE("\xff\xd8\x00zz\xff\xff\xff\x01" FRAME SCAN,
+             -1), /* stray bytes, filling, a lone marker */
         CASE("GIF89a", 0),
         CASE("\xff\xd8" FRAME FRAME SCAN, 15),
         CASE("\xff\xd8" SCAN, 2),
@@ -145,8 +151,10 @@ static void wrong_headers_are_named_by_their_offset(void **state)
         CASE("\xff\xd8\xff\xd8" FRAME SCAN, 2),
         CASE("\xff\xd8\xff\xe0\x00\x01" FRAME SCAN, 4),
         CASE("\xff\xd8\xff\xdd\x00\x05\x00\x01\x02" FRAME SCAN, 2),
-        CASE("\xff\xd8\xff\xc0\x00\x0b\x08\x00\x00\x00\x03\x01\x01\x11\x00" SCAN, 2), /* no height */
-        CASE("\xff\xd8\xff\xc0\x00\x0b\x08\x00\x02\x00\x03\x01\x01\x51\x00" SCAN, 2), /* 5 samples a row */
+        CASE("\xff\xd8\xff\xc0\x00\x0b\x08\x00\x00\x00\x03\x01\x01\x11\x00" SCAN,
+             2), /* no height */
+        CASE("\xff\xd8\xff\xc0\x00\x0b\x08\x00\x02\x00\x03\x01\x01\x51\x00" SCAN,
+             2), /* 5 samples a row */
         CASE("\xff\xd8\xff\xc0\x00\x0b\x08\x00\x02\x00\x03\x02\x01\x11\x00" SCAN,
              2), /* two components in room for one */
         CASE("\xff\xd8\xff\xc0\x00\x08\x08\x00\x02\x00\x03\x00" SCAN, 2),
@@ -154,7 +162,8 @@ static void wrong_headers_are_named_by_their_offset(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct jpeg_headers headers;
         struct err err = {0};
-        int status = jpeg_read_headers(cases[i].bytes, cases[i].count, cases[i].count, "x", &headers, &err);
+        int status =
+            jpeg_read_headers(cases[i].bytes, cases[i].count, cases[i].count, "x", &headers, &err);
         assert_int_equal(status, cases[i].offset < 0 ? 0 : -EBADMSG);
         if (status)
             assert_int_equal(err.offset, cases[i].offset);

@@ -1,6 +1,6 @@
 /*
- * jpeg_samplings — every way to sample and code that cjpeg can write, and fractional samplings, which it can't: the image
- * comes back, whole and in crops.
+ * jpeg_samplings — every way to sample and code that cjpeg can write, and fractional samplings,
+ * which it can't: the image comes back, whole and in crops.
  */
 #include "image/pipeline.h"
 
@@ -57,8 +57,8 @@ static uint8_t *render_smooth(uint32_t width, uint32_t height, bool gray)
     return rgb;
 }
 
-static unsigned char *encode(const char *folder, const char *coding, const uint8_t *rgb, uint32_t width,
-                             uint32_t height, size_t *ret_bytes)
+static unsigned char *encode(const char *folder, const char *coding, const uint8_t *rgb,
+                             uint32_t width, uint32_t height, size_t *ret_bytes)
 {
     char path[TEST_PATH_BYTES_MAX + 20];
     snprintf(path, sizeof path, "%s/a.ppm", folder);
@@ -72,15 +72,15 @@ static unsigned char *encode(const char *folder, const char *coding, const uint8
     return test_read_file(path, ret_bytes);
 }
 
-static void check_whole(struct image_pipeline *pipeline, const char *coding, const unsigned char *jpeg,
-                        size_t bytes, const uint8_t *wanted, uint32_t wanted_width, uint32_t wanted_height,
-                        double psnr_min)
+static void check_whole(struct image_pipeline *pipeline, const char *coding,
+                        const unsigned char *jpeg, size_t bytes, const uint8_t *wanted,
+                        uint32_t wanted_width, uint32_t wanted_height, double psnr_min)
 {
     struct err err;
     const uint8_t *rgb;
     uint32_t width, height;
-    assert_ok(image_pipeline_whole(pipeline, jpeg, bytes, coding, (struct image_bounds){0}, &rgb, &width,
-                                   &height, &err),
+    assert_ok(image_pipeline_whole(pipeline, jpeg, bytes, coding, (struct image_bounds){0}, &rgb,
+                                   &width, &height, &err),
               &err);
     assert_true(width == wanted_width && height == wanted_height);
     double psnr = test_psnr(rgb, wanted, 3 * (size_t)width * height);
@@ -88,9 +88,11 @@ static void check_whole(struct image_pipeline *pipeline, const char *coding, con
         fail_msg("%s, %u x %u: %.1f dB", coding, width, height, psnr);
 }
 
-/* Crops decode only their rows: against the same crops of an image decoded whole and stored without any loss of chroma. */
-static void check_crops(struct image_pipeline *pipeline, const char *coding, const unsigned char *jpeg,
-                        size_t bytes, const unsigned char *plain, size_t plain_bytes)
+/* Crops decode only their rows: against the same crops of an image decoded whole and stored without
+ * any loss of chroma. */
+static void check_crops(struct image_pipeline *pipeline, const char *coding,
+                        const unsigned char *jpeg, size_t bytes, const unsigned char *plain,
+                        size_t plain_bytes)
 {
     enum { SIDE = 16 };
     for (uint64_t sample = 0; sample < 8; sample++) {
@@ -98,7 +100,8 @@ static void check_crops(struct image_pipeline *pipeline, const char *coding, con
         uint8_t a[3 * SIDE * SIDE], b[3 * SIDE * SIDE];
         struct image_key key = {1, 0, 0, sample};
         assert_ok(image_pipeline_run(pipeline, jpeg, bytes, coding, key, a, 3 * SIDE, &err), &err);
-        assert_ok(image_pipeline_run(pipeline, plain, plain_bytes, coding, key, b, 3 * SIDE, &err), &err);
+        assert_ok(image_pipeline_run(pipeline, plain, plain_bytes, coding, key, b, 3 * SIDE, &err),
+                  &err);
         double psnr = test_psnr(a, b, sizeof a);
         if (psnr < 43)
             fail_msg("%s, crop %d: %.1f dB", coding, (int)sample, psnr);
@@ -133,21 +136,24 @@ static void every_sampling_and_coding_comes_back(void **state)
     image_pipeline_close(pipeline);
 }
 
-/* Component c at a point of the image, in pixels from its corner: waves, steep enough to tell half a pixel. */
+/* Component c at a point of the image, in pixels from its corner: waves, steep enough to tell half
+ * a pixel. */
 static double component_at(int c, double x, double y)
 {
     double wave = 2 * 3.14159265358979 / 64;
-    return c == 0 ? 120 + 50 * sin(wave * x) + 40 * cos(wave * y) : 128 + 50 * sin(wave * (c == 1 ? y : x));
+    return c == 0 ? 120 + 50 * sin(wave * x) + 40 * cos(wave * y)
+                  : 128 + 50 * sin(wave * (c == 1 ? y : x));
 }
 
-/* The component as stored with h and v samples for every h_max, v_max pixels, padded to whole MCUs. */
-static void render_plane(int c, uint8_t *samples, size_t stride, size_t rows, const int *samp, int h_max,
-                         int v_max)
+/* The component as stored with h and v samples for every h_max, v_max pixels, padded to whole
+ * MCUs. */
+static void render_plane(int c, uint8_t *samples, size_t stride, size_t rows, const int *samp,
+                         int h_max, int v_max)
 {
     for (size_t y = 0; y < rows; y++)
         for (size_t x = 0; x < stride; x++) {
-            double value =
-                component_at(c, ((double)x + 0.5) * h_max / samp[0], ((double)y + 0.5) * v_max / samp[1]);
+            double value = component_at(c, ((double)x + 0.5) * h_max / samp[0],
+                                        ((double)y + 0.5) * v_max / samp[1]);
             samples[y * stride + x] = (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value + 0.5);
         }
 }
@@ -214,11 +220,14 @@ static void fractional_samplings_are_resampled_from_where_they_lie(void **state)
         for (size_t k = 0; k < (size_t)width * height; k++) {
             uint8_t samples[3];
             for (int c = 0; c < 3; c++)
-                samples[c] =
-                    (uint8_t)(component_at(c, (double)(k % width) + 0.5, (double)(k / width) + 0.5) + 0.5);
-            color_ycbcr_to_rgb(image_kernels_best(), samples, samples + 1, samples + 2, wanted + 3 * k, 1);
+                samples[c] = (uint8_t)(component_at(c, (double)(k % width) + 0.5,
+                                                    (double)(k / width) + 0.5) +
+                                       0.5);
+            color_ycbcr_to_rgb(image_kernels_best(), samples, samples + 1, samples + 2,
+                               wanted + 3 * k, 1);
         }
-        check_whole(pipeline, "fractional", jpeg, bytes, wanted, width, height, width < 17 ? 30 : 42);
+        check_whole(pipeline, "fractional", jpeg, bytes, wanted, width, height,
+                    width < 17 ? 30 : 42);
         free(wanted);
         free(jpeg);
     }

@@ -1,6 +1,6 @@
 /*
- * jpeg_tile — a tiled file has the coefficients and the metadata of its original, decodes to the same pixels elsewhere too, and can be
- * cut; what can't be tiled is kept.
+ * jpeg_tile — a tiled file has the coefficients and the metadata of its original, decodes to the
+ * same pixels elsewhere too, and can be cut; what can't be tiled is kept.
  */
 #include "image/jpeg_tile.h"
 
@@ -14,7 +14,8 @@
 
 #include <jpeglib.h>
 
-/* All coefficients of a file, quantisation tables before those of each component; bytes of malloc. */
+/* All coefficients of a file, quantisation tables before those of each component; bytes of
+ * malloc. */
 static void *read_coefficients(const void *data, size_t bytes, size_t *ret_bytes)
 {
     struct jpeg_decompress_struct codec;
@@ -26,11 +27,12 @@ static void *read_coefficients(const void *data, size_t bytes, size_t *ret_bytes
     jpeg_mem_src(&codec, data, bytes);
     jpeg_read_header(&codec, TRUE);
     jvirt_barray_ptr *coefficients = jpeg_read_coefficients(&codec);
-    str_add_format(&out, "%u x %u x %d\n", codec.image_width, codec.image_height, codec.num_components);
+    str_add_format(&out, "%u x %u x %d\n", codec.image_width, codec.image_height,
+                   codec.num_components);
     for (int i = 0; i < codec.num_components; i++) {
         jpeg_component_info *component = &codec.comp_info[i];
-        str_add_format(&out, "component %d, %d x %d\n", component->component_id, component->h_samp_factor,
-                       component->v_samp_factor);
+        str_add_format(&out, "component %d, %d x %d\n", component->component_id,
+                       component->h_samp_factor, component->v_samp_factor);
         str_add(&out, component->quant_table->quantval, sizeof component->quant_table->quantval);
         for (JDIMENSION row = 0; row < component->height_in_blocks; row++) {
             JBLOCKARRAY blocks =
@@ -71,7 +73,8 @@ static void check_same_content(const unsigned char *data, size_t bytes, const st
         fail_msg("%s: other coefficients", path);
     struct str before = read_metadata(data, bytes),
                after = read_metadata((unsigned char *)tiled->data, tiled->bytes);
-    if (before.bytes != after.bytes || (before.bytes > 0 && memcmp(before.data, after.data, before.bytes)))
+    if (before.bytes != after.bytes ||
+        (before.bytes > 0 && memcmp(before.data, after.data, before.bytes)))
         fail_msg("%s: other metadata", path);
     free(a);
     free(b);
@@ -84,7 +87,8 @@ static void check_grid(const struct str *tiled, const char *path)
     struct err err;
     struct jpeg_headers headers;
     struct jpeg_cut_grid grid;
-    assert_ok(jpeg_read_headers(tiled->data, tiled->bytes, tiled->bytes, path, &headers, &err), &err);
+    assert_ok(jpeg_read_headers(tiled->data, tiled->bytes, tiled->bytes, path, &headers, &err),
+              &err);
     if (!jpeg_cut_grid_of(&headers, &grid))
         fail_msg("%s can't be cut", path);
 }
@@ -108,7 +112,8 @@ static void coefficients_and_metadata_stay(void **state)
         if (is_tiled) {
             check_same_content(data, bytes, &tiled, files.path[i]);
             check_grid(&tiled, files.path[i]);
-            assert_ok(jpeg_tile(tiled.data, tiled.bytes, NULL, &again, &is_tiled_again, &err), &err);
+            assert_ok(jpeg_tile(tiled.data, tiled.bytes, NULL, &again, &is_tiled_again, &err),
+                      &err);
             assert_false(is_tiled_again);
             progressive += info.progressive;
         }
@@ -159,7 +164,8 @@ static void djpeg_sees_the_same_pixels(void **state)
         assert_non_null(file);
         assert_int_equal(fwrite(tiled.data, tiled.bytes, 1, file), 1);
         assert_int_equal(fclose(file), 0);
-        if (test_run("cd '%s' && djpeg a.jpg >a.pnm && djpeg b.jpg >b.pnm && cmp a.pnm b.pnm", folder))
+        if (test_run("cd '%s' && djpeg a.jpg >a.pnm && djpeg b.jpg >b.pnm && cmp a.pnm b.pnm",
+                     folder))
             fail_msg("%s, %u x %u: other pixels", codings[i / 4], side[0], side[1]);
         free(data);
         free(rgb);
@@ -182,9 +188,9 @@ static void segments_are_32_pixels_or_the_least_divisor_above(void **state)
 static void widths_are_lowered_to_an_even_number_of_mcus(void **state)
 {
     (void)state;
-    static const uint32_t cases[][2] = {{1, 1},     {16, 16},   {17, 17},   {32, 32},      {33, 32},
-                                        {48, 48},   {75, 75},   {100, 96},  {341, 341},    {360, 352},
-                                        {512, 512}, {513, 512}, {272, 256}, {65500, 65500}};
+    static const uint32_t cases[][2] = {
+        {1, 1},    {16, 16},   {17, 17},   {32, 32},   {33, 32},   {48, 48},   {75, 75},
+        {100, 96}, {341, 341}, {360, 352}, {512, 512}, {513, 512}, {272, 256}, {65500, 65500}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_int_equal(jpeg_tile_width(cases[i][0]), cases[i][1]);
 }

@@ -1,7 +1,8 @@
 /*
- * kernels_alone — the best kernels of a processor against plain C, as a program that needs nothing but image/ and base/: it is
- * compiled for processors that this machine can only emulate (kernels_arm.sh). Prints what it compared, and hashes of random
- * changes, which all processors share; status 1 where bytes differ.
+ * kernels_alone — the best kernels of a processor against plain C, as a program that needs nothing
+ * but image/ and base/: it is compiled for processors that this machine can only emulate
+ * (kernels_arm.sh). Prints what it compared, and hashes of random changes, which all processors
+ * share; status 1 where bytes differ.
  */
 #include "image/augment.h"
 #include "image/blend.h"
@@ -18,14 +19,16 @@ enum { PASSES = 1000, ROWS_MAX = 300, COLUMNS_MAX = 300, COUNT_MAX = 100 };
 
 static uint32_t random_state = 20240917;
 
-/* A linear congruential generator (Numerical Recipes): rand() differs from one C library to the next. */
+/* A linear congruential generator (Numerical Recipes): rand() differs from one C library to the
+ * next. */
 static uint32_t draw(uint32_t below)
 {
     random_state = random_state * 1664525 + 1013904223;
     return (uint32_t)((uint64_t)random_state * below >> 32);
 }
 
-static uint8_t source[ROWS_MAX * COLUMNS_MAX], wanted[ROWS_MAX * COUNT_MAX], given[ROWS_MAX * COUNT_MAX];
+static uint8_t source[ROWS_MAX * COLUMNS_MAX], wanted[ROWS_MAX * COUNT_MAX],
+    given[ROWS_MAX * COUNT_MAX];
 
 static int count_passes_that_differ(void)
 {
@@ -33,10 +36,12 @@ static int count_passes_that_differ(void)
     struct err err;
     int differ = 0;
     for (int i = 0; i < PASSES; i++) {
-        uint32_t rows = 1 + draw(ROWS_MAX), columns = 1 + draw(COLUMNS_MAX), count = 1 + draw(COUNT_MAX);
+        uint32_t rows = 1 + draw(ROWS_MAX), columns = 1 + draw(COLUMNS_MAX),
+                 count = 1 + draw(COUNT_MAX);
         uint32_t den = 1 + draw(4), begin = draw(rows * den), length = 1 + draw(rows * den - begin);
         bool transposed = draw(2);
-        if (resample_plan_init(&plan, (struct resample_span){begin, length, den}, rows, count, draw(2), &err))
+        if (resample_plan_init(&plan, (struct resample_span){begin, length, den}, rows, count,
+                               draw(2), &err))
             return -1;
         for (size_t k = 0; k < sizeof source; k++)
             source[k] = i % 8 ? (uint8_t)draw(256) : 255;

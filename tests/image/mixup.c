@@ -44,7 +44,8 @@ static void edges_are_those_of_the_distribution(void **state)
         for (uint32_t k = 0; k < BETA_EDGES; k++) {
             double expected = closed_form(alphas[i], (k + 0.5) / BETA_ONE) * 0x1p32;
             if (fabs(beta.edges[k] - expected) > 1)
-                fail_msg("alpha %g: edge %u is %u, not %.2f", alphas[i], k, beta.edges[k], expected);
+                fail_msg("alpha %g: edge %u is %u, not %.2f", alphas[i], k, beta.edges[k],
+                         expected);
         }
     }
 }
@@ -67,7 +68,8 @@ static void a_draw_counts_the_edges_below_its_word(void **state)
         }
         for (uint32_t word = 0; word < UINT32_C(1) << 31;
              word += 77777777) /* the upper half mirrors the lower one */
-            assert_int_equal(beta_draw(&beta, word) + beta_draw(&beta, word | UINT32_C(1) << 31), BETA_ONE);
+            assert_int_equal(beta_draw(&beta, word) + beta_draw(&beta, word | UINT32_C(1) << 31),
+                             BETA_ONE);
     }
 }
 
@@ -88,8 +90,8 @@ static void numpy_draws_the_same_distribution(void **state)
         snprintf(path, sizeof path, "%s/%s", folder, alphas[i]);
         test_write_file(path, drawn, sizeof drawn);
     }
-    assert_int_equal(test_run("'%s' '%s/tests/image/mixup_numpy.py' '%s'", python, TEST_SOURCE_DIR, folder),
-                     0);
+    assert_int_equal(
+        test_run("'%s' '%s/tests/image/mixup_numpy.py' '%s'", python, TEST_SOURCE_DIR, folder), 0);
     test_remove_folder(folder);
 }
 
@@ -110,7 +112,8 @@ static unsigned count_kind(struct mixup_options options, enum mixup_kind kind)
 
 static bool is_near(unsigned count, double probability)
 {
-    return fabs(count - probability * SAMPLES) <= 4.5 * sqrt(SAMPLES * probability * (1 - probability));
+    return fabs(count - probability * SAMPLES) <=
+           4.5 * sqrt(SAMPLES * probability * (1 - probability));
 }
 
 static void pictures_are_mixed_as_often_as_is_said(void **state)
@@ -127,7 +130,8 @@ static void pictures_are_mixed_as_often_as_is_said(void **state)
     assert_true(is_near(count_kind((struct mixup_options){0.8, 1, 0.7, 0.3}, MIXUP_BLEND), 0.49));
 }
 
-/* torchvision.transforms.v2.CutMix: half sides of floor(side * sqrt(1 - lambda) / 2) about a middle, cut to the picture. */
+/* torchvision.transforms.v2.CutMix: half sides of floor(side * sqrt(1 - lambda) / 2) about a
+ * middle, cut to the picture. */
 static void boxes_are_torchvisions(void **state)
 {
     (void)state;
@@ -140,7 +144,8 @@ static void boxes_are_torchvisions(void **state)
         struct mixup_choice choice = mixup_choose(mixup, WIDTH, HEIGHT, 3, 1, 2, sample);
         struct philox_block way = philox_sample(3, 1, 2, sample, PHILOX_MIXUP, 0),
                             middle = philox_sample(3, 1, 2, sample, PHILOX_MIXUP, 1);
-        double lambda = beta_draw(&beta, way.word[2]) / (double)BETA_ONE, ratio = 0.5 * sqrt(1 - lambda);
+        double lambda = beta_draw(&beta, way.word[2]) / (double)BETA_ONE,
+               ratio = 0.5 * sqrt(1 - lambda);
         int x = (int)((uint64_t)middle.word[0] * WIDTH >> 32),
             y = (int)((uint64_t)middle.word[1] * HEIGHT >> 32);
         int wide = (int)(ratio * WIDTH), high = (int)(ratio * HEIGHT);
@@ -155,7 +160,8 @@ static void boxes_are_torchvisions(void **state)
         mean_part += own / SAMPLES;
         empty += right == left || bottom == top;
     }
-    assert_true(mean_part > 0.6 && mean_part < 0.75); /* one half, were boxes not cut at the edges */
+    assert_true(mean_part > 0.6 &&
+                mean_part < 0.75); /* one half, were boxes not cut at the edges */
     assert_true(empty > 0);
     mixup_close(mixup);
 }
@@ -200,8 +206,8 @@ static void all_kernels_blend_to_the_same_bytes(void **state)
                 blend_bytes((enum image_kernels)kernels, given, other, count, weight);
                 assert_int_equal(given[count], GUARD);
                 for (size_t i = 0; i < count; i++)
-                    assert_int_equal(
-                        given[i], floor(own[i] * (weight / 256.0) + other[i] * (1 - weight / 256.0) + 0.5));
+                    assert_int_equal(given[i], floor(own[i] * (weight / 256.0) +
+                                                     other[i] * (1 - weight / 256.0) + 0.5));
             }
     }
 }
@@ -219,7 +225,8 @@ static void a_pasted_box_is_the_others_and_the_rest_ones_own(void **state)
     for (size_t n = 0; n < sizeof boxes / sizeof boxes[0]; n++) {
         struct image_rect box = boxes[n];
         memcpy(mixed, own, BYTES);
-        mixup_apply((struct mixup_choice){.kind = MIXUP_PASTE, .box = box}, mixed, other, WIDTH, HEIGHT);
+        mixup_apply((struct mixup_choice){.kind = MIXUP_PASTE, .box = box}, mixed, other, WIDTH,
+                    HEIGHT);
         for (uint32_t i = 0; i < BYTES; i++) {
             uint32_t x = i / 3 % WIDTH, y = i / 3 / WIDTH;
             bool is_inside = x - box.x < box.width && y - box.y < box.height;

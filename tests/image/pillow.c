@@ -1,8 +1,10 @@
 /*
- * pillow — the whole pipeline against Pillow's decoder and its antialiased BILINEAR resize of the same box.
+ * pillow — the whole pipeline against Pillow's decoder and its antialiased BILINEAR resize of the
+ * same box.
  *
- * Not the same numbers: docs/images.md says what was reached and where the rest goes. What is asked for is 1 dB less than that; the pictures and
- * the crops are fixed, and so are our bits, so only another Pillow may give another figure. The goal is 40 dB.
+ * Not the same numbers: docs/images.md says what was reached and where the rest goes. What is asked
+ * for is 1 dB less than that; the pictures and the crops are fixed, and so are our bits, so only
+ * another Pillow may give another figure. The goal is 40 dB.
  */
 #include "image/pipeline.h"
 
@@ -26,7 +28,8 @@ static uint8_t *run_ours(const struct request *request, struct image_rect *ret_r
     struct err err;
     struct jpeg_info info;
     struct image_pipeline *pipeline;
-    struct image_options options = {request->side, request->side, crop_options_default(request->kind)};
+    struct image_options options = {request->side, request->side,
+                                    crop_options_default(request->kind)};
     size_t bytes, stride = 3 * (size_t)request->side;
     options.crop.flip = false;
     unsigned char *data = test_read_file(request->path, &bytes);
@@ -34,12 +37,13 @@ static uint8_t *run_ours(const struct request *request, struct image_rect *ret_r
     assert_non_null(rgb);
     assert_ok(jpeg_probe(data, bytes, request->path, &info, &err), &err);
     bool swap = orientation_swaps_sides(info.orientation);
-    *ret_rect = crop_choose(&options.crop, swap ? info.height : info.width, swap ? info.width : info.height,
-                            SEED, 0, 0, request->sample)
+    *ret_rect = crop_choose(&options.crop, swap ? info.height : info.width,
+                            swap ? info.width : info.height, SEED, 0, 0, request->sample)
                     .rect;
     assert_ok(image_pipeline_open(&options, &pipeline, &err), &err);
     struct image_key key = {SEED, 0, 0, request->sample};
-    assert_ok(image_pipeline_run(pipeline, data, bytes, request->path, key, rgb, stride, &err), &err);
+    assert_ok(image_pipeline_run(pipeline, data, bytes, request->path, key, rgb, stride, &err),
+              &err);
     image_pipeline_close(pipeline);
     free(data);
     return rgb;
@@ -60,8 +64,8 @@ static void compare(const struct request *requests, size_t count, double *psnr)
     for (size_t i = 0; i < count; i++) {
         struct image_rect rect;
         ours[i] = run_ours(&requests[i], &rect);
-        fprintf(list, "1 %u %u %u %u %u %u %s\n", rect.x, rect.y, rect.width, rect.height, requests[i].side,
-                requests[i].side, requests[i].path);
+        fprintf(list, "1 %u %u %u %u %u %u %s\n", rect.x, rect.y, rect.width, rect.height,
+                requests[i].side, requests[i].side, requests[i].path);
     }
     assert_int_equal(fclose(list), 0);
     assert_int_equal(test_run("'%s' '%s/tests/image/pillow_resize.py' '%s/out' <'%s'", python,
@@ -122,7 +126,9 @@ static void centre_crops_look_like_pillows(void **state)
 static bool is_beyond_pillow(const char *path)
 {
     return strstr(path, "progressive-missing-ac") /* it smooths over what is missing */
-           || strstr(path, "video-001.rgb"); /* RGB stored at three resolutions: it upsamples by repeating */
+           ||
+           strstr(path,
+                  "video-001.rgb"); /* RGB stored at three resolutions: it upsamples by repeating */
 }
 
 static void files_of_all_kinds_look_like_pillows(void **state)

@@ -1,5 +1,6 @@
 /*
- * pipeline — orientations, flips and crops in one pass equal the same things done one after the other.
+ * pipeline — orientations, flips and crops in one pass equal the same things done one after the
+ * other.
  */
 #include "image/pipeline.h"
 
@@ -12,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct image_pipeline *open_pipeline(uint32_t width, uint32_t height, struct crop_options crop)
+static struct image_pipeline *open_pipeline(uint32_t width, uint32_t height,
+                                            struct crop_options crop)
 {
     struct err err;
     struct image_pipeline *pipeline;
@@ -21,20 +23,23 @@ static struct image_pipeline *open_pipeline(uint32_t width, uint32_t height, str
     return pipeline;
 }
 
-static uint8_t *run_once(uint32_t width, uint32_t height, struct crop_options crop, const unsigned char *jpeg,
-                         size_t bytes, struct image_key key)
+static uint8_t *run_once(uint32_t width, uint32_t height, struct crop_options crop,
+                         const unsigned char *jpeg, size_t bytes, struct image_key key)
 {
     struct err err;
     struct image_pipeline *pipeline = open_pipeline(width, height, crop);
     uint8_t *rgb = malloc(3 * (size_t)width * height);
     assert_non_null(rgb);
-    assert_ok(image_pipeline_run(pipeline, jpeg, bytes, "a.jpg", key, rgb, 3 * (size_t)width, &err), &err);
+    assert_ok(image_pipeline_run(pipeline, jpeg, bytes, "a.jpg", key, rgb, 3 * (size_t)width, &err),
+              &err);
     image_pipeline_close(pipeline);
     return rgb;
 }
 
-/* Where the seen pixel x, y of a width x height image (as seen) lies in the stored one: EXIF's table, written out. */
-static size_t stored_index(unsigned orientation, uint32_t x, uint32_t y, uint32_t width, uint32_t height)
+/* Where the seen pixel x, y of a width x height image (as seen) lies in the stored one: EXIF's
+ * table, written out. */
+static size_t stored_index(unsigned orientation, uint32_t x, uint32_t y, uint32_t width,
+                           uint32_t height)
 {
     uint32_t mirror_x = width - 1 - x, mirror_y = height - 1 - y;
     switch (orientation) {
@@ -68,12 +73,13 @@ static void every_orientation_equals_turning_the_upright_result(void **state)
         bool swap = orientation >= 5;
         unsigned char *turned = test_add_orientation(jpeg, bytes, orientation, &turned_bytes);
         uint8_t *seen = run_once(WIDTH, HEIGHT, crop, turned, turned_bytes, (struct image_key){0});
-        uint8_t *upright =
-            run_once(swap ? HEIGHT : WIDTH, swap ? WIDTH : HEIGHT, crop, jpeg, bytes, (struct image_key){0});
+        uint8_t *upright = run_once(swap ? HEIGHT : WIDTH, swap ? WIDTH : HEIGHT, crop, jpeg, bytes,
+                                    (struct image_key){0});
         for (uint32_t y = 0; y < HEIGHT; y++)
             for (uint32_t x = 0; x < WIDTH; x++)
                 assert_memory_equal(seen + 3 * ((size_t)y * WIDTH + x),
-                                    upright + 3 * stored_index(orientation, x, y, WIDTH, HEIGHT), 3);
+                                    upright + 3 * stored_index(orientation, x, y, WIDTH, HEIGHT),
+                                    3);
         free(turned);
         free(seen);
         free(upright);
@@ -95,10 +101,11 @@ static void crops_of_turned_images_show_what_those_of_upright_copies_show(void *
         uint32_t width, height;
         struct str copy = {0};
         unsigned char *turned = test_add_orientation(jpeg, bytes, orientation, &turned_bytes);
-        assert_ok(image_pipeline_whole(whole, turned, turned_bytes, NULL, (struct image_bounds){0}, &pixels,
-                                       &width, &height, &err),
+        assert_ok(image_pipeline_whole(whole, turned, turned_bytes, NULL, (struct image_bounds){0},
+                                       &pixels, &width, &height, &err),
                   &err);
-        assert_true(width == (orientation >= 5 ? 203 : 331) && height == (orientation >= 5 ? 331 : 203));
+        assert_true(width == (orientation >= 5 ? 203 : 331) &&
+                    height == (orientation >= 5 ? 331 : 203));
         assert_ok(jpeg_encode(pixels, width, height, 3 * (size_t)width, 97, 0, &copy, &err), &err);
         for (uint64_t sample = 0; sample < 8; sample++) {
             struct image_key key = {3, 0, 0, sample};
@@ -162,7 +169,8 @@ static void pixels_do_not_depend_on_what_came_before(void **state)
         struct image_key key = {5, 0, 0, i};
         uint8_t *fresh = run_once(SIDE, SIDE, crop, data, bytes, key);
         memset(rgb, 0xcc, 3 * SIDE * SIDE);
-        assert_ok(image_pipeline_run(reused, data, bytes, files.path[i], key, rgb, 3 * SIDE, &err), &err);
+        assert_ok(image_pipeline_run(reused, data, bytes, files.path[i], key, rgb, 3 * SIDE, &err),
+                  &err);
         assert_memory_equal(rgb, fresh, 3 * SIDE * SIDE);
         free(fresh);
         free(data);
@@ -184,8 +192,9 @@ static void rows_are_written_a_stride_apart_and_nothing_between(void **state)
     uint8_t *packed = run_once(WIDTH, HEIGHT, crop, jpeg, bytes, (struct image_key){0}),
             apart[HEIGHT * STRIDE];
     memset(apart, 0xee, sizeof apart);
-    assert_ok(image_pipeline_run(pipeline, jpeg, bytes, NULL, (struct image_key){0}, apart, STRIDE, &err),
-              &err);
+    assert_ok(
+        image_pipeline_run(pipeline, jpeg, bytes, NULL, (struct image_key){0}, apart, STRIDE, &err),
+        &err);
     for (size_t y = 0; y < HEIGHT; y++) {
         assert_memory_equal(apart + y * STRIDE, packed + y * 3 * WIDTH, 3 * WIDTH);
         for (size_t x = 3 * WIDTH; x < STRIDE; x++)
@@ -210,14 +219,16 @@ static void whole_images_keep_their_shape(void **state)
         uint32_t width, height;
         size_t bytes;
         unsigned char *jpeg = test_render_jpeg(cases[i].width, cases[i].height, 90, &bytes);
-        assert_ok(image_pipeline_whole(pipeline, jpeg, bytes, NULL, (struct image_bounds){cases[i].side_max},
-                                       &rgb, &width, &height, &err),
+        assert_ok(image_pipeline_whole(pipeline, jpeg, bytes, NULL,
+                                       (struct image_bounds){cases[i].side_max}, &rgb, &width,
+                                       &height, &err),
                   &err);
         assert_int_equal(width, cases[i].wanted_width);
         assert_int_equal(height, cases[i].wanted_height);
         /* whole checks the file to its end, which a crop of the upper rows does not */
-        assert_int_equal(image_pipeline_whole(pipeline, jpeg, bytes - 2, NULL, (struct image_bounds){0}, &rgb,
-                                              &width, &height, &err),
+        assert_int_equal(image_pipeline_whole(pipeline, jpeg, bytes - 2, NULL,
+                                              (struct image_bounds){0}, &rgb, &width, &height,
+                                              &err),
                          -EBADMSG);
         free(jpeg);
     }
@@ -239,8 +250,9 @@ static void widths_for_tiles_are_of_whole_segments(void **state)
         size_t bytes;
         unsigned char *jpeg = test_render_jpeg(cases[i][0], cases[i][1], 90, &bytes);
         struct image_bounds bounds = {.side_max = cases[i][2], .tiles = true};
-        assert_ok(image_pipeline_whole(pipeline, jpeg, bytes, NULL, bounds, &rgb, &width, &height, &err),
-                  &err);
+        assert_ok(
+            image_pipeline_whole(pipeline, jpeg, bytes, NULL, bounds, &rgb, &width, &height, &err),
+            &err);
         assert_int_equal(width, cases[i][3]);
         assert_int_equal(height, cases[i][4]);
         free(jpeg);
@@ -272,8 +284,8 @@ static void an_image_of_too_many_pixels_is_refused_before_it_is_decoded(void **s
         struct image_pipeline *pipeline;
         options.pixels_max = 120 * 100 - 1 + (uint64_t)fits;
         assert_ok(image_pipeline_open(&options, &pipeline, &err), &err);
-        int status =
-            image_pipeline_run(pipeline, photo, bytes, "a.jpg", (struct image_key){0}, rgb, 48, &err);
+        int status = image_pipeline_run(pipeline, photo, bytes, "a.jpg", (struct image_key){0}, rgb,
+                                        48, &err);
         assert_int_equal(status, fits ? 0 : -EBADMSG);
         if (!fits) {
             assert_string_equal(err.expected, "at most 11999");

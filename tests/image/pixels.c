@@ -1,5 +1,6 @@
 /*
- * pixels — PNG and WebP files of all kinds against Pillow; PPM; parts against the whole; what is cut, broken or too large is refused.
+ * pixels — PNG and WebP files of all kinds against Pillow; PPM; parts against the whole; what is
+ * cut, broken or too large is refused.
  */
 #include "image/pixels.h"
 
@@ -26,8 +27,8 @@ static struct cases make_cases(void)
     size_t bytes;
     const char *python = test_need_python("PIL");
     test_make_folder(cases.folder);
-    assert_int_equal(test_run("'%s' -W ignore '%s/tests/image/pixels_cases.py' '%s' >'%s/list'", python,
-                              TEST_SOURCE_DIR, cases.folder, cases.folder),
+    assert_int_equal(test_run("'%s' -W ignore '%s/tests/image/pixels_cases.py' '%s' >'%s/list'",
+                              python, TEST_SOURCE_DIR, cases.folder, cases.folder),
                      0);
     snprintf(path, sizeof path, "%s/list", cases.folder);
     char *list = (char *)test_read_file(path, &bytes);
@@ -68,8 +69,8 @@ static void files_of_all_kinds_are_what_pillow_sees(void **state)
     char name[80];
     unsigned width, height, count = 0;
     int used;
-    for (const char *at = cases.list; sscanf(at, "%79s %u %u\n%n", name, &width, &height, &used) == 3;
-         at += used) {
+    for (const char *at = cases.list;
+         sscanf(at, "%79s %u %u\n%n", name, &width, &height, &used) == 3; at += used) {
         struct err err;
         size_t bytes, wanted_bytes;
         const uint8_t *rgb;
@@ -79,7 +80,8 @@ static void files_of_all_kinds_are_what_pillow_sees(void **state)
         assert_ok(image_pipeline_whole(pipeline, data, bytes, name, (struct image_bounds){0}, &rgb,
                                        &our_width, &our_height, &err),
                   &err);
-        if (our_width != width || our_height != height || wanted_bytes != (size_t)3 * width * height)
+        if (our_width != width || our_height != height ||
+            wanted_bytes != (size_t)3 * width * height)
             fail_msg("%s: %u x %u", name, our_width, our_height);
         if (memcmp(rgb, wanted, wanted_bytes))
             fail_msg("%s: other pixels", name);
@@ -114,10 +116,12 @@ static void check_parts(struct pixels_decoder *decoder, const char *name, const 
         assert_ok(pixels_begin(decoder, kind, data, bytes, name, &info, &err), &err);
         assert_ok(pixels_part(decoder, &want, &pixels, &err), &err);
         const struct image_rect *got = &pixels.part;
-        assert_true(got->x <= want.x && got->y <= want.y && got->x + got->width >= want.x + want.width &&
+        assert_true(got->x <= want.x && got->y <= want.y &&
+                    got->x + got->width >= want.x + want.width &&
                     got->y + got->height >= want.y + want.height);
         for (uint32_t y = want.y; y < want.y + want.height; y++)
-            if (memcmp(pixels.data + (y - got->y) * pixels.stride_bytes + (want.x - got->x) * info.channels,
+            if (memcmp(pixels.data + (y - got->y) * pixels.stride_bytes +
+                           (want.x - got->x) * info.channels,
                        whole + y * row_bytes + want.x * info.channels, want.width * info.channels))
                 fail_msg("%s: row %u of %u,%u %u x %u differs", name, y, want.x, want.y, want.width,
                          want.height);
@@ -135,8 +139,8 @@ static void a_part_has_the_pixels_of_the_whole(void **state)
     unsigned width, height;
     int used;
     assert_ok(pixels_decoder_open(&decoder, &err), &err);
-    for (const char *at = cases.list; sscanf(at, "%79s %u %u\n%n", name, &width, &height, &used) == 3;
-         at += used) {
+    for (const char *at = cases.list;
+         sscanf(at, "%79s %u %u\n%n", name, &width, &height, &used) == 3; at += used) {
         size_t bytes;
         unsigned char *data = read_case(&cases, name, "", &bytes);
         check_parts(decoder, name, data, bytes);
@@ -194,13 +198,15 @@ static void what_is_no_image_is_said_to_be_none(void **state)
         size_t bytes = strlen(cases[i].data);
         for (int way = 0; way < 2; way++) {
             struct image_key key = {0};
-            assert_int_equal(
-                way ? image_check(checker, cases[i].data, bytes, "a.png", &err)
-                    : image_pipeline_run(pipeline, cases[i].data, bytes, "a.png", key, rgb, 3 * 8, &err),
-                -EBADMSG);
+            assert_int_equal(way ? image_check(checker, cases[i].data, bytes, "a.png", &err)
+                                 : image_pipeline_run(pipeline, cases[i].data, bytes, "a.png", key,
+                                                      rgb, 3 * 8, &err),
+                             -EBADMSG);
             bool is_jpeg = cases[i].begins_as_jpeg;
-            assert_string_equal(err.what, is_jpeg ? "JPEG can't be decoded" : "image can't be decoded");
-            assert_int_equal(strcmp(err.found, "it is neither JPEG, PNG, WebP nor PPM") != 0, is_jpeg);
+            assert_string_equal(err.what,
+                                is_jpeg ? "JPEG can't be decoded" : "image can't be decoded");
+            assert_int_equal(strcmp(err.found, "it is neither JPEG, PNG, WebP nor PPM") != 0,
+                             is_jpeg);
             assert_string_equal(err.path, "a.png");
         }
     }
@@ -221,7 +227,8 @@ static void a_file_that_ends_anywhere_is_refused_or_whole(void **state)
         size_t bytes;
         unsigned char *data = read_case(&cases, names[i], "", &bytes);
         for (size_t cut = 0; cut < bytes; cut++) {
-            unsigned char *part = malloc(cut + 1); /* exact, so that a sanitizer sees a byte too many */
+            unsigned char *part =
+                malloc(cut + 1); /* exact, so that a sanitizer sees a byte too many */
             assert_non_null(part);
             memcpy(part, data, cut);
             bool only_the_end_is_cut = bytes - cut < END_BYTES;
@@ -247,7 +254,8 @@ static void ppm_is_read_where_it_lies(void **state)
         {"P6 3 2 255 ", 3, 2},
         {"P6\n# by a camera\n3\t2\r\n255\n", 3, 2},
         {"P6\n# CREATOR: XV Version 3.10a-jumboFix+Enh of 20070520\n3 2\n255\n", 3, 2},
-        {"P6\n# CREATOR: GIMP PNM Filter Version 1.1\n3 2\n# of layer 1\n# and no other\n255\n", 3, 2},
+        {"P6\n# CREATOR: GIMP PNM Filter Version 1.1\n3 2\n# of layer 1\n# and no other\n255\n", 3,
+         2},
         {"P6\n3 2\n65535\n", 0, 0},
         {"P6\n3 2\n254\n", 0, 0},
         {"P6\n0 2\n255\n", 0, 0},
@@ -277,7 +285,8 @@ static void ppm_is_read_where_it_lies(void **state)
         if (status != (cases[i].width ? 0 : -EBADMSG))
             fail_msg("case %zu: %d", i, status);
         if (!status) {
-            assert_true(info.width == cases[i].width && info.height == cases[i].height && info.channels == 3);
+            assert_true(info.width == cases[i].width && info.height == cases[i].height &&
+                        info.channels == 3);
             assert_ok(pixels_part(decoder, NULL, &pixels, &err), &err);
             assert_ptr_equal(pixels.data, data + header_bytes);
         }
@@ -309,7 +318,8 @@ static void a_ppm_header_has_a_limit_that_is_told(void **state)
     assert_ok(pixels_decoder_open(&decoder, &err), &err);
     assert_ok(begin_with_comment(decoder, PPM_HEADER_READ_BYTES_MAX, &err), &err);
     for (size_t more = 1; more < 40; more++) {
-        assert_int_equal(begin_with_comment(decoder, PPM_HEADER_READ_BYTES_MAX + more, &err), -EBADMSG);
+        assert_int_equal(begin_with_comment(decoder, PPM_HEADER_READ_BYTES_MAX + more, &err),
+                         -EBADMSG);
         assert_string_equal(err.found, "its header is too long");
         assert_non_null(strstr(err.expected, "4096 bytes"));
         assert_int_equal(err.offset, PPM_HEADER_READ_BYTES_MAX);
@@ -336,9 +346,10 @@ static void a_crop_of_a_ppm_is_that_of_the_same_pixels_as_png(void **state)
     memcpy(ppm + header_bytes, rgb, rgb_bytes);
     for (uint64_t sample = 0; sample < 20; sample++) {
         struct image_key key = {5, 0, 1, sample};
-        assert_ok(image_pipeline_run(pipeline, png, bytes, "a.png", key, from_png, 3 * SIDE, &err), &err);
-        assert_ok(image_pipeline_run(pipeline, ppm, header_bytes + rgb_bytes, "a.ppm", key, from_ppm,
-                                     3 * SIDE, &err),
+        assert_ok(image_pipeline_run(pipeline, png, bytes, "a.png", key, from_png, 3 * SIDE, &err),
+                  &err);
+        assert_ok(image_pipeline_run(pipeline, ppm, header_bytes + rgb_bytes, "a.ppm", key,
+                                     from_ppm, 3 * SIDE, &err),
                   &err);
         assert_memory_equal(from_png, from_ppm, sizeof from_png);
     }

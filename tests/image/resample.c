@@ -1,6 +1,6 @@
 /*
- * resample — coefficients against their definition in real numbers, passes by all kernels that this processor has against a plain
- * sum and each other, and golden hashes.
+ * resample — coefficients against their definition in real numbers, passes by all kernels that this
+ * processor has against a plain sum and each other, and golden hashes.
  */
 #include "image/resample.h"
 
@@ -52,7 +52,8 @@ static void coefficients_sum_to_one_exactly(void **state)
     for (int flip = 0; flip < 2; flip++) {
         for (size_t k = 0; k < SHAPES; k++) {
             const struct shape *shape = &shapes[k];
-            assert_ok(resample_plan_init(&plan, shape->span, shape->source_count, shape->count, flip, &err),
+            assert_ok(resample_plan_init(&plan, shape->span, shape->source_count, shape->count,
+                                         flip, &err),
                       &err);
             assert_int_equal(plan.count, shape->count);
             for (uint32_t i = 0; i < plan.count; i++) {
@@ -82,17 +83,20 @@ static void coefficients_follow_the_triangle(void **state)
         const struct shape *shape = &shapes[k];
         double scale = (double)shape->span.length_num / (double)shape->span.den / shape->count;
         double half_width = scale > 1 ? scale : 1;
-        assert_ok(resample_plan_init(&plan, shape->span, shape->source_count, shape->count, false, &err),
-                  &err);
+        assert_ok(
+            resample_plan_init(&plan, shape->span, shape->source_count, shape->count, false, &err),
+            &err);
         for (uint32_t i = 0; i < plan.count; i += 1 + plan.count / 50) {
-            double center = (double)shape->span.begin_num / (double)shape->span.den + (i + 0.5) * scale,
+            double center =
+                       (double)shape->span.begin_num / (double)shape->span.den + (i + 0.5) * scale,
                    total = 0;
             for (uint32_t x = 0; x < shape->source_count; x++)
                 total += fmax(0, half_width - fabs(x + 0.5 - center));
             for (uint32_t x = 0; x < shape->source_count; x++) {
                 double wanted = fmax(0, half_width - fabs(x + 0.5 - center)) / total * ONE;
                 bool inside = x >= plan.first[i] && x < plan.first[i] + plan.taps[i];
-                double is = inside ? plan.coefficients[(size_t)i * plan.taps_max + x - plan.first[i]] : 0;
+                double is =
+                    inside ? plan.coefficients[(size_t)i * plan.taps_max + x - plan.first[i]] : 0;
                 assert_true(fabs(is - wanted) <= 1.0001);
             }
         }
@@ -127,12 +131,16 @@ static void flip_reverses_the_outputs(void **state)
     for (size_t k = 0; k < SHAPES; k++) {
         const struct shape *shape = &shapes[k];
         uint32_t count = shape->count;
-        assert_ok(resample_plan_init(&straight, shape->span, shape->source_count, count, false, &err), &err);
-        assert_ok(resample_plan_init(&flipped, shape->span, shape->source_count, count, true, &err), &err);
+        assert_ok(
+            resample_plan_init(&straight, shape->span, shape->source_count, count, false, &err),
+            &err);
+        assert_ok(resample_plan_init(&flipped, shape->span, shape->source_count, count, true, &err),
+                  &err);
         size_t row = straight.taps_max;
         for (uint32_t i = 0; i < count; i++) {
             assert_int_equal(straight.first[i], flipped.first[count - 1 - i]);
-            assert_memory_equal(straight.coefficients + i * row, flipped.coefficients + (count - 1 - i) * row,
+            assert_memory_equal(straight.coefficients + i * row,
+                                flipped.coefficients + (count - 1 - i) * row,
                                 row * sizeof(int16_t));
         }
     }
@@ -166,10 +174,11 @@ static void check_passes(enum image_kernels kernels)
             for (uint32_t c = 0; c < columns; c++) {
                 int32_t sum = ONE / 2;
                 for (uint32_t t = 0; t < plan.taps[i]; t++)
-                    sum +=
-                        plan.coefficients[i * plan.taps_max + t] * source[(plan.first[i] + t) * STRIDE + c];
+                    sum += plan.coefficients[i * plan.taps_max + t] *
+                           source[(plan.first[i] + t) * STRIDE + c];
                 assert_int_equal(turned[c * (COUNT + 1) + i], sum >> RESAMPLE_FRACTION_BITS);
-                assert_int_equal(straight[i * (COLUMNS_MAX + 1) + c], sum >> RESAMPLE_FRACTION_BITS);
+                assert_int_equal(straight[i * (COLUMNS_MAX + 1) + c],
+                                 sum >> RESAMPLE_FRACTION_BITS);
             }
             assert_int_equal(straight[i * (COLUMNS_MAX + 1) + columns], 0x5a);
         }
@@ -203,20 +212,23 @@ static uint32_t draw(uint64_t seed, uint64_t number, uint32_t below)
     return philox(seed, 0, number).word[0] % below;
 }
 
-/* Any span of a source of any size up to some hundreds of rows and columns, reduced, enlarged, mirrored or not. */
+/* Any span of a source of any size up to some hundreds of rows and columns, reduced, enlarged,
+ * mirrored or not. */
 static void draw_pass(struct pass *pass, uint64_t seed, bool transposed)
 {
     struct err err;
-    uint32_t rows = 1 + draw(seed, 0, 300), columns = 1 + draw(seed, 1, 300), count = 1 + draw(seed, 2, 100);
+    uint32_t rows = 1 + draw(seed, 0, 300), columns = 1 + draw(seed, 1, 300),
+             count = 1 + draw(seed, 2, 100);
     int64_t den = 1 + draw(seed, 3, 4), begin = draw(seed, 4, rows * (uint32_t)den);
     int64_t length = 1 + draw(seed, 5, rows * (uint32_t)den - (uint32_t)begin);
-    assert_ok(resample_plan_init(&pass->plan, (struct resample_span){begin, length, den}, rows, count,
-                                 draw(seed, 6, 2), &err),
+    assert_ok(resample_plan_init(&pass->plan, (struct resample_span){begin, length, den}, rows,
+                                 count, draw(seed, 6, 2), &err),
               &err);
     size_t stride_bytes = columns + draw(seed, 7, 3),
            needed = pass->plan.source_end - pass->plan.source_first;
     pass->memory = noise(needed * stride_bytes, seed);
-    pass->source = (struct resample_rows){pass->memory, stride_bytes, pass->plan.source_first, columns};
+    pass->source =
+        (struct resample_rows){pass->memory, stride_bytes, pass->plan.source_first, columns};
     pass->target_stride_bytes = (transposed ? count : columns) + draw(seed, 8, 3);
     pass->target_bytes = pass->target_stride_bytes * (transposed ? columns : count);
 }
@@ -239,7 +251,8 @@ static void every_kernel_gives_the_bytes_of_plain_c(void **state)
             if (!image_kernels_has(kernels))
                 continue;
             memset(given, 0x5a, pass.target_bytes);
-            resample_columns(kernels, &pass.plan, &pass.source, transposed, given, pass.target_stride_bytes);
+            resample_columns(kernels, &pass.plan, &pass.source, transposed, given,
+                             pass.target_stride_bytes);
             if (memcmp(given, wanted, pass.target_bytes))
                 fail_msg("%s differs from plain C, seed %d", image_kernels_name(kernels),
                          (int)(first_seed + i));
@@ -260,11 +273,13 @@ static void constant_images_stay_constant(void **state)
     for (int value = 0; value < 256; value += 51) {
         for (size_t k = 0; k < SHAPES; k++) {
             const struct shape *shape = &shapes[k];
-            size_t bytes = (size_t)shape->source_count * COLUMNS, out_bytes = (size_t)shape->count * COLUMNS;
+            size_t bytes = (size_t)shape->source_count * COLUMNS,
+                   out_bytes = (size_t)shape->count * COLUMNS;
             uint8_t *source = malloc(bytes), *target = malloc(out_bytes);
             assert_true(source && target);
             memset(source, value, bytes);
-            assert_ok(resample_plan_init(&plan, shape->span, shape->source_count, shape->count, false, &err),
+            assert_ok(resample_plan_init(&plan, shape->span, shape->source_count, shape->count,
+                                         false, &err),
                       &err);
             struct resample_rows rows = {source, COLUMNS, 0, COLUMNS};
             resample_columns(image_kernels_best(), &plan, &rows, true, target, shape->count);
@@ -284,11 +299,13 @@ static void the_same_size_is_the_identity(void **state)
     struct err err;
     struct resample_plan plan = {0};
     uint8_t *source = noise(SIDE * SIDE, 2), turned[SIDE * SIDE], target[SIDE * SIDE];
-    assert_ok(resample_plan_init(&plan, (struct resample_span){0, SIDE, 1}, SIDE, SIDE, false, &err), &err);
-    resample_columns(image_kernels_best(), &plan, &(struct resample_rows){source, SIDE, 0, SIDE}, true,
-                     turned, SIDE);
-    resample_columns(image_kernels_best(), &plan, &(struct resample_rows){turned, SIDE, 0, SIDE}, true,
-                     target, SIDE);
+    assert_ok(
+        resample_plan_init(&plan, (struct resample_span){0, SIDE, 1}, SIDE, SIDE, false, &err),
+        &err);
+    resample_columns(image_kernels_best(), &plan, &(struct resample_rows){source, SIDE, 0, SIDE},
+                     true, turned, SIDE);
+    resample_columns(image_kernels_best(), &plan, &(struct resample_rows){turned, SIDE, 0, SIDE},
+                     true, target, SIDE);
     assert_memory_equal(source, target, SIDE * SIDE);
     free(source);
     resample_plan_deinit(&plan);
@@ -303,13 +320,16 @@ static void pixels_are_the_same_on_any_machine(void **state)
     uint8_t *source = noise(ROWS * COLUMNS, 3), *turned = malloc(COLUMNS * SIDE),
             *target = malloc(SIDE * SIDE);
     assert_true(turned && target);
-    assert_ok(resample_plan_init(&down, (struct resample_span){33, 417, 1}, ROWS, SIDE, false, &err), &err);
-    assert_ok(resample_plan_init(&across, (struct resample_span){1, 751, 2}, COLUMNS, SIDE, true, &err),
-              &err);
-    resample_columns(image_kernels_best(), &down, &(struct resample_rows){source, COLUMNS, 0, COLUMNS}, true,
-                     turned, SIDE);
-    resample_columns(image_kernels_best(), &across, &(struct resample_rows){turned, SIDE, 0, SIDE}, true,
-                     target, SIDE);
+    assert_ok(
+        resample_plan_init(&down, (struct resample_span){33, 417, 1}, ROWS, SIDE, false, &err),
+        &err);
+    assert_ok(
+        resample_plan_init(&across, (struct resample_span){1, 751, 2}, COLUMNS, SIDE, true, &err),
+        &err);
+    resample_columns(image_kernels_best(), &down,
+                     &(struct resample_rows){source, COLUMNS, 0, COLUMNS}, true, turned, SIDE);
+    resample_columns(image_kernels_best(), &across, &(struct resample_rows){turned, SIDE, 0, SIDE},
+                     true, target, SIDE);
     assert_true(hash_64(target, SIDE * SIDE) == UINT64_C(0x3a194dc71077f7b5));
     free(source);
     free(turned);

@@ -110,7 +110,8 @@ static void a_dead_writers_folder_is_gone_on_with_as_it_is(void **state)
     leave_half(false, IO_RESUME_LATER);
     struct io_set *set = resume(false);
     assert_int_equal(count_entries(), 1);
-    struct io_file *a = create(set, false, "a"), *b = create(set, false, "b"), *c = create(set, false, "c");
+    struct io_file *a = create(set, false, "a"), *b = create(set, false, "b"),
+                   *c = create(set, false, "c");
     assert_text(a, "sealed half");
     assert_text(b, "opened half");
     write_text(a, "sealed anew"); /* what was sealed is as open as the rest */
@@ -178,8 +179,9 @@ static void only_what_is_of_the_same_name_kind_owner_and_attempt_is_gone_on_with
     struct err err = {0};
     leave_half(true, IO_RESUME_LATER);
     leave_half(false, IO_RESUME_LATER);
-    struct io_set_options others[] = {options_of(true, IO_RESUME_NOW), options_of(true, IO_RESUME_NOW),
-                                      options_of(true, IO_RESUME_NOW), options_of(true, IO_RESUME_LATER)};
+    struct io_set_options others[] = {
+        options_of(true, IO_RESUME_NOW), options_of(true, IO_RESUME_NOW),
+        options_of(true, IO_RESUME_NOW), options_of(true, IO_RESUME_LATER)};
     others[0].path = in_folder("ou");
     others[1].owner_id = "m";
     others[2].attempt = 1;
@@ -198,7 +200,8 @@ static void only_what_is_of_the_same_name_kind_owner_and_attempt_is_gone_on_with
     assert_int_equal(count_entries(), 0);
 }
 
-/* As of a writer that died between taking the name and removing what had it: that stays, for it can't be put where it should go. */
+/* As of a writer that died between taking the name and removing what had it: that stays, for it
+ * can't be put where it should go. */
 static void what_was_replaced_is_not_gone_on_with(void **state)
 {
     (void)state;
@@ -213,7 +216,8 @@ static void what_was_replaced_is_not_gone_on_with(void **state)
         options.replace = true;
         options.aside = in_folder("no folder/aside");
     }
-    assert_int_equal(test_run("test -e '%s'/.tmp-*/old && test -e '%s'/out/new", folder, folder), 0);
+    assert_int_equal(test_run("test -e '%s'/.tmp-*/old && test -e '%s'/out/new", folder, folder),
+                     0);
     options.resume = IO_RESUME_NOW;
     assert_ok(io->ops->set_begin(io, &options, &set, &err), &err);
     assert_int_not_equal(test_run("test -e '%s'/old", io->ops->set_place(set)), 0);
@@ -243,19 +247,21 @@ static void long_names_are_found_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_dead_writers_folder_is_gone_on_with_as_it_is, scratch_set_up,
-                                        scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_dead_writers_file_is_gone_on_with_as_it_is, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_dead_writers_folder_is_gone_on_with_as_it_is,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_dead_writers_file_is_gone_on_with_as_it_is,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(whoever_resumed_may_die_and_be_followed, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_writer_that_lives_is_not_followed, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(only_what_is_of_the_same_name_kind_owner_and_attempt_is_gone_on_with,
-                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(
+            only_what_is_of_the_same_name_kind_owner_and_attempt_is_gone_on_with, scratch_set_up,
+            scratch_tear_down),
         cmocka_unit_test_setup_teardown(what_was_replaced_is_not_gone_on_with, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(long_names_are_found_again, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(long_names_are_found_again, scratch_set_up,
+                                        scratch_tear_down),
     };
     return engines_run(tests);
 }

@@ -1,6 +1,7 @@
 /*
- * crash — a process killed instead of each of its durable calls in turn: what is under a final name is whole, everything else
- * is a temporary that a sweep removes, and the same work done again succeeds.
+ * crash — a process killed instead of each of its durable calls in turn: what is under a final name
+ * is whole, everything else is a temporary that a sweep removes, and the same work done again
+ * succeeds.
  */
 #include "io/whole.h"
 #include "tests/io/syscalls.h"
@@ -29,7 +30,8 @@ static const char *in_folder(const char *name)
     return path;
 }
 
-static int put(struct io *io, struct io_queue *queue, struct io_set *set, const char *name, const char *text)
+static int put(struct io *io, struct io_queue *queue, struct io_set *set, const char *name,
+               const char *text)
 {
     struct io_file *file;
     int status = io->ops->set_create(set, name, strlen(text), &file, NULL);
@@ -213,18 +215,21 @@ static bool no_file_is(void)
 }
 
 #define OLD_FOLDER "mkdir -p out/sub && printf old | tee out/a out/sub/b > out/manifest"
-#define LEFT_FOLDER                                                                                          \
-    "mkdir -p .tmp-out-me-0-0123456789abcdef/sub && cd .tmp-out-me-0-0123456789abcdef && printf older | "    \
+#define LEFT_FOLDER                                                                                \
+    "mkdir -p .tmp-out-me-0-0123456789abcdef/sub && cd .tmp-out-me-0-0123456789abcdef && printf "  \
+    "older | "                                                                                     \
     "tee a > sub/b"
 
 static const struct scenario scenarios[] = {
     {"new folder", make_new_folder, "true", no_folder_is, new_folder_is, 18},
-    {"new folder, old kernel", make_new_folder_without_rename_flags, "true", no_folder_is, new_folder_is, 19},
+    {"new folder, old kernel", make_new_folder_without_rename_flags, "true", no_folder_is,
+     new_folder_is, 19},
     {"replaced folder", replace_folder, OLD_FOLDER, old_folder_is, new_folder_is, 20},
     {"replaced folder, old kernel", replace_folder_without_rename_flags, OLD_FOLDER, old_folder_is,
      new_folder_is, 22, .has_gap = true},
     {"new file", make_new_file, "true", no_file_is, new_file_is, 6},
-    {"new file, old kernel", make_new_file_without_rename_flags, "true", no_file_is, new_file_is, 7},
+    {"new file, old kernel", make_new_file_without_rename_flags, "true", no_file_is, new_file_is,
+     7},
     {"replaced file", replace_file, "printf old > file", old_file_is, new_file_is, 6},
     {"folder gone on with", go_on_with_folder, LEFT_FOLDER, no_folder_is, new_folder_is, 16},
     {"removed folder", remove_folder, OLD_FOLDER, old_folder_is, no_folder_is, 6},
@@ -294,12 +299,13 @@ static void a_sweep_that_is_killed_is_finished_by_the_next(void **state)
     for (unsigned kill_at = 1; result != 0; kill_at++) {
         assert_true(kill_at < CALLS_MAX);
         test_make_folder(folder);
-        assert_int_equal(test_run("cd '%s' && mkdir -p .tmp-a-x-0-1/b .tmp-c-y-0-2 keep .tmp-mine-me-0-3 "
-                                  ".tmp-b-ack-+replaced-0-4 .tmp-keep-+replaced-0-5 && "
-                                  "touch .tmp-a-x-0-1/b/f .tmp-a-x-0-1/g .tmp-d keep/h .tmp-mine-me-0-3/i "
-                                  ".tmp-b-ack-+replaced-0-4/j .tmp-keep-+replaced-0-5/k",
-                                  folder),
-                         0);
+        assert_int_equal(
+            test_run("cd '%s' && mkdir -p .tmp-a-x-0-1/b .tmp-c-y-0-2 keep .tmp-mine-me-0-3 "
+                     ".tmp-b-ack-+replaced-0-4 .tmp-keep-+replaced-0-5 && "
+                     "touch .tmp-a-x-0-1/b/f .tmp-a-x-0-1/g .tmp-d keep/h .tmp-mine-me-0-3/i "
+                     ".tmp-b-ack-+replaced-0-4/j .tmp-keep-+replaced-0-5/k",
+                     folder),
+            0);
         result = in_child(sweep_folder, kill_at);
         assert_false(is_absent("keep/h"));
         assert_false(is_absent(".tmp-mine-me-0-3/i"));

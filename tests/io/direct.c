@@ -1,5 +1,6 @@
 /*
- * direct — reads and writes around the page cache: the same bytes whatever their alignment, and who goes which way.
+ * direct — reads and writes around the page cache: the same bytes whatever their alignment, and who
+ * goes which way.
  */
 #include "io/probe.h"
 #include "io/whole.h"
@@ -130,8 +131,10 @@ static void close_reader(struct reader *reader)
     io_close(reader->io);
 }
 
-/* Reads into memory + place, checks what came, and that nothing else was written but, where it may be, the blocks around. */
-static void expect_read(struct reader *reader, uint64_t offset, size_t bytes, size_t place, unsigned flags)
+/* Reads into memory + place, checks what came, and that nothing else was written but, where it may
+ * be, the blocks around. */
+static void expect_read(struct reader *reader, uint64_t offset, size_t bytes, size_t place,
+                        unsigned flags)
 {
     struct io_request request = {.kind = IO_READ,
                                  .file = reader->file,
@@ -148,11 +151,12 @@ static void expect_read(struct reader *reader, uint64_t offset, size_t bytes, si
         end = (end + IO_ALIGN_BYTES - 1) / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
     }
     memset(memory, CANARY, MEMORY_BYTES);
-    assert_int_equal(reader->io->ops->submit(reader->queue, (struct io_request *[]){&request}, 1), 1);
+    assert_int_equal(reader->io->ops->submit(reader->queue, (struct io_request *[]){&request}, 1),
+                     1);
     assert_int_equal(reader->io->ops->reap(reader->queue, &done, 1, 1, IO_FOREVER), 1);
     if (request.result != (ssize_t)expected)
-        fail_msg("%zu bytes at %llu: %zd instead of %zu", bytes, (unsigned long long)offset, request.result,
-                 expected);
+        fail_msg("%zu bytes at %llu: %zd instead of %zu", bytes, (unsigned long long)offset,
+                 request.result, expected);
     if (expected)
         assert_memory_equal(memory + place, content + offset, expected);
     for (size_t i = 0; i < MEMORY_BYTES; i++)
@@ -169,8 +173,8 @@ static void expect_reads(struct reader *reader, unsigned flags, bool same_place_
         seed = seed * 1664525 + 1013904223;
         uint64_t offset = (seed >> 3) % (FILE_BYTES + 5000);
         size_t bytes = 1 + (seed >> 5) % (i % 2 ? 600 : 90000);
-        size_t place =
-            IO_ALIGN_BYTES + (same_place_in_block ? offset % IO_ALIGN_BYTES : (seed >> 9) % IO_ALIGN_BYTES);
+        size_t place = IO_ALIGN_BYTES + (same_place_in_block ? offset % IO_ALIGN_BYTES
+                                                             : (seed >> 9) % IO_ALIGN_BYTES);
         expect_read(reader, offset, bytes, place, flags);
     }
     for (size_t edge = 0; edge < 3; edge++) { /* around the file's end, and blocks' */
@@ -283,7 +287,8 @@ static void writes_that_nobody_reads_soon_are_whole(void **state)
          .flags = IO_ONCE},
     };
     struct io_request *done[2];
-    assert_int_equal(io->ops->submit(queue, (struct io_request *[]){&requests[0], &requests[1]}, 2), 2);
+    assert_int_equal(io->ops->submit(queue, (struct io_request *[]){&requests[0], &requests[1]}, 2),
+                     2);
     assert_int_equal(io->ops->reap(queue, done, 2, 2, IO_FOREVER), 2);
     assert_int_equal(requests[0].result, first);
     assert_int_equal(requests[1].result, second);
@@ -302,13 +307,14 @@ static void writes_that_nobody_reads_soon_are_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(unaligned_reads_around_the_page_cache_are_whole_and_in_place, set_up,
+        cmocka_unit_test_setup_teardown(
+            unaligned_reads_around_the_page_cache_are_whole_and_in_place, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(requests_without_room_around_them_are_read_all_the_same,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(reads_that_nobody_wants_again_leave_the_page_cache_alone,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_o_direct_they_are_dropped_behind, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(requests_without_room_around_them_are_read_all_the_same, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(reads_that_nobody_wants_again_leave_the_page_cache_alone, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(without_o_direct_they_are_dropped_behind, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_cached_is_read_from_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(with_the_page_cache_for_all_nothing_goes_around_it, set_up,
                                         tear_down),

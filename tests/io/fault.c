@@ -1,5 +1,6 @@
 /*
- * fault — a backend whose operations go wrong as rules say: requests that fail, wait, end early or lose a bit; sets that fail; deaths.
+ * fault — a backend whose operations go wrong as rules say: requests that fail, wait, end early or
+ * lose a bit; sets that fail; deaths.
  */
 #include "io/io_fault.h"
 #include "io/whole.h"
@@ -80,7 +81,8 @@ static void the_nth_read_fails_and_the_others_are_whole(void **state)
     (void)state;
     open_with("read:eio@3");
     submit_reads(DEPTH);
-    assert_int_equal(faulty->ops->submit(queue, (struct io_request *[]){&requests[0]}, 1), 0); /* full */
+    assert_int_equal(faulty->ops->submit(queue, (struct io_request *[]){&requests[0]}, 1),
+                     0); /* full */
     reap_all(DEPTH);
     for (unsigned i = 0; i < DEPTH; i++) {
         assert_int_equal(requests[i].result, i == 2 ? -EIO : READ);
@@ -269,7 +271,8 @@ static void names_fail_as_rules_say(void **state)
     struct io_stat info;
     struct io_lock *lock;
     struct err err = {0};
-    open_with("stat:enoent:data,folder:enospc,remove:eacces,sweep:eio,lock:estale,list:eio,open:emfile@2");
+    open_with("stat:enoent:data,folder:enospc,remove:eacces,sweep:eio,lock:estale,list:eio,open:"
+              "emfile@2");
     assert_int_equal(faulty->ops->stat(faulty, in_folder("data"), &info, &err), -ENOENT);
     assert_non_null(strstr(err.what, "stat was made to fail"));
     assert_string_equal(err.path, in_folder("data"));
@@ -315,9 +318,11 @@ static void a_kill_ends_the_process_before_the_operation(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     char names[256];
-    assert_int_equal(test_run_output(names, sizeof names, "ls -A '%s' | grep -v '^.tmp-'", folder), 0);
+    assert_int_equal(test_run_output(names, sizeof names, "ls -A '%s' | grep -v '^.tmp-'", folder),
+                     0);
     assert_string_equal(names, "data\n");
-    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL, NULL), 1); /* it was written, and is nobody's */
+    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL, NULL),
+                     1); /* it was written, and is nobody's */
 }
 
 static void an_aborted_set_with_writes_under_way_is_noted(void **state)
@@ -327,7 +332,8 @@ static void an_aborted_set_with_writes_under_way_is_noted(void **state)
     struct io_file *output;
     struct err err = {0};
     open_with("write:hold");
-    assert_ok(faulty->ops->set_begin(faulty, &(struct io_set_options){.path = in_folder("set")}, &set, &err),
+    assert_ok(faulty->ops->set_begin(faulty, &(struct io_set_options){.path = in_folder("set")},
+                                     &set, &err),
               &err);
     assert_ok(faulty->ops->set_create(set, "a/b", 0, &output, &err), &err);
     struct io_request request = {.kind = IO_WRITE, .file = output, .data = content, .bytes = READ};
@@ -352,7 +358,8 @@ static void a_set_that_lost_a_file_is_never_published(void **state)
     }
     assert_int_equal(faulty->ops->set_publish(set, &err), -EINVAL);
     assert_int_not_equal(access(in_folder("set"), F_OK), 0);
-    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL, NULL), 0); /* nor is anything left of it */
+    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL, NULL),
+                     0); /* nor is anything left of it */
     close_all();
 }
 

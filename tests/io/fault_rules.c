@@ -24,8 +24,9 @@ static struct fault_verdict decide(struct fault_rules *rules, enum fault_operati
 static void a_rule_says_operation_effect_when_and_path(void **state)
 {
     (void)state;
-    struct fault_rules rules = rules_of("read:eio@17,seed=7,write:delay=20ms%2.5:shard-000003,publish:hold,"
-                                        "durable:enospc@9+,read:flip/4:a:b");
+    struct fault_rules rules =
+        rules_of("read:eio@17,seed=7,write:delay=20ms%2.5:shard-000003,publish:hold,"
+                 "durable:enospc@9+,read:flip/4:a:b");
     assert_int_equal(rules.seed, 7);
     assert_int_equal(rules.count, 5);
     const struct fault_rule *rule = rules.rules;

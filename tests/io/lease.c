@@ -1,5 +1,6 @@
 /*
- * lease — one owner a folder on storage whose locks can't be trusted, with real processes that are stopped, killed and let go.
+ * lease — one owner a folder on storage whose locks can't be trusted, with real processes that are
+ * stopped, killed and let go.
  */
 #include "io/lease.h"
 #include "io/io.h"
@@ -26,7 +27,8 @@ static struct io_lock_options by_lease(uint64_t period_ms)
     return (struct io_lock_options){.kind = IO_LOCK_LEASE, .period_ns = period_ms * 1000000};
 }
 
-/* ---- A process that does what it is told: 'a' acquires, 'c' checks, 'r' releases, 'q' quits. ---- */
+/* ---- A process that does what it is told: 'a' acquires, 'c' checks, 'r' releases, 'q' quits.
+ * ---- */
 
 struct answer {
     int status;
@@ -133,11 +135,13 @@ static uint64_t highest_number(void)
     return highest;
 }
 
-/* The owner's file as if another machine had written it: whether its process lives can't be asked. */
+/* The owner's file as if another machine had written it: whether its process lives can't be
+ * asked. */
 static void make_owner_foreign(void)
 {
-    assert_int_equal(test_run("sed -i 's/ boot=[^ ]*/ boot=elsewhere/' '%s'/*", in_folder(LEASE_FOLDER_NAME)),
-                     0);
+    assert_int_equal(
+        test_run("sed -i 's/ boot=[^ ]*/ boot=elsewhere/' '%s'/*", in_folder(LEASE_FOLDER_NAME)),
+        0);
 }
 
 /* ---- Cases. ---- */
@@ -199,7 +203,8 @@ static void an_owner_that_slept_has_lost_the_folder_and_is_told_to_whom(void **s
     assert_int_equal(ask(&slow, 'a').status, 0);
     int status;
     assert_int_equal(kill(slow.pid, SIGSTOP), 0);
-    assert_int_equal(waitpid(slow.pid, &status, WUNTRACED), slow.pid); /* no heartbeat comes any more */
+    assert_int_equal(waitpid(slow.pid, &status, WUNTRACED),
+                     slow.pid); /* no heartbeat comes any more */
     assert_int_equal(ask(&next, 'a').status, 0);
     order(&slow, 'c');
     assert_int_equal(kill(slow.pid, SIGCONT), 0);
@@ -244,7 +249,8 @@ static void of_many_who_follow_a_dead_owner_exactly_one_gets_it(void **state)
 static void a_lock_and_a_lease_keep_each_other_off(void **state)
 {
     (void)state;
-    struct io_lock_options kernel = {.kind = IO_LOCK_KERNEL, .period_ns = CALM_MS * UINT64_C(1000000)};
+    struct io_lock_options kernel = {.kind = IO_LOCK_KERNEL,
+                                     .period_ns = CALM_MS * UINT64_C(1000000)};
     struct actor locks = start(kernel), leases = start(by_lease(CALM_MS));
     assert_int_equal(ask(&locks, 'a').status, 0);
     struct answer answer = ask(&leases, 'a');
@@ -321,16 +327,17 @@ static void a_heartbeat_that_can_not_be_written_is_none(void **state)
     signal(SIGXFSZ, SIG_DFL);
 }
 
-/* The number above the highest one, by what a heartbeat leaves that the storage carries out and calls failed. */
+/* The number above the highest one, by what a heartbeat leaves that the storage carries out and
+ * calls failed. */
 static void make_next_number(bool is_written)
 {
     uint64_t number = highest_number();
     char from[32], to[32];
     snprintf(from, sizeof from, "%020" PRIu64, number);
     snprintf(to, sizeof to, "%020" PRIu64, number + 1);
-    assert_int_equal(
-        test_run("cd '%s' && cat %s >%s", in_folder(LEASE_FOLDER_NAME), is_written ? from : "/dev/null", to),
-        0);
+    assert_int_equal(test_run("cd '%s' && cat %s >%s", in_folder(LEASE_FOLDER_NAME),
+                              is_written ? from : "/dev/null", to),
+                     0);
 }
 
 static void an_owner_does_not_lose_its_lease_to_its_own_heartbeat(void **state)
@@ -406,19 +413,29 @@ static void records_come_back_and_nothing_else_is_one(void **state)
     static const char *const wrong[] = {
         "",
         "\n",
-        "millrace-lease 2 state=held period_ms=5 pid=1 pid_space=1 token=0123456789abcdef boot=b host=h\n",
-        "millrace-lease 1 state=held period_ms=0 pid=1 pid_space=1 token=0123456789abcdef boot=b host=h\n",
-        "millrace-lease 1 state=held period_ms=600001 pid=1 pid_space=1 token=0123456789abcdef boot=b "
+        "millrace-lease 2 state=held period_ms=5 pid=1 pid_space=1 token=0123456789abcdef boot=b "
         "host=h\n",
-        "millrace-lease 1 state=held period_ms=5 pid=0 pid_space=1 token=0123456789abcdef boot=b host=h\n",
-        "millrace-lease 1 state=held period_ms=5 pid=2147483648 pid_space=1 token=0123456789abcdef boot=b "
+        "millrace-lease 1 state=held period_ms=0 pid=1 pid_space=1 token=0123456789abcdef boot=b "
         "host=h\n",
-        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=18446744073709551616 token=0123456789abcdef "
+        "millrace-lease 1 state=held period_ms=600001 pid=1 pid_space=1 token=0123456789abcdef "
+        "boot=b "
+        "host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=0 pid_space=1 token=0123456789abcdef boot=b "
+        "host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=2147483648 pid_space=1 token=0123456789abcdef "
+        "boot=b "
+        "host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=18446744073709551616 "
+        "token=0123456789abcdef "
         "boot=b host=h\n",
-        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 token=0123456789abcdef boot= host=h\n",
-        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 token=0123456789abcdef boot=b host=h h\n",
-        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 token=0123456789abcdeF boot=b host=h\n",
-        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 token=0123456789abcde boot=b host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 token=0123456789abcdef boot= "
+        "host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 token=0123456789abcdef boot=b "
+        "host=h h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 token=0123456789abcdeF boot=b "
+        "host=h\n",
+        "millrace-lease 1 state=held period_ms=5 pid=1 pid_space=1 token=0123456789abcde boot=b "
+        "host=h\n",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         assert_int_equal(lease_parse(wrong[i], strlen(wrong[i]), &back), -EBADMSG);

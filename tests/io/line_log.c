@@ -121,9 +121,11 @@ static void a_log_that_can_not_be_opened_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(lines_are_there_at_once_and_after_opening_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lines_are_there_at_once_and_after_opening_again, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_log_is_cut_back_to_what_is_kept, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_torn_line_goes_with_the_kill_that_tore_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_torn_line_goes_with_the_kill_that_tore_it, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_torn_line_of_any_length_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_log_that_can_not_be_opened_is_named, set_up, tear_down),
     };

@@ -110,7 +110,8 @@ static void a_folder_that_is_not_there_is_named(void **state)
     assert_non_null(strstr(err.path, "/absent"));
 }
 
-/* One of many: starts when the pipe `go` is closed, tells its status, and keeps what it has until `end` is closed. */
+/* One of many: starts when the pipe `go` is closed, tells its status, and keeps what it has until
+ * `end` is closed. */
 static void compete(int go, int report, int end)
 {
     struct io_lock *lock;
@@ -160,15 +161,16 @@ static void of_many_at_once_exactly_one_gets_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_second_process_is_refused_with_host_and_pid, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_second_process_is_refused_with_host_and_pid,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(the_death_of_the_holder_frees_the_folder, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(one_process_does_not_lock_twice, scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(reading_the_owner_file_does_not_drop_the_lock, scratch_set_up,
+        cmocka_unit_test_setup_teardown(one_process_does_not_lock_twice, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_was_removed_locks_nobody_out_or_in, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(reading_the_owner_file_does_not_drop_the_lock,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_file_that_was_removed_locks_nobody_out_or_in,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_folder_that_is_not_there_is_named, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(of_many_at_once_exactly_one_gets_it, scratch_set_up,

@@ -168,7 +168,8 @@ static int note(void *context, const struct io_entry *entry)
     static const char marks[] = {'f', 'd', 'o'};
     struct seen *seen = context;
     size_t used = strlen(seen->text);
-    snprintf(seen->text + used, sizeof seen->text - used, "%c %s\n", marks[entry->kind], entry->name);
+    snprintf(seen->text + used, sizeof seen->text - used, "%c %s\n", marks[entry->kind],
+             entry->name);
     return ++seen->count == seen->stop_after ? 17 : 0;
 }
 
@@ -176,7 +177,8 @@ static void entries_come_in_byte_order_with_their_kinds(void **state)
 {
     (void)state;
     struct err err = {0};
-    static const char *const names[] = {"b", "a", "B", ".hidden", "10", "9", "\xc3\xa4", "a b", "\x7f"};
+    static const char *const names[] = {"b", "a",        "B",   ".hidden", "10",
+                                        "9", "\xc3\xa4", "a b", "\x7f"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         test_write_file(in_folder(names[i]), "", 0);
     assert_int_equal(mkdir(in_folder("folder"), 0777), 0);
@@ -185,9 +187,9 @@ static void entries_come_in_byte_order_with_their_kinds(void **state)
     assert_int_equal(symlink("nowhere", in_folder("to-nothing")), 0);
     struct seen seen = {.text = ""};
     assert_ok(io->ops->list(io, folder, note, &seen, &err), &err);
-    assert_string_equal(seen.text,
-                        "f .hidden\nf 10\nf 9\nf B\nf a\nf a b\nf b\nd folder\nf to-file\nd to-folder\n"
-                        "o to-nothing\nf \x7f\nf \xc3\xa4\n");
+    assert_string_equal(
+        seen.text, "f .hidden\nf 10\nf 9\nf B\nf a\nf a b\nf b\nd folder\nf to-file\nd to-folder\n"
+                   "o to-nothing\nf \x7f\nf \xc3\xa4\n");
     struct seen cut = {.stop_after = 3};
     assert_int_equal(io->ops->list(io, folder, note, &cut, &err), 17);
     assert_int_equal(cut.count, 3);
@@ -216,8 +218,9 @@ static void ten_thousand_entries_are_listed_as_ls_does(void **state)
     (void)state;
     struct err err = {0};
     assert_int_equal(
-        test_run("cd '%s' && seq 1 10000 | xargs touch && LC_ALL=C ls > ../list.txt && mv ../list.txt .",
-                 folder),
+        test_run(
+            "cd '%s' && seq 1 10000 | xargs touch && LC_ALL=C ls > ../list.txt && mv ../list.txt .",
+            folder),
         0);
     size_t bytes;
     char *expected = (char *)test_read_file(in_folder("list.txt"), &bytes);
@@ -246,10 +249,11 @@ static void trees_are_removed_and_links_not_followed(void **state)
 {
     (void)state;
     struct err err = {0};
-    assert_int_equal(test_run("cd '%s' && mkdir -p keep tree/a/b/c tree/d && touch keep/me tree/a/b/x tree/y "
-                              "&& ln -s ../keep tree/link && ln -s keep link && touch file",
-                              folder),
-                     0);
+    assert_int_equal(
+        test_run("cd '%s' && mkdir -p keep tree/a/b/c tree/d && touch keep/me tree/a/b/x tree/y "
+                 "&& ln -s ../keep tree/link && ln -s keep link && touch file",
+                 folder),
+        0);
     assert_ok(io->ops->remove(io, in_folder("tree"), &err), &err);
     assert_false(exists(in_folder("tree")));
     assert_ok(io->ops->remove(io, in_folder("link"), &err), &err);
@@ -309,10 +313,10 @@ static void a_file_that_ends_too_early_is_an_error_with_its_place(void **state)
     assert_ok(io_read_exact(queue, io, file, "a", 10, data, 0, &err), &err);
     assert_int_equal(io_read_exact(queue, io, file, "a", 4, data, 7, &err), -ENODATA);
     char line[ERR_LINE_BYTES_MAX];
-    assert_string_equal(
-        err_format(&err, line, sizeof line),
-        "the file ends too early: a at 4: expected 7 bytes, found 6; the file was cut or is not what "
-        "its description says; fetch or make it again");
+    assert_string_equal(err_format(&err, line, sizeof line),
+                        "the file ends too early: a at 4: expected 7 bytes, found 6; the file was "
+                        "cut or is not what "
+                        "its description says; fetch or make it again");
     assert_int_equal(io_read_exact(queue, io, file, "a", 100, data, 1, &err), -ENODATA);
     io->ops->file_close(file);
     io->ops->queue_close(queue);
@@ -364,15 +368,18 @@ static void paths_are_joined_and_taken_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_scheme_picks_the_backend, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(the_scheme_picks_the_backend, scratch_set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(file_urls_and_paths_name_the_same_file, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(stat_tells_kind_size_and_time, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(stat_tells_kind_size_and_time, scratch_set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(an_identity_is_of_the_open_file_and_changes_with_its_bytes,
                                         scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(paths_are_resolved_whatever_their_spelling, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(only_regular_files_are_opened, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(only_regular_files_are_opened, scratch_set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(entries_come_in_byte_order_with_their_kinds, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(ten_thousand_entries_are_listed_as_ls_does, scratch_set_up,
@@ -381,10 +388,12 @@ int main(void)
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(trees_are_removed_and_links_not_followed, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(whole_files_are_written_and_read, scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_ends_too_early_is_an_error_with_its_place, scratch_set_up,
+        cmocka_unit_test_setup_teardown(whole_files_are_written_and_read, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(paths_are_joined_and_taken_apart, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_file_that_ends_too_early_is_an_error_with_its_place,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(paths_are_joined_and_taken_apart, scratch_set_up,
+                                        scratch_tear_down),
     };
     return engines_run(tests);
 }

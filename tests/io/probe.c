@@ -1,5 +1,6 @@
 /*
- * probe — what a file system offers, compared with what stat and findmnt say and with what may be done there.
+ * probe — what a file system offers, compared with what stat and findmnt say and with what may be
+ * done there.
  */
 #include "io/probe.h"
 #include "tests/support/test.h"
@@ -187,12 +188,13 @@ static void renames_answer_as_they_do_to_others(void **state)
     char text[64];
     assert_ok(io_probe_folder(folder, false, &probe, &err), &err);
     assert_int_equal(
-        test_run_output(text, sizeof text,
-                        "cd '%s' && '%s' -c \"import ctypes, os; c = ctypes.CDLL(None, use_errno=True)\n"
-                        "open('a', 'w').close(); open('b', 'w').close()\n"
-                        "print(*(0 if c.renameat2(-100, b'a', -100, b'b', f) == 0 else ctypes.get_errno() "
-                        "for f in (1, 2)))\"",
-                        folder, python),
+        test_run_output(
+            text, sizeof text,
+            "cd '%s' && '%s' -c \"import ctypes, os; c = ctypes.CDLL(None, use_errno=True)\n"
+            "open('a', 'w').close(); open('b', 'w').close()\n"
+            "print(*(0 if c.renameat2(-100, b'a', -100, b'b', f) == 0 else ctypes.get_errno() "
+            "for f in (1, 2)))\"",
+            folder, python),
         0);
     int no_replace, exchange;
     assert_int_equal(sscanf(text, "%d %d", &no_replace, &exchange), 2);
@@ -203,15 +205,19 @@ static void renames_answer_as_they_do_to_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_type_and_size_are_those_of_other_tools, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_type_and_size_are_those_of_other_tools, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_file_system_in_memory_is_known, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_is_left_behind, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_file_stands_for_its_folder, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_folder_without_write_permission_says_why, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_folder_that_fills_up_during_the_probe_can_not_be_written_to, set_up,
+        cmocka_unit_test_setup_teardown(a_folder_without_write_permission_says_why, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(what_is_not_there_is_an_error_that_names_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_to_be_made_is_looked_at_where_it_would_be, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_folder_that_fills_up_during_the_probe_can_not_be_written_to, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_not_there_is_an_error_that_names_it, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_is_to_be_made_is_looked_at_where_it_would_be, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(renames_answer_as_they_do_to_others, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,7 +113,8 @@ static void reads_are_whole_unless_the_file_ended(void **state)
         }
         reaped += (unsigned)count;
     }
-    assert_int_equal(io->ops->reap(queue, done, DEPTH, 1, IO_FOREVER), 0); /* nothing is under way */
+    assert_int_equal(io->ops->reap(queue, done, DEPTH, 1, IO_FOREVER),
+                     0); /* nothing is under way */
 }
 
 static void short_calls_eintr_and_eagain_are_continued(void **state)
@@ -126,7 +127,8 @@ static void short_calls_eintr_and_eagain_are_continued(void **state)
     syscalls_shorten();
     assert_ok(io_read_exact(queue, io, file, "data", 0, data, 100000, &err), &err);
     assert_memory_equal(data, content, 100000);
-    assert_int_equal(io_read_exact(queue, io, file, "data", FILE_BYTES - 10, data, 11, &err), -ENODATA);
+    assert_int_equal(io_read_exact(queue, io, file, "data", FILE_BYTES - 10, data, 11, &err),
+                     -ENODATA);
     char path[TEST_PATH_BYTES_MAX + 32];
     snprintf(path, sizeof path, "%s/written", folder);
     assert_ok(io_write_file(io, path, content, 100000, false, &err), &err);
@@ -156,7 +158,8 @@ static void errors_come_as_the_result(void **state)
     assert_ok(io_read_exact(queue, io, file, "data", 77, data, 16, &err), &err);
     assert_int_equal(io_write_exact(queue, io, file, "data", 0, data, 16, &err),
                      -EBADF); /* opened for reading */
-    assert_int_equal(io_read_exact(queue, io, file, "data", UINT64_MAX - 3, data, 16, &err), -EINVAL);
+    assert_int_equal(io_read_exact(queue, io, file, "data", UINT64_MAX - 3, data, 16, &err),
+                     -EINVAL);
     assert_int_equal(io_read_exact(queue, io, file, "data", INT64_MAX, data, 1, &err), -EINVAL);
 }
 
@@ -166,7 +169,8 @@ static void a_full_queue_takes_no_more_until_reaped(void **state)
     static unsigned char data[DEPTH + 6][8];
     struct io_request requests[DEPTH + 6] = {0}, *batch[DEPTH + 6], *done[DEPTH];
     for (unsigned i = 0; i < DEPTH + 6; i++) {
-        requests[i] = (struct io_request){.kind = IO_READ, .file = file, .data = data[i], .bytes = 8};
+        requests[i] =
+            (struct io_request){.kind = IO_READ, .file = file, .data = data[i], .bytes = 8};
         batch[i] = &requests[i];
     }
     assert_int_equal(io->ops->submit(queue, batch, DEPTH + 6), DEPTH);
@@ -179,7 +183,8 @@ static void a_full_queue_takes_no_more_until_reaped(void **state)
                      2); /* all there were, not all asked for */
 }
 
-/* Lets the held reads go when the thread that is named sleeps: in the call that is to wait for them. */
+/* Lets the held reads go when the thread that is named sleeps: in the call that is to wait for
+ * them. */
 static void *let_go_when_asleep(void *argument)
 {
     while (!gate_is_asleep(*(const pid_t *)argument))
@@ -211,7 +216,8 @@ static void what_has_not_begun_is_cancelled_what_has_is_done(void **state)
     unsigned char data[4][8];
     struct io_request requests[4] = {0}, *done[4];
     for (int i = 0; i < 4; i++)
-        requests[i] = (struct io_request){.kind = IO_READ, .file = file, .data = data[i], .bytes = 8};
+        requests[i] =
+            (struct io_request){.kind = IO_READ, .file = file, .data = data[i], .bytes = 8};
     syscalls_hold_reads(true);
     submit_all(requests, 4); /* one thread: the first is held, three wait */
     wait_until_held(1);
@@ -237,7 +243,8 @@ static void closing_waits_for_what_has_begun_and_drops_the_rest(void **state)
     unsigned char data[3][8] = {{0}};
     struct io_request requests[3] = {0};
     for (int i = 0; i < 3; i++)
-        requests[i] = (struct io_request){.kind = IO_READ, .file = file, .data = data[i], .bytes = 8};
+        requests[i] =
+            (struct io_request){.kind = IO_READ, .file = file, .data = data[i], .bytes = 8};
     syscalls_hold_reads(true);
     submit_all(requests, 3);
     wait_until_held(1);
@@ -270,7 +277,8 @@ static void a_batch_is_served_by_all_threads(void **state)
     unsigned char data[8][8];
     struct io_request requests[8] = {0}, *done[8];
     for (int i = 0; i < 8; i++)
-        requests[i] = (struct io_request){.kind = IO_READ, .file = file, .data = data[i], .bytes = 8};
+        requests[i] =
+            (struct io_request){.kind = IO_READ, .file = file, .data = data[i], .bytes = 8};
     syscalls_hold_reads(true);
     submit_all(requests, 8);
     wait_until_held(4);
@@ -357,16 +365,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(reads_are_whole_unless_the_file_ended, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(short_calls_eintr_and_eagain_are_continued, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(short_calls_eintr_and_eagain_are_continued, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(errors_come_as_the_result, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_queue_takes_no_more_until_reaped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reaping_waits_no_longer_than_it_may, set_up, tear_down),
         cmocka_unit_test_setup_teardown(impossible_queues_are_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(threads_with_queues_of_their_own_share_a_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(threads_with_queues_of_their_own_share_a_file, set_up,
+                                        tear_down),
     };
     const struct CMUnitTest of_threads[] = {
-        cmocka_unit_test_setup_teardown(what_has_not_begun_is_cancelled_what_has_is_done, set_up_one_thread,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_has_not_begun_is_cancelled_what_has_is_done,
+                                        set_up_one_thread, tear_down),
         cmocka_unit_test_setup_teardown(closing_waits_for_what_has_begun_and_drops_the_rest,
                                         set_up_one_thread, tear_down),
         cmocka_unit_test_setup_teardown(one_request_at_a_time_needs_one_thread, set_up, tear_down),

@@ -1,5 +1,6 @@
 /*
- * ring — what only the engine io_uring does: it gives up what the kernel has begun, registers memory, and breaks.
+ * ring — what only the engine io_uring does: it gives up what the kernel has begun, registers
+ * memory, and breaks.
  *
  * A read of an empty pipe is one that the kernel has begun and can't end.
  */
@@ -120,14 +121,16 @@ static unsigned char *make_file(const char *name)
     return content;
 }
 
-/* Reads the file to places all over the memory that was registered, within its pieces and across them. */
+/* Reads the file to places all over the memory that was registered, within its pieces and across
+ * them. */
 static bool reads_all_over(struct io *by, struct io_file *file, const unsigned char *content,
                            unsigned char *memory)
 {
     by->ops->queue_register(queue, memory, MEMORY_BYTES);
     bool right = true;
     for (size_t place = 0; place + FILE_BYTES <= MEMORY_BYTES; place += 250007) {
-        right = right && !io_read_exact(queue, by, file, "data", 0, memory + place, FILE_BYTES, NULL);
+        right =
+            right && !io_read_exact(queue, by, file, "data", 0, memory + place, FILE_BYTES, NULL);
         right = right && memcmp(memory + place, content, FILE_BYTES) == 0;
     }
     return right;
@@ -136,7 +139,8 @@ static bool reads_all_over(struct io *by, struct io_file *file, const unsigned c
 static void registered_memory_is_read_into_by_number(void **state)
 {
     (void)state;
-    unsigned char *content = make_file("data"), *memory = aligned_alloc(IO_ALIGN_BYTES, MEMORY_BYTES);
+    unsigned char *content = make_file("data"),
+                  *memory = aligned_alloc(IO_ALIGN_BYTES, MEMORY_BYTES);
     struct io_file *file;
     struct err err = {0};
     assert_non_null(memory);
@@ -147,7 +151,8 @@ static void registered_memory_is_read_into_by_number(void **state)
         test_skip("RLIMIT_MEMLOCK lets no memory be registered here");
     unsigned count = syscalls_fixed_count();
     size_t reads = (MEMORY_BYTES - FILE_BYTES) / 250007 + 1;
-    assert_in_range(count, reads - 4, reads - 2); /* all but those that lie across the pieces of 16 MiB */
+    assert_in_range(count, reads - 4,
+                    reads - 2); /* all but those that lie across the pieces of 16 MiB */
     struct io_queue *other;
     assert_ok(io->ops->queue_open(io, 1, &other, &err), &err);
     io->ops->queue_close(queue); /* with memory registered */
@@ -158,17 +163,18 @@ static void registered_memory_is_read_into_by_number(void **state)
 
 enum { CHILD_SKIPS = 77 };
 
-/* The kernel counts what is locked by all processes of a user: a child of root becomes a user that nobody else is. */
+/* The kernel counts what is locked by all processes of a user: a child of root becomes a user that
+ * nobody else is. */
 static bool is_new_user(void)
 {
     uid_t id = (1u << 20) + (uid_t)getpid();
     return setresuid(id, id, id) == 0;
 }
 
-/* A child without privileges, and with so much memory that it may lock, reads all over: 0, or what is wrong. Some of the memory
- * is registered, or none. */
-static int child_with_limit(rlim_t bytes, bool some, struct io_file *file, const unsigned char *content,
-                            unsigned char *memory)
+/* A child without privileges, and with so much memory that it may lock, reads all over: 0, or what
+ * is wrong. Some of the memory is registered, or none. */
+static int child_with_limit(rlim_t bytes, bool some, struct io_file *file,
+                            const unsigned char *content, unsigned char *memory)
 {
     fflush(NULL);
     pid_t child = fork();
@@ -193,7 +199,8 @@ static int child_with_limit(rlim_t bytes, bool some, struct io_file *file, const
 static void beyond_the_limit_of_locked_memory_reads_are_the_same(void **state)
 {
     (void)state;
-    unsigned char *content = make_file("data"), *memory = aligned_alloc(IO_ALIGN_BYTES, MEMORY_BYTES);
+    unsigned char *content = make_file("data"),
+                  *memory = aligned_alloc(IO_ALIGN_BYTES, MEMORY_BYTES);
     struct io_file *file;
     struct err err = {0};
     assert_non_null(memory);
@@ -214,8 +221,10 @@ static void the_pieces_that_the_limit_lets_in_are_used(void **state)
 {
     (void)state;
     if (geteuid() != 0)
-        test_skip("what others of this user have locked counts too: needs root, to become a user of its own");
-    unsigned char *content = make_file("data"), *memory = aligned_alloc(IO_ALIGN_BYTES, MEMORY_BYTES);
+        test_skip("what others of this user have locked counts too: needs root, to become a user "
+                  "of its own");
+    unsigned char *content = make_file("data"),
+                  *memory = aligned_alloc(IO_ALIGN_BYTES, MEMORY_BYTES);
     struct io_file *file;
     struct err err = {0};
     assert_non_null(memory);
@@ -251,7 +260,8 @@ static void a_ring_that_breaks_lets_go_of_everything(void **state)
     }
     syscalls_break_rings();
     syscalls_at_ring_exit(fill_pipe); /* nobody reads it any more */
-    assert_int_equal(io_read_exact(queue, io, &pipe_file, "pipe", 0, data[DEPTH - 1], 8, &err), -EBADF);
+    assert_int_equal(io_read_exact(queue, io, &pipe_file, "pipe", 0, data[DEPTH - 1], 8, &err),
+                     -EBADF);
     assert_int_equal(err.code, -EBADF);
     assert_memory_equal(data, before, sizeof data);
     unsigned char left[DEPTH][8];
@@ -273,7 +283,8 @@ static void forbid_rings(void)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {.len = sizeof filter / sizeof filter[0], .filter = filter};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
         _exit(CHILD_SKIPS);
 }
 
@@ -302,7 +313,8 @@ static int child_without_rings(enum io_engine engine, int expected, const unsign
     return child_wait(child);
 }
 
-static void a_queue_without_a_ring_is_of_threads_but_where_rings_were_asked_for_by_name(void **state)
+static void
+a_queue_without_a_ring_is_of_threads_but_where_rings_were_asked_for_by_name(void **state)
 {
     (void)state;
     unsigned char *content = make_file("data");
@@ -329,9 +341,10 @@ static void where_it_is_forbidden_threads_take_over(void **state)
         struct io_options options = {.engine = IO_ENGINE_URING};
         forbid_rings();
         bool right = io_open("file:", &options, &other, NULL) == -EPERM;
+        right = right && io_open("file:", NULL, &other, NULL) == 0 &&
+                strcmp(other->ops->name, "threads") == 0;
         right =
-            right && io_open("file:", NULL, &other, NULL) == 0 && strcmp(other->ops->name, "threads") == 0;
-        right = right && io_read_file(other, in_folder("data"), FILE_BYTES, &data, &bytes, NULL) == 0;
+            right && io_read_file(other, in_folder("data"), FILE_BYTES, &data, &bytes, NULL) == 0;
         _exit(right && bytes == FILE_BYTES && memcmp(data, content, bytes) == 0 ? 0 : 1);
     }
     int status = child_wait(child);
@@ -357,13 +370,17 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_short_read_goes_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_the_kernel_waits_for_is_cancelled, set_up, tear_down),
         cmocka_unit_test_setup_teardown(closing_gets_everything_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(registered_memory_is_read_into_by_number, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(beyond_the_limit_of_locked_memory_reads_are_the_same, set_up,
+        cmocka_unit_test_setup_teardown(registered_memory_is_read_into_by_number, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(the_pieces_that_the_limit_lets_in_are_used, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_ring_that_breaks_lets_go_of_everything, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(beyond_the_limit_of_locked_memory_reads_are_the_same,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_pieces_that_the_limit_lets_in_are_used, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_ring_that_breaks_lets_go_of_everything, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(
-            a_queue_without_a_ring_is_of_threads_but_where_rings_were_asked_for_by_name, set_up, tear_down),
+            a_queue_without_a_ring_is_of_threads_but_where_rings_were_asked_for_by_name, set_up,
+            tear_down),
         cmocka_unit_test_setup_teardown(where_it_is_forbidden_threads_take_over, set_up, tear_down),
         cmocka_unit_test_setup_teardown(it_is_chosen_where_there_is_one, set_up, tear_down),
     };

@@ -1,5 +1,6 @@
 /*
- * set — outputs that appear whole: the order of what is made durable, replacing, ranks that join, sweeps.
+ * set — outputs that appear whole: the order of what is made durable, replacing, ranks that join,
+ * sweeps.
  */
 #include "io/whole.h"
 #include "tests/io/set_case.h"
@@ -16,8 +17,8 @@ static void a_folder_becomes_durable_in_this_order(void **state)
     (void)state;
     struct err err = {0};
     syscalls_record(folder);
-    struct io_set *set =
-        set_case_begin(&(struct io_set_options){.path = in_folder("out"), .owner_id = "run-1", .attempt = 3});
+    struct io_set *set = set_case_begin(
+        &(struct io_set_options){.path = in_folder("out"), .owner_id = "run-1", .attempt = 3});
     assert_ok(set_case_put(set, "a", "first", &err), &err);
     assert_ok(set_case_put(set, "train/b", "second", &err), &err);
     assert_ok(io->ops->set_publish(set, &err), &err);
@@ -118,14 +119,15 @@ static void the_final_size_is_what_was_sealed(void **state)
 static void replacing_leaves_the_new_one_only(void **state)
 {
     (void)state;
-    for (int unsupported = 0; unsupported < 2; unsupported++) { /* with RENAME_EXCHANGE and without */
+    for (int unsupported = 0; unsupported < 2;
+         unsupported++) { /* with RENAME_EXCHANGE and without */
         struct err err = {0};
         if (unsupported)
             syscalls_fail("renameat2", 0, -EINVAL);
         for (int round = 0; round < 3; round++) {
             const char *texts[] = {"one", "two", "three"};
-            struct io_set *set =
-                set_case_begin(&(struct io_set_options){.path = in_folder("out/"), .replace = true});
+            struct io_set *set = set_case_begin(
+                &(struct io_set_options){.path = in_folder("out/"), .replace = true});
             assert_ok(set_case_put(set, texts[round], texts[round], &err), &err);
             if (round > 0)
                 set_case_check_content(round == 1 ? "out/one" : "out/two",
@@ -178,15 +180,17 @@ static void ranks_write_places_of_one_file(void **state)
         memset(text + r * IO_ALIGN_BYTES, 'a' + r, IO_ALIGN_BYTES);
     text[WRITTEN_BYTES] = '\0';
     for (int r = 1; r < 3; r++)
-        assert_ok(io->ops->set_join(io, &options, io->ops->set_place(sets[0]), &sets[r], &err), &err);
+        assert_ok(io->ops->set_join(io, &options, io->ops->set_place(sets[0]), &sets[r], &err),
+                  &err);
     assert_int_equal(io->ops->set_open(sets[1], "common", &files[1], &err), -ENOENT);
     assert_non_null(strstr(err.path, "common"));
     assert_ok(io->ops->set_create(sets[0], "common", WRITTEN_BYTES, &files[0], &err), &err);
     for (int r = 1; r < 3; r++)
         assert_ok(io->ops->set_open(sets[r], "common", &files[r], &err), &err);
     for (int r = 2; r >= 0; r--) { /* who is done first harms nobody */
-        assert_ok(io_write_exact(set_case_queue, io, files[r], "common", (uint64_t)r * IO_ALIGN_BYTES,
-                                 text + r * IO_ALIGN_BYTES, r < 2 ? IO_ALIGN_BYTES : 10, &err),
+        assert_ok(io_write_exact(set_case_queue, io, files[r], "common",
+                                 (uint64_t)r * IO_ALIGN_BYTES, text + r * IO_ALIGN_BYTES,
+                                 r < 2 ? IO_ALIGN_BYTES : 10, &err),
                   &err);
         assert_ok(io->ops->set_seal(sets[r], files[r], WRITTEN_BYTES, &err), &err);
         if (r > 0)
@@ -218,8 +222,9 @@ static void a_sweep_spares_its_owner_and_all_that_is_whole(void **state)
     struct io_set *c = set_case_begin_named("x", NULL);
     assert_ok(set_case_put(b, "deep/file", "x", &err), &err);
     assert_int_equal(
-        test_run("cd '%s' && mkdir step-00000500 .hidden .tmp-strange && touch .tmp-file .tmp- .tmpx",
-                 folder),
+        test_run(
+            "cd '%s' && mkdir step-00000500 .hidden .tmp-strange && touch .tmp-file .tmp- .tmpx",
+            folder),
         0);
     /* b, c and the three that are nobody's */
     assert_int_equal(io->ops->sweep(io, folder, "run", NULL, &err), 5);

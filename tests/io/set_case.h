@@ -1,5 +1,6 @@
 /*
- * set_case — what the cases about sets share: a folder, a queue, sets with a file of text, what lies there afterwards.
+ * set_case — what the cases about sets share: a folder, a queue, sets with a file of text, what
+ * lies there afterwards.
  */
 #ifndef MILLRACE_TESTS_IO_SET_CASE_H
 #define MILLRACE_TESTS_IO_SET_CASE_H

@@ -56,7 +56,8 @@ static void a_failed_fsync_is_not_tried_again_and_loses_the_set(void **state)
     set_case_check_entries("");
 }
 
-/* Each durable call in turn fails with each error: the name never appears, nothing is left, the error comes through. */
+/* Each durable call in turn fails with each error: the name never appears, nothing is left, the
+ * error comes through. */
 static void whatever_fails_nothing_appears(void **state)
 {
     (void)state;
@@ -72,8 +73,8 @@ static void whatever_fails_nothing_appears(void **state)
             struct io_file *file;
             syscalls_reset();
             syscalls_fail(calls[c], nth, code);
-            int status =
-                io->ops->set_begin(io, &(struct io_set_options){.path = in_folder("out")}, &set, &err);
+            int status = io->ops->set_begin(io, &(struct io_set_options){.path = in_folder("out")},
+                                            &set, &err);
             if (!status)
                 status = set_case_put(set, "a", "text", &err);
             if (!status)
@@ -86,7 +87,8 @@ static void whatever_fails_nothing_appears(void **state)
             if (!status) {
                 status = io->ops->set_publish(set, &err);
                 last = status &&
-                       set_case_exists("out"); /* the fsync after the rename: whole, perhaps not durable */
+                       set_case_exists(
+                           "out"); /* the fsync after the rename: whole, perhaps not durable */
                 published = status == 0;
                 set = NULL;
             }
@@ -138,7 +140,9 @@ static void what_the_kernel_calls_invalid_is_no_wrong_usage(void **state)
     struct err err = {0};
     struct io_set *set;
     struct io_file *file;
-    assert_ok(io->ops->set_begin(io, &(struct io_set_options){.path = in_folder("out")}, &set, &err), &err);
+    assert_ok(
+        io->ops->set_begin(io, &(struct io_set_options){.path = in_folder("out")}, &set, &err),
+        &err);
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         syscalls_fail("create", 1, codes[i]);
         assert_int_equal(io->ops->set_create(set, "a", 0, &file, &err), -EIO);
@@ -179,8 +183,8 @@ static void an_old_one_that_can_not_be_put_aside_waits_for_the_sweep(void **stat
     struct io_set *set = set_case_begin_named("out", NULL);
     assert_ok(set_case_put(set, "a", "old", &err), &err);
     assert_ok(io->ops->set_publish(set, &err), &err);
-    set = set_case_begin(
-        &(struct io_set_options){.path = in_folder("out"), .replace = true, .aside = in_folder("aside-out")});
+    set = set_case_begin(&(struct io_set_options){
+        .path = in_folder("out"), .replace = true, .aside = in_folder("aside-out")});
     assert_ok(set_case_put(set, "b", "new", &err), &err);
     syscalls_fail("rename", 1, -EIO);
     assert_ok(io->ops->set_publish(set, &err), &err);

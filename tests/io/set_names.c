@@ -1,5 +1,6 @@
 /*
- * set_names — the names of sets and within them: which are refused, which are not replaced, what temporaries are called.
+ * set_names — the names of sets and within them: which are refused, which are not replaced, what
+ * temporaries are called.
  */
 #include "io/whole.h"
 #include "tests/io/set_case.h"
@@ -57,7 +58,8 @@ static void files_replace_files_and_folders_folders_only(void **state)
     test_write_file(in_folder("file"), "x", 1);
     assert_int_equal(mkdir(in_folder("folder"), 0777), 0);
     struct io_set_options over_file = {.path = in_folder("file"), .replace = true};
-    struct io_set_options over_folder = {.path = in_folder("folder"), .replace = true, .single_file = true};
+    struct io_set_options over_folder = {
+        .path = in_folder("folder"), .replace = true, .single_file = true};
     assert_int_equal(io->ops->set_begin(io, &over_file, &set, &err), -EEXIST);
     assert_int_equal(io->ops->set_begin(io, &over_folder, &set, &err), -EEXIST);
     assert_null(set);
@@ -69,7 +71,8 @@ static void names_within_a_set_are_its_own_and_taken_once(void **state)
     (void)state;
     struct err err = {0};
     struct io_file *file = NULL;
-    static const char *const wrong[] = {"", ".", "..", "../x", "a/../../x", "/etc/x", "a//b", "a/", "a/."};
+    static const char *const wrong[] = {"",       ".",    "..", "../x", "a/../../x",
+                                        "/etc/x", "a//b", "a/", "a/."};
     struct io_set *set = set_case_begin_named("out", NULL);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         assert_int_equal(io->ops->set_create(set, wrong[i], 0, &file, &err), -EINVAL);
@@ -87,10 +90,12 @@ static void final_names_that_can_not_be_are_refused(void **state)
     struct io_set *set = NULL;
     static const char *const wrong[] = {"", "/", ".", "..", "x/..", "x/.", ".tmp-x", "a/.tmp-x"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        assert_int_equal(io->ops->set_begin(io, &(struct io_set_options){.path = wrong[i]}, &set, &err),
-                         -EINVAL);
-    assert_int_equal(io->ops->set_begin(io, &(struct io_set_options){.path = in_folder("no/x")}, &set, &err),
-                     -ENOENT);
+        assert_int_equal(
+            io->ops->set_begin(io, &(struct io_set_options){.path = wrong[i]}, &set, &err),
+            -EINVAL);
+    assert_int_equal(
+        io->ops->set_begin(io, &(struct io_set_options){.path = in_folder("no/x")}, &set, &err),
+        -ENOENT);
     assert_null(set);
 }
 
@@ -103,8 +108,10 @@ static void long_names_still_have_temporary_ones(void **state)
     name[255] = '\0';
     memset(owner, '-', 64);
     owner[64] = '\0';
-    struct io_set *set = set_case_begin(&(struct io_set_options){
-        .path = in_folder(name), .single_file = true, .owner_id = "a.long_owner", .attempt = UINT64_MAX});
+    struct io_set *set = set_case_begin(&(struct io_set_options){.path = in_folder(name),
+                                                                 .single_file = true,
+                                                                 .owner_id = "a.long_owner",
+                                                                 .attempt = UINT64_MAX});
     assert_ok(set_case_put(set, "", "x", &err), &err);
     assert_ok(io->ops->set_publish(set, &err), &err);
     set_case_check_content(name, "x");

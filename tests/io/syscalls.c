@@ -46,7 +46,8 @@ void syscalls_reset(void)
     pthread_mutex_lock(&script.mutex);
     script.recording = false;
     script.text[0] = '\0';
-    script.kill_at = script.fail_nth = script.failed_count = script.moves = script.readers_count = 0;
+    script.kill_at = script.fail_nth = script.failed_count = script.moves = script.readers_count =
+        0;
     script.fail_name[0] = '\0';
     pthread_mutex_unlock(&script.mutex);
     atomic_store(&script.shorten, false);
@@ -192,9 +193,9 @@ static int pass_fd(const char *name, int fd)
 }
 
 #define REAL(name, ...) __real_##name(__VA_ARGS__)
-#define DECLARE(type, name, ...)                                                                             \
-    type __real_##name(__VA_ARGS__);                                                                         \
-    type __wrap_##name(__VA_ARGS__);                                                                         \
+#define DECLARE(type, name, ...)                                                                   \
+    type __real_##name(__VA_ARGS__);                                                               \
+    type __wrap_##name(__VA_ARGS__);                                                               \
     type __wrap_##name(__VA_ARGS__)
 
 int __real_open64(const char *path, int flags, ...);
@@ -205,7 +206,8 @@ int __wrap_open64(const char *path, int flags, ...)
     va_start(arguments, flags);
     mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
-    return flags & O_CREAT && pass("create", true, path, NULL) ? -1 : REAL(open64, path, flags, mode);
+    return flags & O_CREAT && pass("create", true, path, NULL) ? -1
+                                                               : REAL(open64, path, flags, mode);
 }
 
 /* On Linux the descriptor is gone whatever close returns. */
@@ -407,8 +409,8 @@ bool syscalls_can_fail_rings(void)
 bool syscalls_can_cancel_in_rings(void)
 {
     struct io_uring ring;
-    struct io_uring_sync_cancel_reg all = {.fd = -1,
-                                           .flags = IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY};
+    struct io_uring_sync_cancel_reg all = {
+        .fd = -1, .flags = IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY};
     if (io_uring_queue_init(1, &ring, 0))
         return false;
     int status = io_uring_register_sync_cancel(&ring, &all);

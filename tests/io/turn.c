@@ -1,5 +1,6 @@
 /*
- * turn — one of many does the work: another process is waited for, its death is noticed, and no lock is no error.
+ * turn — one of many does the work: another process is waited for, its death is noticed, and no
+ * lock is no error.
  */
 #include "io/turn.h"
 
@@ -29,7 +30,8 @@ static void one_has_the_turn_until_it_ends(void **state)
     struct io_turn *mine, *other;
     assert_int_equal(io_turn_begin(path, false, &mine), 0);
     assert_non_null(mine);
-    assert_int_equal(io_turn_begin(path, false, &other), -EBUSY); /* another thread of this process */
+    assert_int_equal(io_turn_begin(path, false, &other),
+                     -EBUSY); /* another thread of this process */
     assert_int_equal(io_turn_begin(path, true, &other), -EBUSY);
     io_turn_end(mine);
     assert_false(is_there(path));
@@ -72,7 +74,8 @@ static void where_no_lock_can_be_all_have_the_turn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_has_the_turn_until_it_ends, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(one_has_the_turn_until_it_ends, scratch_set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_turn_that_a_death_left_is_taken_over, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(where_no_lock_can_be_all_have_the_turn, scratch_set_up,

@@ -1,5 +1,6 @@
 /*
- * ahead — tests: how far ahead is read, and that no more memory is touched for it than is needed, however long a run is.
+ * ahead — tests: how far ahead is read, and that no more memory is touched for it than is needed,
+ * however long a run is.
  */
 #include "loader/state.h"
 #include "tests/loader/held.h"
@@ -56,7 +57,8 @@ static void wait_until_starved(struct loader *loader, uint32_t ready)
 
 /* ---- Cases. ---- */
 
-/* A consumer that never waits shows that what is ahead is enough: the memory that was given back last serves next. */
+/* A consumer that never waits shows that what is ahead is enough: the memory that was given back
+ * last serves next. */
 static void no_more_batch_memory_is_touched_than_is_ahead(void **state)
 {
     enum { SEEN_MAX = 64 };
@@ -78,7 +80,8 @@ static void no_more_batch_memory_is_touched_than_is_ahead(void **state)
     loader_close(loader);
 }
 
-/* Workers stood still for lack of reads, then the consumer did: twice as much is read ahead from then on. */
+/* Workers stood still for lack of reads, then the consumer did: twice as much is read ahead from
+ * then on. */
 static void more_is_read_ahead_once_it_was_too_little(void **state)
 {
     struct fixture *fixture = *state;
@@ -103,7 +106,8 @@ static void more_is_read_ahead_once_it_was_too_little(void **state)
     held_end(fixture);
 }
 
-/* The same for one that never waits but asks; that it asks again while it lacks the same micro-batch changes nothing. */
+/* The same for one that never waits but asks; that it asks again while it lacks the same
+ * micro-batch changes nothing. */
 static void a_consumer_that_polls_is_read_further_ahead_for_too(void **state)
 {
     struct fixture *fixture = *state;
@@ -139,7 +143,8 @@ static void wait_until_full(struct loader *loader)
     }
 }
 
-/* The budget is full from the start, so what grows later would be a leak; reads beside full batches are within the tolerance. */
+/* The budget is full from the start, so what grows later would be a leak; reads beside full batches
+ * are within the tolerance. */
 static void ten_epochs_take_no_more_memory_than_two(void **state)
 {
     enum { EPOCHS = 10, BUDGET = 48 << 20, TOLERANCE = 1 << 20 };
@@ -172,12 +177,12 @@ static void ten_epochs_take_no_more_memory_than_two(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(no_more_batch_memory_is_touched_than_is_ahead, make_few_ahead,
-                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(no_more_batch_memory_is_touched_than_is_ahead,
+                                        make_few_ahead, fixture_tear_down),
         cmocka_unit_test_setup_teardown(more_is_read_ahead_once_it_was_too_little, make_few_ahead,
                                         fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_consumer_that_polls_is_read_further_ahead_for_too, make_few_ahead,
-                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_consumer_that_polls_is_read_further_ahead_for_too,
+                                        make_few_ahead, fixture_tear_down),
         cmocka_unit_test_setup_teardown(ten_epochs_take_no_more_memory_than_two, make_many,
                                         fixture_tear_down),
     };

@@ -1,6 +1,6 @@
 /*
- * at_once — tests: undecoded samples whose reads are complete as soon as they are asked for, as out of the page cache, and the same samples
- * read in any other way.
+ * at_once — tests: undecoded samples whose reads are complete as soon as they are asked for, as out
+ * of the page cache, and the same samples read in any other way.
  */
 #include "loader/state.h"
 #include "tests/loader/fixture.h"
@@ -23,17 +23,19 @@ static atomic_int asked_count;
 static atomic_bool refuses; /* new reads */
 
 /* Who gives no time asks for what is there: all that was asked for, or nothing. */
-static int altered_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
-                        int timeout_ms)
+static int altered_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
+                        unsigned least, int timeout_ms)
 {
     if (timeout_ms != 0)
         return real_ops->reap(queue, done, count_max, least, timeout_ms);
-    bool is_late = arrival == LATE || (arrival == NOW_AND_THEN_LATE && ++asked_count % LATE_STRIDE == 0);
+    bool is_late =
+        arrival == LATE || (arrival == NOW_AND_THEN_LATE && ++asked_count % LATE_STRIDE == 0);
     return is_late ? 0 : real_ops->reap(queue, done, count_max, count_max, IO_FOREVER);
 }
 
 /* As an engine whose ring is broken. */
-static int altered_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
+static int altered_submit(struct io_queue *queue, struct io_request *const *requests,
+                          unsigned count)
 {
     return refuses ? -EIO : real_ops->submit(queue, requests, count);
 }
@@ -57,7 +59,11 @@ static void restore(struct fixture *fixture)
 
 /* ---- Fixtures. ---- */
 
-enum { SAMPLES = 160, PAD_BYTES = 100000, BAD = 150 /* read in order, more than enough came before it */ };
+enum {
+    SAMPLES = 160,
+    PAD_BYTES = 100000,
+    BAD = 150 /* read in order, more than enough came before it */
+};
 
 static int make_large(void **state)
 {
@@ -73,7 +79,8 @@ static int make_damaged(void **state)
     return 0;
 }
 
-static struct loader_options options_of(const struct fixture *fixture, enum loader_bad_policy policy)
+static struct loader_options options_of(const struct fixture *fixture,
+                                        enum loader_bad_policy policy)
 {
     struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
     options.order = ORDER_SEQUENTIAL;
@@ -156,7 +163,8 @@ static uint64_t wait_until_still(struct loader *loader)
     return ahead;
 }
 
-/* Takes until what is ahead of the consumer was begun in the steady state, then tells how much the reader lets be ahead. */
+/* Takes until what is ahead of the consumer was begun in the steady state, then tells how much the
+ * reader lets be ahead. */
 static uint64_t ahead_of(struct fixture *fixture, enum arrival as, struct loader **ret_loader)
 {
     struct loader_options options = options_of(fixture, LOADER_BAD_STOP);
@@ -210,12 +218,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_same_is_delivered_however_soon_it_comes, make_damaged,
                                         fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_flipped_bit_stops_the_run_where_it_comes_at_once_too, make_damaged,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(what_comes_at_once_is_read_just_before_it_is_wanted, make_large,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(reads_that_are_refused_where_all_came_at_once_end_the_run, make_large,
-                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_flipped_bit_stops_the_run_where_it_comes_at_once_too,
+                                        make_damaged, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(what_comes_at_once_is_read_just_before_it_is_wanted,
+                                        make_large, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(reads_that_are_refused_where_all_came_at_once_end_the_run,
+                                        make_large, fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /*
- * bad — tests: samples that can not be used stop the run or are replaced, always in the same way, and by name.
+ * bad — tests: samples that can not be used stop the run or are replaced, always in the same way,
+ * and by name.
  */
 #include "tests/loader/fixture.h"
 #include "tests/support/gate.h"
@@ -13,7 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLES = 200, BAD = 77, BAD_BESIDE = 83 /* in the same micro-batch of the sequential order */ };
+enum {
+    SAMPLES = 200,
+    BAD = 77,
+    BAD_BESIDE = 83 /* in the same micro-batch of the sequential order */
+};
 
 /* Sample BAD has a wrong bit. */
 static int make_damaged(void **state)
@@ -102,7 +107,8 @@ static void batches_before_the_bad_one_still_come(void **state)
 static void bad_sample_is_substituted_the_same_way_every_time(void **state)
 {
     struct fixture *fixture = *state;
-    struct image_options image = {.width = 20, .height = 16, .crop = crop_options_default(CROP_RANDOM)};
+    struct image_options image = {
+        .width = 20, .height = 16, .crop = crop_options_default(CROP_RANDOM)};
     image.crop.flip = true;
     struct image_pipeline *pipeline;
     struct err err;
@@ -135,8 +141,8 @@ static void bad_sample_is_substituted_the_same_way_every_time(void **state)
                 fixture_find_field(fixture, expected, "jpg", path, &field);
                 unsigned char *shard = test_read_file(path, &bytes);
                 struct image_key key = {.seed = options.seed, .epoch = 2, .sample = expected};
-                assert_ok(image_pipeline_run(pipeline, shard + field.data_offset, field.size_bytes, path, key,
-                                             pixels, 60, &err),
+                assert_ok(image_pipeline_run(pipeline, shard + field.data_offset, field.size_bytes,
+                                             path, key, pixels, 60, &err),
                           &err);
                 free(shard);
                 assert_memory_equal((uint8_t *)batch->fields[0].data + i * sizeof pixels, pixels,
@@ -179,8 +185,10 @@ static void expect_skipped(struct loader_options options, const char *reason)
             const struct batch_item *item = &batch->items[i];
             assert_int_equal(item->skipped, item->ref.sample == BAD);
             assert_false(item->substituted);
-            assert_int_equal(item->fields_count, options.decode == LOADER_BYTES && !item->skipped ? 2 : 0);
-            if (options.decode == LOADER_IMAGE && !item->skipped) /* its neighbours stand where they would */
+            assert_int_equal(item->fields_count,
+                             options.decode == LOADER_BYTES && !item->skipped ? 2 : 0);
+            if (options.decode == LOADER_IMAGE &&
+                !item->skipped) /* its neighbours stand where they would */
                 assert_int_equal(((const int32_t *)batch->fields[1].data)[i],
                                  item->ref.sample % FIXTURE_CLASSES);
             skipped += item->skipped;
@@ -374,7 +382,8 @@ static void empty_members_are_delivered_as_bytes(void **state)
     fixture_remove(&fixture);
 }
 
-/* As malloc counts what is in use, in all its arenas; a sanitizer's malloc counts nothing here, and tells of leaks itself. */
+/* As malloc counts what is in use, in all its arenas; a sanitizer's malloc counts nothing here, and
+ * tells of leaks itself. */
 static size_t bytes_in_use(void)
 {
     struct mallinfo2 info = mallinfo2();
@@ -403,8 +412,8 @@ static void bad_photos_leave_no_memory_behind(void **state)
         loader_release(loader, batch);
     }
     size_t after = bytes_in_use();
-    print_message("%" PRIu64 " bad photos, %zu bytes more in use\n", loader_stats(loader).bad_samples_count,
-                  after > before ? after - before : 0);
+    print_message("%" PRIu64 " bad photos, %zu bytes more in use\n",
+                  loader_stats(loader).bad_samples_count, after > before ? after - before : 0);
     assert_true(loader_stats(loader).bad_samples_count > 200);
     assert_true(after < before + (64 << 10)); /* 64 bytes a bad photo would be more */
     loader_close(loader);
@@ -444,8 +453,8 @@ static void flipped_bit_in_text_costs_the_windows_of_its_block(void **state)
     while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
         for (uint32_t i = 0; i < batch->items_count; i++) {
             const struct batch_item *item = &batch->items[i];
-            bool is_hit = memcmp(item->key, "text-000001", 11) == 0 && (item->window + 1) * 1024 >= 32704 &&
-                          item->window * 1024 < 32704 + 32768;
+            bool is_hit = memcmp(item->key, "text-000001", 11) == 0 &&
+                          (item->window + 1) * 1024 >= 32704 && item->window * 1024 < 32704 + 32768;
             assert_int_equal(item->substituted, is_hit);
             substituted += is_hit;
         }
@@ -463,10 +472,11 @@ static void token_beyond_the_vocabulary_is_named(void **state)
     struct fixture fixture;
     fixture_make_text(&fixture, 9000, 4097, 2);
     assert_int_equal(
-        test_run("chmod u+w '%s/dataset.json' && sed -i "
-                 "'s/\"vocabulary\":5000,\"document_end\":4999/\"vocabulary\":100,\"document_end\":99/' "
-                 "'%s/dataset.json'",
-                 fixture.folder, fixture.folder),
+        test_run(
+            "chmod u+w '%s/dataset.json' && sed -i "
+            "'s/\"vocabulary\":5000,\"document_end\":4999/\"vocabulary\":100,\"document_end\":99/' "
+            "'%s/dataset.json'",
+            fixture.folder, fixture.folder),
         0);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_TOKENS);
     struct err err;

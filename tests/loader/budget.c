@@ -34,8 +34,8 @@ static void make_pictures(struct fixture *fixture, struct fixture_options *pictu
     fixture_make_images(fixture, picture);
 }
 
-static struct loader_options whole_pictures(const struct fixture *fixture, enum loader_decode decode,
-                                            uint64_t memory_bytes)
+static struct loader_options whole_pictures(const struct fixture *fixture,
+                                            enum loader_decode decode, uint64_t memory_bytes)
 {
     struct loader_options options = fixture_loader_options(fixture, decode);
     options.image.crop = crop_options_default(CROP_NONE);
@@ -46,8 +46,8 @@ static struct loader_options whole_pictures(const struct fixture *fixture, enum 
     return options;
 }
 
-/* By how much the process grows at most. All that the loader may have is in use: its consumer takes batches until there are no more of them, or no
- * more memory. */
+/* By how much the process grows at most. All that the loader may have is in use: its consumer takes
+ * batches until there are no more of them, or no more memory. */
 static uint64_t growth_when_full(const struct loader_options *options)
 {
     enum { ROUNDS = 2 };
@@ -79,8 +79,8 @@ static void expect_growth(const struct loader_options *options, uint64_t most_by
 {
     uint64_t bytes = growth_when_full(options);
     print_message("%s, %u workers: at most %" PRIu64 " KiB, grew by %" PRIu64 " KiB\n",
-                  options->decode == LOADER_IMAGE ? "pictures" : "bytes", options->workers, most_bytes >> 10,
-                  bytes >> 10);
+                  options->decode == LOADER_IMAGE ? "pictures" : "bytes", options->workers,
+                  most_bytes >> 10, bytes >> 10);
     if (test_is_sanitized())
         return; /* which take memory of their own */
     assert_true(bytes <= most_bytes + most_bytes / 20);
@@ -117,7 +117,8 @@ static void large_pictures_take_what_is_told_beside_the_budget(void **state)
         struct loader_options options = whole_pictures(&fixture, LOADER_IMAGE, 8 << 20);
         options.batching.micro = LARGE_MICRO;
         options.workers = workers;
-        expect_growth(&options, options.memory_bytes + workers * (decoded_bytes(&picture) - WORKER_BYTES));
+        expect_growth(&options,
+                      options.memory_bytes + workers * (decoded_bytes(&picture) - WORKER_BYTES));
     }
     fixture_remove(&fixture);
 }
@@ -160,7 +161,8 @@ static void no_mean_size_overflows(void **state)
             struct loader *loader;
             struct err err;
             options.batching = (struct batching){.global = GLOBAL, .micro = MICRO, .ranks = 1};
-            fixture_claim_mean_bytes(&fixture, (UINT64_C(1) << bits) - 8192); /* two pages are added to it */
+            fixture_claim_mean_bytes(&fixture,
+                                     (UINT64_C(1) << bits) - 8192); /* two pages are added to it */
             int status = loader_open(&options, &loader, &err);
             assert_int_equal(status, bits <= 43 ? -EINVAL : -EBADMSG);
             assert_string_not_equal(err.advice, "");

@@ -1,6 +1,6 @@
 /*
- * delivery — tests of the promise, on shards: whatever the ranks, workers, batches and resumes, each epoch is delivered whole, once, and
- * in the same global batches; of a dataset and of a mix.
+ * delivery — tests of the promise, on shards: whatever the ranks, workers, batches and resumes,
+ * each epoch is delivered whole, once, and in the same global batches; of a dataset and of a mix.
  */
 #include "tests/loader/fixture.h"
 
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fields "bin" of PADS[d] bytes tell the datasets apart. The first, alone, has whole batches of 24. */
+/* Fields "bin" of PADS[d] bytes tell the datasets apart. The first, alone, has whole batches of
+ * 24. */
 enum { DATASETS = 3, FIRST_EPOCH = 2, EPOCHS = 2, EPOCH_SAMPLES_MAX = 512 };
 static const uint64_t sizes[DATASETS] = {240, 35, 100}, pads[DATASETS] = {8, 16, 24};
 
@@ -26,7 +27,8 @@ static int make_data(void **state)
         options.pad_bytes = pads[d];
         options.samples_a_shard = 17;
         fixture_make_images(&data->fixtures[d], &options);
-        data->mix[d] = (struct loader_source){.path = data->fixtures[d].folder, .weight = 3 - (uint64_t)d};
+        data->mix[d] =
+            (struct loader_source){.path = data->fixtures[d].folder, .weight = 3 - (uint64_t)d};
     }
     *state = data;
     return 0;
@@ -60,14 +62,16 @@ struct record {
     struct sample_ref refs[EPOCHS][EPOCH_SAMPLES_MAX];
 };
 
-static void note_batch(struct record *record, const struct batching *batching, const struct batch *batch)
+static void note_batch(struct record *record, const struct batching *batching,
+                       const struct batch *batch)
 {
     for (uint32_t i = 0; i < batch->items_count; i++) {
         const struct batch_item *item = &batch->items[i];
         uint32_t epoch = batch->epoch - FIRST_EPOCH;
         assert_true(epoch < EPOCHS && item->position < EPOCH_SAMPLES_MAX);
         assert_int_equal(item->position / batching->global, batch->step);
-        assert_int_equal(item->position % batching->global % batching_micros(batching), batch->micro);
+        assert_int_equal(item->position % batching->global % batching_micros(batching),
+                         batch->micro);
         record->count[epoch][item->position]++;
         record->refs[epoch][item->position] = item->ref;
         char key[32];
@@ -76,11 +80,13 @@ static void note_batch(struct record *record, const struct batching *batching, c
         assert_memory_equal(item->key, key, (size_t)bytes);
         assert_string_equal(item->fields[0].extension, "bin");
         assert_int_equal(item->fields[0].bytes, pads[item->ref.dataset]);
-        assert_int_equal(((const uint8_t *)item->fields[0].data)[1], (uint8_t)(item->ref.sample * 31 + 1));
+        assert_int_equal(((const uint8_t *)item->fields[0].data)[1],
+                         (uint8_t)(item->ref.sample * 31 + 1));
     }
 }
 
-/* All ranks, one after another; returns where they all stand at the end, with the sums of their digests. */
+/* All ranks, one after another; returns where they all stand at the end, with the sums of their
+ * digests. */
 static struct cursor run_ranks(struct loader_options options, uint32_t ranks, struct record *record)
 {
     struct cursor sum = {0};
@@ -113,8 +119,8 @@ static struct cursor run_ranks(struct loader_options options, uint32_t ranks, st
 }
 
 /* What the configuration says, without a loader. */
-static uint64_t expect_record(const struct loader_options *options, uint32_t datasets, struct record *record,
-                              struct cursor *ret_sums)
+static uint64_t expect_record(const struct loader_options *options, uint32_t datasets,
+                              struct record *record, struct cursor *ret_sums)
 {
     struct loader *loader;
     struct sampler *sampler;
@@ -191,7 +197,8 @@ static void ranks_workers_and_resumes_deliver_each_epoch_whole_and_once(void **s
         check_no_repeats(&expected, shapes[s].datasets, end);
         uint64_t steps = (end + shapes[s].global - 1) / shapes[s].global;
         for (size_t w = 0; w < sizeof ranks / sizeof ranks[0]; w++) {
-            /* stopped after so many steps, in the first epoch, at its end or in the second, and resumed on other ranks */
+            /* stopped after so many steps, in the first epoch, at its end or in the second, and
+             * resumed on other ranks */
             static const uint64_t parts[] = {0, 1, 3, 4, 6};
             uint64_t cut = parts[w] * steps / 4;
             struct cursor at = {.epoch = FIRST_EPOCH};
@@ -200,7 +207,8 @@ static void ranks_workers_and_resumes_deliver_each_epoch_whole_and_once(void **s
             if (cut > 0) {
                 struct loader_options part = options;
                 uint64_t second = cut > steps ? cut - steps : 0;
-                part.positions_max = second ? end + second * shapes[s].global : cut * shapes[s].global;
+                part.positions_max =
+                    second ? end + second * shapes[s].global : cut * shapes[s].global;
                 part.positions_max = part.positions_max < end || second ? part.positions_max : end;
                 part.epochs_max = EPOCHS;
                 at = run_ranks(part, ranks[w], &found);

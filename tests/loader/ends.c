@@ -1,5 +1,6 @@
 /*
- * ends — tests: epochs that end and roll over, that are resumed where they end, and that have fewer samples than there are ranks.
+ * ends — tests: epochs that end and roll over, that are resumed where they end, and that have fewer
+ * samples than there are ranks.
  */
 #include "loader/state.h"
 #include "tests/loader/fixture.h"
@@ -21,7 +22,8 @@ static void await_ready(struct loader *loader, uint64_t count)
     }
 }
 
-/* Before the last micro-batch of an epoch is taken, the first ones of the next are read: nothing is asked of the consumer for it. */
+/* Before the last micro-batch of an epoch is taken, the first ones of the next are read: nothing is
+ * asked of the consumer for it. */
 static void the_next_epoch_follows_without_a_pause(void **state)
 {
     (void)state;
@@ -50,7 +52,9 @@ static void the_next_epoch_follows_without_a_pause(void **state)
             items += batch->items_count;
             loader_release(loader, batch);
             if (batches % an_epoch == an_epoch - 1 && batches / an_epoch < EPOCHS - 1)
-                await_ready(loader, batches + AHEAD); /* the one that is left, and those of the next epoch */
+                await_ready(loader,
+                            batches +
+                                AHEAD); /* the one that is left, and those of the next epoch */
         }
         assert_ok(status, &err);
         assert_int_equal(batches, EPOCHS * an_epoch);
@@ -69,7 +73,8 @@ static void resuming_where_an_epoch_ends_begins_the_next(void **state)
     fixture_make_plain(&fixture, SAMPLES);
     for (int drops = 0; drops <= 1; drops++) {
         struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
-        const uint64_t a_step = STEP / MICRO, steps = drops ? SAMPLES / STEP : (SAMPLES + STEP - 1) / STEP;
+        const uint64_t a_step = STEP / MICRO,
+                       steps = drops ? SAMPLES / STEP : (SAMPLES + STEP - 1) / STEP;
         struct delivered whole;
         struct cursor end;
         options.drop_tail = drops;
@@ -91,7 +96,8 @@ static void resuming_where_an_epoch_ends_begins_the_next(void **state)
             rest.epochs_max = 3 - cursor.epoch;
             assert_ok(loader_open(&rest, &loader, &err), &err);
             deliver(loader, &parts, UINT64_MAX);
-            assert_true(loader_cursor(loader).once == end.once && loader_cursor(loader).order == end.order);
+            assert_true(loader_cursor(loader).once == end.once &&
+                        loader_cursor(loader).order == end.order);
             loader_close(loader);
             assert_string_equal(parts.text, whole.text);
             assert_true(parts.hash == whole.hash);

@@ -56,7 +56,8 @@ static struct loader_options options_with(const struct fixture *fixture, enum lo
 {
     struct loader_options options = fixture_loader_options(fixture, decode);
     struct err err = {0};
-    assert_ok(io_open(fixture->folder, &(struct io_options){.fault = rules}, &options.io, &err), &err);
+    assert_ok(io_open(fixture->folder, &(struct io_options){.fault = rules}, &options.io, &err),
+              &err);
     options.bad_fraction_max = 1;
     return options;
 }
@@ -69,17 +70,18 @@ static void a_damaged_shard_is_read_once(void **state)
     struct fixture_options fixture_options = fixture_options_default(SAMPLES);
     fixture_options.pad_bytes = 100000;
     fixture_make_images(&fixture, &fixture_options);
-    assert_int_equal(test_run("chmod u+w '%s/shard-000003.tar' && truncate -s 3000000 '%s/shard-000003.tar'",
-                              fixture.folder, fixture.folder),
-                     0);
+    assert_int_equal(
+        test_run("chmod u+w '%s/shard-000003.tar' && truncate -s 3000000 '%s/shard-000003.tar'",
+                 fixture.folder, fixture.folder),
+        0);
     struct loader_options options = options_with(&fixture, LOADER_IMAGE, "seed=0");
     struct delivered delivered;
     struct loader_stats stats;
     options.epochs_max = 3;
     deliver_all(&options, &delivered, &stats, NULL);
     assert_int_equal(stats.bad_samples_count, 3 * 37);
-    uint64_t others =
-        io_fault_counts(options.io).read_bytes - stats.read_bytes; /* of indexes, and of what has none */
+    uint64_t others = io_fault_counts(options.io).read_bytes -
+                      stats.read_bytes; /* of indexes, and of what has none */
     assert_in_range(others, 1, 8 << 20);
     delivered_free(&delivered);
     io_close(options.io);
@@ -171,7 +173,8 @@ static void slow_disk_changes_neither_order_nor_bytes(void **state)
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     deliver_all(&options, &quick, NULL, NULL);
     for (unsigned workers = 1; workers <= 3; workers++) {
-        options = options_with(&fixture, LOADER_IMAGE, "read:delay=30ms%10:shard-,read:delay=1ms,seed=4");
+        options =
+            options_with(&fixture, LOADER_IMAGE, "read:delay=30ms%10:shard-,read:delay=1ms,seed=4");
         options.workers = workers;
         deliver_all(&options, &slow, &stats, NULL);
         assert_true(slow.hash == quick.hash);

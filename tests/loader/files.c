@@ -116,15 +116,16 @@ static unsigned count_files_left(void)
 {
     int opened[2 * MORE_FILES];
     unsigned count = 0;
-    while (count < sizeof opened / sizeof opened[0] && (opened[count] = open("/dev/null", O_RDONLY)) >= 0)
+    while (count < sizeof opened / sizeof opened[0] &&
+           (opened[count] = open("/dev/null", O_RDONLY)) >= 0)
         count++;
     for (unsigned i = 0; i < count; i++)
         close(opened[i]);
     return count;
 }
 
-/* Also where each shard takes a second one, around the page cache; and a consumer that holds all that came is read further for with some
- * that are left. */
+/* Also where each shard takes a second one, around the page cache; and a consumer that holds all
+ * that came is read further for with some that are left. */
 static void what_is_read_ahead_leaves_files_to_others(void **state)
 {
     const enum io_cache caches[] = {IO_CACHE_ALL, IO_CACHE_NONE};
@@ -134,8 +135,9 @@ static void what_is_read_ahead_leaves_files_to_others(void **state)
         const struct batch *batch;
         struct loader *loader;
         struct err err = {0};
-        assert_ok(io_open(fixture->folder, &(struct io_options){.cache = caches[i]}, &options.io, &err),
-                  &err);
+        assert_ok(
+            io_open(fixture->folder, &(struct io_options){.cache = caches[i]}, &options.io, &err),
+            &err);
         options.batches_ahead = SAMPLES / MICRO + 1;
         leave_files(MORE_FILES);
         assert_ok(loader_open(&options, &loader, &err), &err);
@@ -191,7 +193,8 @@ static void bad_samples_find_files_for_those_that_take_their_place(void **state)
     options.epochs_max = 3;
     options.bad_fraction_max = 1;
     deliver_all(&options, &all, &stats, NULL);
-    assert_in_range(stats.bad_samples_count, 3 * SAMPLES / BAD_STRIDE, 3 * (SAMPLES / BAD_STRIDE + 1));
+    assert_in_range(stats.bad_samples_count, 3 * SAMPLES / BAD_STRIDE,
+                    3 * (SAMPLES / BAD_STRIDE + 1));
     leave_files(FILES);
     deliver_all(&options, &few, NULL, NULL);
     leave_files_as_before();
@@ -201,7 +204,8 @@ static void bad_samples_find_files_for_those_that_take_their_place(void **state)
     delivered_free(&few);
 }
 
-/* More memory would be of no use. Samples are told to be large, so that few micro-batches are read ahead at first. */
+/* More memory would be of no use. Samples are told to be large, so that few micro-batches are read
+ * ahead at first. */
 static void want_of_files_is_no_reason_to_read_further_ahead(void **state)
 {
     fixture_claim_mean_bytes(*state, 2000000);
@@ -226,15 +230,19 @@ static void want_of_files_is_no_reason_to_read_further_ahead(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(few_files_change_neither_order_nor_bytes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_micro_batch_of_more_shards_than_files_is_an_error_not_a_hang,
-                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(few_files_change_neither_order_nor_bytes, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_micro_batch_of_more_shards_than_files_is_an_error_not_a_hang, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_consumer_that_holds_the_files_is_told, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_read_ahead_leaves_files_to_others, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_loader_beside_one_that_reads_ahead_has_files, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_read_ahead_leaves_files_to_others, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_loader_beside_one_that_reads_ahead_has_files, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(bad_samples_find_files_for_those_that_take_their_place,
                                         set_up_with_bad_ones, tear_down),
-        cmocka_unit_test_setup_teardown(want_of_files_is_no_reason_to_read_further_ahead, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(want_of_files_is_no_reason_to_read_further_ahead, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

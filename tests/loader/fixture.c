@@ -109,7 +109,8 @@ static void end_making(struct making *making)
 
 static void name_field(struct making *making, const char *name)
 {
-    snprintf(making->dataset.fields[making->dataset.fields_count++], SHARD_EXTENSION_BYTES_MAX, "%s", name);
+    snprintf(making->dataset.fields[making->dataset.fields_count++], SHARD_EXTENSION_BYTES_MAX,
+             "%s", name);
 }
 
 /* Noise in squares, few enough of them that large pictures are small files. */
@@ -222,8 +223,8 @@ void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options 
     for (uint64_t s = 0; s < options->samples; s++) {
         char key[32], header[64];
         uint32_t width, height, random = (uint32_t)s + 1;
-        struct shard_picture picture = {.pixels_at =
-                                            (uint32_t)fixture_raw_header(s, &width, &height, header)};
+        struct shard_picture picture = {
+            .pixels_at = (uint32_t)fixture_raw_header(s, &width, &height, header)};
         picture.width = width;
         snprintf(key, sizeof key, "r%06d", (int)s);
         begin_sample(&making, key, 13);
@@ -237,7 +238,8 @@ void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options 
             file.data[i] = (char)(random >> 24);
         }
         if (options->with_rows)
-            assert_ok(shard_writer_add_picture(making.writer, "ppm", file.data, file.bytes, picture, &err),
+            assert_ok(shard_writer_add_picture(making.writer, "ppm", file.data, file.bytes, picture,
+                                               &err),
                       &err);
         else
             add_field(&making, "ppm", file.data, file.bytes);
@@ -320,7 +322,8 @@ int fixture_tear_down(void **state)
     return 0;
 }
 
-struct loader_options fixture_loader_options(const struct fixture *fixture, enum loader_decode decode)
+struct loader_options fixture_loader_options(const struct fixture *fixture,
+                                             enum loader_decode decode)
 {
     struct loader_options options = loader_options_default();
     options.dataset = fixture->folder;
@@ -342,8 +345,8 @@ struct loader_options fixture_loader_options(const struct fixture *fixture, enum
     return options;
 }
 
-void fixture_find_field(const struct fixture *fixture, uint64_t sample, const char *extension, char *path,
-                        struct shard_field *ret_field)
+void fixture_find_field(const struct fixture *fixture, uint64_t sample, const char *extension,
+                        char *path, struct shard_field *ret_field)
 {
     struct dataset *dataset;
     struct shard *shard;
@@ -450,7 +453,8 @@ void fixture_make_plain(struct fixture *fixture, uint64_t samples)
     fixture_make_images(fixture, &options);
 }
 
-void fixture_flip_in_field(const struct fixture *fixture, uint64_t sample, const char *extension, uint64_t at)
+void fixture_flip_in_field(const struct fixture *fixture, uint64_t sample, const char *extension,
+                           uint64_t at)
 {
     char path[TEST_PATH_BYTES_MAX];
     struct shard_field field;

@@ -35,7 +35,8 @@ struct fixture_options fixture_options_default(uint64_t samples);
 void fixture_make_images(struct fixture *fixture, const struct fixture_options *options);
 /* The same with no more said than how many. */
 void fixture_make_plain(struct fixture *fixture, uint64_t samples);
-/* Text of uint16 tokens in members of member_tokens with one of overlap, of which the last is shorter. */
+/* Text of uint16 tokens in members of member_tokens with one of overlap, of which the last is
+ * shorter. */
 void fixture_make_text(struct fixture *fixture, uint64_t tokens, uint64_t member_tokens,
                        uint64_t members_a_shard);
 struct fixture_raw_options {
@@ -43,9 +44,11 @@ struct fixture_raw_options {
     bool with_rows;  /* the index tells where their rows stand */
     bool with_class; /* a field cls too */
 };
-/* Uncompressed pictures of many sizes, noise; every seventh is small. Some have a comment in their header. */
+/* Uncompressed pictures of many sizes, noise; every seventh is small. Some have a comment in their
+ * header. */
 void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options *options);
-/* The size of such a picture; returns the bytes of its header, which goes into header where that is not NULL. */
+/* The size of such a picture; returns the bytes of its header, which goes into header where that is
+ * not NULL. */
 size_t fixture_raw_header(uint64_t sample, uint32_t *ret_width, uint32_t *ret_height, char *header);
 
 /* Lets dataset.json say that samples have so many bytes. */
@@ -60,19 +63,20 @@ int fixture_tear_down(void **state);
 uint32_t fixture_token(uint64_t index); /* below 5000 */
 
 /* Options for the fixture: small batches (global 24, micro 4), two workers, 32 MiB. */
-struct loader_options fixture_loader_options(const struct fixture *fixture, enum loader_decode decode);
+struct loader_options fixture_loader_options(const struct fixture *fixture,
+                                             enum loader_decode decode);
 
 /* Where the field of a sample lies: shard file into path. */
-void fixture_find_field(const struct fixture *fixture, uint64_t sample, const char *extension, char *path,
-                        struct shard_field *ret_field);
+void fixture_find_field(const struct fixture *fixture, uint64_t sample, const char *extension,
+                        char *path, struct shard_field *ret_field);
 /* Inverts a bit of a file. */
 void fixture_flip_bit(const char *path, uint64_t offset);
 /* Inverts one in a field of a sample. */
 void fixture_flip_in_field(const struct fixture *fixture, uint64_t sample, const char *extension,
                            uint64_t at);
 
-/* What came out of a loader: a line an item ("epoch step micro position sample key window substituted") and a hash of
- * all bytes in batches, in order of delivery. */
+/* What came out of a loader: a line an item ("epoch step micro position sample key window
+ * substituted") and a hash of all bytes in batches, in order of delivery. */
 struct delivered {
     char *text;
     size_t bytes, capacity;

@@ -13,8 +13,8 @@ static struct io_ops held_ops;
 static atomic_bool is_held;
 static atomic_int held_count;
 
-static int held_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
-                     int timeout_ms)
+static int held_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
+                     unsigned least, int timeout_ms)
 {
     if (!is_held || timeout_ms == IO_FOREVER)
         return real_ops->reap(queue, done, count_max, least, timeout_ms);

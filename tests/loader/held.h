@@ -2,7 +2,7 @@
  * held — the engine of a fixture, whose reads a test holds back and lets go.
  *
  *     held_begin(fixture);                 // nothing is held yet
- *     held_set(true);                      // what the reader thread asks for from now on does not come
+ *     held_set(true);  // what the reader thread asks for from now on does not come
  *     loader_open(...); held_await();      // it asked
  *     held_set(false); ... held_end(fixture);
  *

@@ -1,5 +1,6 @@
 /*
- * large — tests: samples, and reads that several share, which are large for the room that is set aside for them.
+ * large — tests: samples, and reads that several share, which are large for the room that is set
+ * aside for them.
  */
 #include "tests/loader/fixture.h"
 
@@ -34,7 +35,8 @@ static void sample_larger_than_the_memory_is_an_error_not_a_hang(void **state)
     fixture_remove(&fixture);
 }
 
-/* One of them is larger than what is set aside for the mean: the rest of the budget is there for it. */
+/* One of them is larger than what is set aside for the mean: the rest of the budget is there for
+ * it. */
 static void a_sample_much_larger_than_the_others_is_read_within_the_budget(void **state)
 {
     (void)state;
@@ -117,7 +119,8 @@ static void expect_the_least_is_enough(struct loader_options options)
     delivered_free(&wide);
 }
 
-/* Samples that lie near enough to be read together: some end in the next read, and others that nobody wants lie between them. */
+/* Samples that lie near enough to be read together: some end in the next read, and others that
+ * nobody wants lie between them. */
 static void the_least_budget_is_enough_where_reads_merge(void **state)
 {
     (void)state;

@@ -1,7 +1,9 @@
 /*
- * limits — tests: the stage that the rest of a loader waits for is the one that its statistics name.
+ * limits — tests: the stage that the rest of a loader waits for is the one that its statistics
+ * name.
  *
- * Each stage is made the slow one, and more and more so, until what else the machine does no longer hides it.
+ * Each stage is made the slow one, and more and more so, until what else the machine does no longer
+ * hides it.
  */
 #include "io/io_fault.h"
 #include "tests/loader/fixture.h"

@@ -1,5 +1,6 @@
 /*
- * lists — tests: lists of shards as people put them together: of several datasets, with shards that have no sample, with keys that come again.
+ * lists — tests: lists of shards as people put them together: of several datasets, with shards that
+ * have no sample, with keys that come again.
  */
 #include "tests/loader/fixture.h"
 
@@ -62,7 +63,8 @@ static void list_add(struct list *list, const struct dataset *dataset, uint64_t 
     }
 }
 
-/* A shard of samples with these keys, of which each has its number in the list as its class; count 0: of none. */
+/* A shard of samples with these keys, of which each has its number in the list as its class; count
+ * 0: of none. */
 static void list_add_written(struct list *list, const char *const *keys, uint64_t count)
 {
     struct dataset_shard *shard = add_shard(list);
@@ -99,7 +101,8 @@ static void list_end(struct list *list)
         dataset_close(list->opened[--list->opened_count]);
 }
 
-/* The last members of both are short, and together long enough for one whole member more: sums can't tell that from one text. */
+/* The last members of both are short, and together long enough for one whole member more: sums
+ * can't tell that from one text. */
 static void two_texts_in_one_list_have_the_windows_of_both(void **state)
 {
     (void)state;
@@ -149,7 +152,8 @@ static void look_at_item(const struct batch *batch, const struct batch_item *ite
     assert_int_equal(item->key_bytes, bytes);
     assert_memory_equal(item->key, key, item->key_bytes);
     if (item->fields_count > 0)
-        assert_int_equal(((const char *)item->fields[0].data)[0], '0' + (int)(sample % FIXTURE_CLASSES));
+        assert_int_equal(((const char *)item->fields[0].data)[0],
+                         '0' + (int)(sample % FIXTURE_CLASSES));
 }
 
 /* All ranks together, each of them to its end. */
@@ -220,11 +224,13 @@ static void shards_without_samples_change_nothing_of_what_comes(void **state)
     fixture_remove(&text);
 }
 
-/* In the same shard, next to each other and apart, and in another one: each is a sample of its own, told by its number. */
+/* In the same shard, next to each other and apart, and in another one: each is a sample of its own,
+ * told by its number. */
 static void samples_of_the_same_key_all_come_with_their_own_bytes(void **state)
 {
     (void)state;
-    static const char *const keys[] = {"a", "a", "b", "k000003", "a"}, *const again[] = {"a", "c", "b"};
+    static const char *const keys[] = {"a", "a", "b", "k000003", "a"}, *const again[] = {"a", "c",
+                                                                                         "b"};
     enum { PICTURES = 5, KEYS = 5, AGAIN = 3, SAMPLES = PICTURES + KEYS + AGAIN };
     static struct list list;
     struct fixture fixture;
@@ -252,11 +258,11 @@ static void samples_of_the_same_key_all_come_with_their_own_bytes(void **state)
                 uint64_t sample = item->ref.sample;
                 char number[24], key[24];
                 int bytes = snprintf(number, sizeof number, "%" PRIu64, sample);
-                int key_bytes = sample < PICTURES
-                                    ? snprintf(key, sizeof key, "k%06d", (int)sample)
-                                    : snprintf(key, sizeof key, "%s",
-                                               sample < PICTURES + KEYS ? keys[sample - PICTURES]
-                                                                        : again[sample - PICTURES - KEYS]);
+                int key_bytes = sample < PICTURES ? snprintf(key, sizeof key, "k%06d", (int)sample)
+                                                  : snprintf(key, sizeof key, "%s",
+                                                             sample < PICTURES + KEYS
+                                                                 ? keys[sample - PICTURES]
+                                                                 : again[sample - PICTURES - KEYS]);
                 assert_int_equal(item->key_bytes, key_bytes);
                 assert_memory_equal(item->key, key, (size_t)key_bytes);
                 assert_string_equal(class->extension, "cls");

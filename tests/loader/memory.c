@@ -1,5 +1,6 @@
 /*
- * memory — tests: nothing is allocated in the steady state, nobody hangs, and the stage that limits is told.
+ * memory — tests: nothing is allocated in the steady state, nobody hangs, and the stage that limits
+ * is told.
  */
 #include "loader/state.h"
 #include "tests/loader/held.h"
@@ -22,7 +23,8 @@ static atomic_bool first_is_held; /* the reads of the first micro-batch come whe
 static struct io_request *held_back[LOADER_QUEUE_DEPTH];
 static unsigned held_back_count; /* the reader thread's */
 
-/* Of what was done, keeps back what belongs to the first micro-batch, or gives it out; returns how many are done then. */
+/* Of what was done, keeps back what belongs to the first micro-batch, or gives it out; returns how
+ * many are done then. */
 static int hold_back_first(struct io_request **done, int reaped, unsigned count_max)
 {
     unsigned count = 0;
@@ -40,8 +42,8 @@ static int hold_back_first(struct io_request **done, int reaped, unsigned count_
     return (int)count;
 }
 
-static int counting_reap(struct io_queue *queue, struct io_request **done, unsigned count_max, unsigned least,
-                         int timeout_ms)
+static int counting_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
+                         unsigned least, int timeout_ms)
 {
     bool waits_for_held =
         held_back_count > 0 && timeout_ms != IO_FOREVER; /* nothing else may be on its way */
@@ -59,7 +61,8 @@ static int counting_reap(struct io_queue *queue, struct io_request **done, unsig
     return reaped;
 }
 
-static int counting_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err)
+static int counting_file_open(struct io *io, const char *path, struct io_file **ret_file,
+                              struct err *err)
 {
     atomic_fetch_add(&files_opened, 1);
     return below_ops->file_open(io, path, ret_file, err);
@@ -100,7 +103,8 @@ static void steady_state_allocates_nothing(void **state)
         options.image.crop = crop_options_default(CROP_CENTER);
         assert_ok(loader_open(&options, &loader, &err), &err);
         for (int i = 0; i < 2200; i++) {
-            /* scratch grows until every worker has met the largest picture: after twenty epochs they have */
+            /* scratch grows until every worker has met the largest picture: after twenty epochs
+             * they have */
             if (i == 2000)
                 before = allocations_ours();
             assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
@@ -245,7 +249,8 @@ static void waiting_for_reads_is_told(void **state)
     pthread_join(helper, NULL);
     struct loader_stats stats = loader_stats(loader);
     assert_true(stats.stage_ns[LOADER_STAGE_READ] > 0);
-    assert_int_equal(stats.stage_ns[LOADER_STAGE_READ] + stats.stage_ns[LOADER_STAGE_DECODE], stats.wait_ns);
+    assert_int_equal(stats.stage_ns[LOADER_STAGE_READ] + stats.stage_ns[LOADER_STAGE_DECODE],
+                     stats.wait_ns);
     loader_close(loader);
     held_end(fixture);
 }
@@ -323,7 +328,8 @@ static void a_start_in_the_middle_reads_only_what_it_delivers(void **state)
     assert_in_range(files_opened, 1, SHARDS + 1); /* and dataset.json */
     uint64_t wanted = sum_field_bytes(&fixture, delivered.text);
     assert_in_range(stats.read_bytes, wanted, wanted + STEP * (HEADERS_BYTES + PAGES_BYTES));
-    assert_in_range(bytes_seen, stats.read_bytes, stats.read_bytes + SHARDS * SHARD_TAIL_BYTES + LIST_BYTES);
+    assert_in_range(bytes_seen, stats.read_bytes,
+                    stats.read_bytes + SHARDS * SHARD_TAIL_BYTES + LIST_BYTES);
     delivered_free(&delivered);
     fixture_remove(&fixture);
 }
@@ -332,10 +338,11 @@ static int read_text_from_middle(struct fixture *fixture, struct delivered *deli
 {
     struct loader_options options = fixture_loader_options(fixture, LOADER_TOKENS);
     if (!is_told) /* as lists were written before they told it */
-        assert_int_equal(test_run("chmod u+w '%s/dataset.json' && sed -i 's/,\"last_tokens\":[0-9]*//' "
-                                  "'%s/dataset.json'",
-                                  fixture->folder, fixture->folder),
-                         0);
+        assert_int_equal(
+            test_run("chmod u+w '%s/dataset.json' && sed -i 's/,\"last_tokens\":[0-9]*//' "
+                     "'%s/dataset.json'",
+                     fixture->folder, fixture->folder),
+            0);
     alter(fixture);
     options.order = ORDER_SEQUENTIAL;
     options.positions_max = 24;

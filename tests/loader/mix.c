@@ -1,5 +1,6 @@
 /*
- * mix — tests: several datasets behind one loader, told apart in everything that is keyed; datasets that do not agree are refused.
+ * mix — tests: several datasets behind one loader, told apart in everything that is keyed; datasets
+ * that do not agree are refused.
  */
 #include "tests/loader/fixture.h"
 
@@ -10,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct loader_options mix_options(const struct fixture *first, const struct loader_source *mix,
-                                         uint32_t count, enum loader_decode decode)
+static struct loader_options mix_options(const struct fixture *first,
+                                         const struct loader_source *mix, uint32_t count,
+                                         enum loader_decode decode)
 {
     struct loader_options options = fixture_loader_options(first, decode);
     options.dataset = NULL;
@@ -54,7 +56,8 @@ static void a_mix_of_one_dataset_is_that_dataset(void **state)
     fixture_remove(&fixture);
 }
 
-/* Dataset 0 is drawn as it would be alone, crops included; dataset 1, the same shards, has another order and other crops. */
+/* Dataset 0 is drawn as it would be alone, crops included; dataset 1, the same shards, has another
+ * order and other crops. */
 static void each_dataset_has_its_own_order_and_crops(void **state)
 {
     (void)state;
@@ -120,7 +123,8 @@ static void datasets_are_told_with_weights_and_counts(void **state)
     assert_int_equal(list[1].order.dataset, 1);
     assert_int_equal(loader_shape(loader).samples, 120);
     uint64_t fingerprints[2] = {list[0].fingerprint, list[1].fingerprint}, weights[2] = {2, 1};
-    assert_true(loader_shape(loader).fingerprint == sampler_mix_fingerprint(fingerprints, weights, 2));
+    assert_true(loader_shape(loader).fingerprint ==
+                sampler_mix_fingerprint(fingerprints, weights, 2));
     assert_true(loader_cursor(loader).fingerprint == loader_shape(loader).fingerprint);
     loader_close(loader);
     delivered_free(&delivered);
@@ -144,8 +148,8 @@ static void windows_of_two_texts_are_mixed(void **state)
         for (uint32_t i = 0; i < batch->items_count; i++) {
             const struct batch_item *item = &batch->items[i];
             uint64_t stride = texts[item->ref.dataset].member_tokens - 1;
-            uint64_t first =
-                strtoull(item->key + strlen("text-"), NULL, 10) * stride + (uint64_t)item->window * 256;
+            uint64_t first = strtoull(item->key + strlen("text-"), NULL, 10) * stride +
+                             (uint64_t)item->window * 256;
             const int32_t *tokens = (const int32_t *)batch->fields[0].data + i * 257;
             for (uint64_t k = 0; k <= 256; k += 64)
                 assert_int_equal(tokens[k], fixture_token(first + k));
@@ -202,13 +206,14 @@ static void substitutes_come_from_the_bad_samples_dataset(void **state)
 
 static void replace_in(const struct fixture *fixture, const char *expression)
 {
-    assert_int_equal(test_run("chmod u+w '%s/dataset.json' && sed -i '%s' '%s/dataset.json'", fixture->folder,
-                              expression, fixture->folder),
+    assert_int_equal(test_run("chmod u+w '%s/dataset.json' && sed -i '%s' '%s/dataset.json'",
+                              fixture->folder, expression, fixture->folder),
                      0);
 }
 
-static void refuse(const struct fixture *first, const struct fixture *other, enum loader_decode decode,
-                   const char *what, const char *expected, const char *found)
+static void refuse(const struct fixture *first, const struct fixture *other,
+                   enum loader_decode decode, const char *what, const char *expected,
+                   const char *found)
 {
     struct loader_source mix[2] = {{first->folder, 1}, {other->folder, 1}};
     struct loader_options options = mix_options(first, mix, 2, decode);

@@ -1,5 +1,6 @@
 /*
- * mixup — tests: which pictures are mixed and how follows from the micro-batch alone, whoever decodes it and whatever came before.
+ * mixup — tests: which pictures are mixed and how follows from the micro-batch alone, whoever
+ * decodes it and whatever came before.
  */
 #include "tests/loader/fixture.h"
 
@@ -78,7 +79,8 @@ static void check_batch(const struct mixup *mixup, uint64_t seed, const struct b
                         const struct batch *batch, struct counts *counts)
 {
     const uint8_t *pictures = field_of(plain, "image"), *mixtures = field_of(batch, "image");
-    const int32_t *labels = field_of(batch, "label"), *partner_labels = field_of(batch, "partner_label");
+    const int32_t *labels = field_of(batch, "label"),
+                  *partner_labels = field_of(batch, "partner_label");
     const float *weights = field_of(batch, "label_weight");
     assert_int_equal(batch->items_count, plain->items_count);
     for (uint32_t i = 0; i < batch->items_count; i++) {
@@ -191,8 +193,8 @@ static void a_batch_that_fails_is_told_and_not_mixed(void **state)
 enum { STEPS = (SAMPLES + 23) / 24, MICROS = 6 };
 typedef uint64_t micro_hashes[STEPS][MICROS];
 
-static void add_hashes(const struct loader_options *options, uint64_t batches_max, micro_hashes hashes,
-                       struct cursor *ret_cursor)
+static void add_hashes(const struct loader_options *options, uint64_t batches_max,
+                       micro_hashes hashes, struct cursor *ret_cursor)
 {
     struct loader *loader;
     const struct batch *batch;
@@ -204,7 +206,8 @@ static void add_hashes(const struct loader_options *options, uint64_t batches_ma
         *hash = 1;
         for (uint32_t f = 0; f < batch->fields_count; f++) {
             const struct batch_field *field = &batch->fields[f];
-            *hash = *hash * 31 + hash_64(field->data, (size_t)field->stride_bytes[0] * batch->items_count);
+            *hash = *hash * 31 +
+                    hash_64(field->data, (size_t)field->stride_bytes[0] * batch->items_count);
         }
         loader_release(loader, batch);
     }
@@ -233,7 +236,8 @@ static void mixtures_are_the_same_whatever_the_workers_ranks_and_resumes(void **
         assert_memory_equal(given, wanted, sizeof wanted);
     }
     options.batching.rank = 0, options.batching.ranks = 1;
-    for (uint64_t first_batches = MICROS; first_batches < MICROS * STEPS; first_batches += 2 * MICROS) {
+    for (uint64_t first_batches = MICROS; first_batches < MICROS * STEPS;
+         first_batches += 2 * MICROS) {
         micro_hashes given = {{0}};
         struct cursor cursor;
         struct loader_options rest = options;
@@ -261,7 +265,8 @@ static void other_seeds_and_epochs_mix_otherwise(void **state)
     }
     for (int micro = 0; micro < MICROS; micro++)
         for (int i = 0; i < 3; i++)
-            assert_true(hashes[i][0][micro] != 0 && hashes[i][0][micro] != hashes[(i + 1) % 3][0][micro]);
+            assert_true(hashes[i][0][micro] != 0 &&
+                        hashes[i][0][micro] != hashes[(i + 1) % 3][0][micro]);
 }
 
 static void options_that_can_not_be_are_refused(void **state)

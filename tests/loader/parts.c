@@ -1,5 +1,6 @@
 /*
- * parts — tests of the loader's pure pieces: the plan of micro-batches, the room, and what a wait is counted for.
+ * parts — tests of the loader's pure pieces: the plan of micro-batches, the room, and what a wait
+ * is counted for.
  */
 #include "loader/plan.h"
 #include "loader/room.h"
@@ -18,8 +19,10 @@ static struct plan_options make_options(void)
                                  .samples = SAMPLES};
 }
 
-/* Counts how often each position of the first epochs is delivered by all ranks; returns how many in all. */
-static size_t count_positions(struct plan_options options, uint32_t ranks, uint8_t counts[3][SAMPLES])
+/* Counts how often each position of the first epochs is delivered by all ranks; returns how many in
+ * all. */
+static size_t count_positions(struct plan_options options, uint32_t ranks,
+                              uint8_t counts[3][SAMPLES])
 {
     size_t total = 0;
     memset(counts, 0, 3 * SAMPLES);
@@ -124,7 +127,8 @@ static void impossible_plans_are_refused(void **state)
     assert_int_equal(plan_init(&plan, &options, &err), 0);
 }
 
-/* Random takes and frees; what is taken never overlaps, keeps its bytes, and sits where its offset says. */
+/* Random takes and frees; what is taken never overlaps, keeps its bytes, and sits where its offset
+ * says. */
 static void room_ranges_never_overlap(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /*
- * photos — tests on real files, converted by our converter: what comes out of the loader is what lay in the folders.
+ * photos — tests on real files, converted by our converter: what comes out of the loader is what
+ * lay in the folders.
  */
 #include "convert/dataset.h"
 #include "tests/loader/fixture.h"
@@ -80,7 +81,8 @@ static void photos_come_with_the_class_of_their_folder(void **state)
     fixture_remove(&fixture);
 }
 
-/* In sequential order, without windows' overlap, the text is the file (before its document's end). */
+/* In sequential order, without windows' overlap, the text is the file (before its document's
+ * end). */
 static void text_comes_as_it_lies_in_its_file(void **state)
 {
     (void)state;

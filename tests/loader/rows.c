@@ -1,5 +1,6 @@
 /*
- * rows — tests: of an uncompressed picture only the rows of its crop are read, and the pixels are those of the whole picture.
+ * rows — tests: of an uncompressed picture only the rows of its crop are read, and the pixels are
+ * those of the whole picture.
  */
 #include "base/bytes.h"
 #include "tests/loader/fixture.h"
@@ -17,8 +18,9 @@ static void make(struct fixture *fixture, bool with_rows, bool with_class)
 }
 
 /* Of both datasets the same, and the reads of one. */
-static void compare(const struct fixture *parts, const struct fixture *wholes, struct loader_options options,
-                    uint64_t *ret_part_bytes, uint64_t *ret_whole_bytes)
+static void compare(const struct fixture *parts, const struct fixture *wholes,
+                    struct loader_options options, uint64_t *ret_part_bytes,
+                    uint64_t *ret_whole_bytes)
 {
     struct delivered part, whole;
     struct loader_stats part_stats, whole_stats;
@@ -60,16 +62,19 @@ static void rows_give_the_pixels_of_whole_pictures(void **state)
         options.bad_policy = LOADER_BAD_STOP;
         compare(&parts, &wholes, options, &part_bytes, &whole_bytes);
         if (crops[i % 3] == CROP_NONE)
-            assert_in_range(part_bytes, whole_bytes * 9 / 10, whole_bytes); /* a target may pass over rows */
+            assert_in_range(part_bytes, whole_bytes * 9 / 10,
+                            whole_bytes); /* a target may pass over rows */
         else
-            assert_true(part_bytes <
-                        whole_bytes); /* neighbours that are read together bring what lies between them */
+            assert_true(
+                part_bytes <
+                whole_bytes); /* neighbours that are read together bring what lies between them */
     }
     fixture_remove(&parts);
     fixture_remove(&wholes);
 }
 
-/* Bytes of a field's blocks that the rows from first up to end lie in; of the rows alone where nothing is verified. */
+/* Bytes of a field's blocks that the rows from first up to end lie in; of the rows alone where
+ * nothing is verified. */
 static uint64_t bytes_of_rows(uint64_t sample, int64_t first, int64_t end, bool verify)
 {
     uint32_t width, height;
@@ -85,8 +90,8 @@ static uint64_t bytes_of_rows(uint64_t sample, int64_t first, int64_t end, bool 
     return bytes_min(bytes_round_up(end_at, SHARD_BLOCK_BYTES), file_bytes) - begin_at;
 }
 
-/* One read a sample, so that nothing between two of them is read. The filter looks at some rows around the crop: as many as one output is
- * made of, and one. */
+/* One read a sample, so that nothing between two of them is read. The filter looks at some rows
+ * around the crop: as many as one output is made of, and one. */
 static void no_more_is_read_than_the_blocks_of_a_crops_rows(void **state)
 {
     (void)state;
@@ -101,15 +106,17 @@ static void no_more_is_read_than_the_blocks_of_a_crops_rows(void **state)
         options.verify = verify;
         for (uint64_t s = 0; s < SAMPLES; s++) {
             uint32_t width, height;
-            uint64_t bytes = fixture_raw_header(s, &width, &height, NULL) + 3 * (uint64_t)width * height;
+            uint64_t bytes =
+                fixture_raw_header(s, &width, &height, NULL) + 3 * (uint64_t)width * height;
             struct image_rect crop =
                 crop_choose(&options.image.crop, width, height, options.seed, 0, 0, s).rect;
             bool is_whole = bytes <= SHARD_BLOCK_BYTES;
             int64_t margin = crop.height / options.image.height + 2;
-            least += is_whole ? bytes : bytes_of_rows(s, crop.y + 1, crop.y + crop.height - 1, verify);
-            most += is_whole
-                        ? bytes
-                        : bytes_of_rows(s, (int64_t)crop.y - margin, crop.y + crop.height + margin, verify);
+            least +=
+                is_whole ? bytes : bytes_of_rows(s, crop.y + 1, crop.y + crop.height - 1, verify);
+            most += is_whole ? bytes
+                             : bytes_of_rows(s, (int64_t)crop.y - margin,
+                                             crop.y + crop.height + margin, verify);
         }
         deliver_all(&options, &delivered, &stats, NULL);
         assert_int_equal(delivered.items, SAMPLES);

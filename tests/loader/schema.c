@@ -1,5 +1,6 @@
 /*
- * schema — tests: labels and tokens of a dataset against those of a reference, and labels that training can't use.
+ * schema — tests: labels and tokens of a dataset against those of a reference, and labels that
+ * training can't use.
  */
 #include "tests/loader/fixture.h"
 
@@ -10,8 +11,8 @@ enum { SAMPLES = 70, BAD = 33 };
 
 static void replace_in(const struct fixture *fixture, const char *expression)
 {
-    assert_int_equal(test_run("chmod u+w '%s/dataset.json' && sed -i '%s' '%s/dataset.json'", fixture->folder,
-                              expression, fixture->folder),
+    assert_int_equal(test_run("chmod u+w '%s/dataset.json' && sed -i '%s' '%s/dataset.json'",
+                              fixture->folder, expression, fixture->folder),
                      0);
 }
 
@@ -52,7 +53,8 @@ static void labels_become_the_reference_s_numbers_by_name(void **state)
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     static const char *const permuted[] = {"c6", "new", "c5", "c4", "c0", "c1", "c2", "c3"};
     static const int32_t expected[FIXTURE_CLASSES] = {4, 5, 6, 7, 3, 2, 0};
-    const struct loader_schema reference = {.path = "train", .classes = permuted, .classes_count = 8};
+    const struct loader_schema reference = {
+        .path = "train", .classes = permuted, .classes_count = 8};
     int32_t labels[SAMPLES];
     options.reference = &reference;
     options.image.classes = 8;
@@ -131,7 +133,8 @@ static void another_tokenizer_is_refused(void **state)
     refuse(&options, "the dataset's tokens are not those of train", fixture.folder);
     reference.vocabulary = 5000;
     reference.tokenizer_xxh3 = 7;
-    replace_in(&fixture, "s/\"text\":/\"options\":{\"vocabulary_xxh3\":\"0000000000000007\"},\"text\":/");
+    replace_in(&fixture,
+               "s/\"text\":/\"options\":{\"vocabulary_xxh3\":\"0000000000000007\"},\"text\":/");
     deliver_all(&options, &delivered, NULL, NULL);
     delivered_free(&delivered);
     replace_in(&fixture, "s/0000000000000007/0000000000000008/");

@@ -1,7 +1,9 @@
 /*
- * stalled — tests: a read that does not come is named while it is waited for, and ends the run where it is told to.
+ * stalled — tests: a read that does not come is named while it is waited for, and ends the run
+ * where it is told to.
  *
- * Reads are held by the fault-injecting backend, and let go when the loader has said what it waits for.
+ * Reads are held by the fault-injecting backend, and let go when the loader has said what it waits
+ * for.
  */
 #include "io/io_fault.h"
 #include "tests/loader/fixture.h"
@@ -35,7 +37,8 @@ static void let_go_when_named(void *context, enum log_level level, const char *l
     io_fault_release(watch->io);
 }
 
-/* Delivers all of the fixture, whose reads go as the rules say, until the loader says what it waits for. */
+/* Delivers all of the fixture, whose reads go as the rules say, until the loader says what it waits
+ * for. */
 static void expect_named(const struct fixture *fixture, const char *rules, const char *expected,
                          const char *path)
 {
@@ -46,7 +49,8 @@ static void expect_named(const struct fixture *fixture, const char *rules, const
     options.batches_ahead = 2;
     deliver_all(&options, &quick, NULL, NULL);
     struct watch watch = {.expected = expected, .path = path};
-    assert_ok(io_open(fixture->folder, &(struct io_options){.fault = rules}, &watch.io, &err), &err);
+    assert_ok(io_open(fixture->folder, &(struct io_options){.fault = rules}, &watch.io, &err),
+              &err);
     struct log log = {.write = let_go_when_named, .context = &watch};
     options.io = watch.io;
     options.log = &log;
@@ -64,7 +68,8 @@ static void a_stuck_read_is_named_and_the_run_goes_on_when_it_comes(void **state
     (void)state;
     struct fixture fixture;
     fixture_make_plain(&fixture, SAMPLES);
-    expect_named(&fixture, "read:hold@2+:shard-000000", "it waits for a read of ", "shard-000000.tar at ");
+    expect_named(&fixture, "read:hold@2+:shard-000000", "it waits for a read of ",
+                 "shard-000000.tar at ");
     fixture_remove(&fixture);
 }
 
@@ -78,7 +83,8 @@ static void a_stuck_index_is_named(void **state)
     fixture_remove(&fixture);
 }
 
-/* A bad sample of the first shard whose substitute lies in another one, that is stuck once its index is there. */
+/* A bad sample of the first shard whose substitute lies in another one, that is stuck once its
+ * index is there. */
 static void a_stuck_worker_is_told_apart(void **state)
 {
     (void)state;
@@ -89,7 +95,8 @@ static void a_stuck_worker_is_told_apart(void **state)
     fixture_make_plain(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     for (; other < 2 * A_SHARD; bad++) {
-        struct philox_block block = philox_sample(options.seed, 0, options.epoch, bad, PHILOX_SUBSTITUTE, 0);
+        struct philox_block block =
+            philox_sample(options.seed, 0, options.epoch, bad, PHILOX_SUBSTITUTE, 0);
         other = ((uint64_t)block.word[0] << 32 | block.word[1]) % SAMPLES;
     }
     bad--;
@@ -112,8 +119,8 @@ static void a_read_that_never_comes_ends_the_run_in_time(void **state)
     struct err err = {0}, again;
     struct watch watch = {.expected = "never said", .path = ""};
     struct log log = {.write = let_go_when_named, .context = &watch};
-    assert_ok(io_open(fixture.folder, &(struct io_options){.fault = "read:hold@2+:shard-000000"}, &options.io,
-                      &err),
+    assert_ok(io_open(fixture.folder, &(struct io_options){.fault = "read:hold@2+:shard-000000"},
+                      &options.io, &err),
               &err);
     options.order = ORDER_SEQUENTIAL;
     options.log = &log;
@@ -153,9 +160,9 @@ static void a_wait_ends_where_a_stop_is_wished_and_goes_on_where_it_is_not(void 
     struct watch watch = {.expected = "it waits", .path = ""};
     struct log log = {.write = let_go_when_named, .context = &watch};
     atomic_int stop = 1;
-    assert_ok(
-        io_open(fixture.folder, &(struct io_options){.fault = "read:hold@2+:shard-000000"}, &watch.io, &err),
-        &err);
+    assert_ok(io_open(fixture.folder, &(struct io_options){.fault = "read:hold@2+:shard-000000"},
+                      &watch.io, &err),
+              &err);
     options.io = watch.io;
     options.order = ORDER_SEQUENTIAL;
     options.log = &log;
@@ -189,7 +196,8 @@ static void a_time_limit_may_be_never(void **state)
     options.order = ORDER_SEQUENTIAL;
     options.log = &log;
     for (int is_timeout = 0; is_timeout < 2; is_timeout++) {
-        assert_ok(io_open(fixture.folder, &(struct io_options){.fault = rules}, &watch.io, &err), &err);
+        assert_ok(io_open(fixture.folder, &(struct io_options){.fault = rules}, &watch.io, &err),
+                  &err);
         watch.line[0] = '\0';
         watch.others = 0;
         watch.expected = is_timeout ? "it waits" : "never said";

@@ -28,8 +28,11 @@ static void keys_come_in_the_samplers_order_for_any_ranks(void **state)
         struct cursor cursor;
         for (uint32_t rank = 0; rank < ranks[w]; rank++) {
             struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
-            options.batching = (struct batching){
-                .global = 32, .micro = 4, .rank = rank, .ranks = ranks[w], .interleaved = w % 2 == 1};
+            options.batching = (struct batching){.global = 32,
+                                                 .micro = 4,
+                                                 .rank = rank,
+                                                 .ranks = ranks[w],
+                                                 .interleaved = w % 2 == 1};
             options.epoch = 3;
             struct loader *loader;
             struct sampler *sampler;
@@ -119,8 +122,8 @@ static void images_and_labels_are_those_of_the_pipeline(void **state)
             fixture_find_field(fixture, sample, "jpg", path, &field);
             unsigned char *shard = test_read_file(path, &bytes);
             struct image_key key = {.seed = options.seed, .epoch = 0, .sample = sample};
-            assert_ok(image_pipeline_run(pipeline, shard + field.data_offset, field.size_bytes, path, key,
-                                         expected, 60, &err),
+            assert_ok(image_pipeline_run(pipeline, shard + field.data_offset, field.size_bytes,
+                                         path, key, expected, 60, &err),
                       &err);
             free(shard);
             assert_memory_equal((uint8_t *)images->data + i * images->stride_bytes[0], expected,
@@ -161,7 +164,8 @@ static void any_number_of_workers_gives_the_same_bytes(void **state)
     }
 }
 
-/* Stops after each number of batches, opens another loader at the cursor, on other ranks' terms, and gets the rest. */
+/* Stops after each number of batches, opens another loader at the cursor, on other ranks' terms,
+ * and gets the rest. */
 static void any_engine_and_any_way_to_the_disk_gives_the_same_bytes(void **state)
 {
     static const enum io_engine engines[] = {IO_ENGINE_THREADS, IO_ENGINE_URING};
@@ -286,7 +290,8 @@ static void tail_is_kept_or_dropped(void **state)
     struct delivered delivered;
     deliver_all(&options, &delivered, NULL, NULL);
     assert_int_equal(delivered.items, SAMPLES);
-    assert_int_equal(delivered.batches, 66); /* the last step's micro-batches are all there, if smaller */
+    assert_int_equal(delivered.batches,
+                     66); /* the last step's micro-batches are all there, if smaller */
     delivered_free(&delivered);
     options.drop_tail = true;
     deliver_all(&options, &delivered, NULL, NULL);
@@ -359,7 +364,8 @@ static void closing_early_leaves_nothing_behind(void **state)
 {
     const struct fixture *fixture = *state;
     for (int i = 0; i < 60; i++) {
-        struct loader_options options = fixture_loader_options(fixture, (enum loader_decode)(i % 2));
+        struct loader_options options =
+            fixture_loader_options(fixture, (enum loader_decode)(i % 2));
         struct loader *loader;
         const struct batch *batch;
         struct err err;
@@ -368,7 +374,8 @@ static void closing_early_leaves_nothing_behind(void **state)
         if (i % 4 == 0)
             options.io = NULL; /* the loader's own */
         assert_ok(loader_open(&options, &loader, &err), &err);
-        while (i % 5 == 1 && !loader_ready(loader)) /* elsewhere it is closed while the first are made */
+        while (i % 5 == 1 &&
+               !loader_ready(loader)) /* elsewhere it is closed while the first are made */
             gate_pause();
         for (int k = 0; k < i % 7; k++) {
             assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
@@ -381,17 +388,21 @@ static void closing_early_leaves_nothing_behind(void **state)
     }
 }
 
-/* Every window of every member, and what they hold: tokens [s * block, + block + 1) of the member. */
+/* Every window of every member, and what they hold: tokens [s * block, + block + 1) of the
+ * member. */
 static void text_windows_are_the_token_stream(void **state)
 {
     (void)state;
     struct fixture fixture;
     static const struct {
         uint64_t tokens, member_tokens, block;
-    } cases[] = {
-        {300000, 65537, 256}, {300000, 65537, 1000}, {20001, 4097, 64}, {65537 * 2 - 1, 65537, 65536}};
+    } cases[] = {{300000, 65537, 256},
+                 {300000, 65537, 1000},
+                 {20001, 4097, 64},
+                 {65537 * 2 - 1, 65537, 65536}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        uint64_t tokens = cases[c].tokens, member_tokens = cases[c].member_tokens, block = cases[c].block;
+        uint64_t tokens = cases[c].tokens, member_tokens = cases[c].member_tokens,
+                 block = cases[c].block;
         fixture_make_text(&fixture, tokens, member_tokens, 2);
         uint64_t windows = 0, stride = member_tokens - 1;
         for (uint64_t first = 0; first + 1 < tokens; first += stride)
@@ -412,7 +423,8 @@ static void text_windows_are_the_token_stream(void **state)
                 assert_int_equal(batch->fields[0].shape[1], block + 1);
                 for (uint32_t i = 0; i < batch->items_count; i++) {
                     const struct batch_item *item = &batch->items[i];
-                    const int32_t *window = (const int32_t *)batch->fields[0].data + i * (block + 1);
+                    const int32_t *window =
+                        (const int32_t *)batch->fields[0].data + i * (block + 1);
                     uint64_t member = strtoull(item->key + strlen("text-"), NULL, 10);
                     uint64_t first = member * stride + (uint64_t)item->window * block;
                     for (uint64_t k = 0; k <= block; k += block > 1000 ? 97 : 1)
@@ -426,7 +438,8 @@ static void text_windows_are_the_token_stream(void **state)
             uint64_t sum_expected = 0;
             for (uint64_t first = 0; first + 1 < tokens; first += stride)
                 for (uint64_t k = 0;
-                     k < (tokens - first < member_tokens ? tokens - first - 1 : stride) / block; k++)
+                     k < (tokens - first < member_tokens ? tokens - first - 1 : stride) / block;
+                     k++)
                     sum_expected += first + k * block;
             assert_true(sum == sum_expected);
             loader_close(loader);

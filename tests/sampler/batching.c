@@ -14,7 +14,8 @@ enum { SAMPLES = 1003 };
 
 static struct sampler *open_sampler(void)
 {
-    struct order_params params = {.samples = SAMPLES, .seed = 11, .lanes = 8, .window = 16, .run = 3};
+    struct order_params params = {
+        .samples = SAMPLES, .seed = 11, .lanes = 8, .window = 16, .run = 3};
     order_params_resolve(&params, 1);
     struct sampler *sampler;
     struct err err;
@@ -22,8 +23,8 @@ static struct sampler *open_sampler(void)
     return sampler;
 }
 
-/* The samples of step t, micro-batch by micro-batch, as all ranks together deliver them. Returns how many; marks
- * which micro-batches were owned. */
+/* The samples of step t, micro-batch by micro-batch, as all ranks together deliver them. Returns
+ * how many; marks which micro-batches were owned. */
 static size_t collect_step(struct sampler *sampler, struct batching batching, uint64_t step,
                            uint64_t *ret_samples)
 {
@@ -45,7 +46,8 @@ static size_t collect_step(struct sampler *sampler, struct batching batching, ui
                 uint64_t position = batching_position(&batching, step, micro, item);
                 if (position >= SAMPLES)
                     continue;
-                ret_samples[micro * batching.micro + item] = sampler_at(sampler, 4, position).sample;
+                ret_samples[micro * batching.micro + item] =
+                    sampler_at(sampler, 4, position).sample;
                 count++;
             }
         }
@@ -96,7 +98,8 @@ static void ranks_that_do_not_divide_own_counts_that_differ_by_one(void **state)
     assert_int_equal(batching_owned_count(&batching), 2);
 }
 
-/* A sampler that was just opened says the same as one that walked there, through epochs and back. */
+/* A sampler that was just opened says the same as one that walked there, through epochs and
+ * back. */
 static void resuming_anywhere_needs_only_the_position(void **state)
 {
     (void)state;

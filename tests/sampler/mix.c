@@ -1,5 +1,6 @@
 /*
- * mix — tests: each dataset in its share and through its own epochs, as the Python oracle has it, from any position at once.
+ * mix — tests: each dataset in its share and through its own epochs, as the Python oracle has it,
+ * from any position at once.
  */
 #include "sampler/mix.h"
 
@@ -39,7 +40,8 @@ static struct mix *open_mix(const struct mix_source *sources, uint32_t count)
     return mix;
 }
 
-/* Draws of a dataset come in order, none left out, over the borders of the mix's epochs; and each place has its position back. */
+/* Draws of a dataset come in order, none left out, over the borders of the mix's epochs; and each
+ * place has its position back. */
 static void each_dataset_is_drawn_in_order_without_gap(void **state)
 {
     (void)state;
@@ -160,9 +162,9 @@ static void weights_that_are_too_fine_are_refused_with_the_nearest(void **state)
     assert_int_equal(mix_weights_reduce(fits, 2, &err), 0);
     assert_int_equal(mix_weights_reduce(fine, 2, &err), -EINVAL);
     assert_string_equal(err.found, "65537");
-    assert_int_equal(
-        sscanf(strstr(err.advice, "nearest are ") + 12, "%" SCNu64 ", %" SCNu64, &nearest[0], &nearest[1]),
-        2);
+    assert_int_equal(sscanf(strstr(err.advice, "nearest are ") + 12, "%" SCNu64 ", %" SCNu64,
+                            &nearest[0], &nearest[1]),
+                     2);
     assert_int_equal(mix_weights_reduce(nearest, 2, &err), 0);
     assert_int_equal(mix_weights_reduce(huge, 2, &err), -EINVAL);
     assert_int_equal(mix_weights_reduce(none, 2, &err), -EINVAL);
@@ -196,7 +198,8 @@ static void oracle_written_from_the_docs_gives_the_same_mix(void **state)
 {
     (void)state;
     const char *python = test_need_python("struct");
-    char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 16], expected[4096] = "", text[4096];
+    char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 16], expected[4096] = "",
+                                                                      text[4096];
     test_make_folder(folder);
     snprintf(path, sizeof path, "%s/questions", folder);
     FILE *questions = fopen(path, "w");
@@ -210,8 +213,9 @@ static void oracle_written_from_the_docs_gives_the_same_mix(void **state)
         fprintf(questions, "mix %" PRIu32 " 9 %" PRIu64 " %" PRIu64, epoch, first, samples);
         for (uint32_t i = 0; i < count; i++) {
             const struct order_params *o = &sources[i].order;
-            fprintf(questions, " %" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%s:%" PRIu64, o->samples,
-                    o->lanes, o->window, o->run, order_kind_name(o->kind), sources[i].weight);
+            fprintf(questions, " %" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%s:%" PRIu64,
+                    o->samples, o->lanes, o->window, o->run, order_kind_name(o->kind),
+                    sources[i].weight);
         }
         fprintf(questions, "\n");
         uint64_t once = 0, placed = 0, plain = 0;
@@ -221,13 +225,15 @@ static void oracle_written_from_the_docs_gives_the_same_mix(void **state)
             placed += digest_order_term(epoch, p, ref);
             plain += p * (ref.sample + 1);
         }
-        used += (size_t)snprintf(expected + used, sizeof expected - used,
-                                 "%016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n", once, placed, plain);
+        used +=
+            (size_t)snprintf(expected + used, sizeof expected - used,
+                             "%016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n", once, placed, plain);
         sampler_close(sampler);
     }
     fclose(questions);
     assert_int_equal(test_run_output(text, sizeof text,
-                                     "'%s' '" TEST_SOURCE_DIR "/tests/oracle/order.py' <'%s'", python, path),
+                                     "'%s' '" TEST_SOURCE_DIR "/tests/oracle/order.py' <'%s'",
+                                     python, path),
                      0);
     assert_string_equal(text, expected);
     test_remove_folder(folder);

@@ -1,5 +1,6 @@
 /*
- * order — tests: a permutation whatever the parameters, the same as the Python oracle's, cheap, and well mixed.
+ * order — tests: a permutation whatever the parameters, the same as the Python oracle's, cheap, and
+ * well mixed.
  */
 #include "sampler/order.h"
 
@@ -11,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct order_params make_params(uint64_t samples, uint64_t lanes, uint64_t window, uint64_t run)
+static struct order_params make_params(uint64_t samples, uint64_t lanes, uint64_t window,
+                                       uint64_t run)
 {
     struct order_params params = {
         .samples = samples, .seed = 7, .lanes = lanes, .window = window, .run = run};
@@ -19,8 +21,10 @@ static struct order_params make_params(uint64_t samples, uint64_t lanes, uint64_
     return params;
 }
 
-/* Calls check for a grid of parameters that has all the corners: one lane, a lane a sample, runs that do not divide. */
-static void for_many_params(void (*check)(void *context, const struct order_params *params, uint32_t epoch),
+/* Calls check for a grid of parameters that has all the corners: one lane, a lane a sample, runs
+ * that do not divide. */
+static void for_many_params(void (*check)(void *context, const struct order_params *params,
+                                          uint32_t epoch),
                             void *context)
 {
     static const uint64_t samples[] = {1, 2, 3, 5, 63, 64, 65, 127, 255, 256, 257, 1000, 3068};
@@ -30,7 +34,8 @@ static void for_many_params(void (*check)(void *context, const struct order_para
         for (size_t l = 0; l < 5; l++) {
             for (size_t w = 0; w < 5; w++) {
                 for (size_t c = 0; c < 5; c++) {
-                    struct order_params params = make_params(samples[n], lanes[l], windows[w], runs[c]);
+                    struct order_params params =
+                        make_params(samples[n], lanes[l], windows[w], runs[c]);
                     check(context, &params, (uint32_t)(l + w));
                 }
             }
@@ -86,8 +91,9 @@ static void ask_oracle(void *context, const struct order_params *params, uint32_
         plain += p * (ref.sample + 1);
     }
     sampler_close(sampler);
-    fprintf(oracle->questions, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u %" PRIu64 " %s\n",
-            params->samples, params->lanes, params->window, params->run, epoch, params->seed,
+    fprintf(oracle->questions,
+            "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u %" PRIu64 " %s\n", params->samples,
+            params->lanes, params->window, params->run, epoch, params->seed,
             order_kind_name(params->kind));
     assert_true(oracle->count < ORACLE_LINES_MAX);
     uint64_t *answer = oracle->answers[oracle->count++];
@@ -126,14 +132,16 @@ static void oracle_written_from_the_docs_gives_the_same_order(void **state)
     char *text = malloc(ORACLE_LINES_MAX * 64);
     assert_non_null(text);
     assert_int_equal(test_run_output(text, ORACLE_LINES_MAX * 64,
-                                     "'%s' '" TEST_SOURCE_DIR "/tests/oracle/order.py' <'%s'", python, path),
+                                     "'%s' '" TEST_SOURCE_DIR "/tests/oracle/order.py' <'%s'",
+                                     python, path),
                      0);
     assert_true(oracle.count > 200);
     char *line = text;
     for (size_t i = 0; i < oracle.count; i++) {
         char expected[64];
-        int bytes = snprintf(expected, sizeof expected, "%016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n",
-                             oracle.answers[i][0], oracle.answers[i][1], oracle.answers[i][2]);
+        int bytes =
+            snprintf(expected, sizeof expected, "%016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n",
+                     oracle.answers[i][0], oracle.answers[i][1], oracle.answers[i][2]);
         if (strncmp(line, expected, (size_t)bytes) != 0)
             fail_msg("line %zu of the oracle is %.50s, expected %s", i + 1, line, expected);
         line += bytes;
@@ -175,7 +183,8 @@ static void answers_do_not_depend_on_the_questions_before(void **state)
         order_init(&orders[epoch], &params, epoch);
     for (uint64_t p = 0; p < params.samples; p++)
         for (uint32_t epoch = 0; epoch < 3; epoch++)
-            assert_int_equal(sampler_at(sampler, epoch, p).sample, order_sample(&orders[epoch], NULL, p));
+            assert_int_equal(sampler_at(sampler, epoch, p).sample,
+                             order_sample(&orders[epoch], NULL, p));
     sampler_close(sampler);
 }
 
@@ -183,7 +192,8 @@ static void answers_do_not_depend_on_the_questions_before(void **state)
 static void last_positions_belong_to_the_first_lanes(void **state)
 {
     (void)state;
-    struct order_params params = make_params(67, 5, 1, 67); /* one run, windows of one: places are samples */
+    struct order_params params =
+        make_params(67, 5, 1, 67); /* one run, windows of one: places are samples */
     struct order order;
     order_init(&order, &params, 3);
     /* q = 13, r = 2: lanes begin at 0, 14, 28, 41, 54 */
@@ -206,7 +216,8 @@ static void defaults_are_as_documented(void **state)
     assert_int_equal(params.lanes, 10);
     assert_int_equal(params.window, 1);
     assert_int_equal(params.run, 1);
-    params = (struct order_params){.samples = 10, .kind = ORDER_FULL, .lanes = 4, .window = 2, .run = 3};
+    params =
+        (struct order_params){.samples = 10, .kind = ORDER_FULL, .lanes = 4, .window = 2, .run = 3};
     order_params_resolve(&params, 5 << 20);
     assert_int_equal(params.lanes, 1);
     assert_int_equal(params.window, 10);
@@ -229,7 +240,8 @@ static void a_small_dataset_is_shuffled_too(void **state)
     assert_true(same < 20 && in_place < 20);
 }
 
-/* ---- What a question costs: calls of the cipher, which the linker sends through here (--wrap). ---- */
+/* ---- What a question costs: calls of the cipher, which the linker sends through here (--wrap).
+ * ---- */
 
 static unsigned cipher_calls;
 
@@ -258,7 +270,8 @@ uint64_t __wrap_cipher_decrypt(const struct cipher *cipher, uint64_t image)
     return __real_cipher_decrypt(cipher, image);
 }
 
-/* To begin an epoch, to ask for a position or for the way back: three calls at most, for a key, a window and a run. */
+/* To begin an epoch, to ask for a position or for the way back: three calls at most, for a key, a
+ * window and a run. */
 static void position_costs_the_same_in_an_enormous_epoch(void **state)
 {
     (void)state;

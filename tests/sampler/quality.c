@@ -1,5 +1,6 @@
 /*
- * quality — tests: a full shuffle is 1, a sequential order near 0, and what is advised is what it is said to be.
+ * quality — tests: a full shuffle is 1, a sequential order near 0, and what is advised is what it
+ * is said to be.
  */
 #include "sampler/quality.h"
 
@@ -60,7 +61,8 @@ static void a_glance_tells_nearly_the_same(void **state)
             struct order_params params = make_params(ORDER_SHUFFLE, 1280000, lanes[l], 1024, 16);
             struct quality glance;
             struct err err;
-            assert_ok(quality_measure(&params, batches[b], QUALITY_POSITIONS_GLANCE, &glance, &err), &err);
+            assert_ok(quality_measure(&params, batches[b], QUALITY_POSITIONS_GLANCE, &glance, &err),
+                      &err);
             assert_float_equal(quality_ratio(&glance), measure(&params, batches[b]), 0.02);
         }
     }
@@ -102,7 +104,8 @@ static void what_is_advised_is_as_good_as_said(void **state)
     printf("lanes %d, window %d, run %d: %.3f, was %.3f\n", (int)better.lanes, (int)better.window,
            (int)better.run, quality_ratio(&quality), measure(&poor, 256));
     assert_true(measure(&poor, 256) < 0.8);
-    assert_true(quality_ratio(&quality) >= 0.95 && measure(&better, 256) == quality_ratio(&quality));
+    assert_true(quality_ratio(&quality) >= 0.95 &&
+                measure(&better, 256) == quality_ratio(&quality));
     assert_true(better.samples == poor.samples && better.seed == poor.seed);
     struct order_params full = make_params(ORDER_FULL, 3068, 0, 0, 0);
     assert_ok(quality_improve(&full, 256, 2, &better, &quality, &err), &err);

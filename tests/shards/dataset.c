@@ -26,17 +26,18 @@ static char *borrow(const char *text)
 static void encode(struct str *out)
 {
     struct err err;
-    struct dataset_shard shards[] = {{.url = borrow("shard-000000.tar"),
-                                      .samples = 5,
-                                      .file_bytes = 10240,
-                                      .xxh3 = 0xfedcba9876543210u,
-                                      .index_crc32c = 0x00c0ffee,
-                                      .last_tokens = 65537},
-                                     {.url = borrow("/abs/b.tar"), .samples = 0, .file_bytes = 2048},
-                                     {.url = borrow("http://host/c.tar"),
-                                      .samples = 7,
-                                      .file_bytes = UINT64_C(1) << 40,
-                                      .index_crc32c = 0xffffffff}};
+    struct dataset_shard shards[] = {
+        {.url = borrow("shard-000000.tar"),
+         .samples = 5,
+         .file_bytes = 10240,
+         .xxh3 = 0xfedcba9876543210u,
+         .index_crc32c = 0x00c0ffee,
+         .last_tokens = 65537},
+        {.url = borrow("/abs/b.tar"), .samples = 0, .file_bytes = 2048},
+        {.url = borrow("http://host/c.tar"),
+         .samples = 7,
+         .file_bytes = UINT64_C(1) << 40,
+         .index_crc32c = 0xffffffff}};
     char *classes[] = {borrow("a \"quoted\" \xc3\xa9"), borrow("b")};
     struct dataset dataset = {.shards = shards,
                               .shards_count = 3,

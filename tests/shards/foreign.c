@@ -1,5 +1,6 @@
 /*
- * Tars of other tools: grouping as WebDataset groups, an index kept and made anew, checksums on request, damage told with its place.
+ * Tars of other tools: grouping as WebDataset groups, an index kept and made anew, checksums on
+ * request, damage told with its place.
  */
 #include "shards/foreign.h"
 
@@ -62,7 +63,8 @@ static void describe(const struct shard *shard, char *text, size_t bytes)
     for (uint64_t s = 0; s < shard->trailer.samples; s++) {
         uint32_t key_bytes;
         const char *key = shard_index_key(shard->index, s, &key_bytes), *comma = "";
-        used += (size_t)snprintf(text + used, bytes - used, "%s%.*s:", s ? " " : "", (int)key_bytes, key);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%.*s:", s ? " " : "", (int)key_bytes,
+                                 key);
         for (uint32_t f = 0; f < shard_index_fields(shard->index); f++) {
             struct shard_field field;
             shard_index_field(shard->index, s, f, &field);
@@ -86,7 +88,8 @@ static void assert_groups_as_is(const struct fixture *fixture, const char *wante
     assert_string_equal(text, wanted);
 }
 
-static void assert_groups(const struct fixture *fixture, const char *const *members, const char *wanted)
+static void assert_groups(const struct fixture *fixture, const char *const *members,
+                          const char *wanted)
 {
     write_tar(fixture, members);
     assert_groups_as_is(fixture, wanted);
@@ -95,14 +98,17 @@ static void assert_groups(const struct fixture *fixture, const char *const *memb
 static void members_group_as_the_convention_says(void **state)
 {
     const struct fixture *fixture = *state;
-    assert_groups(fixture, (const char *[]){"a.jpg", "a.cls", "b.cls", "b.jpg", NULL}, "a:cls,jpg b:cls,jpg");
+    assert_groups(fixture, (const char *[]){"a.jpg", "a.cls", "b.cls", "b.jpg", NULL},
+                  "a:cls,jpg b:cls,jpg");
     assert_groups(fixture, (const char *[]){"some/path/22.0/1.1.png", "some/path/22.0/1.CLS", NULL},
                   "some/path/22.0/1:1.png,cls");
-    assert_groups(fixture, (const char *[]){"a.x", "README", ".hidden", "d/.b.x", "e.", "a.y", NULL},
+    assert_groups(fixture,
+                  (const char *[]){"a.x", "README", ".hidden", "d/.b.x", "e.", "a.y", NULL},
                   "a:x,y");
     assert_groups(fixture, (const char *[]){"__meta__/a.x", "__info__", "__a.x", "d/__b__.x", NULL},
                   "__a:x d/__b__:x");
-    assert_groups(fixture, (const char *[]){"a.x", "b.x", "a.y", NULL}, "a:x b:x a:y"); /* neighbours only */
+    assert_groups(fixture, (const char *[]){"a.x", "b.x", "a.y", NULL},
+                  "a:x b:x a:y"); /* neighbours only */
     assert_groups(fixture, (const char *[]){"nothing", NULL}, "");
 }
 
@@ -110,27 +116,29 @@ static void members_group_as_the_convention_says(void **state)
 static void names_split_as_webdataset_splits_them(void **state)
 {
     (void)state;
-    static const char *const names[] = {"a.jpg",    "a/b.c/d.e.F", "a.b/c",       "x",       "a/b.tar.gz",
-                                        "./a.jpg",  "/abs/a.jpg",  "__x__/a.jpg", "__x__",   "__x__.a",
-                                        "____/a.b", "___/a.b",     "a/__x__/b.c", "a b.c d", "\xc3\xa9.x",
-                                        "a..b",     "a.b."};
+    static const char *const names[] = {
+        "a.jpg",       "a/b.c/d.e.F", "a.b/c",      "x",       "a/b.tar.gz", "./a.jpg",
+        "/abs/a.jpg",  "__x__/a.jpg", "__x__",      "__x__.a", "____/a.b",   "___/a.b",
+        "a/__x__/b.c", "a b.c d",     "\xc3\xa9.x", "a..b",    "a.b."};
     const char *python = test_need_python("webdataset");
     struct str script = {0};
     char theirs[4096], ours[4096] = "";
     size_t used = 0;
-    str_add_text(&script, "import re,sys\\nfrom webdataset.tariterators import base_plus_ext\\n"
-                          "for n in sys.argv[1:]:\\n"
-                          "  k,e=(None,None) if re.match(r\"__[^/]*__($|/)\",n) else base_plus_ext(n)\\n"
-                          "  print(n, (k+\"|\"+e.lower()) if k else None)\\n");
+    str_add_text(&script,
+                 "import re,sys\\nfrom webdataset.tariterators import base_plus_ext\\n"
+                 "for n in sys.argv[1:]:\\n"
+                 "  k,e=(None,None) if re.match(r\"__[^/]*__($|/)\",n) else base_plus_ext(n)\\n"
+                 "  print(n, (k+\"|\"+e.lower()) if k else None)\\n");
     struct str arguments = {0};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct member_name name;
         struct err err;
         bool is_field;
         assert_ok(member_name_split(names[i], &name, &is_field, &err), &err);
-        used += (size_t)(is_field ? snprintf(ours + used, sizeof ours - used, "%s %s|%s\n", names[i],
-                                             name.key, name.extension)
-                                  : snprintf(ours + used, sizeof ours - used, "%s None\n", names[i]));
+        used +=
+            (size_t)(is_field ? snprintf(ours + used, sizeof ours - used, "%s %s|%s\n", names[i],
+                                         name.key, name.extension)
+                              : snprintf(ours + used, sizeof ours - used, "%s None\n", names[i]));
         str_add_format(&arguments, " '%s'", names[i]);
     }
     assert_int_equal(test_run_output(theirs, sizeof theirs,
@@ -175,7 +183,8 @@ static void what_is_no_tar_is_named(void **state)
     assert_non_null(strstr(err.found, "gzip"));
 }
 
-static int load_entry(const struct fixture *fixture, bool partial_will_do, struct foreign_index *ret_index)
+static int load_entry(const struct fixture *fixture, bool partial_will_do,
+                      struct foreign_index *ret_index)
 {
     struct index_cache_tar tar = {.io = fixture->io, .path = fixture->path};
     struct err err;
@@ -219,7 +228,8 @@ static void the_index_is_kept_until_the_tar_changes(void **state)
     assert_false(entry_is_there(fixture, &found));
 }
 
-/* Entry and tar as they are, but for the entry's identity of the tar: as where the storage could not tell two states apart. */
+/* Entry and tar as they are, but for the entry's identity of the tar: as where the storage could
+ * not tell two states apart. */
 static void forge_identity(const struct fixture *fixture)
 {
     struct io_stat info;
@@ -266,7 +276,8 @@ static void an_entry_whose_members_are_not_in_the_tar_does_not_count(void **stat
         forge_identity(fixture);
         assert_false(entry_is_there(fixture, &found));
     }
-    assert_groups(fixture, (const char *[]){"nothing", NULL}, ""); /* no samples, no members to look for */
+    assert_groups(fixture, (const char *[]){"nothing", NULL},
+                  ""); /* no samples, no members to look for */
     assert_true(entry_is_there(fixture, &found));
     foreign_index_deinit(&found);
 }
@@ -424,7 +435,8 @@ static void checksums_come_on_request_and_do_not_change_the_identity(void **stat
             assert_true(field.has_crc);
             assert_int_equal(field.crc32c, crc32c(0, data + field.data_offset, field.size_bytes));
             assert_int_equal(field.block_crc32c != NULL, field.size_bytes > SHARD_BLOCK_BYTES);
-            for (uint64_t at = 0; field.block_crc32c && at < field.size_bytes; at += SHARD_BLOCK_BYTES)
+            for (uint64_t at = 0; field.block_crc32c && at < field.size_bytes;
+                 at += SHARD_BLOCK_BYTES)
                 assert_int_equal(bytes_get_u32(field.block_crc32c + at / SHARD_BLOCK_BYTES * 4),
                                  crc32c(0, data + field.data_offset + at,
                                         bytes_min(SHARD_BLOCK_BYTES, field.size_bytes - at)));
@@ -477,7 +489,8 @@ static void dali_takes_no_names_with_spaces(void **state)
     write_tar(fixture, (const char *[]){"d/a.jpg=700", "d/a.cls=1", "b.cls=2", NULL});
     assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err);
     assert_ok(dali_index_encode(shard, &text, &err), &err);
-    assert_string_equal(text.data, "v1.2 2\ncls 2048 1 d/a.cls jpg 512 700 d/a.jpg\ncls 3072 2 b.cls\n");
+    assert_string_equal(text.data,
+                        "v1.2 2\ncls 2048 1 d/a.cls jpg 512 700 d/a.jpg\ncls 3072 2 b.cls\n");
     shard_close(shard);
     write_tar(fixture, (const char *[]){"a b.jpg", NULL});
     assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err);
@@ -576,8 +589,8 @@ static void every_cut_leaves_the_samples_before_it(void **state)
         bool is_partial;
         unsigned whole = 0;
         for (unsigned i = 0; i < 3; i++)
-            whole +=
-                bytes >= samples[i].data_end && (bytes <= samples[i].next || bytes >= samples[i].next + 512);
+            whole += bytes >= samples[i].data_end &&
+                     (bytes <= samples[i].next || bytes >= samples[i].next + 512);
         write_tar(fixture, (const char *[]){"a.x=700", "b.x=5", "c.x=1500", NULL});
         cut(fixture, bytes);
         salvage(fixture, &told, &is_partial, text, sizeof text);
@@ -596,7 +609,8 @@ static void of_members_that_stand_twice_the_first_is_taken(void **state)
     struct shard_field field;
     char text[64];
     bool is_partial;
-    write_tar(fixture, (const char *[]){"a.x=5", "a.y", "a.X=900", "a.x", "b.x", "c\n.x", "c.x", NULL});
+    write_tar(fixture,
+              (const char *[]){"a.x=5", "a.y", "a.X=900", "a.x", "b.x", "c\n.x", "c.x", NULL});
     assert_int_equal(open_strictly(fixture, &err), -EBADMSG);
     salvage(fixture, &told, &is_partial, text, sizeof text);
     assert_string_equal(text, "a:x,y b:x c:x");
@@ -683,7 +697,8 @@ static void limits_are_errors_in_salvage_too(void **state)
         members[i] = names[i];
     }
     write_tar(fixture, members);
-    assert_int_equal(shard_open_salvaging(fixture->io, fixture->path, &silently, &shard, &err), -EBADMSG);
+    assert_int_equal(shard_open_salvaging(fixture->io, fixture->path, &silently, &shard, &err),
+                     -EBADMSG);
     assert_non_null(strstr(err.what, "too many"));
 }
 

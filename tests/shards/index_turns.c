@@ -1,8 +1,10 @@
 /*
- * index_turns — of processes that open one tar without an index at once, one walks it and the others wait for its entry.
+ * index_turns — of processes that open one tar without an index at once, one walks it and the
+ * others wait for its entry.
  *
- * The processes are real. Each runs on a backend that notices its walk (reads of the tar beyond its tail and beyond single
- * header blocks) and its looks for the entry, and tells the case through a pipe.
+ * The processes are real. Each runs on a backend that notices its walk (reads of the tar beyond its
+ * tail and beyond single header blocks) and its looks for the entry, and tells the case through a
+ * pipe.
  */
 #include "base/bytes.h"
 #include "shards/index_cache.h"
@@ -48,7 +50,8 @@ static int noting_open(struct io *io, const char *path, struct io_file **ret_fil
 static int noting_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
 {
     char byte;
-    if (count > 0 && requests[0]->kind == IO_READ && requests[0]->bytes > 512 && ++reads_count == 2) {
+    if (count > 0 && requests[0]->kind == IO_READ && requests[0]->bytes > 512 &&
+        ++reads_count == 2) {
         tell('w');
         if (hold_fd >= 0 && read(hold_fd, &byte, 1) != 1)
             _exit(BAD);
@@ -113,7 +116,8 @@ static int set_up(void **state)
 }
 
 /* Starts one that is held in its walk, and then others that wait for it. */
-static pid_t start_all(const struct fixture *fixture, int told[2], int held[2], pid_t followers[FOLLOWERS])
+static pid_t start_all(const struct fixture *fixture, int told[2], int held[2],
+                       pid_t followers[FOLLOWERS])
 {
     char byte;
     assert_int_equal(pipe(told), 0);

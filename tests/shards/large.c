@@ -1,5 +1,6 @@
 /*
- * large — a dataset of a million shards and 10^10 samples: what opening its list costs, and that any sample is found.
+ * large — a dataset of a million shards and 10^10 samples: what opening its list costs, and that
+ * any sample is found.
  */
 #include "base/bytes.h"
 #include "base/hash.h"
@@ -11,7 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARDS = 1000000, SAMPLES_A_SHARD = 10000, TABLE_BYTES_A_SHARD = 128, PEAK_MORE_BYTES = 64 << 20 };
+enum {
+    SHARDS = 1000000,
+    SAMPLES_A_SHARD = 10000,
+    TABLE_BYTES_A_SHARD = 128,
+    PEAK_MORE_BYTES = 64 << 20
+};
 
 /* Written as it would be by the converter, without holding it in memory. Returns its size. */
 static uint64_t write_list(const char *path)
@@ -75,7 +81,8 @@ static void a_million_shards_cost_their_table(void **state)
     begin_peak();
     assert_ok(dataset_open(io, path, &dataset, &err), &err);
     uint64_t table = status_bytes("VmRSS:") - before, peak = status_bytes("VmHWM:") - before;
-    printf("list of %" PRIu64 " bytes: table %" PRIu64 ", at most %" PRIu64 "\n", text, table, peak);
+    printf("list of %" PRIu64 " bytes: table %" PRIu64 ", at most %" PRIu64 "\n", text, table,
+           peak);
     assert_int_equal(dataset->samples, (uint64_t)SHARDS * SAMPLES_A_SHARD);
     for (uint64_t sample = 0; sample < dataset->samples; sample += 123456789) {
         uint64_t within;
@@ -90,7 +97,8 @@ static void a_million_shards_cost_their_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_million_shards_cost_their_table, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_million_shards_cost_their_table, scratch_set_up,
+                                        scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,8 +36,8 @@ uint8_t *make_shard_data(size_t sample, size_t field, size_t bytes)
     return data;
 }
 
-struct shard_summary make_shard(struct io *io, const char *path, const struct make_shard_sample *samples,
-                                size_t count)
+struct shard_summary make_shard(struct io *io, const char *path,
+                                const struct make_shard_sample *samples, size_t count)
 {
     struct err err;
     struct shard_writer *writer;
@@ -48,8 +48,9 @@ struct shard_summary make_shard(struct io *io, const char *path, const struct ma
         for (size_t f = 0; f < MAKE_SHARD_FIELDS_MAX && samples[s].fields[f].extension; f++) {
             size_t bytes = samples[s].fields[f].bytes;
             uint8_t *data = make_shard_data(s, f, bytes);
-            assert_ok(shard_writer_add_field(writer, samples[s].fields[f].extension, data, bytes, &err),
-                      &err);
+            assert_ok(
+                shard_writer_add_field(writer, samples[s].fields[f].extension, data, bytes, &err),
+                &err);
             free(data);
         }
     }

@@ -24,10 +24,11 @@ static void numpy_reads_ours(void **state)
     memcpy(file + NPY_HEADER_BYTES, "\x01\x00\x00\x01\xff\xff", 6);
     test_write_file(path, file, sizeof file);
     assert_int_equal(
-        test_run_output(text, sizeof text,
-                        "'%s' -c 'import numpy, sys; a = numpy.load(sys.argv[1]); print(a.dtype, a.shape, "
-                        "a.tolist())' '%s'",
-                        python, path),
+        test_run_output(
+            text, sizeof text,
+            "'%s' -c 'import numpy, sys; a = numpy.load(sys.argv[1]); print(a.dtype, a.shape, "
+            "a.tolist())' '%s'",
+            python, path),
         0);
     assert_string_equal(text, "uint16 (3,) [1, 256, 65535]\n");
     test_remove_folder(folder);
@@ -58,8 +59,8 @@ static void we_read_numpys(void **state)
     test_make_folder(folder);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         snprintf(path, sizeof path, "%s/%zu.npy", folder, i);
-        assert_int_equal(test_run("'%s' -c 'import numpy, sys; numpy.save(sys.argv[1], %s)' '%s'", python,
-                                  cases[i].expression, path),
+        assert_int_equal(test_run("'%s' -c 'import numpy, sys; numpy.save(sys.argv[1], %s)' '%s'",
+                                  python, cases[i].expression, path),
                          0);
         size_t bytes;
         uint8_t *file = test_read_file(path, &bytes);
@@ -92,7 +93,8 @@ static void a_damaged_header_is_refused(void **state)
         memcpy(bad, good, sizeof bad);
         bad[at] ^= 0x55;
         int status = npy_decode_header(bad, sizeof bad, sizeof bad, "x", &npy, &err);
-        assert_true(at == 7 ? status == 0 : status == -EBADMSG || status == -ENOTSUP); /* the minor version */
+        assert_true(at == 7 ? status == 0
+                            : status == -EBADMSG || status == -ENOTSUP); /* the minor version */
     }
     static const char *const dicts[] = {
         "{'descr': '<u4', 'fortran_order': False, 'shape': (99999999999999999999999,), }",
@@ -115,8 +117,8 @@ static void a_damaged_header_is_refused(void **state)
 /* As npy_cases.py prints it. */
 static void add_line(struct str *out, const struct npy_header *header)
 {
-    str_add_format(out, "%d.%d %" PRIu64 " %d %d (", header->major, header->minor, header->element_bytes,
-                   header->is_structured, header->is_fortran);
+    str_add_format(out, "%d.%d %" PRIu64 " %d %d (", header->major, header->minor,
+                   header->element_bytes, header->is_structured, header->is_fortran);
     for (uint32_t d = 0; d < header->rank; d++)
         str_add_format(out, d ? ",%" PRIu64 : "%" PRIu64, header->shape[d]);
     str_add_format(out, ") %u %" PRIu64 "\n", header->header_bytes, header->data_bytes);
@@ -130,8 +132,9 @@ static void headers_of_every_kind_are_read_as_numpy_does(void **state)
     char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 32];
     char *expected = malloc(EXPECTED_BYTES_MAX);
     test_make_folder(folder);
-    assert_int_equal(test_run_output(expected, EXPECTED_BYTES_MAX, "'%s' %s/tests/shards/npy_cases.py '%s'",
-                                     python, TEST_SOURCE_DIR, folder),
+    assert_int_equal(test_run_output(expected, EXPECTED_BYTES_MAX,
+                                     "'%s' %s/tests/shards/npy_cases.py '%s'", python,
+                                     TEST_SOURCE_DIR, folder),
                      0);
     int number = 0;
     for (char *line = strtok(expected, "\n"); line; line = strtok(NULL, "\n"), number++) {
@@ -169,7 +172,8 @@ static void wrong_headers_are_named_by_their_offset(void **state)
          0}, /* any order of keys, no last comma */
         {"{\"descr\":\"<f4\",\"fortran_order\":False,\"shape\":(10L,3L)}\n", 0, 0},
         {"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", -ENOTSUP, 11},
-        {"{'descr': [('a', '<f4'), ('b', 'O')], 'fortran_order': False, 'shape': (2,), }", -ENOTSUP, 32},
+        {"{'descr': [('a', '<f4'), ('b', 'O')], 'fortran_order': False, 'shape': (2,), }", -ENOTSUP,
+         32},
         {"{'descr': 'f4x', 'fortran_order': False, 'shape': (2,), }", -EBADMSG, 11},
         {"{'descr': '<q4', 'fortran_order': False, 'shape': (2,), }", -EBADMSG, 11},
         {"{'descr': '<f0', 'fortran_order': False, 'shape': (2,), }", -EBADMSG, 11},
@@ -179,8 +183,10 @@ static void wrong_headers_are_named_by_their_offset(void **state)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': [2], }", -EBADMSG, 50},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (2 3), }", -EBADMSG, 53},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }", -EBADMSG, 51},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775808,), }", -EBADMSG, 69},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904,), }", -EBADMSG, 75},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775808,), }", -EBADMSG,
+         69},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904,), }", -EBADMSG,
+         75},
         {"{'descr': '<f4', 'fortran_order': False}", -EBADMSG, 39},
         {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", -EBADMSG, 17},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'x': 1}", -EBADMSG, 56},
@@ -197,7 +203,8 @@ static void wrong_headers_are_named_by_their_offset(void **state)
         memcpy(file + 10, cases[i].dict, dict_bytes);
         int status = npy_read_header(file, 10 + dict_bytes, "x", &header, &err);
         if (status != cases[i].status || (status && err.offset != 10 + cases[i].place))
-            fail_msg("%s: status %d, offset %lld", cases[i].dict, status, (long long)err.offset - 10);
+            fail_msg("%s: status %d, offset %lld", cases[i].dict, status,
+                     (long long)err.offset - 10);
     }
 }
 

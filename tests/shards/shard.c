@@ -112,8 +112,8 @@ static void check_listing(const char *listing)
         const struct make_shard_sample *sample = &make_shard_variety[s];
         for (size_t f = 0; f < MAKE_SHARD_FIELDS_MAX && sample->fields[f].extension; f++) {
             char name[1024];
-            size_t bytes =
-                (size_t)snprintf(name, sizeof name, "%s.%s\n", sample->key, sample->fields[f].extension);
+            size_t bytes = (size_t)snprintf(name, sizeof name, "%s.%s\n", sample->key,
+                                            sample->fields[f].extension);
             assert_int_equal(strncmp(at, name, bytes), 0);
             at += bytes;
         }
@@ -126,10 +126,12 @@ static void gnu_tar_lists_it_without_a_word(void **state)
     struct fixture *fixture = *state;
     static char text[1 << 16];
     make_shard(fixture->io, fixture->path, make_shard_variety, make_shard_variety_count);
-    assert_int_equal(
-        test_run_output(text, sizeof text, "tar --quoting-style=literal -tf '%s' 2>&1", fixture->path), 0);
+    assert_int_equal(test_run_output(text, sizeof text, "tar --quoting-style=literal -tf '%s' 2>&1",
+                                     fixture->path),
+                     0);
     check_listing(text);
-    assert_int_equal(test_run_output(text, sizeof text, "tar tvf '%s' 2>&1 >/dev/null", fixture->path), 0);
+    assert_int_equal(
+        test_run_output(text, sizeof text, "tar tvf '%s' 2>&1 >/dev/null", fixture->path), 0);
     assert_string_equal(text, "");
 }
 
@@ -140,8 +142,9 @@ static void bsdtar_lists_it_without_a_word(void **state)
     if (test_run("command -v bsdtar >/dev/null"))
         test_skip("no bsdtar here (scripts/set_up --oracles)");
     make_shard(fixture->io, fixture->path, make_shard_variety, make_shard_variety_count);
-    assert_int_equal(test_run_output(text, sizeof text, "LC_ALL=C.UTF-8 bsdtar -tf '%s' 2>&1", fixture->path),
-                     0);
+    assert_int_equal(
+        test_run_output(text, sizeof text, "LC_ALL=C.UTF-8 bsdtar -tf '%s' 2>&1", fixture->path),
+        0);
     check_listing(text);
 }
 
@@ -151,12 +154,13 @@ static void tarfile_lists_it_without_a_word(void **state)
     static char text[1 << 16];
     const char *python = test_need_python("tarfile");
     make_shard(fixture->io, fixture->path, make_shard_variety, make_shard_variety_count);
-    assert_int_equal(test_run_output(text, sizeof text,
-                                     "'%s' -c 'import sys, tarfile\n"
-                                     "for m in tarfile.open(sys.argv[1]): sys.stdout.buffer.write((m.name + "
-                                     "\"\\n\").encode())' '%s' 2>&1",
-                                     python, fixture->path),
-                     0);
+    assert_int_equal(
+        test_run_output(text, sizeof text,
+                        "'%s' -c 'import sys, tarfile\n"
+                        "for m in tarfile.open(sys.argv[1]): sys.stdout.buffer.write((m.name + "
+                        "\"\\n\").encode())' '%s' 2>&1",
+                        python, fixture->path),
+        0);
     check_listing(text);
 }
 
@@ -164,9 +168,9 @@ static void gnu_tar_extracts_the_bytes(void **state)
 {
     struct fixture *fixture = *state;
     make_shard(fixture->io, fixture->path, make_shard_variety, make_shard_variety_count);
-    assert_int_equal(
-        test_run("mkdir '%s/x' && tar -C '%s/x' -xf '%s'", fixture->folder, fixture->folder, fixture->path),
-        0);
+    assert_int_equal(test_run("mkdir '%s/x' && tar -C '%s/x' -xf '%s'", fixture->folder,
+                              fixture->folder, fixture->path),
+                     0);
     for (size_t s = 0; s < make_shard_variety_count; s++) {
         const struct make_shard_sample *sample = &make_shard_variety[s];
         for (size_t f = 0; f < MAKE_SHARD_FIELDS_MAX && sample->fields[f].extension; f++) {
@@ -191,12 +195,13 @@ static void webdataset_groups_it_as_we_do(void **state)
     static char text[1 << 16];
     make_shard(fixture->io, fixture->path, make_shard_variety, make_shard_variety_count);
     assert_int_equal(
-        test_run_output(text, sizeof text,
-                        "'%s' -c 'import sys, webdataset\n"
-                        "for s in webdataset.WebDataset(sys.argv[1], shardshuffle=False):\n"
-                        "  for k in sorted(k for k in s if not k.startswith(\"__\")): "
-                        "sys.stdout.buffer.write((s[\"__key__\"] + \".\" + k + \"\\n\").encode())' '%s' 2>&1",
-                        python, fixture->path),
+        test_run_output(
+            text, sizeof text,
+            "'%s' -c 'import sys, webdataset\n"
+            "for s in webdataset.WebDataset(sys.argv[1], shardshuffle=False):\n"
+            "  for k in sorted(k for k in s if not k.startswith(\"__\")): "
+            "sys.stdout.buffer.write((s[\"__key__\"] + \".\" + k + \"\\n\").encode())' '%s' 2>&1",
+            python, fixture->path),
         0);
     check_listing(text);
 }
@@ -211,8 +216,9 @@ static void a_reader_written_from_the_docs_reads_it(void **state)
     for (size_t s = 0; s < make_shard_variety_count; s++) {
         const struct make_shard_sample *sample = &make_shard_variety[s];
         for (size_t f = 0; f < MAKE_SHARD_FIELDS_MAX && sample->fields[f].extension; f++)
-            used += (size_t)snprintf(wanted + used, sizeof wanted - used, "%s.%s\t%zu\n", sample->key,
-                                     sample->fields[f].extension, sample->fields[f].bytes);
+            used +=
+                (size_t)snprintf(wanted + used, sizeof wanted - used, "%s.%s\t%zu\n", sample->key,
+                                 sample->fields[f].extension, sample->fields[f].bytes);
     }
     assert_int_equal(test_run_output(text, sizeof text, "'%s' '%s' '%s' 2>&1", python,
                                      TEST_SOURCE_DIR "/tests/shards/read_shard.py", fixture->path),
@@ -226,7 +232,8 @@ static void make_pictures(const struct fixture *fixture)
     static const struct {
         const char *key, *header;
         uint32_t width, height;
-    } pictures[] = {{"a", "P6\n300 100\n255\n", 300, 100}, {"b", "P6 # of b\n211\n333 255\n", 211, 333}};
+    } pictures[] = {{"a", "P6\n300 100\n255\n", 300, 100},
+                    {"b", "P6 # of b\n211\n333 255\n", 211, 333}};
     struct shard_writer *writer;
     struct shard_summary summary;
     struct err err;
@@ -238,7 +245,8 @@ static void make_pictures(const struct fixture *fixture)
         str_add_fill(&file, 7, 3 * (size_t)pictures[i].width * pictures[i].height);
         assert_ok(shard_writer_begin_sample(writer, pictures[i].key, &err), &err);
         assert_ok(shard_writer_add_field(writer, "cls", "1", 1, &err), &err);
-        assert_ok(shard_writer_add_picture(writer, "ppm", file.data, file.bytes, picture, &err), &err);
+        assert_ok(shard_writer_add_picture(writer, "ppm", file.data, file.bytes, picture, &err),
+                  &err);
         str_deinit(&file);
     }
     assert_ok(shard_writer_begin_sample(writer, "c", &err), &err);
@@ -277,8 +285,8 @@ static void a_reader_written_from_the_docs_reads_rows_of_pictures(void **state)
     assert_int_equal(test_run_output(text, sizeof text, "'%s' '%s' '%s' 2>&1", python,
                                      TEST_SOURCE_DIR "/tests/shards/read_shard.py", fixture->path),
                      0);
-    assert_string_equal(text,
-                        "a.cls\t1\na.ppm\t90015\nb.cls\t1\nb.ppm\t210811\nc.cls\t1\nc.ppm\t14\nd.cls\t1\n");
+    assert_string_equal(
+        text, "a.cls\t1\na.ppm\t90015\nb.cls\t1\nb.ppm\t210811\nc.cls\t1\nc.ppm\t14\nd.cls\t1\n");
 }
 
 /* What is left is a tar like others: whole, but without our index. */
@@ -291,7 +299,8 @@ static void after_an_append_by_tar_our_index_no_longer_counts(void **state)
     struct shard_summary summary =
         make_shard(fixture->io, fixture->path, make_shard_variety, make_shard_variety_count);
     assert_int_equal(
-        test_run("cd '%s' && echo hello >hello.txt && tar -rf shard-000000.tar hello.txt", fixture->folder),
+        test_run("cd '%s' && echo hello >hello.txt && tar -rf shard-000000.tar hello.txt",
+                 fixture->folder),
         0);
     assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err);
     assert_true(shard->is_foreign);
@@ -329,8 +338,8 @@ static void every_truncation_is_noticed(void **state)
             assert_int_equal(shard->trailer.samples, 2);
         shard_close(shard);
     }
-    assert_in_range(opened, 1,
-                    600); /* cut within the zeros behind the members, before the index can be told */
+    assert_in_range(
+        opened, 1, 600); /* cut within the zeros behind the members, before the index can be told */
     free(file);
 }
 
@@ -346,7 +355,8 @@ static void every_flipped_byte_of_index_and_trailer_is_noticed(void **state)
     uint8_t *file = test_read_file(fixture->path, &bytes);
     assert_ok(io_join_path(fixture->folder, "flipped.tar", flipped, &err), &err);
     struct shard_trailer trailer;
-    assert_ok(shard_trailer_decode(file + bytes - SHARD_TRAILER_BYTES, bytes, "x", &trailer, &err), &err);
+    assert_ok(shard_trailer_decode(file + bytes - SHARD_TRAILER_BYTES, bytes, "x", &trailer, &err),
+              &err);
     for (size_t at = trailer.index_offset; at < bytes; at++) {
         if (at >= trailer.index_offset + trailer.index_bytes && at < bytes - SHARD_TRAILER_BYTES)
             continue;
@@ -359,14 +369,16 @@ static void every_flipped_byte_of_index_and_trailer_is_noticed(void **state)
     free(file);
 }
 
-/* A forger who mends the CRCs: decoding must refuse or give something consistent, never read outside. */
+/* A forger who mends the CRCs: decoding must refuse or give something consistent, never read
+ * outside. */
 static void forge_index(const struct fixture *fixture)
 {
     struct err err;
     size_t bytes, refused = 0, accepted = 0;
     uint8_t *file = test_read_file(fixture->path, &bytes);
     struct shard_trailer trailer;
-    assert_ok(shard_trailer_decode(file + bytes - SHARD_TRAILER_BYTES, bytes, "x", &trailer, &err), &err);
+    assert_ok(shard_trailer_decode(file + bytes - SHARD_TRAILER_BYTES, bytes, "x", &trailer, &err),
+              &err);
     uint8_t *index_bytes = malloc(trailer.index_bytes);
     static const uint8_t values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
     for (size_t at = 0; at < trailer.index_bytes; at++) {
@@ -375,7 +387,8 @@ static void forge_index(const struct fixture *fixture)
             memcpy(index_bytes, file + trailer.index_offset, trailer.index_bytes);
             index_bytes[at] = values[v];
             trailer.index_crc32c = crc32c(0, index_bytes, trailer.index_bytes);
-            int status = shard_index_decode(index_bytes, trailer.index_bytes, &trailer, "x", &index, &err);
+            int status =
+                shard_index_decode(index_bytes, trailer.index_bytes, &trailer, "x", &index, &err);
             if (status) {
                 assert_int_equal(status, -EBADMSG);
                 refused++;
@@ -468,8 +481,12 @@ static void an_index_of_many_samples_stays_small(void **state)
         char key[32];
         snprintf(key, sizeof key, "class/%08u", (unsigned)s);
         assert_ok(shard_index_builder_begin_sample(builder, key, &err), &err);
-        assert_ok(shard_index_builder_add_field(builder, "cls", (s * 4 + 1) * 512, "1", 1, NULL, &err), &err);
-        assert_ok(shard_index_builder_add_field(builder, "jpg", (s * 4 + 3) * 512, "2", 1, NULL, &err), &err);
+        assert_ok(
+            shard_index_builder_add_field(builder, "cls", (s * 4 + 1) * 512, "1", 1, NULL, &err),
+            &err);
+        assert_ok(
+            shard_index_builder_add_field(builder, "jpg", (s * 4 + 3) * 512, "2", 1, NULL, &err),
+            &err);
     }
     struct str bytes = {0};
     struct shard_trailer trailer = {
@@ -480,7 +497,8 @@ static void an_index_of_many_samples_stays_small(void **state)
     trailer.index_offset = trailer.archive_end + 1024;
     trailer.index_bytes = bytes.bytes;
     trailer.index_crc32c = crc32c(0, bytes.data, bytes.bytes);
-    assert_ok(shard_index_decode((uint8_t *)bytes.data, bytes.bytes, &trailer, "x", &index, &err), &err);
+    assert_ok(shard_index_decode((uint8_t *)bytes.data, bytes.bytes, &trailer, "x", &index, &err),
+              &err);
     struct shard_field field;
     shard_index_field(index, samples - 1, 1, &field);
     assert_int_equal(field.data_offset, ((samples - 1) * 4 + 3) * 512);
@@ -488,7 +506,8 @@ static void an_index_of_many_samples_stays_small(void **state)
     str_deinit(&bytes);
 }
 
-/* The format is fixed: what we write today is, byte for byte, what was written when version 1 was defined. */
+/* The format is fixed: what we write today is, byte for byte, what was written when version 1 was
+ * defined. */
 static void the_golden_shard_is_still_written(void **state)
 {
     struct fixture *fixture = *state;

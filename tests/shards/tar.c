@@ -1,5 +1,6 @@
 /*
- * Tar headers: what we write others read (see shard.c), and other tools' archives scanned as they were meant.
+ * Tar headers: what we write others read (see shard.c), and other tools' archives scanned as they
+ * were meant.
  */
 #include "shards/tar.h"
 
@@ -25,7 +26,8 @@ static int memory_read(void *context, uint64_t offset, void *data, size_t bytes)
     return 0;
 }
 
-/* Scans to the end: the names one a line into names (NULL: not wanted), how many into *ret_count. */
+/* Scans to the end: the names one a line into names (NULL: not wanted), how many into
+ * *ret_count. */
 static int scan_all(const struct memory *memory, char *names, size_t names_bytes, size_t *ret_count,
                     struct err *err)
 {
@@ -43,7 +45,8 @@ static int scan_all(const struct memory *memory, char *names, size_t names_bytes
         if (member.kind == TAR_FOLDER && bytes > 0 && member.name[bytes - 1] == '/')
             bytes--;
         if (names)
-            used += (size_t)snprintf(names + used, names_bytes - used, "%.*s\n", (int)bytes, member.name);
+            used += (size_t)snprintf(names + used, names_bytes - used, "%.*s\n", (int)bytes,
+                                     member.name);
         ++*ret_count;
     }
     tar_scanner_deinit(&scanner);
@@ -64,9 +67,9 @@ static void names_of_every_length_come_back(void **state)
                 name[i] = slashes && i % 50 == 49 && i + 1 < bytes ? '/' : (char)('a' + i % 26);
             name[bytes] = '\0';
             assert_ok(tar_add_header(&out, name, 0, &err), &err);
-            assert_ok(
-                scan_all(&(struct memory){(uint8_t *)out.data, out.bytes}, found, sizeof found, &count, &err),
-                &err);
+            assert_ok(scan_all(&(struct memory){(uint8_t *)out.data, out.bytes}, found,
+                               sizeof found, &count, &err),
+                      &err);
             assert_int_equal(count, 1);
             found[strlen(found) - 1] = '\0';
             assert_string_equal(found, name);
@@ -118,7 +121,8 @@ static void archives_that_all_readers_agree_about_are_listed(void **state)
         char file[128], path[TEST_PATH_BYTES_MAX + 130], gnu[32], bsd[32], python[32];
         if (sscanf(line, "%127[^\t]\t%31[^\t]\t%31[^\t]\t%31[^\n]", file, gnu, bsd, python) != 4)
             continue;
-        if (strcmp(gnu, bsd) != 0 || strcmp(gnu, python) != 0 || strcmp(file + strlen(file) - 4, ".tar") != 0)
+        if (strcmp(gnu, bsd) != 0 || strcmp(gnu, python) != 0 ||
+            strcmp(file + strlen(file) - 4, ".tar") != 0)
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, file);
         struct err err = {0};
@@ -141,7 +145,9 @@ static void archives_that_all_readers_agree_about_are_listed(void **state)
             continue;
         }
         if (strcmp(file, "go/pax-global-records.tar") == 0)
-            continue; /* they agree about the count only: of an empty path in a global header each makes another name */
+            /* they agree about the count only: of an empty path in a global header each makes
+             * another name */
+            continue;
         test_run_output(theirs, sizeof theirs,
                         "tar --quoting-style=literal -P -tf '%s' 2>/dev/null | sed 's:/$::'", path);
         if (strcmp(ours, theirs) != 0) {
@@ -160,7 +166,8 @@ static void damaged_archives_end_with_an_error_or_a_listing(void **state)
     (void)state;
     char path[TEST_PATH_BYTES_MAX];
     static const char *const files[] = {"tar/go/pax.tar", "tar/go/gnu-multi-hdrs.tar",
-                                        "tar/go/sparse-formats.tar", "tar/go/pax-global-records.tar"};
+                                        "tar/go/sparse-formats.tar",
+                                        "tar/go/pax-global-records.tar"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         test_need_data(files[i], path);
         size_t bytes, count;

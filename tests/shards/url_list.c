@@ -50,10 +50,11 @@ static void braces_expand_as_webdataset_expands_them(void **state)
         char ours[4096], theirs[4096];
         expand(patterns[i], ours, sizeof ours);
         assert_int_equal(
-            test_run_output(theirs, sizeof theirs,
-                            "'%s' -c 'import sys,braceexpand;print(*braceexpand.braceexpand(sys.argv[1]),"
-                            "sep=\"\\n\")' '%s' 2>/dev/null || printf '%%s\\n' '%s'",
-                            python, patterns[i], patterns[i]),
+            test_run_output(
+                theirs, sizeof theirs,
+                "'%s' -c 'import sys,braceexpand;print(*braceexpand.braceexpand(sys.argv[1]),"
+                "sep=\"\\n\")' '%s' 2>/dev/null || printf '%%s\\n' '%s'",
+                python, patterns[i], patterns[i]),
             0);
         assert_string_equal(ours, theirs);
     }

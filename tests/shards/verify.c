@@ -77,7 +77,8 @@ static void a_whole_shard_has_no_problem(void **state)
     assert_int_equal(seen.member_bytes, summary.field_bytes);
 }
 
-/* In a header some flips keep its meaning (a space for a leading zero): only the hash of the file sees those. */
+/* In a header some flips keep its meaning (a space for a leading zero): only the hash of the file
+ * sees those. */
 static void flip_bytes(struct fixture *fixture, const struct dataset_shard *expected)
 {
     size_t bytes;
@@ -205,7 +206,8 @@ static void verifying_stops_when_asked(void **state)
     atomic_int stop = 1;
     struct verify_options options = {.stop = &stop};
     make_shard(fixture->io, fixture->path, make_shard_variety, 3);
-    assert_int_equal(verify_shard(fixture->io, fixture->path, NULL, &options, &result, &err), -EINTR);
+    assert_int_equal(verify_shard(fixture->io, fixture->path, NULL, &options, &result, &err),
+                     -EINTR);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, fixture_tear_down)

@@ -7,8 +7,8 @@
  *         return engines_run(tests);               // each case once an engine
  *     }
  *
- * The cases open what they read by with engines_options(), as scratch.h's set-up does. An engine that is not to be had here is
- * skipped and says so.
+ * The cases open what they read by with engines_options(), as scratch.h's set-up does. An engine
+ * that is not to be had here is skipped and says so.
  */
 #ifndef MILLRACE_TESTS_SUPPORT_ENGINES_H
 #define MILLRACE_TESTS_SUPPORT_ENGINES_H

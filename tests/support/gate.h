@@ -1,5 +1,6 @@
 /*
- * gate — threads held at a chosen place, so that a test decides what happens meanwhile, however fast or slow the machine is.
+ * gate — threads held at a chosen place, so that a test decides what happens meanwhile, however
+ * fast or slow the machine is.
  *
  *     gate_shut(&gate);
  *     ... begin what makes another thread call gate_pass(&gate) ...
@@ -26,9 +27,9 @@ struct gate {
 };
 
 /* To begin with; it needs no end. */
-#define GATE_OPEN                                                                                            \
-    {                                                                                                        \
-        .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER                              \
+#define GATE_OPEN                                                                                  \
+    {                                                                                              \
+        .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER                    \
     }
 
 void gate_shut(struct gate *gate);
@@ -41,8 +42,8 @@ void gate_await(struct gate *gate, unsigned count);
 /* A moment for the other threads: the body of a loop that waits for a condition of theirs. */
 void gate_pause(void);
 
-/* True while a thread of this process (as gettid names it) sleeps in the kernel, for a lock, a condition, another thread: how one sees
- * from outside that a call blocks. */
+/* True while a thread of this process (as gettid names it) sleeps in the kernel, for a lock, a
+ * condition, another thread: how one sees from outside that a call blocks. */
 bool gate_is_asleep(pid_t thread);
 
 #endif

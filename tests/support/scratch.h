@@ -3,8 +3,9 @@
  *
  *     cmocka_unit_test_setup_teardown(a_behaviour, scratch_set_up, scratch_tear_down)
  *
- * Under engines_run (engines.h) the backend is that of the engine whose turn it is. The names are short because a program of cases speaks of little else. A program that needs more calls the two from its own
- * set-up and tear-down. Processes that a case forks may use both.
+ * Under engines_run (engines.h) the backend is that of the engine whose turn it is. The names are
+ * short because a program of cases speaks of little else. A program that needs more calls the two
+ * from its own set-up and tear-down. Processes that a case forks may use both.
  */
 #ifndef MILLRACE_TESTS_SUPPORT_SCRATCH_H
 #define MILLRACE_TESTS_SUPPORT_SCRATCH_H
@@ -12,7 +13,8 @@
 #include "io/io.h"
 #include "tests/support/test.h"
 
-/* Valid from set-up to tear-down, which closes the one, and removes the other with all that is in it. */
+/* Valid from set-up to tear-down, which closes the one, and removes the other with all that is in
+ * it. */
 extern struct io *io;
 extern char folder[TEST_PATH_BYTES_MAX];
 

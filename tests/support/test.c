@@ -24,7 +24,8 @@ void test_skip(const char *format, ...)
 bool test_find_data(const char *relative, char path[TEST_PATH_BYTES_MAX])
 {
     const char *folder = getenv("MILLRACE_TEST_DATA");
-    snprintf(path, TEST_PATH_BYTES_MAX, "%s/%s", folder && *folder ? folder : TEST_DATA_DEFAULT, relative);
+    snprintf(path, TEST_PATH_BYTES_MAX, "%s/%s", folder && *folder ? folder : TEST_DATA_DEFAULT,
+             relative);
     return access(path, R_OK) == 0;
 }
 
@@ -82,8 +83,9 @@ int test_run_output(char *text, size_t bytes, const char *format, ...)
 const char *test_need_python(const char *module)
 {
     static char interpreter[TEST_PATH_BYTES_MAX];
-    const char *candidates[] = {getenv("MILLRACE_PYTHON"), TEST_SOURCE_DIR "/build/oracles/bin/python",
-                                "/usr/bin/python3", "python3"};
+    const char *candidates[] = {getenv("MILLRACE_PYTHON"),
+                                TEST_SOURCE_DIR "/build/oracles/bin/python", "/usr/bin/python3",
+                                "python3"};
     for (size_t i = 0; i < sizeof candidates / sizeof candidates[0]; i++) {
         if (!candidates[i] || !*candidates[i])
             continue;

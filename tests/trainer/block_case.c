@@ -40,7 +40,8 @@ void block_case_open(struct block_case *c, struct ops *ops, const struct block_c
     struct err err;
     struct block_offsets first, second;
     *c = (struct block_case){.ops = ops, .stream = BLOCK_ITEMS * BLOCK_TOKENS * config->width};
-    /* of two blocks the second is computed: its offsets count from its group, and are the first one's */
+    /* of two blocks the second is computed: its offsets count from its group, and are the first
+     * one's */
     assert_ok(block_describe(config, &c->params, "blocks.0", &first, &err), &err);
     assert_ok(block_describe(config, &c->params, "blocks.1", &second, &err), &err);
     assert_memory_equal(&first, &second, sizeof first);
@@ -94,5 +95,6 @@ void block_case_backward(struct block_case *c)
     memset(c->gradients + group->offset, 0xff, group->elements * sizeof *c->gradients);
     memcpy(c->d, c->r, c->stream * sizeof *c->d);
     const struct unit_gradients gradients = {&c->params, 1, c->gradients + group->trained_offset};
-    block_backward(&c->block, c->weights + group->offset, c->saved, c->x, NULL, c->scratch, &gradients, c->d);
+    block_backward(&c->block, c->weights + group->offset, c->saved, c->x, NULL, c->scratch,
+                   &gradients, c->d);
 }

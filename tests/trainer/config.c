@@ -40,13 +40,13 @@ static void values_of_all_kinds_are_read(void **state)
     struct train_config config;
     struct err err;
     assert_ok(
-        parse(
-            "run: {dir: r, steps: 9, seed: 3}\n"
-            "data:\n  train: t\n  memory: 1GiB\n  timeout: 90s\n  bad_samples: {limit: 2%}\n  window: auto\n"
-            "  image:\n    scale: [0.25, 0.5]\n    flip: false\n"
-            "model: {type: gpt2}\nschedule: {type: linear, min_lr: 0}\noptimizer: {betas: [0.8, "
-            "0.9], lr: 1e-2}\n",
-            "checkpoint.keep.last=7", &config, &err),
+        parse("run: {dir: r, steps: 9, seed: 3}\n"
+              "data:\n  train: t\n  memory: 1GiB\n  timeout: 90s\n  bad_samples: {limit: 2%}\n  "
+              "window: auto\n"
+              "  image:\n    scale: [0.25, 0.5]\n    flip: false\n"
+              "model: {type: gpt2}\nschedule: {type: linear, min_lr: 0}\noptimizer: {betas: [0.8, "
+              "0.9], lr: 1e-2}\n",
+              "checkpoint.keep.last=7", &config, &err),
         &err);
     assert_int_equal(config.data.memory_bytes, 1 << 30);
     assert_int_equal(config.data.timeout_ns, 90000000000u);
@@ -63,7 +63,9 @@ static void values_of_all_kinds_are_read(void **state)
     assert_int_equal(config.checkpoint.staging_bytes, 8 << 20);
     assert_true(config.parallel.offload.optimizer);
     assert_int_equal(config.model.offload, 3);
-    assert_ok(parse(NEEDED "checkpoint: {staging: 8MiB}\n", "checkpoint.staging=auto", &config, &err), &err);
+    assert_ok(
+        parse(NEEDED "checkpoint: {staging: 8MiB}\n", "checkpoint.staging=auto", &config, &err),
+        &err);
     assert_int_equal(config.checkpoint.staging_bytes, 0);
 }
 
@@ -83,7 +85,8 @@ struct differences {
     char last[64];
 };
 
-static void note(void *context, const struct config_field *field, const char *saved, const char *now)
+static void note(void *context, const struct config_field *field, const char *saved,
+                 const char *now)
 {
     struct differences *differences = context;
     assert_string_not_equal(saved, now);
@@ -96,10 +99,12 @@ static void training_data_may_be_a_mix(void **state)
     (void)state;
     struct train_config config, again;
     struct err err;
-    assert_ok(parse("run: {steps: 5}\ndata:\n  train:\n    - {path: a, weight: 3}\n    - path: b c\n    - "
-                    "{weight: 0.250, path: \"d\"}\n",
-                    NULL, &config, &err),
-              &err);
+    assert_ok(
+        parse(
+            "run: {steps: 5}\ndata:\n  train:\n    - {path: a, weight: 3}\n    - path: b c\n    - "
+            "{weight: 0.250, path: \"d\"}\n",
+            NULL, &config, &err),
+        &err);
     const struct config_mix *train = &config.data.train;
     assert_int_equal(train->count, 3);
     assert_string_equal(train->sources[1].path, "b c");
@@ -125,7 +130,8 @@ static void training_data_may_be_a_mix(void **state)
     assert_int_equal(differences.count, 1);
     assert_string_equal(differences.last, "data.train");
     json_free(saved);
-    assert_ok(parse(str_text(&text), "data.train=[{path: x}, {path: y, weight: 7}]", &again, &err), &err);
+    assert_ok(parse(str_text(&text), "data.train=[{path: x}, {path: y, weight: 7}]", &again, &err),
+              &err);
     assert_int_equal(again.data.train.count, 2);
     assert_string_equal(again.data.train.sources[1].path, "y");
     assert_ok(parse(str_text(&text), "data.train[3].path=z", &again, &err), &err);
@@ -141,17 +147,21 @@ static void training_data_may_be_a_mix(void **state)
 static void wrong_mixes_are_named_with_their_line(void **state)
 {
     (void)state;
-    expect_refusal(MIX "weight: much\n", NULL, "data.train[1].weight at line 6", "a number above 0");
+    expect_refusal(MIX "weight: much\n", NULL, "data.train[1].weight at line 6",
+                   "a number above 0");
     expect_refusal(MIX "weight: 0\n", NULL, "data.train[1].weight at line 6", NULL);
-    expect_refusal(MIX "weigth: 2\n", NULL, "data.train[1].weigth at line 6", "did you mean weight");
+    expect_refusal(MIX "weigth: 2\n", NULL, "data.train[1].weigth at line 6",
+                   "did you mean weight");
     expect_refusal(MIX "weight: [2]\n", NULL, "data.train[1].weight at line 6", NULL);
     expect_refusal(MIX "weight: 0.333333\n", NULL, "too fine at line 3", "the nearest are");
     expect_refusal("run: {steps: 5}\ndata: {train: [{path: a}, {weight: 2}]}\n", NULL,
                    "data.train[1].path is not given at line 2", NULL);
-    expect_refusal("run: {steps: 5}\ndata: {train: [{path: a}, b]}\n", NULL, "stand in one list", NULL);
-    expect_refusal("run: {steps: 5}\ndata: {train: []}\n", NULL, "wrong value of data.train at line 2",
-                   "{path: text");
-    expect_refusal("run: {steps: 5}\ndata: {train: {path: a}}\n", NULL, "unknown key data.train.path", NULL);
+    expect_refusal("run: {steps: 5}\ndata: {train: [{path: a}, b]}\n", NULL, "stand in one list",
+                   NULL);
+    expect_refusal("run: {steps: 5}\ndata: {train: []}\n", NULL,
+                   "wrong value of data.train at line 2", "{path: text");
+    expect_refusal("run: {steps: 5}\ndata: {train: {path: a}}\n", NULL,
+                   "unknown key data.train.path", NULL);
     expect_refusal("run: {steps: 5}\n", NULL, "data.train is not given", NULL);
     expect_refusal(NEEDED "batch: [{global: 3}]\n", NULL, "batch at line 3", NULL);
     expect_refusal(NEEDED, "data.train[7].path=a", "unknown key data.train[7].path", NULL);
@@ -162,9 +172,11 @@ static void wrong_keys_and_values_are_named_with_their_line(void **state)
 {
     (void)state;
     expect_refusal(NEEDED "optimiser:\n  lr: 1\n", NULL, "optimiser.lr at line 4", "optimizer.lr");
-    expect_refusal(NEEDED "batch:\n  micro: many\n", NULL, "batch.micro at line 4", "a whole number");
+    expect_refusal(NEEDED "batch:\n  micro: many\n", NULL, "batch.micro at line 4",
+                   "a whole number");
     expect_refusal(NEEDED "batch:\n  micro: 0\n", NULL, "batch.micro at line 4", "from 1");
-    expect_refusal(NEEDED "model: {type: lstm}\n", NULL, "model.type at line 3", "one of vit, gpt2");
+    expect_refusal(NEEDED "model: {type: lstm}\n", NULL, "model.type at line 3",
+                   "one of vit, gpt2");
     expect_refusal(NEEDED, "model.heads", "--set needs key=value", NULL);
     expect_refusal(NEEDED, "model.head=3", "model.head", "model.heads");
     expect_refusal(NEEDED "run: {seed: 1}\n", NULL, "not valid YAML", "duplicate");
@@ -202,19 +214,26 @@ static void contradictions_are_refused(void **state)
     expect_refusal(NEEDED, "run.epochs=2", "both given at line 2 and by --set: a.yaml", NULL);
     expect_refusal(NEEDED, "batch.micro=7", "does not divide batch.global by --set: a.yaml", NULL);
     expect_refusal(NEEDED "batch:\n  micro: 7\n", NULL, "batch.global at line 4: a.yaml", NULL);
-    expect_refusal(NEEDED "batch:\n  micro: 7\n  global: 16\n", NULL, "at lines 4 and 5: a.yaml", NULL);
+    expect_refusal(NEEDED "batch:\n  micro: 7\n  global: 16\n", NULL, "at lines 4 and 5: a.yaml",
+                   NULL);
     expect_refusal(NEEDED "batch: {micro: 7, global: 16}\n", NULL, "at line 3: a.yaml", NULL);
-    expect_refusal(NEEDED "batch:\n  micro: 8\n", "batch.micro=7", "batch.global by --set: a.yaml", NULL);
-    expect_refusal(NEEDED "data.image:\n  scale: [1, 0.5]\n", NULL, "is not rising at line 4: a.yaml", NULL);
+    expect_refusal(NEEDED "batch:\n  micro: 8\n", "batch.micro=7", "batch.global by --set: a.yaml",
+                   NULL);
+    expect_refusal(NEEDED "data.image:\n  scale: [1, 0.5]\n", NULL,
+                   "is not rising at line 4: a.yaml", NULL);
     expect_refusal(NEEDED "device: cpu\nprecision: {compute: bf16}\n", NULL,
                    "computes in fp32 at lines 3 and 4: a.yaml", NULL);
     expect_refusal(NEEDED, "model.heads=7", "does not divide", NULL);
     expect_refusal(NEEDED, "model.patch=15", "does not divide", NULL);
     expect_refusal(NEEDED, "schedule.min_lr=1", "above optimizer.lr", NULL);
-    expect_refusal(NEEDED, "precision.loss_scale.first=3", "loss_scale.first is no power of two", NULL);
-    expect_refusal(NEEDED, "precision.loss_scale.least=12", "loss_scale.least is no power of two", NULL);
-    expect_refusal(NEEDED "precision: {loss_scale: {first: 4, least: 8}}\n", NULL, "is below", NULL);
-    expect_refusal(NEEDED, "parallel.offload.params=true", "parallel.offload.params needs a strategy", NULL);
+    expect_refusal(NEEDED, "precision.loss_scale.first=3", "loss_scale.first is no power of two",
+                   NULL);
+    expect_refusal(NEEDED, "precision.loss_scale.least=12", "loss_scale.least is no power of two",
+                   NULL);
+    expect_refusal(NEEDED "precision: {loss_scale: {first: 4, least: 8}}\n", NULL, "is below",
+                   NULL);
+    expect_refusal(NEEDED, "parallel.offload.params=true",
+                   "parallel.offload.params needs a strategy", NULL);
 }
 
 /* DeepSpeed's and FSDP's names; what is printed and saved is ours. */
@@ -321,17 +340,21 @@ static void every_field_has_a_default_that_it_accepts_and_a_help_text(void **sta
 static void schedules_warm_up_and_come_down(void **state)
 {
     (void)state;
-    struct schedule cosine = {.type = SCHEDULE_COSINE, .lr = 1, .min_lr = 0.1, .warmup = 10, .steps = 110};
+    struct schedule cosine = {
+        .type = SCHEDULE_COSINE, .lr = 1, .min_lr = 0.1, .warmup = 10, .steps = 110};
     assert_true(fabs(schedule_lr(&cosine, 0) - 0.1) < 1e-12);
     assert_true(fabs(schedule_lr(&cosine, 9) - 1) < 1e-12);
     assert_true(fabs(schedule_lr(&cosine, 10) - 1) < 1e-12);
     assert_true(fabs(schedule_lr(&cosine, 60) - 0.55) < 1e-12);
     assert_true(fabs(schedule_lr(&cosine, 110) - 0.1) < 1e-12);
-    struct schedule linear = {.type = SCHEDULE_LINEAR, .lr = 1, .min_lr = 0, .warmup = 0, .steps = 100};
+    struct schedule linear = {
+        .type = SCHEDULE_LINEAR, .lr = 1, .min_lr = 0, .warmup = 0, .steps = 100};
     assert_true(fabs(schedule_lr(&linear, 25) - 0.75) < 1e-12);
-    struct schedule constant = {.type = SCHEDULE_CONSTANT, .lr = 1, .min_lr = 0, .warmup = 4, .steps = 100};
+    struct schedule constant = {
+        .type = SCHEDULE_CONSTANT, .lr = 1, .min_lr = 0, .warmup = 4, .steps = 100};
     assert_true(schedule_lr(&constant, 99) == 1);
-    struct schedule epochs = {.type = SCHEDULE_COSINE, .lr = 1, .warmup = 2, .steps = 57, .unit_steps = 10};
+    struct schedule epochs = {
+        .type = SCHEDULE_COSINE, .lr = 1, .warmup = 2, .steps = 57, .unit_steps = 10};
     const double rates[] = {0.5, 1, 1, 0.8535533905932737, 0.5, 0.14644660940672624};
     for (uint64_t step = 0; step < 57; step++)
         assert_true(fabs(schedule_lr(&epochs, step) - rates[step / 10]) < 1e-12);

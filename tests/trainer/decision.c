@@ -42,7 +42,8 @@ static void gradients_are_clipped_to_the_norm_and_never_raised(void **state)
     assert_true(d.scalars.gradient_scale == 1.0 / 8);
     assert_true(isinf(d.scalars.gradient_limit));
     d = decision_begin(&scaler, 0);
-    request.clip_value = 0.5; /* of elements of the mean, so it does not depend on how many items there are */
+    request.clip_value =
+        0.5; /* of elements of the mean, so it does not depend on how many items there are */
     decide(&d, 1, 64.0 * 100, &request);
     assert_true(d.scalars.gradient_limit == 0.5 && d.scalars.gradient_scale == 1.0 / 8);
 }
@@ -71,7 +72,8 @@ static void an_overflow_that_the_scaler_forgives_skips_its_step_alone(void **sta
     assert_true(d.loss_factor == (double)SCALER_FIRST / VALID);
     decide(&d, NAN, 1, &request);
     assert_true(d.scalars.is_skipped && !d.is_finite && !d.has_failed && d.updates_count == 0);
-    assert_true(d.scaler.scale == SCALER_FIRST / 2 && d.loss_factor == (double)SCALER_FIRST / 2 / VALID);
+    assert_true(d.scaler.scale == SCALER_FIRST / 2 &&
+                d.loss_factor == (double)SCALER_FIRST / 2 / VALID);
     decide(&d, 1, 4 * d.loss_factor * d.loss_factor * VALID * VALID, &request);
     assert_true(!d.scalars.is_skipped && d.is_finite && d.updates_count == 1);
     assert_true(d.norm == 2 && d.scalars.gradient_scale == 1 / (d.loss_factor * VALID));

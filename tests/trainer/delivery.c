@@ -1,5 +1,6 @@
 /*
- * delivery — tests on two real ranks: neither waits for the other at a place of the pass that time alone chose.
+ * delivery — tests on two real ranks: neither waits for the other at a place of the pass that time
+ * alone chose.
  */
 #include "trainer/delivery.h"
 
@@ -11,13 +12,16 @@
 
 enum { GROUPS = GATHER_SLOTS + 2, ROWS = 48, COLS = 20, TIMEOUT_S = 60 };
 
-/* What one rank has. Its device is the host by another name: what travels is staged, and copies of sums may be late. */
+/* What one rank has. Its device is the host by another name: what travels is staged, and copies of
+ * sums may be late. */
 static struct device *device;
 static struct device_ops device_ops;
-static int (*sound_event_open)(struct device *device, struct device_event **ret_event, struct err *err);
+static int (*sound_event_open)(struct device *device, struct device_event **ret_event,
+                               struct err *err);
 static int (*sound_event_done)(struct device *device, struct device_event *event, bool *ret_done,
                                struct err *err);
-static struct device_event *events[EXCHANGE_SLOTS + GATHER_SLOTS]; /* of the exchange, then of the gather */
+static struct device_event
+    *events[EXCHANGE_SLOTS + GATHER_SLOTS]; /* of the exchange, then of the gather */
 static size_t events_count;
 static bool sums_are_late;
 static struct params params;
@@ -34,7 +38,8 @@ static int open_event(struct device *of, struct device_event **ret_event, struct
     return status;
 }
 
-static int is_event_done(struct device *of, struct device_event *event, bool *ret_done, struct err *err)
+static int is_event_done(struct device *of, struct device_event *event, bool *ret_done,
+                         struct err *err)
 {
     int status = sound_event_done(of, event, ret_done, err);
     for (size_t i = EXCHANGE_SLOTS; i < events_count; i++)
@@ -50,7 +55,8 @@ static int receive(void *context, const struct exchange_chunk *chunk, struct err
     (void)context;
     assert_int_equal(chunk->sources_count, 2);
     for (uint64_t i = 0; i < chunk->elements; i++)
-        sum[chunk->first + i] = ((const float *)chunk->sources[0])[i] + ((const float *)chunk->sources[1])[i];
+        sum[chunk->first + i] =
+            ((const float *)chunk->sources[0])[i] + ((const float *)chunk->sources[1])[i];
     if (!chunk->is_last)
         return 0;
     shared_count++;
@@ -116,8 +122,8 @@ static void await_shared(unsigned count)
         assert_ok(exchange_pump(delivery.exchange, &err), &err);
 }
 
-/* The second rank is ahead in the pass and waits for the first one, with sums on their way to staging: the first, which has summed more groups than
- * are gathered at a time, goes on. */
+/* The second rank is ahead in the pass and waits for the first one, with sums on their way to
+ * staging: the first, which has summed more groups than are gathered at a time, goes on. */
 static void sums_that_find_no_room_wait_for_the_end_of_the_pass(void **state)
 {
     struct ops *ops;

@@ -1,5 +1,6 @@
 /*
- * document_mask — tests: which tokens attention reaches with data.text.mask: document, from a batch to losses.
+ * document_mask — tests: which tokens attention reaches with data.text.mask: document, from a batch
+ * to losses.
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
@@ -55,9 +56,10 @@ static void close_case(struct micro_case *c)
 static void starts_follow_the_document_ends(void **state)
 {
     (void)state;
-    int32_t source[ITEMS * (BLOCK + 1)] = {1,   2, 3,   4, 5,   6,   7, /* one document */
-                                           1,   2, END, 3, END, END, 4, /* an empty one among them */
-                                           END, 1, 2,   3, 4,   END, 5};
+    int32_t source[ITEMS * (BLOCK + 1)] = {
+        1,   2, 3,   4, 5,   6,   7, /* one document */
+        1,   2, END, 3, END, END, 4, /* an empty one among them */
+        END, 1, 2,   3, 4,   END, 5};
     const int32_t expected[ITEMS * BLOCK] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 5, 0, 1, 1, 1, 1, 1};
     struct micro_case *c = open_case(true, source, ITEMS);
     uint64_t valid;
@@ -91,8 +93,10 @@ static void nothing_is_masked_unless_asked_for(void **state)
     close_case(c);
 }
 
-/* Losses of a model whose second document begins at token cut, before and after the first one's tokens change. */
-static void losses_of_two(bool mask, uint32_t cut, double *before, double *after, uint64_t *ret_rows)
+/* Losses of a model whose second document begins at token cut, before and after the first one's
+ * tokens change. */
+static void losses_of_two(bool mask, uint32_t cut, double *before, double *after,
+                          uint64_t *ret_rows)
 {
     struct model_case c;
     case_open(&c, &case_gpt2, 2, DTYPE_F32, 2);

@@ -32,7 +32,8 @@ static void steps_are_those_of_whole_batches_of_each_epoch(void **state)
             assert_int_equal(epochs_first_step(&epochs, epoch), step);
             for (uint64_t left = 103; left >= 10 * times[i][epoch]; left -= 10 * times[i][epoch])
                 assert_int_equal(epochs_at(&epochs, step++), epoch);
-            assert_int_equal(epochs_first_step(&epochs, epoch) + epochs_steps(&epochs, epoch), step);
+            assert_int_equal(epochs_first_step(&epochs, epoch) + epochs_steps(&epochs, epoch),
+                             step);
             uint64_t next = epoch + 1;
             while (next < 9 && times[i][next] == times[i][epoch])
                 next++;

@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Two ranks, of which the other ends the run while pieces are under way: the first look at work finds nothing, the second that it failed. */
+/* Two ranks, of which the other ends the run while pieces are under way: the first look at work
+ * finds nothing, the second that it failed. */
 static struct comm_work *under_way;
 static int looks_count;
 
@@ -46,7 +47,8 @@ static int refuse_all_to_all(struct comm *comm, const void *send, const size_t *
                              const size_t *receive_bytes, const struct comm_options *options,
                              struct comm_work *work, struct err *err)
 {
-    (void)comm, (void)send, (void)send_offsets, (void)send_bytes, (void)receive, (void)receive_offsets;
+    (void)comm, (void)send, (void)send_offsets, (void)send_bytes, (void)receive,
+        (void)receive_offsets;
     (void)receive_bytes, (void)options, (void)work;
     return err_set(err, -EIO, "the network is down");
 }
@@ -99,7 +101,8 @@ static void close_fixture(struct fixture *f)
 
 static void work_that_fails_while_nobody_waits_is_told_and_not_handed_over(void **state)
 {
-    static const struct comm_ops ending = {.name = "ending", .all_to_all = begin_all_to_all, .test = look};
+    static const struct comm_ops ending = {
+        .name = "ending", .all_to_all = begin_all_to_all, .test = look};
     struct fixture f;
     struct err err = {0};
     int status = 0;

@@ -1,5 +1,6 @@
 /*
- * flipped_bit — a bit of a run's own memory that flips between two updates ends the run, where it is watched.
+ * flipped_bit — a bit of a run's own memory that flips between two updates ends the run, where it
+ * is watched.
  */
 #include "ckpt/safetensors.h"
 #include "tests/trainer/text_case.h"
@@ -92,19 +93,21 @@ static bool is_pattern(const uint32_t *words)
     return same == PATTERN_WORDS;
 }
 
-/* As a cosmic ray does it, without the program: one bit of each place that holds the pattern, of which this window is one more. */
+/* As a cosmic ray does it, without the program: one bit of each place that holds the pattern, of
+ * which this window is one more. */
 static void flip_region(int memory, uint64_t begin, uint64_t end)
 {
     static uint32_t window[WINDOW_WORDS];
     for (uint64_t at = begin; at < end; at += sizeof window - sizeof pattern) {
-        ssize_t got = pread(memory, window, end - at < sizeof window ? end - at : sizeof window, (off_t)at);
+        ssize_t got =
+            pread(memory, window, end - at < sizeof window ? end - at : sizeof window, (off_t)at);
         for (ssize_t i = 0; (i + PATTERN_WORDS) * (ssize_t)sizeof *window <= got; i++) {
             uint32_t flipped = window[i] ^ FLIPPED;
             if (window[i] != ~pattern[0] || !is_pattern(window + i))
                 continue;
-            assert_int_equal(
-                pwrite(memory, &flipped, sizeof flipped, (off_t)(at + (uint64_t)i * sizeof flipped)),
-                sizeof flipped);
+            assert_int_equal(pwrite(memory, &flipped, sizeof flipped,
+                                    (off_t)(at + (uint64_t)i * sizeof flipped)),
+                             sizeof flipped);
             flips_count++;
         }
     }
@@ -121,8 +124,8 @@ static void flip_after_the_step(void *context, const struct trainer_report *repo
     FILE *maps = fopen("/proc/self/maps", "re");
     assert_true(memory >= 0 && maps);
     while (fgets(line, sizeof line, maps))
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &begin, &end, access) == 3 && access[0] == 'r' &&
-            access[1] == 'w' && end - begin <= REGION_BYTES_MAX)
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &begin, &end, access) == 3 &&
+            access[0] == 'r' && access[1] == 'w' && end - begin <= REGION_BYTES_MAX)
             flip_region(memory, begin, end);
     fclose(maps);
     close(memory);
@@ -157,10 +160,12 @@ static void a_bit_that_flips_before_the_next_update_ends_the_run(void **state)
     struct err err = {0};
     (void)state;
     assert_ok(run("whole", "run.steps=6", "parallel.check_sync=2", NULL, &result, &err), &err);
-    int status = run("hurt", "run.steps=6", "parallel.check_sync=2", flip_after_the_step, &result, &err);
+    int status =
+        run("hurt", "run.steps=6", "parallel.check_sync=2", flip_after_the_step, &result, &err);
     assert_true(flips_count > 0);
     assert_int_equal(status, -EBADMSG);
-    snprintf(expected, sizeof expected, "after step %d %s changed without an update", HURT_STEP, hurt_name);
+    snprintf(expected, sizeof expected, "after step %d %s changed without an update", HURT_STEP,
+             hurt_name);
     assert_string_equal(err.what, expected);
 }
 
@@ -171,7 +176,9 @@ static void a_bit_that_nobody_watches_goes_on_into_the_weights(void **state)
     struct trainer_result result;
     struct err err = {0};
     (void)state;
-    assert_ok(run("hurt", "run.steps=6", "parallel.check_sync=0", flip_after_the_step, &result, &err), &err);
+    assert_ok(
+        run("hurt", "run.steps=6", "parallel.check_sync=0", flip_after_the_step, &result, &err),
+        &err);
     assert_true(flips_count > 0);
     assert_int_equal(result.step, STEPS);
     read_hurt("hurt", STEPS, words);
@@ -183,8 +190,8 @@ static void a_bit_that_nobody_watches_goes_on_into_the_weights(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_bit_that_flips_before_the_next_update_ends_the_run, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_bit_that_flips_before_the_next_update_ends_the_run,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_bit_that_nobody_watches_goes_on_into_the_weights, set_up,
                                         tear_down),
     };

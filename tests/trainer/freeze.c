@@ -1,5 +1,6 @@
 /*
- * freeze (test) — which parameters patterns freeze, and that a pass makes the gradients of the others alone, with the same bits.
+ * freeze (test) — which parameters patterns freeze, and that a pass makes the gradients of the
+ * others alone, with the same bits.
  */
 #include "trainer/freeze.h"
 #include "tests/support/test.h"
@@ -12,8 +13,8 @@
 
 enum { ITEMS = 3 };
 
-static int freeze(const struct model_config *config, const char *patterns, char *trained, size_t bytes,
-                  struct err *err)
+static int freeze(const struct model_config *config, const char *patterns, char *trained,
+                  size_t bytes, struct err *err)
 {
     struct model_case c;
     case_open(&c, config, ITEMS, DTYPE_F32, 1);
@@ -22,7 +23,8 @@ static int freeze(const struct model_config *config, const char *patterns, char 
     trained[0] = '\0';
     for (uint64_t i = 0; i < params.count && !status; i++)
         if (!params.list[i].frozen)
-            snprintf(trained + strlen(trained), bytes - strlen(trained), "%s ", params.list[i].name);
+            snprintf(trained + strlen(trained), bytes - strlen(trained), "%s ",
+                     params.list[i].name);
     case_close(&c);
     return status;
 }
@@ -37,8 +39,9 @@ static void of_the_patterns_that_match_a_name_the_last_counts(void **state)
         {" blocks.* , embed.*", "norm.weight norm.bias head.weight head.bias "},
         {"*, !norm.*, norm.bias", "norm.weight "},
         {"*, !blocks.1.mlp.proj.*, *.bias", "blocks.1.mlp.proj.weight "},
-        {"*, !blocks.?.attn.[qkv].bias", "blocks.0.attn.q.bias blocks.0.attn.k.bias blocks.0.attn.v.bias "
-                                         "blocks.1.attn.q.bias blocks.1.attn.k.bias blocks.1.attn.v.bias "},
+        {"*, !blocks.?.attn.[qkv].bias",
+         "blocks.0.attn.q.bias blocks.0.attn.k.bias blocks.0.attn.v.bias "
+         "blocks.1.attn.q.bias blocks.1.attn.k.bias blocks.1.attn.v.bias "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char trained[4096];
@@ -64,7 +67,8 @@ static void patterns_that_can_not_be_meant_are_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char trained[4096];
         struct err err = {0};
-        assert_int_equal(freeze(&case_vit, cases[i].patterns, trained, sizeof trained, &err), -EINVAL);
+        assert_int_equal(freeze(&case_vit, cases[i].patterns, trained, sizeof trained, &err),
+                         -EINVAL);
         if (!strstr(err.what, cases[i].says))
             fail_msg("%s: %s", cases[i].patterns, err.what);
     }
@@ -77,7 +81,8 @@ static void run_pass(struct model_case *c, const struct model_config *config)
     case_backward(c, c->gradients);
 }
 
-/* The stretches of all groups: what they cover is what is trained, without a gap in the arena of gradients. */
+/* The stretches of all groups: what they cover is what is trained, without a gap in the arena of
+ * gradients. */
 static void assert_spans_cover(const struct params *params)
 {
     uint64_t end = 0;
@@ -91,20 +96,23 @@ static void assert_spans_cover(const struct params *params)
             end += span.elements;
             for (uint64_t i = 0; i < params->count; i++) {
                 const struct param *param = &params->list[i];
-                bool inside = param->offset >= span.offset && param->offset < span.offset + span.elements;
+                bool inside =
+                    param->offset >= span.offset && param->offset < span.offset + span.elements;
                 assert_false(inside && param->frozen);
                 if (inside)
                     assert_int_equal(param->trained_offset - span.trained_offset,
                                      param->offset - span.offset);
             }
         }
-        assert_int_equal(params->groups[g].trained_elements, end - params->groups[g].trained_offset);
+        assert_int_equal(params->groups[g].trained_elements,
+                         end - params->groups[g].trained_offset);
     }
     assert_int_equal(params->trained_elements, end);
 }
 
 /* With the model's own settings for memory: all blocks kept, recomputed, offloaded. */
-static void assert_trained_gradients_are_the_same(const struct model_config *plain, const char *patterns)
+static void assert_trained_gradients_are_the_same(const struct model_config *plain,
+                                                  const char *patterns)
 {
     struct model_case all, some;
     struct model_config config = *plain;
@@ -119,10 +127,10 @@ static void assert_trained_gradients_are_the_same(const struct model_config *pla
     for (uint64_t i = 0; i < after->count; i++) {
         const struct param *param = &after->list[i];
         const float *expected = (const float *)all.gradients + before->list[i].trained_offset;
-        if (!param->frozen && memcmp((const float *)some.gradients + param->trained_offset, expected,
-                                     param->count * sizeof(float)) != 0)
-            fail_msg("%s, %s: the gradient of %s is another one", model_type_name(plain->type), patterns,
-                     param->name);
+        if (!param->frozen && memcmp((const float *)some.gradients + param->trained_offset,
+                                     expected, param->count * sizeof(float)) != 0)
+            fail_msg("%s, %s: the gradient of %s is another one", model_type_name(plain->type),
+                     patterns, param->name);
     }
     assert_memory_equal(all.losses, some.losses, all.rows * sizeof *all.losses);
     assert_true(some.activation_bytes <= all.activation_bytes);
@@ -154,11 +162,13 @@ static void what_is_trained_has_the_gradients_that_it_has_where_all_is(void **st
                 assert_trained_gradients_are_the_same(&configs[m], common[p]);
 }
 
-/* The first blocks, below all that is trained, keep nothing for a backward pass that they do not have. */
+/* The first blocks, below all that is trained, keep nothing for a backward pass that they do not
+ * have. */
 static void frozen_first_blocks_take_less_memory(void **state)
 {
     (void)state;
-    static const char *const patterns[] = {"embed.*, blocks.0.*", "embed.*, blocks.[012].*", "*, !norm.*"};
+    static const char *const patterns[] = {"embed.*, blocks.0.*", "embed.*, blocks.[012].*",
+                                           "*, !norm.*"};
     struct model_config config = case_gpt2;
     struct model_case plain, less;
     config.layers = 5;
@@ -199,7 +209,8 @@ static void memory_is_asked_for_what_is_trained_alone(void **state)
         .config = &run, .model = ops_null_cpu(), .ranks = 1, .local_ranks = 1, .shape = &shape};
     assert_ok(rehearse(&options, &rehearsal, &err), &err);
     uint64_t trained = params->groups[2].elements * sizeof(float);
-    assert_int_equal(usage_bytes(&rehearsal.usage, MEM_FOR_PARAMETERS), params->elements * sizeof(float));
+    assert_int_equal(usage_bytes(&rehearsal.usage, MEM_FOR_PARAMETERS),
+                     params->elements * sizeof(float));
     assert_int_equal(usage_bytes(&rehearsal.usage, MEM_FOR_GRADIENTS), 3 * trained);
     assert_int_equal(usage_bytes(&rehearsal.usage, MEM_FOR_OPTIMIZER), 2 * trained);
     case_close(&c);

@@ -1,5 +1,6 @@
 /*
- * gather — tests on two real ranks of torchrun: whoever only looks is told why a run ended, as whoever waits is.
+ * gather — tests on two real ranks of torchrun: whoever only looks is told why a run ended, as
+ * whoever waits is.
  */
 #include "trainer/gather.h"
 

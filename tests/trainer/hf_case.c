@@ -46,8 +46,8 @@ static void *read_values(const char *folder, const char *name, size_t bytes)
     return values;
 }
 
-int hf_load(const struct model_config *config, struct io *io, const char *path, const struct params *params,
-            float *weights, struct err *err)
+int hf_load(const struct model_config *config, struct io *io, const char *path,
+            const struct params *params, float *weights, struct err *err)
 {
     struct init *init = NULL;
     int status = init_open(io, path, config, params, NULL, &init, err);
@@ -57,7 +57,8 @@ int hf_load(const struct model_config *config, struct io *io, const char *path, 
     return status;
 }
 
-void hf_check_logits(const struct model_config *config, struct io *io, const char *path, const char *folder)
+void hf_check_logits(const struct model_config *config, struct io *io, const char *path,
+                     const char *folder)
 {
     enum { LOGITS = HF_ITEMS * HF_BLOCK * HF_VOCABULARY };
     struct model_case c;

@@ -18,7 +18,8 @@
 static void make_models(void)
 {
     const char *python = hf_need_python();
-    assert_int_equal(test_run("'%s' %s/tests/oracle/hf.py make '%s'", python, TEST_SOURCE_DIR, folder), 0);
+    assert_int_equal(
+        test_run("'%s' %s/tests/oracle/hf.py make '%s'", python, TEST_SOURCE_DIR, folder), 0);
 }
 
 static void place(char path[TEST_PATH_BYTES_MAX + 64], const char *name)
@@ -116,7 +117,11 @@ static void an_index_that_leads_elsewhere_is_refused(void **state)
 
 /* ---- Memory. ---- */
 
-enum { WIDE = 264, DEEP = 32, READING_BYTES_MAX = 36 << 20 /* what a load reads ahead, and a little */ };
+enum {
+    WIDE = 264,
+    DEEP = 32,
+    READING_BYTES_MAX = 36 << 20 /* what a load reads ahead, and a little */
+};
 
 /* A file of ours with all parameters, which are a hole in it. */
 static void make_zeros(const struct params *params, const char *path)
@@ -128,8 +133,10 @@ static void make_zeros(const struct params *params, const char *path)
     assert_non_null(entries);
     for (uint64_t i = 0; i < params->count; i++) {
         const struct param *param = &params->list[i];
-        entries[i] = (struct safetensors_entry){
-            .name = param->name, .dtype = DTYPE_F32, .rank = param->rank, .size_bytes = param->count * 4};
+        entries[i] = (struct safetensors_entry){.name = param->name,
+                                                .dtype = DTYPE_F32,
+                                                .rank = param->rank,
+                                                .size_bytes = param->count * 4};
         memcpy(entries[i].shape, param->shape, sizeof param->shape);
     }
     qsort(entries, params->count, sizeof *entries, safetensors_compare);
@@ -199,8 +206,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(models_of_transformers_give_its_logits, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(weights_of_another_model_are_refused_by_what_differs, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(weights_of_another_model_are_refused_by_what_differs,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(of_weights_that_are_shared_out_no_rank_reads_all_at_once,
                                         scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(an_index_that_leads_elsewhere_is_refused, scratch_set_up,

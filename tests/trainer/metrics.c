@@ -11,9 +11,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char STEP_6[] = "{\"step\":6,\"loss\":1.5}\n", STEP_7[] = "{\"step\":7,\"loss\":1.25}\n",
-                  EVALUATED_7[] = "{\"step\":7,\"val_loss\":1.75}\n", STEP_8[] = "{\"step\":8,\"loss\":1}\n",
-                  TORN[] = "{\"step\":9,\"lo";
+static const char STEP_6[] = "{\"step\":6,\"loss\":1.5}\n",
+                  STEP_7[] = "{\"step\":7,\"loss\":1.25}\n",
+                  EVALUATED_7[] = "{\"step\":7,\"val_loss\":1.75}\n",
+                  STEP_8[] = "{\"step\":8,\"loss\":1}\n", TORN[] = "{\"step\":9,\"lo";
 
 /* Opens and closes metrics over a file that holds text, and compares what is left. */
 static void assert_kept(const char *text, struct metrics_resume resume, const char *expected)
@@ -50,7 +51,8 @@ static void lines_of_later_steps_and_torn_ones_go(void **state)
     assert_kept(text, (struct metrics_resume){0, false}, "");
 }
 
-/* A run was stopped between a step and its evaluation, went on, evaluated and was killed before its next checkpoint. */
+/* A run was stopped between a step and its evaluation, went on, evaluated and was killed before its
+ * next checkpoint. */
 static void an_evaluation_that_comes_again_stands_once(void **state)
 {
     (void)state;
@@ -60,7 +62,8 @@ static void an_evaluation_that_comes_again_stands_once(void **state)
     assert_kept(text, (struct metrics_resume){7, false}, expected);
 }
 
-/* Lines of steps 1 to 20,000, whose file is larger than what is looked at at once, and a line longer than that among them. */
+/* Lines of steps 1 to 20,000, whose file is larger than what is looked at at once, and a line
+ * longer than that among them. */
 static void what_stays_is_found_however_far_from_the_end(void **state)
 {
     (void)state;

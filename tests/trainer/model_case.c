@@ -19,8 +19,13 @@ const struct model_config case_vit = {.type = MODEL_VIT,
                                       .patch = 4,
                                       .side = 12,
                                       .classes = 5};
-const struct model_config case_gpt2 = {
-    .type = MODEL_GPT2, .layers = 2, .heads = 3, .width = 12, .mlp_ratio = 4, .block = 7, .vocabulary = 11};
+const struct model_config case_gpt2 = {.type = MODEL_GPT2,
+                                       .layers = 2,
+                                       .heads = 3,
+                                       .width = 12,
+                                       .mlp_ratio = 4,
+                                       .block = 7,
+                                       .vocabulary = 11};
 const struct model_config case_llama = {.type = MODEL_LLAMA,
                                         .layers = 2,
                                         .heads = 4,
@@ -32,7 +37,8 @@ const struct model_config case_llama = {.type = MODEL_LLAMA,
                                         .rope_base = 10000,
                                         .norm_epsilon = 1e-5};
 
-void ops_for_test(enum dtype dtype, unsigned threads, struct device **ret_device, struct ops **ret_ops)
+void ops_for_test(enum dtype dtype, unsigned threads, struct device **ret_device,
+                  struct ops **ret_ops)
 {
     struct err err;
     assert_ok(device_open("cpu", ret_device, &err), &err);
@@ -56,7 +62,8 @@ void case_put(enum dtype dtype, void *memory, uint64_t element, double value)
 
 double case_get(enum dtype dtype, const void *memory, uint64_t element)
 {
-    return dtype == DTYPE_F64 ? ((const double *)memory)[element] : (double)((const float *)memory)[element];
+    return dtype == DTYPE_F64 ? ((const double *)memory)[element]
+                              : (double)((const float *)memory)[element];
 }
 
 static void *allocate(size_t bytes)
@@ -74,16 +81,19 @@ static void add_noise(struct model_case *c)
     for (uint64_t p = 0; p < params->count; p++) {
         const struct param *param = &params->list[p];
         for (uint64_t i = param->offset; i < param->offset + param->count; i++)
-            case_put(dtype, c->weights, i, (float)(case_get(dtype, c->weights, i) + 0.2 * case_random(5, i)));
+            case_put(dtype, c->weights, i,
+                     (float)(case_get(dtype, c->weights, i) + 0.2 * case_random(5, i)));
     }
 }
 
-void case_open(struct model_case *c, const struct model_config *config, uint64_t items, enum dtype dtype,
-               unsigned threads)
+void case_open(struct model_case *c, const struct model_config *config, uint64_t items,
+               enum dtype dtype, unsigned threads)
 {
     struct err err;
-    *c = (struct model_case){
-        .config = *config, .items = items, .whole = {0, config->layers, true, true}, .loss_scale = 1};
+    *c = (struct model_case){.config = *config,
+                             .items = items,
+                             .whole = {0, config->layers, true, true},
+                             .loss_scale = 1};
     ops_for_test(dtype, threads, &c->device, &c->ops);
     assert_ok(model_open(config, c->ops, items, &c->model, &err), &err);
     uint64_t elements = model_params(c->model)->elements;
@@ -124,7 +134,8 @@ void case_close(struct model_case *c)
 void case_data(struct model_case *c, uint64_t micro)
 {
     const struct model_config *config = &c->config;
-    uint64_t pixels = c->items * config->side * config->side * 3, tokens = c->items * (config->block + 1);
+    uint64_t pixels = c->items * config->side * config->side * 3,
+             tokens = c->items * (config->block + 1);
     for (uint64_t i = 0; i < pixels; i++)
         c->images[i] = (uint8_t)philox(micro, 1, i).word[0];
     for (uint64_t i = 0; config->classes && i < c->items; i++)
@@ -151,7 +162,8 @@ void case_forward(struct model_case *c, bool trains)
     const struct model_result result = {c->losses, c->correct};
     const struct model_memory memory = {.weights = c->weights};
     memset(c->activations.memory, 0xff, c->activation_bytes);
-    model_forward(c->model, &c->whole, &memory, &c->activations, &input, NULL, NULL, trains ? NULL : &result);
+    model_forward(c->model, &c->whole, &memory, &c->activations, &input, NULL, NULL,
+                  trains ? NULL : &result);
 }
 
 void case_backward_adding(struct model_case *c, void *gradients)
@@ -191,6 +203,7 @@ void case_fill_weights(struct weights *weights, const struct params *params, con
     size_t element_bytes = ops_master_bytes(weights->options.ops);
     for (uint64_t g = 0; g < params->groups_count; g++)
         assert_ok(weights_fill_group(weights, g,
-                                     (const char *)arena + params->groups[g].offset * element_bytes, &err),
+                                     (const char *)arena + params->groups[g].offset * element_bytes,
+                                     &err),
                   &err);
 }

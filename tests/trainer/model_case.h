@@ -1,5 +1,6 @@
 /*
- * model_case — what the tests of models share: small configurations, a micro-batch of random data, memory of its own.
+ * model_case — what the tests of models share: small configurations, a micro-batch of random data,
+ * memory of its own.
  */
 #ifndef MILLRACE_TESTS_TRAINER_MODEL_CASE_H
 #define MILLRACE_TESTS_TRAINER_MODEL_CASE_H
@@ -21,13 +22,15 @@ struct model_case {
     uint8_t *correct;
     uint8_t *images;
     int32_t *labels, *tokens, *targets; /* targets: those of tokens, to be masked */
-    const int32_t *row_starts;          /* NULL: attention reaches back to the window's start; borrowed */
-    double loss_scale;                  /* 1 when opened */
+    const int32_t *row_starts; /* NULL: attention reaches back to the window's start; borrowed */
+    double loss_scale;         /* 1 when opened */
 };
 
-extern const struct model_config case_vit, case_gpt2, case_llama; /* small: seconds of central differences */
+extern const struct model_config case_vit, case_gpt2,
+    case_llama; /* small: seconds of central differences */
 
-void ops_for_test(enum dtype dtype, unsigned threads, struct device **ret_device, struct ops **ret_ops);
+void ops_for_test(enum dtype dtype, unsigned threads, struct device **ret_device,
+                  struct ops **ret_ops);
 
 /* A normal number that is a function of its arguments. */
 double case_random(uint64_t seed, uint64_t i);
@@ -35,14 +38,14 @@ void case_put(enum dtype dtype, void *memory, uint64_t element, double value);
 double case_get(enum dtype dtype, const void *memory, uint64_t element);
 
 /* Weights: initial values plus noise, so that no bias is 0 and no norm 1. Data of micro-batch 0. */
-void case_open(struct model_case *c, const struct model_config *config, uint64_t items, enum dtype dtype,
-               unsigned threads);
+void case_open(struct model_case *c, const struct model_config *config, uint64_t items,
+               enum dtype dtype, unsigned threads);
 void case_close(struct model_case *c);
 void case_data(struct model_case *c, uint64_t micro); /* other random data */
 struct model_input case_input(const struct model_case *c);
 
-/* Activations and gradients are filled with NaN before, where nothing may be read before it is written; padding of gradients is
- * then zeroed again. */
+/* Activations and gradients are filled with NaN before, where nothing may be read before it is
+ * written; padding of gradients is then zeroed again. */
 /* trains: for case_backward, which then gives the losses. */
 void case_forward(struct model_case *c, bool trains);
 void case_backward(struct model_case *c, void *gradients);

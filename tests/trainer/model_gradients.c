@@ -1,5 +1,6 @@
 /*
- * model_gradients — tests: what the backward passes compute is the slope of the loss, by central differences in F64.
+ * model_gradients — tests: what the backward passes compute is the slope of the loss, by central
+ * differences in F64.
  *
  * Five points, error O(h^4): (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12 h.
  */
@@ -16,7 +17,8 @@ enum { SAMPLES = 6, ALL_BELOW = 16 }; /* elements of a tensor that are tried; al
 struct slope {
     double (*loss)(void *context);
     void *context;
-    double floor; /* slopes below it count as this large: they are rounding where the true one is 0 */
+    double
+        floor; /* slopes below it count as this large: they are rounding where the true one is 0 */
 };
 
 static double slope_by_differences(const struct slope *slope, double *variable)
@@ -31,19 +33,20 @@ static double slope_by_differences(const struct slope *slope, double *variable)
     return (8 * (f[0] - f[1]) - (f[2] - f[3])) / (12 * STEP);
 }
 
-static void check_tensor(struct slope *slope, const char *name, double *values, const double *gradients,
-                         uint64_t count)
+static void check_tensor(struct slope *slope, const char *name, double *values,
+                         const double *gradients, uint64_t count)
 {
     uint64_t tried = count < ALL_BELOW ? count : SAMPLES;
     for (uint64_t n = 0; n < tried; n++) {
-        uint64_t i =
-            count < ALL_BELOW ? n : (n * (count - 1)) / (SAMPLES - 1); /* first and last among them */
+        uint64_t i = count < ALL_BELOW
+                         ? n
+                         : (n * (count - 1)) / (SAMPLES - 1); /* first and last among them */
         double expected = slope_by_differences(slope, &values[i]);
         double scale = fmax(fmax(fabs(expected), fabs(gradients[i])), slope->floor);
         double error = fabs(expected - gradients[i]) / scale;
         if (!(error < TOLERANCE))
-            fail_msg("%s[%zu]: the slope is %.12g, the backward pass says %.12g", name, (size_t)i, expected,
-                     gradients[i]);
+            fail_msg("%s[%zu]: the slope is %.12g, the backward pass says %.12g", name, (size_t)i,
+                     expected, gradients[i]);
     }
 }
 
@@ -113,7 +116,8 @@ static void check_model(const struct model_config *config)
     struct slope slope = {loss_of_model, &c, 1e-3 * root_mean_square(gradients, params->elements)};
     for (uint64_t p = 0; p < params->count; p++) {
         const struct param *param = &params->list[p];
-        check_tensor(&slope, param->name, weights + param->offset, gradients + param->offset, param->count);
+        check_tensor(&slope, param->name, weights + param->offset, gradients + param->offset,
+                     param->count);
     }
     case_close(&c);
 }
@@ -138,7 +142,8 @@ static void a_llama_has_the_right_slopes(void **state)
 
 enum { MICROS = 3, ITEMS = 3 };
 
-/* What the passes of so many micro-batches leave, one written after the other and added here, or added by the passes. Gives memory. */
+/* What the passes of so many micro-batches leave, one written after the other and added here, or
+ * added by the passes. Gives memory. */
 static double *sum_of_passes(const struct model_config *config)
 {
     struct model_case c;
@@ -170,7 +175,8 @@ static void check_adding(struct model_config config)
     case_open(&c, &config, ITEMS, DTYPE_F64, 1);
     for (uint64_t p = 0; p < model_params(c.model)->count; p++) {
         const struct param *param = &model_params(c.model)->list[p];
-        const double *expected = written + param->trained_offset, *found = added + param->trained_offset;
+        const double *expected = written + param->trained_offset,
+                     *found = added + param->trained_offset;
         double size = root_mean_square(written, model_params(c.model)->trained_elements);
         for (uint64_t i = 0; i < param->count && !param->frozen; i++)
             if (!(fabs(found[i] - expected[i]) <= 1e-11 * size))

@@ -1,5 +1,6 @@
 /*
- * model_memory (test) — what saves memory: blocks that run their forward pass again or keep theirs elsewhere, logits a few rows at a time.
+ * model_memory (test) — what saves memory: blocks that run their forward pass again or keep theirs
+ * elsewhere, logits a few rows at a time.
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
@@ -46,7 +47,8 @@ static void recomputed_blocks_give_the_same_bits_in_less_memory(void **state)
     assert_recomputing_changes_no_bit(&llama);
 }
 
-/* How many blocks are offloaded, and copied out and in again where they are more than the ring holds. */
+/* How many blocks are offloaded, and copied out and in again where they are more than the ring
+ * holds. */
 static void assert_offloading_changes_no_bit(const struct model_config *plain, uint32_t recompute)
 {
     struct model_case kept, again;
@@ -94,7 +96,8 @@ static void offloaded_blocks_give_the_same_bits_in_less_memory_of_the_device(voi
 /* Pieces of every kind: within an item and with a rest, one item, several with a rest, all. */
 static void assert_pieces_agree(const struct model_config *plain)
 {
-    const uint32_t rows[] = {1, plain->block - 1, plain->block, 2 * plain->block + 1, 1000 * plain->block};
+    const uint32_t rows[] = {1, plain->block - 1, plain->block, 2 * plain->block + 1,
+                             1000 * plain->block};
     struct model_case whole, cut;
     open_passed(&whole, plain, DTYPE_F64);
     uint64_t elements = model_params(whole.model)->elements;
@@ -103,7 +106,8 @@ static void assert_pieces_agree(const struct model_config *plain)
         config.head_rows = rows[i];
         open_passed(&cut, &config, DTYPE_F64);
         for (uint64_t e = 0; e < elements; e++) {
-            double a = case_get(DTYPE_F64, whole.gradients, e), b = case_get(DTYPE_F64, cut.gradients, e);
+            double a = case_get(DTYPE_F64, whole.gradients, e),
+                   b = case_get(DTYPE_F64, cut.gradients, e);
             if (!(fabs(a - b) <= 1e-12 * (1 + fabs(a))))
                 fail_msg("%u rows at a time: gradient %llu is %.17g, in one %.17g", rows[i],
                          (unsigned long long)e, b, a);

@@ -1,8 +1,10 @@
 /*
- * model_owners — tests, the proof: whoever owns which micro-batches, the gradients are the same bits.
+ * model_owners — tests, the proof: whoever owns which micro-batches, the gradients are the same
+ * bits.
  *
- * Owners have separate devices, ops with crews of different sizes, models, activations and buffers. The whole is merged in micro-batch order: raw leaves,
- * or each owner's aligned subtree. A sum in plain order must differ, else this would prove nothing.
+ * Owners have separate devices, ops with crews of different sizes, models, activations and buffers.
+ * The whole is merged in micro-batch order: raw leaves, or each owner's aligned subtree. A sum in
+ * plain order must differ, else this would prove nothing.
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
@@ -23,8 +25,13 @@ static const struct model_config proof_vit = {.type = MODEL_VIT,
                                               .patch = 8,
                                               .side = 32,
                                               .classes = 10};
-static const struct model_config proof_gpt2 = {
-    .type = MODEL_GPT2, .layers = 2, .heads = 4, .width = 32, .mlp_ratio = 4, .block = 33, .vocabulary = 65};
+static const struct model_config proof_gpt2 = {.type = MODEL_GPT2,
+                                               .layers = 2,
+                                               .heads = 4,
+                                               .width = 32,
+                                               .mlp_ratio = 4,
+                                               .block = 33,
+                                               .vocabulary = 65};
 
 struct owner {
     struct model_case c;
@@ -68,9 +75,9 @@ static void open_owner(struct owner *owner, const struct model_config *config, u
 {
     struct err err;
     case_open(&owner->c, config, ITEMS, DTYPE_F32, threads);
-    assert_ok(
-        tree_init(&owner->tree, owner->c.ops, model_params(owner->c.model)->elements, 0, MICROS_MAX, &err),
-        &err);
+    assert_ok(tree_init(&owner->tree, owner->c.ops, model_params(owner->c.model)->elements, 0,
+                        MICROS_MAX, &err),
+              &err);
 }
 
 static void close_owner(struct owner *owner)
@@ -89,8 +96,9 @@ static void *sum_by_owners(const struct model_config *config, uint64_t micros, u
         open_owner(&all[r], config, 1 + (unsigned)r % 3);
     struct tree merged;
     struct err err;
-    assert_ok(tree_init(&merged, all[0].c.ops, model_params(all[0].c.model)->elements, 0, micros, &err),
-              &err);
+    assert_ok(
+        tree_init(&merged, all[0].c.ops, model_params(all[0].c.model)->elements, 0, micros, &err),
+        &err);
     for (uint64_t r = 0; r < owners; r++)
         owner_give(&all[r], r * micros / owners, (r + 1) * micros / owners, merge, &merged);
     uint64_t bytes = bytes_of(&all[0].c);
@@ -158,13 +166,15 @@ static void check_owners(const struct model_config *config)
     free(one12);
 }
 
-static void any_owners_of_a_vits_micro_batches_give_the_same_bits_and_a_running_sum_does_not(void **state)
+static void
+any_owners_of_a_vits_micro_batches_give_the_same_bits_and_a_running_sum_does_not(void **state)
 {
     (void)state;
     check_owners(&proof_vit);
 }
 
-static void any_owners_of_a_gpt2s_micro_batches_give_the_same_bits_and_a_running_sum_does_not(void **state)
+static void
+any_owners_of_a_gpt2s_micro_batches_give_the_same_bits_and_a_running_sum_does_not(void **state)
 {
     (void)state;
     check_owners(&proof_gpt2);
@@ -173,8 +183,10 @@ static void any_owners_of_a_gpt2s_micro_batches_give_the_same_bits_and_a_running
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_owners_of_a_vits_micro_batches_give_the_same_bits_and_a_running_sum_does_not),
-        cmocka_unit_test(any_owners_of_a_gpt2s_micro_batches_give_the_same_bits_and_a_running_sum_does_not),
+        cmocka_unit_test(
+            any_owners_of_a_vits_micro_batches_give_the_same_bits_and_a_running_sum_does_not),
+        cmocka_unit_test(
+            any_owners_of_a_gpt2s_micro_batches_give_the_same_bits_and_a_running_sum_does_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

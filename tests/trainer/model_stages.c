@@ -1,5 +1,6 @@
 /*
- * model_stages — tests: stages, masked targets, padded items, F32 beside F64, and what a model says about itself.
+ * model_stages — tests: stages, masked targets, padded items, F32 beside F64, and what a model says
+ * about itself.
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
@@ -51,7 +52,8 @@ struct stage_memory {
 static void open_stage(struct stage_memory *m, const struct model_case *c, struct model_stage stage)
 {
     *m = (struct stage_memory){.stage = stage};
-    uint64_t bytes = model_activation_bytes(c->model, &stage), elements = model_params(c->model)->elements;
+    uint64_t bytes = model_activation_bytes(c->model, &stage),
+             elements = model_params(c->model)->elements;
     assert_true(bytes < c->activation_bytes);
     struct err err;
     m->activations.memory = malloc(bytes);
@@ -79,7 +81,8 @@ static void close_stage(struct stage_memory *m)
     free(m->gradients);
 }
 
-/* Compares the parameters of the stage's groups, and nothing else may have been written but a tied one's part. */
+/* Compares the parameters of the stage's groups, and nothing else may have been written but a tied
+ * one's part. */
 static void assert_stage_gradients(const struct model_case *c, const struct stage_memory *m)
 {
     const struct params *params = model_params(c->model);
@@ -89,13 +92,15 @@ static void assert_stage_gradients(const struct model_case *c, const struct stag
         const struct param *param = &params->list[p];
         const float *got = m->gradients + param->offset;
         if (param->group >= first && param->group < first + count)
-            assert_memory_equal(got, (float *)c->gradients + param->offset, param->count * sizeof *got);
+            assert_memory_equal(got, (float *)c->gradients + param->offset,
+                                param->count * sizeof *got);
         else if ((int64_t)p != model_tied_param(c->model))
             assert_true(isnan(got[0]) && isnan(got[param->count - 1]));
     }
 }
 
-/* Groups are needed before they are done, gradients are done last group first, and a walk tells all of it beforehand. */
+/* Groups are needed before they are done, gradients are done last group first, and a walk tells all
+ * of it beforehand. */
 static void assert_stage_calls(const struct model_case *c, const struct stage_memory *m)
 {
     struct calls walk = {0};
@@ -125,7 +130,8 @@ static void hand_over_tied(const struct model_case *c, const struct stage_memory
     if (tied < 0)
         return;
     const struct param *param = &model_params(c->model)->list[tied];
-    memcpy(embed->gradients + param->offset, head->gradients + param->offset, param->count * sizeof(float));
+    memcpy(embed->gradients + param->offset, head->gradients + param->offset,
+           param->count * sizeof(float));
 }
 
 static void check_stages(const struct model_config *config, uint32_t cut)
@@ -299,7 +305,8 @@ static void a_padded_item_of_any_content_changes_no_bit(void **state)
     (void)state;
     struct model_case c;
     case_open(&c, &case_vit, ITEMS, DTYPE_F32, 1);
-    uint64_t elements = model_params(c.model)->elements, picture = 3 * case_vit.side * case_vit.side;
+    uint64_t elements = model_params(c.model)->elements,
+             picture = 3 * case_vit.side * case_vit.side;
     float *first = malloc(elements * sizeof *first);
     c.labels[1] = -1;
     case_forward(&c, true);
@@ -423,7 +430,8 @@ static void the_numbers_of_gpt2_124m_are_those_everybody_knows(void **state)
         assert_int_equal(params->list[p].decay, params->list[p].rank == 2);
     }
     assert_int_equal(count, 124439808);
-    assert_int_equal(decayed, 124318464); /* nanoGPT prints 124,354,560 with its padded vocabulary of 50304 */
+    assert_int_equal(
+        decayed, 124318464); /* nanoGPT prints 124,354,560 with its padded vocabulary of 50304 */
     assert_int_equal(params->groups_count, 14);
     assert_string_equal(params->groups[0].name, "embed");
     assert_string_equal(params->groups[3].name, "blocks.2");

@@ -1,5 +1,6 @@
 /*
- * model_torch — tests: losses, gradients and operations are torch's, in F64 (tests/oracle/model.py computes the models once more).
+ * model_torch — tests: losses, gradients and operations are torch's, in F64 (tests/oracle/model.py
+ * computes the models once more).
  */
 #include "base/json_writer.h"
 #include "tests/support/test.h"
@@ -35,7 +36,8 @@ static void describe_block(struct json_writer *w, const struct block_config *con
 }
 
 /* Parameters of the groups from first_group on. */
-static void describe_params(struct json_writer *w, const struct params *params, uint64_t first_group)
+static void describe_params(struct json_writer *w, const struct params *params,
+                            uint64_t first_group)
 {
     json_begin_array(w, "params");
     for (uint64_t p = 0; p < params->count; p++) {
@@ -78,7 +80,8 @@ static void compare(const char *folder, const char *name, const double *got, uin
     free(expected);
 }
 
-/* Each tensor by its own largest element, so that a small one's error can't hide; zero ones by the largest of all. */
+/* Each tensor by its own largest element, so that a small one's error can't hide; zero ones by the
+ * largest of all. */
 static void compare_gradients(const char *folder, const struct params *params, uint64_t first_group,
                               const double *got)
 {
@@ -93,8 +96,8 @@ static void compare_gradients(const char *folder, const struct params *params, u
     for (uint64_t p = 0; p < params->count; p++) {
         const struct param *param = &params->list[p];
         double largest = 1e-4 * largest_of_all, error = 0;
-        for (uint64_t i = param->offset; param->group >= first_group && i < param->offset + param->count;
-             i++) {
+        for (uint64_t i = param->offset;
+             param->group >= first_group && i < param->offset + param->count; i++) {
             largest = fmax(largest, fabs(expected[i]));
             error = isnan(got[i]) ? INFINITY : fmax(error, fabs(expected[i] - got[i]));
         }
@@ -104,7 +107,8 @@ static void compare_gradients(const char *folder, const struct params *params, u
     free(expected);
 }
 
-static void write_model_case(const struct model_case *c, const struct block_config *block, const char *folder)
+static void write_model_case(const struct model_case *c, const struct block_config *block,
+                             const char *folder)
 {
     const struct model_config *config = &c->config;
     const struct params *params = model_params(c->model);
@@ -122,16 +126,20 @@ static void write_model_case(const struct model_case *c, const struct block_conf
     write_case_file(folder, "weights.f64", c->weights, params->elements * sizeof(double));
     write_case_file(folder, "images.u8", c->images, c->items * config->side * config->side * 3);
     write_case_file(folder, "labels.i32", c->labels, c->items * sizeof *c->labels);
-    write_case_file(folder, "targets.i32", c->targets, c->items * config->block * sizeof *c->targets);
-    write_case_file(folder, "tokens.i32", c->tokens, c->items * (config->block + 1) * sizeof *c->tokens);
+    write_case_file(folder, "targets.i32", c->targets,
+                    c->items * config->block * sizeof *c->targets);
+    write_case_file(folder, "tokens.i32", c->tokens,
+                    c->items * (config->block + 1) * sizeof *c->tokens);
 }
 
-/* torch also computes the pairs of tokens that causal attention then leaves out: scores and what they weigh, forwards and twice backwards. */
+/* torch also computes the pairs of tokens that causal attention then leaves out: scores and what
+ * they weigh, forwards and twice backwards. */
 static void compare_flops(const char *folder, const struct model_case *c)
 {
     const struct model_config *config = &c->config;
     uint64_t tokens = config->block, left_out = tokens * (tokens - 1) / 2; /* none of a ViT */
-    double more = tokens > 0 ? 12.0 * (double)(c->items * config->layers * config->width * left_out) : 0;
+    double more =
+        tokens > 0 ? 12.0 * (double)(c->items * config->layers * config->width * left_out) : 0;
     double flops = model_flops(c->model) + more;
     compare(folder, "flops", &flops, 1);
 }
@@ -143,7 +151,8 @@ static void check_model(const struct model_config *config, double epsilon)
     const bool llama = config->type == MODEL_LLAMA;
     const struct block_config block = {.width = config->width,
                                        .heads = config->heads,
-                                       .kv_heads = config->kv_heads ? config->kv_heads : config->heads,
+                                       .kv_heads =
+                                           config->kv_heads ? config->kv_heads : config->heads,
                                        .norm = llama ? NORM_RMS : NORM_LAYER,
                                        .epsilon = epsilon,
                                        .rope = llama,
@@ -158,7 +167,8 @@ static void check_model(const struct model_config *config, double epsilon)
     if (config->block)
         c.targets[config->block + 2] = -1;
     write_model_case(&c, &block, folder);
-    assert_int_equal(test_run("'%s' %s/tests/oracle/model.py '%s'", python, TEST_SOURCE_DIR, parent), 0);
+    assert_int_equal(
+        test_run("'%s' %s/tests/oracle/model.py '%s'", python, TEST_SOURCE_DIR, parent), 0);
     case_forward(&c, true);
     case_backward(&c, c.gradients);
     compare(folder, "losses", c.losses, c.rows);
@@ -217,7 +227,8 @@ static void each_variant_of_the_block_computes_what_torch_computes(void **state)
         snprintf(folder, sizeof folder, "%s/%u", parent, i);
         write_block_case(&cases[i], folder);
     }
-    assert_int_equal(test_run("'%s' %s/tests/oracle/model.py '%s'", python, TEST_SOURCE_DIR, parent), 0);
+    assert_int_equal(
+        test_run("'%s' %s/tests/oracle/model.py '%s'", python, TEST_SOURCE_DIR, parent), 0);
     for (unsigned i = 0; i < BLOCK_VARIANTS; i++) {
         struct block_case *c = &cases[i];
         snprintf(folder, sizeof folder, "%s/%u", parent, i);

@@ -1,5 +1,6 @@
 /*
- * ops_bits — what the cpu's compute ops promise about bits: they depend on the shapes and the values, never on threads.
+ * ops_bits — what the cpu's compute ops promise about bits: they depend on the shapes and the
+ * values, never on threads.
  */
 #include "tests/trainer/ops_case.h"
 
@@ -101,7 +102,8 @@ static void a_processor_with_wide_vectors_gets_kernels_that_use_them(void **stat
     ops->table->numerics_id(ops, &id);
     ops_close(ops);
     if (__builtin_cpu_supports("avx2") && strstr(str_text(&id), "(Prescott)"))
-        fail_msg("%s: the library chose its slowest kernels; was it linked, not loaded?", str_text(&id));
+        fail_msg("%s: the library chose its slowest kernels; was it linked, not loaded?",
+                 str_text(&id));
     str_deinit(&id);
 #endif
 }
@@ -114,8 +116,8 @@ static void failures_are_remembered_until_sync_tells_them_once(void **state)
     double loss;
     uint8_t correct;
     int32_t target = 4;
-    ops->table->xent(ops, &(struct xent_shape){1, 1, 1, 4, 4}, logits, &loss, &correct, &target, NULL,
-                     &(const double){1});
+    ops->table->xent(ops, &(struct xent_shape){1, 1, 1, 4, 4}, logits, &loss, &correct, &target,
+                     NULL, &(const double){1});
     struct err err;
     assert_int_equal(ops->table->sync(ops, &err), -ERANGE);
     assert_string_equal(err.what, "target 4 of row 0 is not among the 4 classes");
@@ -138,12 +140,15 @@ static void impossible_shapes_are_refused_when_planned(void **state)
     struct ops *ops = ops_case_open(DTYPE_F32, 1);
     struct gemm_plan plan;
     struct err err;
-    assert_int_equal(ops->table->plan_gemm(ops, &(struct gemm_shape){.m = 0, .n = 1, .k = 1}, &plan, &err),
-                     -EINVAL);
     assert_int_equal(
-        ops->table->plan_gemm(ops, &(struct gemm_shape){.m = UINT64_C(1) << 31, .n = 1, .k = 1}, &plan, &err),
+        ops->table->plan_gemm(ops, &(struct gemm_shape){.m = 0, .n = 1, .k = 1}, &plan, &err),
         -EINVAL);
-    assert_int_equal(ops->table->plan_attn(ops, &(struct attn_shape){1, 8, 3, 2, 4, false}, &err), -EINVAL);
+    assert_int_equal(
+        ops->table->plan_gemm(ops, &(struct gemm_shape){.m = UINT64_C(1) << 31, .n = 1, .k = 1},
+                              &plan, &err),
+        -EINVAL);
+    assert_int_equal(ops->table->plan_attn(ops, &(struct attn_shape){1, 8, 3, 2, 4, false}, &err),
+                     -EINVAL);
     ops_close(ops);
     assert_int_equal(ops_cpu_open(NULL, DTYPE_BF16, 1, &ops, &err), -EINVAL);
 }

@@ -56,7 +56,8 @@ double *ops_case_doubles(const struct ops *ops, const void *real, size_t count)
     double *values = malloc(count * sizeof *values);
     assert_non_null(values);
     for (size_t i = 0; i < count; i++)
-        values[i] = ops->compute == DTYPE_F32 ? (double)((const float *)real)[i] : ((const double *)real)[i];
+        values[i] = ops->compute == DTYPE_F32 ? (double)((const float *)real)[i]
+                                              : ((const double *)real)[i];
     return values;
 }
 
@@ -69,8 +70,8 @@ int32_t *ops_case_ids(uint64_t seed, size_t count, uint32_t bound)
     return ids;
 }
 
-void ops_case_assert_near(const char *what, const double *found, const double *expected, size_t count,
-                          double tolerance)
+void ops_case_assert_near(const char *what, const double *found, const double *expected,
+                          size_t count, double tolerance)
 {
     for (size_t i = 0; i < count; i++) {
         if (fabs(found[i] - expected[i]) <= tolerance * (1 + fabs(expected[i])))
@@ -81,11 +82,12 @@ void ops_case_assert_near(const char *what, const double *found, const double *e
     }
 }
 
-static void *keep(struct ops_case_run *run, const char *name, void *data, size_t count, size_t element_bytes,
-                  bool is_real)
+static void *keep(struct ops_case_run *run, const char *name, void *data, size_t count,
+                  size_t element_bytes, bool is_real)
 {
     assert_true(run->count < OPS_CASE_OUTPUTS_MAX);
-    run->outputs[run->count++] = (struct ops_case_output){name, data, count, element_bytes, is_real};
+    run->outputs[run->count++] =
+        (struct ops_case_output){name, data, count, element_bytes, is_real};
     return data;
 }
 
@@ -97,7 +99,8 @@ static void *keep_blank(struct ops *ops, struct ops_case_run *run, const char *n
 static void *keep_random(struct ops *ops, struct ops_case_run *run, const char *name, uint64_t seed,
                          size_t count)
 {
-    return keep(run, name, ops_case_random(ops, seed, count, 1), count, ops_compute_bytes(ops), true);
+    return keep(run, name, ops_case_random(ops, seed, count, 1), count, ops_compute_bytes(ops),
+                true);
 }
 
 static void run_gemm(struct ops *ops, struct ops_case_run *run, const char *name,
@@ -121,8 +124,9 @@ static void run_gemms(struct ops *ops, struct ops_case_run *run)
     run_gemm(ops, run, "gemm small", &(struct gemm_shape){.m = 3, .n = 5, .k = 7});
     run_gemm(ops, run, "gemm split", /* m, n small, k long: parts added */
              &(struct gemm_shape){.m = 67, .n = 129, .k = 2063, .trans_a = true});
-    run_gemm(ops, run, "gemm split, accumulated",
-             &(struct gemm_shape){.m = 67, .n = 129, .k = 2063, .trans_a = true, .accumulate = true});
+    run_gemm(
+        ops, run, "gemm split, accumulated",
+        &(struct gemm_shape){.m = 67, .n = 129, .k = 2063, .trans_a = true, .accumulate = true});
     run_gemm(ops, run, "gemm of columns",
              &(struct gemm_shape){.m = 33, .n = 1601, .k = 400, .bias = true, .accumulate = true});
 }
@@ -141,10 +145,10 @@ static void run_norm(struct ops *ops, struct ops_case_run *run, enum norm_kind k
     void *d_weight = keep_random(ops, run, "norm_bwd d_weight", 11, shape.cols);
     void *d_bias = keep_random(ops, run, "norm_bwd d_bias", 12, shape.cols);
     table->norm_fwd(ops, &shape, out, mean, rstd, x, weight, kind == NORM_LAYER ? bias : NULL);
-    table->norm_bwd(ops, &shape, d_x, d_weight, kind == NORM_LAYER ? d_bias : NULL, d_out, x, mean, rstd,
-                    weight, kind == NORM_LAYER);
-    table->bias_bwd(ops, keep_random(ops, run, "bias_bwd", 13, shape.cols), d_out, shape.rows, shape.cols,
-                    true);
+    table->norm_bwd(ops, &shape, d_x, d_weight, kind == NORM_LAYER ? d_bias : NULL, d_out, x, mean,
+                    rstd, weight, kind == NORM_LAYER);
+    table->bias_bwd(ops, keep_random(ops, run, "bias_bwd", 13, shape.cols), d_out, shape.rows,
+                    shape.cols, true);
     free(x), free(weight), free(bias), free(d_out), free(mean);
 }
 
@@ -155,7 +159,8 @@ static void run_attention(struct ops *ops, struct ops_case_run *run, const struc
     size_t rows = shape->batch * shape->tokens,
            count = rows * (shape->heads + 2 * shape->kv_heads) * shape->head_dim;
     size_t out_count = rows * shape->heads * shape->head_dim;
-    void *qkv = keep_random(ops, run, "rope", 14, count), *d_out = ops_case_random(ops, 15, out_count, 1);
+    void *qkv = keep_random(ops, run, "rope", 14, count),
+         *d_out = ops_case_random(ops, 15, out_count, 1);
     void *out = keep_blank(ops, run, "attn_fwd", out_count);
     void *lse = keep_blank(ops, run, "attn_fwd lse", rows * shape->heads);
     void *d_qkv = keep_blank(ops, run, "attn_bwd", count);
@@ -188,7 +193,8 @@ static void run_pointwise(struct ops *ops, struct ops_case_run *run)
     double *squares = ops_case_values(21, COUNT, 1);
     for (size_t i = 0; i < COUNT; i++)
         squares[i] = fabs(squares[i]);
-    void *v = keep(run, "adamw v", ops_case_real(ops, squares, COUNT), COUNT, ops_compute_bytes(ops), true);
+    void *v = keep(run, "adamw v", ops_case_real(ops, squares, COUNT), COUNT,
+                   ops_compute_bytes(ops), true);
     uint8_t decays[(COUNT + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS];
     for (size_t i = 0; i < sizeof decays; i++)
         decays[i] = i / 7 % 2;
@@ -214,17 +220,18 @@ static void run_rows(struct ops *ops, struct ops_case_run *run)
         ROWS = ITEMS * TOKENS,
         COUNT = ROWS * COLS
     };
-    void *x = ops_case_random(ops, 22, COUNT, 1), *entries = ops_case_random(ops, 23, VOCABULARY * COLS, 1);
+    void *x = ops_case_random(ops, 22, COUNT, 1),
+         *entries = ops_case_random(ops, 23, VOCABULARY * COLS, 1);
     void *positions = ops_case_random(ops, 24, TOKENS * COLS, 1);
     int32_t *ids = ops_case_ids(25, ITEMS * STRIDE, VOCABULARY);
-    table->embed_fwd(ops, keep_blank(ops, run, "embed_fwd", COUNT), ids, STRIDE, entries, positions, ITEMS,
-                     TOKENS, COLS);
+    table->embed_fwd(ops, keep_blank(ops, run, "embed_fwd", COUNT), ids, STRIDE, entries, positions,
+                     ITEMS, TOKENS, COLS);
     void *d_table = keep_blank(ops, run, "embed_bwd", VOCABULARY * COLS);
     table->embed_bwd(ops, d_table, x, ids, STRIDE, NULL, ITEMS, TOKENS, COLS, VOCABULARY, false);
-    table->positions_fwd(ops, keep_blank(ops, run, "positions_fwd", COUNT), x, positions, ITEMS, TOKENS,
-                         COLS);
-    table->positions_bwd(ops, keep_random(ops, run, "positions_bwd", 26, TOKENS * COLS), x, ITEMS, TOKENS,
-                         COLS, true);
+    table->positions_fwd(ops, keep_blank(ops, run, "positions_fwd", COUNT), x, positions, ITEMS,
+                         TOKENS, COLS);
+    table->positions_bwd(ops, keep_random(ops, run, "positions_bwd", 26, TOKENS * COLS), x, ITEMS,
+                         TOKENS, COLS, true);
     table->pool_fwd(ops, keep_blank(ops, run, "pool_fwd", ITEMS * COLS), x, ITEMS, TOKENS, COLS);
     table->pool_bwd(ops, keep_blank(ops, run, "pool_bwd", COUNT), x, ITEMS, TOKENS, COLS);
     uint8_t images[ITEMS * 12 * 12 * 3];
@@ -233,21 +240,23 @@ static void run_rows(struct ops *ops, struct ops_case_run *run)
     const float mean[3] = {0.485f, 0.456f, 0.406f}, deviation[3] = {0.229f, 0.224f, 0.225f};
     table->patches(ops, keep_blank(ops, run, "patches", sizeof images), images, ITEMS, 12, 4, mean,
                    deviation);
-    double *losses = keep(run, "xent losses", malloc(ROWS * sizeof *losses), ROWS, sizeof *losses, false);
+    double *losses =
+        keep(run, "xent losses", malloc(ROWS * sizeof *losses), ROWS, sizeof *losses, false);
     uint8_t *correct = keep(run, "xent correct", malloc(ROWS), ROWS, 1, false);
     for (size_t i = 0; i < ITEMS * STRIDE; i += 5)
         ids[i] = -1;
     table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, STRIDE, COLS, COLS},
-                keep_random(ops, run, "xent", 28, COUNT), losses, correct, ids, NULL, &(const double){1});
+                keep_random(ops, run, "xent", 28, COUNT), losses, correct, ids, NULL,
+                &(const double){1});
     int32_t *seconds = ops_case_ids(29, ITEMS * STRIDE, VOCABULARY);
     float weights[ITEMS * STRIDE];
     for (size_t i = 0; i < ITEMS * STRIDE; i++)
         weights[i] = (float)(i % 11) / 10;
-    table->xent(
-        ops, &(struct xent_shape){ITEMS, TOKENS, STRIDE, COLS, COLS},
-        keep_random(ops, run, "xent of two targets", 28, COUNT),
-        keep(run, "losses of two targets", malloc(ROWS * sizeof *losses), ROWS, sizeof *losses, false),
-        correct, ids, &(struct xent_mix){seconds, weights}, &(const double){1});
+    table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, STRIDE, COLS, COLS},
+                keep_random(ops, run, "xent of two targets", 28, COUNT),
+                keep(run, "losses of two targets", malloc(ROWS * sizeof *losses), ROWS,
+                     sizeof *losses, false),
+                correct, ids, &(struct xent_mix){seconds, weights}, &(const double){1});
     free(x), free(entries), free(positions), free(ids), free(seconds);
 }
 

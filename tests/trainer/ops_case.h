@@ -1,6 +1,6 @@
 /*
- * ops_case — what the tests of the compute ops share: opened ops, arrays of values that both element types hold exactly,
- * and a run of every op whose outputs can be compared.
+ * ops_case — what the tests of the compute ops share: opened ops, arrays of values that both
+ * element types hold exactly, and a run of every op whose outputs can be compared.
  */
 #ifndef MILLRACE_TESTS_TRAINER_OPS_CASE_H
 #define MILLRACE_TESTS_TRAINER_OPS_CASE_H
@@ -19,14 +19,15 @@ double *ops_case_values(uint64_t seed, size_t count, double scale);
 /* The same in the element type of ops; of malloc. */
 void *ops_case_real(const struct ops *ops, const double *values, size_t count);
 void *ops_case_random(const struct ops *ops, uint64_t seed, size_t count, double scale);
-void *ops_case_blank(const struct ops *ops, size_t count); /* NaN everywhere: what isn't written shows */
+void *ops_case_blank(const struct ops *ops,
+                     size_t count); /* NaN everywhere: what isn't written shows */
 double *ops_case_doubles(const struct ops *ops, const void *real, size_t count);
 /* count ids below bound. */
 int32_t *ops_case_ids(uint64_t seed, size_t count, uint32_t bound);
 
 /* Fails unless |found - expected| <= tolerance * (1 + |expected|) everywhere. */
-void ops_case_assert_near(const char *what, const double *found, const double *expected, size_t count,
-                          double tolerance);
+void ops_case_assert_near(const char *what, const double *found, const double *expected,
+                          size_t count, double tolerance);
 
 enum { OPS_CASE_OUTPUTS_MAX = 64 };
 

@@ -1,5 +1,6 @@
 /*
- * ops_elements — norms, activations, embeddings, loss and optimizer against loops that do what the words say, in double.
+ * ops_elements — norms, activations, embeddings, loss and optimizer against loops that do what the
+ * words say, in double.
  */
 #include "tests/trainer/ops_case.h"
 
@@ -39,15 +40,16 @@ static void norms_are_those_of_the_definition(void **state)
         for (int j = 0; j < COLS; j++)
             deviations += pow(x[r * COLS + j] - sum, 2) / COLS;
         for (int j = 0; j < COLS; j++) {
-            layer[r * COLS + j] = (x[r * COLS + j] - sum) / sqrt(deviations + 0.1) * weight[j] + bias[j];
+            layer[r * COLS + j] =
+                (x[r * COLS + j] - sum) / sqrt(deviations + 0.1) * weight[j] + bias[j];
             rms[r * COLS + j] = x[r * COLS + j] / sqrt(squares + 0.1) * weight[j];
         }
     }
-    ops->table->norm_fwd(ops, &(struct norm_shape){NORM_LAYER, ROWS, COLS, 0.1}, out, mean, rstd, x, weight,
-                         bias);
+    ops->table->norm_fwd(ops, &(struct norm_shape){NORM_LAYER, ROWS, COLS, 0.1}, out, mean, rstd, x,
+                         weight, bias);
     ops_case_assert_near("LayerNorm", out, layer, COUNT, TOLERANCE);
-    ops->table->norm_fwd(ops, &(struct norm_shape){NORM_RMS, ROWS, COLS, 0.1}, out, NULL, rstd, x, weight,
-                         NULL);
+    ops->table->norm_fwd(ops, &(struct norm_shape){NORM_RMS, ROWS, COLS, 0.1}, out, NULL, rstd, x,
+                         weight, NULL);
     ops_case_assert_near("RMSNorm", out, rms, COUNT, TOLERANCE);
     free(x), free(weight), free(bias);
 }
@@ -55,11 +57,11 @@ static void norms_are_those_of_the_definition(void **state)
 static void activations_are_those_of_the_definition(void **state)
 {
     struct ops *ops = *state;
-    double *x = ops_case_values(4, COUNT, 9), *gate_up = ops_case_values(5, 2 * COUNT, 9), gelu[COUNT],
-           swiglu[COUNT], out[COUNT];
+    double *x = ops_case_values(4, COUNT, 9), *gate_up = ops_case_values(5, 2 * COUNT, 9),
+           gelu[COUNT], swiglu[COUNT], out[COUNT];
     for (int i = 0; i < COUNT; i++) {
-        gelu[i] =
-            0.5 * x[i] * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x[i] + 0.044715 * pow(x[i], 3))));
+        gelu[i] = 0.5 * x[i] *
+                  (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x[i] + 0.044715 * pow(x[i], 3))));
         double gate = gate_up[i / COLS * 2 * COLS + i % COLS],
                up = gate_up[i / COLS * 2 * COLS + COLS + i % COLS];
         swiglu[i] = gate / (1 + exp(-gate)) * up;
@@ -91,8 +93,8 @@ static void sums_and_means_run_over_the_right_axis(void **state)
 {
     struct ops *ops = *state;
     double *x = ops_case_values(6, COUNT, 1), *start = ops_case_values(7, COUNT, 1);
-    double columns[COLS], positions[TOKENS * COLS], pool[ITEMS * COLS], spread[COUNT], squares[ROWS],
-        out[COUNT];
+    double columns[COLS], positions[TOKENS * COLS], pool[ITEMS * COLS], spread[COUNT],
+        squares[ROWS], out[COUNT];
     memcpy(columns, start, sizeof columns);
     memcpy(positions, start, sizeof positions);
     memset(pool, 0, sizeof pool);
@@ -171,7 +173,8 @@ static void embeddings_take_rows_by_id_and_their_gradients_return_there(void **s
     for (int i = 0; i < COUNT; i++)
         expected[i] = table[ids[i / COLS / TOKENS * STRIDE + i / COLS % TOKENS] * COLS + i % COLS];
     ops_case_assert_near("embed_fwd without positions", out, expected, COUNT, 0);
-    ops->table->embed_bwd(ops, d_table, d_out, ids, STRIDE, NULL, ITEMS, TOKENS, COLS, VOCABULARY, false);
+    ops->table->embed_bwd(ops, d_table, d_out, ids, STRIDE, NULL, ITEMS, TOKENS, COLS, VOCABULARY,
+                          false);
     ops->table->positions_bwd(ops, d_positions, d_out, ITEMS, TOKENS, COLS, false);
     ops_case_assert_near("embed_bwd", d_table, expected_table, VOCABULARY * COLS,
                          0); /* the order of rows: exact */
@@ -182,7 +185,13 @@ static void embeddings_take_rows_by_id_and_their_gradients_return_there(void **s
 static void patches_are_rows_of_normalised_pixels(void **state)
 {
     struct ops *ops = *state;
-    enum { SIDE = 12, PATCH = 4, ACROSS = SIDE / PATCH, IMAGES = 2, PIXELS = IMAGES * SIDE * SIDE * 3 };
+    enum {
+        SIDE = 12,
+        PATCH = 4,
+        ACROSS = SIDE / PATCH,
+        IMAGES = 2,
+        PIXELS = IMAGES * SIDE * SIDE * 3
+    };
     const float mean[3] = {0.5f, 0.25f, 0.125f}, deviation[3] = {0.25f, 0.5f, 0.2f};
     uint8_t images[PIXELS];
     double out[PIXELS], expected[PIXELS];
@@ -225,20 +234,20 @@ static void cross_entropy_is_that_of_the_definition(void **state)
     }
     double *untouched = malloc(COUNT * sizeof *untouched);
     memcpy(untouched, logits, COUNT * sizeof *untouched);
-    ops->table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, TOKENS + 1, COLS, COLS}, logits, losses,
-                     correct, targets, NULL, NULL);
+    ops->table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, TOKENS + 1, COLS, COLS}, logits,
+                     losses, correct, targets, NULL, NULL);
     ops_case_assert_near("losses", losses, expected_losses, ROWS, TOLERANCE);
     ops_case_assert_near("logits that no gradient is wanted of", logits, untouched, COUNT, 0);
     double *scaled = malloc(COUNT * sizeof *scaled);
     memcpy(scaled, logits, COUNT * sizeof *scaled);
-    ops->table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, TOKENS + 1, COLS, COLS}, scaled, losses,
-                     correct, targets, NULL, &(const double){1024});
+    ops->table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, TOKENS + 1, COLS, COLS}, scaled,
+                     losses, correct, targets, NULL, &(const double){1024});
     ops_case_assert_near("losses", losses, expected_losses, ROWS, TOLERANCE);
     for (int i = 0; i < COUNT; i++)
         scaled[i] /= 1024;
     ops_case_assert_near("scaled gradients", scaled, expected, COUNT, TOLERANCE);
-    ops->table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, TOKENS + 1, COLS, COLS}, logits, losses,
-                     correct, targets, NULL, &ONE);
+    ops->table->xent(ops, &(struct xent_shape){ITEMS, TOKENS, TOKENS + 1, COLS, COLS}, logits,
+                     losses, correct, targets, NULL, &ONE);
     ops_case_assert_near("losses", losses, expected_losses, ROWS, TOLERANCE);
     ops_case_assert_near("gradients", logits, expected, COUNT, TOLERANCE);
     assert_memory_equal(correct, expected_correct, ROWS);
@@ -251,7 +260,8 @@ static void of_equal_logits_the_first_counts_as_the_prediction(void **state)
     double logits[2][5] = {{1, 7, 7, 0, 0}, {1, 7, 7, 0, 0}}, losses[2];
     uint8_t correct[2];
     const int32_t targets[2] = {1, 2};
-    ops->table->xent(ops, &(struct xent_shape){2, 1, 1, 5, 5}, logits, losses, correct, targets, NULL, &ONE);
+    ops->table->xent(ops, &(struct xent_shape){2, 1, 1, 5, 5}, logits, losses, correct, targets,
+                     NULL, &ONE);
     assert_int_equal(correct[0], 1);
     assert_int_equal(correct[1], 0);
 }
@@ -260,16 +270,17 @@ static void padding_of_logits_is_no_class_and_gets_no_gradient(void **state)
 {
     struct ops *ops = *state;
     enum { TWO = 2, FIVE = 5, WIDE = 8 };
-    double dense[TWO][FIVE] = {{1, 7, -2, 0, 3}, {4, 4, 0, 1, 2}}, padded[TWO][WIDE], losses[2][TWO];
+    double dense[TWO][FIVE] = {{1, 7, -2, 0, 3}, {4, 4, 0, 1, 2}}, padded[TWO][WIDE],
+           losses[2][TWO];
     uint8_t correct[2][TWO];
     const int32_t targets[TWO] = {1, -1};
     for (int row = 0; row < TWO; row++)
         for (int col = 0; col < WIDE; col++)
             padded[row][col] = col < FIVE ? dense[row][col] : 100;
-    ops->table->xent(ops, &(struct xent_shape){TWO, 1, 1, FIVE, FIVE}, dense, losses[0], correct[0], targets,
-                     NULL, &ONE);
-    ops->table->xent(ops, &(struct xent_shape){TWO, 1, 1, FIVE, WIDE}, padded, losses[1], correct[1], targets,
-                     NULL, &ONE);
+    ops->table->xent(ops, &(struct xent_shape){TWO, 1, 1, FIVE, FIVE}, dense, losses[0], correct[0],
+                     targets, NULL, &ONE);
+    ops->table->xent(ops, &(struct xent_shape){TWO, 1, 1, FIVE, WIDE}, padded, losses[1],
+                     correct[1], targets, NULL, &ONE);
     assert_memory_equal(losses[0], losses[1], sizeof losses[0]);
     assert_memory_equal(correct[0], correct[1], sizeof correct[0]);
     for (int row = 0; row < TWO; row++)
@@ -284,8 +295,8 @@ static void a_second_target_counts_what_the_first_leaves(void **state)
     static const double row[FIVE] = {1, 3, -2, 0.5, 2};
     static const int32_t firsts[MIXED] = {1, 1, 4, 4, 2, -1}, seconds[MIXED] = {4, 4, 1, 1, 2, 9};
     static const float weights[MIXED] = {0.75f, 0.25f, 0.25f, 0.5f, 0.375f, 0.5f};
-    static const uint8_t expected_correct[MIXED] = {1, 0, 1,
-                                                    0, 0, 0}; /* is class 1 the target that counts more? */
+    static const uint8_t expected_correct[MIXED] = {
+        1, 0, 1, 0, 0, 0}; /* is class 1 the target that counts more? */
     double logits[MIXED][FIVE], losses[MIXED], sum = 0;
     uint8_t correct[MIXED];
     for (int i = 0; i < MIXED; i++)
@@ -293,8 +304,8 @@ static void a_second_target_counts_what_the_first_leaves(void **state)
     for (int j = 0; j < FIVE; j++)
         sum += exp(row[j]);
     const struct xent_mix mix = {seconds, weights};
-    ops->table->xent(ops, &(struct xent_shape){MIXED, 1, 1, FIVE, FIVE}, logits, losses, correct, firsts,
-                     &mix, &(const double){2});
+    ops->table->xent(ops, &(struct xent_shape){MIXED, 1, 1, FIVE, FIVE}, logits, losses, correct,
+                     firsts, &mix, &(const double){2});
     for (int i = 0; i < MIXED; i++) {
         double loss = 0, gradient[FIVE] = {0}, part = weights[i];
         for (int j = 0; j < FIVE && firsts[i] >= 0; j++) {
@@ -311,17 +322,18 @@ static void a_second_target_counts_what_the_first_leaves(void **state)
 static void a_first_target_that_counts_all_has_the_bits_of_one_alone(void **state)
 {
     struct ops *ops = *state;
-    double *logits = ops_case_values(17, COUNT, 20), *mixed = malloc(COUNT * sizeof *mixed), losses[2][ROWS];
+    double *logits = ops_case_values(17, COUNT, 20), *mixed = malloc(COUNT * sizeof *mixed),
+           losses[2][ROWS];
     uint8_t correct[2][ROWS];
     int32_t *targets = ops_case_ids(18, ROWS, COLS), *seconds = ops_case_ids(19, ROWS, COLS);
     float weights[ROWS];
     memcpy(mixed, logits, COUNT * sizeof *mixed);
     for (int r = 0; r < ROWS; r++)
         weights[r] = 1;
-    ops->table->xent(ops, &(struct xent_shape){ROWS, 1, 1, COLS, COLS}, logits, losses[0], correct[0],
-                     targets, NULL, &ONE);
-    ops->table->xent(ops, &(struct xent_shape){ROWS, 1, 1, COLS, COLS}, mixed, losses[1], correct[1], targets,
-                     &(struct xent_mix){seconds, weights}, &ONE);
+    ops->table->xent(ops, &(struct xent_shape){ROWS, 1, 1, COLS, COLS}, logits, losses[0],
+                     correct[0], targets, NULL, &ONE);
+    ops->table->xent(ops, &(struct xent_shape){ROWS, 1, 1, COLS, COLS}, mixed, losses[1],
+                     correct[1], targets, &(struct xent_mix){seconds, weights}, &ONE);
     assert_memory_equal(mixed, logits, COUNT * sizeof *mixed);
     assert_memory_equal(losses[1], losses[0], sizeof losses[0]);
     assert_memory_equal(correct[1], correct[0], sizeof correct[0]);
@@ -336,7 +348,8 @@ static void cross_entropy_of_huge_logits_is_finite(void **state)
     double loss;
     uint8_t correct;
     const int32_t target = 1;
-    ops->table->xent(ops, &(struct xent_shape){1, 1, 1, 3, 3}, logits, &loss, &correct, &target, NULL, &ONE);
+    ops->table->xent(ops, &(struct xent_shape){1, 1, 1, 3, 3}, logits, &loss, &correct, &target,
+                     NULL, &ONE);
     assert_true(fabs(loss - 2e30) < 1e24);
     assert_true(logits[0] == 1 && logits[1] == -1 && logits[2] == 0);
     ops_close(ops);
@@ -347,7 +360,8 @@ static const double LIMIT = 0.6; /* clips some of what is drawn from [-1, 1] */
 static void adamw_is_that_of_the_definition_unless_it_is_skipped(void **state)
 {
     struct ops *ops = *state;
-    double *w = ops_case_values(16, COUNT, 1), *m = calloc(COUNT, sizeof *m), *v = calloc(COUNT, sizeof *v);
+    double *w = ops_case_values(16, COUNT, 1), *m = calloc(COUNT, sizeof *m),
+           *v = calloc(COUNT, sizeof *v);
     uint8_t decays[(COUNT + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS];
     for (size_t i = 0; i < sizeof decays; i++)
         decays[i] = i % 3 != 1;
@@ -356,14 +370,15 @@ static void adamw_is_that_of_the_definition_unless_it_is_skipped(void **state)
     memcpy(ew, w, sizeof ew);
     for (int step = 1; step <= 5; step++) {
         double *g = ops_case_values(16 + (uint64_t)step, COUNT, 4);
-        struct update_scalars s = {1e-2, 1 / (1 - pow(0.9, step)), 1 / (1 - pow(0.95, step)), 0.25, LIMIT,
-                                   false};
+        struct update_scalars s = {
+            1e-2, 1 / (1 - pow(0.9, step)), 1 / (1 - pow(0.95, step)), 0.25, LIMIT, false};
         for (int i = 0; i < COUNT; i++) {
             double seen = fmax(-LIMIT, fmin(LIMIT, g[i] / 4));
             em[i] = 0.9 * em[i] + (1 - 0.9) * seen;
             ev[i] = 0.95 * ev[i] + (1 - 0.95) * seen * seen;
-            ew[i] -= 1e-2 * (em[i] / (1 - pow(0.9, step)) / (sqrt(ev[i] / (1 - pow(0.95, step))) + 1e-8) +
-                             (decays[i / OPS_DECAY_ELEMENTS] ? 0.1 : 0) * ew[i]);
+            ew[i] -= 1e-2 *
+                     (em[i] / (1 - pow(0.9, step)) / (sqrt(ev[i] / (1 - pow(0.95, step))) + 1e-8) +
+                      (decays[i / OPS_DECAY_ELEMENTS] ? 0.1 : 0) * ew[i]);
         }
         const struct update_arrays arrays = {w, NULL, m, v, g, decays, COUNT};
         ops->table->adamw(ops, &arrays, &options, &s);
@@ -386,8 +401,9 @@ static void check_sgd(struct ops *ops, const struct sgd_options *options)
     memcpy(ew, w, sizeof ew);
     for (int step = 1; step <= 4; step++) {
         double *g = ops_case_values(22 + (uint64_t)step, COUNT, 4);
-        struct update_scalars s = {
-            .lr = 0.1 / step, .gradient_scale = 0.25, .gradient_limit = step == 3 ? LIMIT : INFINITY};
+        struct update_scalars s = {.lr = 0.1 / step,
+                                   .gradient_scale = 0.25,
+                                   .gradient_limit = step == 3 ? LIMIT : INFINITY};
         for (int i = 0; i < COUNT; i++) {
             double seen = fmax(-s.gradient_limit, fmin(s.gradient_limit, g[i] / 4));
             seen += (decays[i / OPS_DECAY_ELEMENTS] ? options->decay : 0) * ew[i];
@@ -443,7 +459,8 @@ static void halves_are_rounded_as_casts_of_checkpoints_are(void **state)
     struct ops *ops = ops_case_open(DTYPE_F32, 2);
     float *floats = malloc(FLOATS_MAX * sizeof *floats), *back = malloc(FLOATS_MAX * sizeof *back),
           *scaled = malloc(FLOATS_MAX * sizeof *scaled);
-    uint16_t *halves = malloc(FLOATS_MAX * sizeof *halves), *cast = malloc(FLOATS_MAX * sizeof *cast);
+    uint16_t *halves = malloc(FLOATS_MAX * sizeof *halves),
+             *cast = malloc(FLOATS_MAX * sizeof *cast);
     (void)state;
     assert_true(floats && back && scaled && halves && cast);
     for (int t = 0; t < 2; t++) {

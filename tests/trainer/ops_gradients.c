@@ -1,8 +1,9 @@
 /*
  * ops_gradients — every backward op against central differences of its forward op, in double.
  *
- * With weights u on the outputs, f(x) = sum of u * op(x) has the gradient that the backward op gives for d_out = u. Its slope is
- * checked along random directions through all inputs at once, and along each coordinate where there are few.
+ * With weights u on the outputs, f(x) = sum of u * op(x) has the gradient that the backward op
+ * gives for d_out = u. Its slope is checked along random directions through all inputs at once, and
+ * along each coordinate where there are few.
  */
 #include "tests/trainer/ops_case.h"
 
@@ -16,7 +17,8 @@ struct subject {
     const void *shape;
     size_t count, out_count;
     void (*forward)(const struct subject *subject, const double *x, double *out);
-    void (*backward)(const struct subject *subject, const double *x, const double *d_out, double *d_x);
+    void (*backward)(const struct subject *subject, const double *x, const double *d_out,
+                     double *d_x);
 };
 
 static double dot(const double *a, const double *b, size_t count)
@@ -51,7 +53,8 @@ static void check_subject(const char *name, const struct subject *s)
             memset(direction, 0, s->count * sizeof *direction);
             direction[d - DIRECTIONS] = 1;
         }
-        double slope = (value(s, x, direction, STEP, u) - value(s, x, direction, -STEP, u)) / (2 * STEP);
+        double slope =
+            (value(s, x, direction, STEP, u) - value(s, x, direction, -STEP, u)) / (2 * STEP);
         double expected = dot(d_x, direction, s->count), scale = 1 + sqrt(dot(d_x, d_x, s->count));
         if (!(fabs(slope - expected) <= TOLERANCE * scale))
             fail_msg("%s: slope %.12g along direction %zu, the gradient says %.12g", name, slope, d,
@@ -75,13 +78,15 @@ static void attention_forward(const struct subject *s, const double *x, double *
     free(lse);
 }
 
-static void attention_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+static void attention_backward(const struct subject *s, const double *x, const double *d_out,
+                               double *d_x)
 {
     const struct attention *attention = s->shape;
     const struct attn_shape *shape = &attention->shape;
     double *lse = malloc(shape->batch * shape->heads * shape->tokens * sizeof *lse);
     double *out = malloc(s->out_count * sizeof *out);
-    double *scratch = malloc((s->ops->table->attn_bwd_scratch(s->ops, shape) + 1) * sizeof *scratch);
+    double *scratch =
+        malloc((s->ops->table->attn_bwd_scratch(s->ops, shape) + 1) * sizeof *scratch);
     s->ops->table->attn_fwd(s->ops, shape, out, lse, x, attention->row_starts);
     s->ops->table->attn_bwd(s->ops, shape, d_x, d_out, x, out, lse, attention->row_starts, scratch);
     free(lse), free(out), free(scratch);
@@ -95,9 +100,10 @@ static void check_masked_attention(const char *name, const struct attn_shape *sh
     struct err err;
     assert_ok(ops->table->plan_attn(ops, shape, &err), &err);
     size_t rows = shape->batch * shape->tokens;
-    check_subject(name, &(struct subject){
-                            ops, &attention, rows * (shape->heads + 2 * shape->kv_heads) * shape->head_dim,
-                            rows * shape->heads * shape->head_dim, attention_forward, attention_backward});
+    check_subject(
+        name, &(struct subject){
+                  ops, &attention, rows * (shape->heads + 2 * shape->kv_heads) * shape->head_dim,
+                  rows * shape->heads * shape->head_dim, attention_forward, attention_backward});
     ops_close(ops);
 }
 
@@ -113,7 +119,8 @@ static void attention_has_the_gradient_of_its_differences(void **state)
     check_attention("causal", &(struct attn_shape){2, 5, 2, 2, 4, true});
     check_attention("grouped", &(struct attn_shape){1, 6, 4, 2, 3, true});
     check_attention("one key-value head", &(struct attn_shape){1, 6, 3, 1, 5, false});
-    check_attention("full, several blocks of queries", &(struct attn_shape){1, 170, 2, 2, 8, false});
+    check_attention("full, several blocks of queries",
+                    &(struct attn_shape){1, 170, 2, 2, 8, false});
     check_attention("causal and grouped, several blocks of queries",
                     &(struct attn_shape){2, 190, 4, 2, 6, true});
 }
@@ -129,7 +136,8 @@ static void attention_within_documents_has_the_gradient_of_its_differences(void 
         int32_t token = row % 190;
         many[row] = token < 61 ? 0 : token < 79 ? 61 : token < 80 ? 79 : token - token % 37;
     }
-    check_masked_attention("several blocks of queries", &(struct attn_shape){2, 190, 4, 2, 6, true}, many);
+    check_masked_attention("several blocks of queries", &(struct attn_shape){2, 190, 4, 2, 6, true},
+                           many);
 }
 
 /* x holds the norm's input, then weight, then bias. */
@@ -143,7 +151,8 @@ static void norm_forward(const struct subject *s, const double *x, double *out)
     free(mean), free(rstd);
 }
 
-static void norm_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+static void norm_backward(const struct subject *s, const double *x, const double *d_out,
+                          double *d_x)
 {
     const struct norm_shape *shape = s->shape;
     size_t count = shape->rows * shape->cols;
@@ -151,10 +160,12 @@ static void norm_backward(const struct subject *s, const double *x, const double
     double *out = malloc(count * sizeof *out);
     const double *weight = x + count;
     bool layer = shape->kind == NORM_LAYER;
-    s->ops->table->norm_fwd(s->ops, shape, out, mean, rstd, x, weight, layer ? weight + shape->cols : NULL);
+    s->ops->table->norm_fwd(s->ops, shape, out, mean, rstd, x, weight,
+                            layer ? weight + shape->cols : NULL);
     memset(d_x, 0, count * sizeof *d_x); /* it is added to */
-    s->ops->table->norm_bwd(s->ops, shape, d_x, d_x + count, layer ? d_x + count + shape->cols : NULL, d_out,
-                            x, mean, rstd, weight, false);
+    s->ops->table->norm_bwd(s->ops, shape, d_x, d_x + count,
+                            layer ? d_x + count + shape->cols : NULL, d_out, x, mean, rstd, weight,
+                            false);
     free(mean), free(rstd), free(out);
 }
 
@@ -163,8 +174,8 @@ static void check_norm(const char *name, enum norm_kind kind, uint64_t rows, uin
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
     const struct norm_shape shape = {kind, rows, cols, 1e-3};
     size_t parameters = kind == NORM_LAYER ? 2 * cols : cols;
-    check_subject(name, &(struct subject){ops, &shape, rows * cols + parameters, rows * cols, norm_forward,
-                                          norm_backward});
+    check_subject(name, &(struct subject){ops, &shape, rows * cols + parameters, rows * cols,
+                                          norm_forward, norm_backward});
     ops_close(ops);
 }
 
@@ -182,7 +193,8 @@ static void gelu_forward(const struct subject *s, const double *x, double *out)
     s->ops->table->gelu_fwd(s->ops, out, x, s->count);
 }
 
-static void gelu_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+static void gelu_backward(const struct subject *s, const double *x, const double *d_out,
+                          double *d_x)
 {
     s->ops->table->gelu_bwd(s->ops, d_x, d_out, x, s->count);
 }
@@ -194,7 +206,8 @@ static void swiglu_forward(const struct subject *s, const double *x, double *out
     s->ops->table->swiglu_fwd(s->ops, out, x, SWIGLU_ROWS, SWIGLU_COLS);
 }
 
-static void swiglu_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+static void swiglu_backward(const struct subject *s, const double *x, const double *d_out,
+                            double *d_x)
 {
     s->ops->table->swiglu_bwd(s->ops, d_x, d_out, x, SWIGLU_ROWS, SWIGLU_COLS);
 }
@@ -204,8 +217,9 @@ static void activations_have_the_gradient_of_their_differences(void **state)
     (void)state;
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
     check_subject("GELU", &(struct subject){ops, NULL, 151, 151, gelu_forward, gelu_backward});
-    check_subject("SwiGLU", &(struct subject){ops, NULL, 2 * SWIGLU_ROWS * SWIGLU_COLS,
-                                              SWIGLU_ROWS * SWIGLU_COLS, swiglu_forward, swiglu_backward});
+    check_subject("SwiGLU",
+                  &(struct subject){ops, NULL, 2 * SWIGLU_ROWS * SWIGLU_COLS,
+                                    SWIGLU_ROWS * SWIGLU_COLS, swiglu_forward, swiglu_backward});
     ops_close(ops);
 }
 
@@ -217,7 +231,8 @@ static void rope_forward(const struct subject *s, const double *x, double *out)
     s->ops->table->rope(s->ops, &ROPE, out, 100, false);
 }
 
-static void rope_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+static void rope_backward(const struct subject *s, const double *x, const double *d_out,
+                          double *d_x)
 {
     (void)x;
     memcpy(d_x, d_out, s->count * sizeof *d_x);
@@ -228,8 +243,8 @@ static void rotary_positions_have_the_gradient_of_their_differences(void **state
 {
     (void)state;
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
-    check_subject("rope",
-                  &(struct subject){ops, NULL, 2 * 6 * 4 * 8, 2 * 6 * 4 * 8, rope_forward, rope_backward});
+    check_subject("rope", &(struct subject){ops, NULL, 2 * 6 * 4 * 8, 2 * 6 * 4 * 8, rope_forward,
+                                            rope_backward});
     ops_close(ops);
 }
 
@@ -241,13 +256,14 @@ static const int32_t SECOND_TARGETS[XENT_ROWS] = {3, 1, 4, 3, 12, 0, -1, 10, 6};
 static const float WEIGHTS[XENT_ROWS] = {0.25f, 1, 0.5f, 0.7f, 0.125f, 0, 0.5f, 0.9f, 0.5f};
 
 /* One output: the sum of losses; the gradient ignores d_out but for its single weight. */
-static void xent_forward_of(const struct subject *s, const struct xent_mix *mix, const double *x, double *out)
+static void xent_forward_of(const struct subject *s, const struct xent_mix *mix, const double *x,
+                            double *out)
 {
     double *logits = malloc(s->count * sizeof *logits), losses[XENT_ROWS];
     uint8_t correct[XENT_ROWS];
     memcpy(logits, x, s->count * sizeof *logits);
-    s->ops->table->xent(s->ops, &(struct xent_shape){3, 3, 3, CLASSES, CLASSES}, logits, losses, correct,
-                        TARGETS, mix, NULL);
+    s->ops->table->xent(s->ops, &(struct xent_shape){3, 3, 3, CLASSES, CLASSES}, logits, losses,
+                        correct, TARGETS, mix, NULL);
     *out = 0;
     for (int i = 0; i < XENT_ROWS; i++)
         *out += losses[i];
@@ -260,8 +276,8 @@ static void xent_backward_of(const struct subject *s, const struct xent_mix *mix
     double losses[XENT_ROWS];
     uint8_t correct[XENT_ROWS];
     memcpy(d_x, x, s->count * sizeof *d_x);
-    s->ops->table->xent(s->ops, &(struct xent_shape){3, 3, 3, CLASSES, CLASSES}, d_x, losses, correct,
-                        TARGETS, mix, &ONE);
+    s->ops->table->xent(s->ops, &(struct xent_shape){3, 3, 3, CLASSES, CLASSES}, d_x, losses,
+                        correct, TARGETS, mix, &ONE);
     for (size_t i = 0; i < s->count; i++)
         d_x[i] *= d_out[0];
 }
@@ -271,7 +287,8 @@ static void xent_forward(const struct subject *s, const double *x, double *out)
     xent_forward_of(s, NULL, x, out);
 }
 
-static void xent_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+static void xent_backward(const struct subject *s, const double *x, const double *d_out,
+                          double *d_x)
 {
     xent_backward_of(s, NULL, x, d_out, d_x);
 }
@@ -283,7 +300,8 @@ static void mixed_xent_forward(const struct subject *s, const double *x, double 
     xent_forward_of(s, &MIX, x, out);
 }
 
-static void mixed_xent_backward(const struct subject *s, const double *x, const double *d_out, double *d_x)
+static void mixed_xent_backward(const struct subject *s, const double *x, const double *d_out,
+                                double *d_x)
 {
     xent_backward_of(s, &MIX, x, d_out, d_x);
 }
@@ -292,9 +310,11 @@ static void cross_entropy_has_the_gradient_of_its_differences(void **state)
 {
     (void)state;
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
-    check_subject("xent", &(struct subject){ops, NULL, XENT_ROWS * CLASSES, 1, xent_forward, xent_backward});
-    check_subject("xent of two targets", &(struct subject){ops, NULL, XENT_ROWS * CLASSES, 1,
-                                                           mixed_xent_forward, mixed_xent_backward});
+    check_subject(
+        "xent", &(struct subject){ops, NULL, XENT_ROWS * CLASSES, 1, xent_forward, xent_backward});
+    check_subject("xent of two targets",
+                  &(struct subject){ops, NULL, XENT_ROWS * CLASSES, 1, mixed_xent_forward,
+                                    mixed_xent_backward});
     ops_close(ops);
 }
 

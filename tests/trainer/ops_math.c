@@ -28,7 +28,8 @@ static void exp_is_within_two_units_of_the_last_place(void **state)
             worst_at = x;
         }
     }
-    print_message("exp_f32: at most %.3f units in the last place, at %.9g\n", worst, (double)worst_at);
+    print_message("exp_f32: at most %.3f units in the last place, at %.9g\n", worst,
+                  (double)worst_at);
     assert_true(worst <= 2);
     for (float x = FLT_MIN; x < 1; x *= 1.37f) { /* near zero, both sides */
         assert_true(error_ulps(exp_f32(x), exp((double)x)) <= 2);
@@ -54,8 +55,8 @@ static void log_from_one_is_within_four_units_of_the_last_place(void **state)
     (void)state;
     double worst = 0;
     for (double x = 1; x < 1e12; x *= 1.0000137) {
-        double expected = log(x),
-               error = fabs(log_from_one(x) - expected) / (nextafter(expected, INFINITY) - expected);
+        double expected = log(x), error = fabs(log_from_one(x) - expected) /
+                                          (nextafter(expected, INFINITY) - expected);
         if (x > 1.001 && error > worst)
             worst = error;
         assert_true(fabs(log_from_one(x) - expected) <= 4e-16 * (1 + expected));

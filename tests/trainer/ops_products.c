@@ -1,5 +1,6 @@
 /*
- * ops_products — products, attention and rotary positions against loops that do what the words say, in double.
+ * ops_products — products, attention and rotary positions against loops that do what the words say,
+ * in double.
  */
 #include "tests/trainer/ops_case.h"
 
@@ -14,8 +15,8 @@ static void check_gemm(struct ops *ops, const struct gemm_shape *s)
         for (uint64_t j = 0; j < s->n; j++) {
             double sum = (s->accumulate ? c[i * s->n + j] : 0) + (s->bias ? bias[j] : 0);
             for (uint64_t l = 0; l < s->k; l++)
-                sum +=
-                    a[s->trans_a ? l * s->m + i : i * s->k + l] * b[s->trans_b ? j * s->k + l : l * s->n + j];
+                sum += a[s->trans_a ? l * s->m + i : i * s->k + l] *
+                       b[s->trans_b ? j * s->k + l : l * s->n + j];
             expected[i * s->n + j] = sum;
         }
     }
@@ -64,7 +65,8 @@ static void attend(const struct attn_shape *s, const double *qkv, uint64_t batch
     uint64_t keys = s->causal ? query + 1 : s->tokens;
     double *weights = malloc(keys * sizeof *weights), max = -INFINITY, sum = 0;
     for (uint64_t key = 0; key < keys; key++) {
-        const double *k = qkv + (batch * s->tokens + key) * width + (s->heads + head / group) * s->head_dim;
+        const double *k =
+            qkv + (batch * s->tokens + key) * width + (s->heads + head / group) * s->head_dim;
         double dot = 0;
         for (uint64_t d = 0; d < s->head_dim; d++)
             dot += q[d] * k[d];
@@ -76,8 +78,8 @@ static void attend(const struct attn_shape *s, const double *qkv, uint64_t batch
     *lse = max + log(sum);
     memset(out, 0, s->head_dim * sizeof *out);
     for (uint64_t key = 0; key < keys; key++) {
-        const double *v =
-            qkv + (batch * s->tokens + key) * width + (s->heads + s->kv_heads + head / group) * s->head_dim;
+        const double *v = qkv + (batch * s->tokens + key) * width +
+                          (s->heads + s->kv_heads + head / group) * s->head_dim;
         for (uint64_t d = 0; d < s->head_dim; d++)
             out[d] += exp(weights[key] - *lse) * v[d];
     }
@@ -99,7 +101,8 @@ static void attention_is_that_of_the_definition(void **state)
             for (uint64_t head = 0; head < s->heads; head++)
                 for (uint64_t query = 0; query < s->tokens; query++)
                     attend(s, qkv, batch, head, query,
-                           expected_out + ((batch * s->tokens + query) * s->heads + head) * s->head_dim,
+                           expected_out +
+                               ((batch * s->tokens + query) * s->heads + head) * s->head_dim,
                            expected_lse + (batch * s->heads + head) * s->tokens + query);
         struct err err;
         assert_ok(ops->table->plan_attn(ops, s, &err), &err);

@@ -32,7 +32,8 @@ static int32_t *document_starts(const struct attn_shape *s)
     return starts;
 }
 
-static void save_attention(struct ops *ops, const char *name, const struct attn_shape *s, bool documents)
+static void save_attention(struct ops *ops, const char *name, const struct attn_shape *s,
+                           bool documents)
 {
     size_t rows = s->batch * s->tokens, count = rows * (s->heads + 2 * s->kv_heads) * s->head_dim;
     size_t out_count = rows * s->heads * s->head_dim;
@@ -69,8 +70,8 @@ static void save_norm_gelu_xent(struct ops *ops)
            *d_out = save("d_out", ops_case_values(4, COUNT, 1), COUNT);
     double *weight = save("weight", ops_case_values(5, COLS, 1), COLS),
            *bias = save("bias", ops_case_values(6, COLS, 1), COLS);
-    double out[COUNT], mean[ROWS], rstd[ROWS], d_x[COUNT] = {0}, d_weight[COLS], d_bias[COLS], targets[ROWS],
-                                               correct[ROWS];
+    double out[COUNT], mean[ROWS], rstd[ROWS], d_x[COUNT] = {0}, d_weight[COLS], d_bias[COLS],
+                                               targets[ROWS], correct[ROWS];
     table->norm_fwd(ops, &shape, out, mean, rstd, x, weight, bias);
     table->norm_bwd(ops, &shape, d_x, d_weight, d_bias, d_out, x, mean, rstd, weight, false);
     save("norm.out", out, COUNT), save("norm.d_x", d_x, COUNT);
@@ -94,8 +95,8 @@ static void save_norm_gelu_xent(struct ops *ops)
 
 static void save_mixed_xent(struct ops *ops)
 {
-    double *x = save("mixed.logits", ops_case_values(3, COUNT, 3), COUNT), losses[ROWS], labels[2][ROWS],
-           parts[ROWS];
+    double *x = save("mixed.logits", ops_case_values(3, COUNT, 3), COUNT), losses[ROWS],
+           labels[2][ROWS], parts[ROWS];
     int32_t *firsts = ops_case_ids(20, ROWS, COLS), *seconds = ops_case_ids(21, ROWS, COLS);
     float weights[ROWS];
     uint8_t hits[ROWS];
@@ -115,9 +116,11 @@ static void save_mixed_xent(struct ops *ops)
 
 static void save_updates(struct ops *ops)
 {
-    double *w = save("weight.start", ops_case_values(8, COUNT, 1), COUNT), m[COUNT] = {0}, v[COUNT] = {0};
+    double *w = save("weight.start", ops_case_values(8, COUNT, 1), COUNT), m[COUNT] = {0},
+           v[COUNT] = {0};
     double by_sgd[2][COUNT], buffer[2][COUNT] = {{0}}, plain[COUNT];
-    memcpy(by_sgd[0], w, sizeof plain), memcpy(by_sgd[1], w, sizeof plain), memcpy(plain, w, sizeof plain);
+    memcpy(by_sgd[0], w, sizeof plain), memcpy(by_sgd[1], w, sizeof plain),
+        memcpy(plain, w, sizeof plain);
     uint8_t decays[(COUNT + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS];
     memset(decays, 1, sizeof decays);
     for (int step = 1; step <= STEPS; step++) {
@@ -157,8 +160,9 @@ static void torch_computes_the_same(void **state)
     save_mixed_xent(ops);
     save_updates(ops);
     ops_close(ops);
-    assert_int_equal(
-        test_run("OMP_NUM_THREADS=1 '%s' '%s/tests/oracle/ops.py' '%s'", python, TEST_SOURCE_DIR, folder), 0);
+    assert_int_equal(test_run("OMP_NUM_THREADS=1 '%s' '%s/tests/oracle/ops.py' '%s'", python,
+                              TEST_SOURCE_DIR, folder),
+                     0);
     test_remove_folder(folder);
 }
 

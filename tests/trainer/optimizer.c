@@ -60,8 +60,8 @@ static double value(int update, int element)
     return sin(1.0 + update * 31.7 + element * 0.37) * (1 + element % 3);
 }
 
-static void update(struct fixture *f, double *weights, const double *gradients, uint64_t updates, double lr,
-                   double gradient_scale)
+static void update(struct fixture *f, double *weights, const double *gradients, uint64_t updates,
+                   double lr, double gradient_scale)
 {
     const struct decision_factors factors = optimizer_factors(&f->optimizer, updates, lr);
     const struct update_scalars scalars = {
@@ -83,19 +83,20 @@ static void check_five_updates(struct fixture *f, const char *maker)
     }
     char text[65536];
     assert_int_equal(
-        test_run_output(text, sizeof text,
-                        "%s -c \"\nimport torch, math\n"
-                        "v = lambda u: torch.tensor([math.sin(1.0 + u * 31.7 + i * 0.37) * (1 + i %% 3) for "
-                        "i in range(%d)],"
-                        " dtype=torch.float64)\n"
-                        "w = v(-1).requires_grad_()\n"
-                        "o = torch.optim.%s\n"
-                        "for u in range(%d):\n"
-                        "    o.param_groups[0]['lr'] = 0.01 * (u + 1)\n"
-                        "    w.grad = v(u) * 0.5\n"
-                        "    o.step()\n"
-                        "print(' '.join(repr(float(x)) for x in w))\n\"",
-                        python, ROWS * COLS, maker, UPDATES),
+        test_run_output(
+            text, sizeof text,
+            "%s -c \"\nimport torch, math\n"
+            "v = lambda u: torch.tensor([math.sin(1.0 + u * 31.7 + i * 0.37) * (1 + i %% 3) for "
+            "i in range(%d)],"
+            " dtype=torch.float64)\n"
+            "w = v(-1).requires_grad_()\n"
+            "o = torch.optim.%s\n"
+            "for u in range(%d):\n"
+            "    o.param_groups[0]['lr'] = 0.01 * (u + 1)\n"
+            "    w.grad = v(u) * 0.5\n"
+            "    o.step()\n"
+            "print(' '.join(repr(float(x)) for x in w))\n\"",
+            python, ROWS * COLS, maker, UPDATES),
         0);
     char *at = text;
     for (int i = 0; i < ROWS * COLS; i++) {
@@ -107,7 +108,8 @@ static void check_five_updates(struct fixture *f, const char *maker)
 
 static void five_updates_equal_those_of_torch(void **state)
 {
-    check_five_updates(*state, "AdamW([w], lr=0.01, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)");
+    check_five_updates(*state,
+                       "AdamW([w], lr=0.01, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)");
 }
 
 static void five_updates_of_sgd_equal_those_of_torch(void **state)
@@ -177,9 +179,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(five_updates_equal_those_of_torch, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(five_updates_of_sgd_equal_those_of_torch, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(only_what_decays_shrinks_without_a_gradient, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_norm_is_exact_however_rows_are_spread, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(five_updates_of_sgd_equal_those_of_torch, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(only_what_decays_shrinks_without_a_gradient, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_norm_is_exact_however_rows_are_spread, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

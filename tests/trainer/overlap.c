@@ -1,6 +1,6 @@
 /*
- * overlap — runs on real ranks: the gradients of a group are on their way before the pass has those of the groups after it. Told by the order of
- * calls, not by the clock.
+ * overlap — runs on real ranks: the gradients of a group are on their way before the pass has those
+ * of the groups after it. Told by the order of calls, not by the clock.
  */
 #include "tests/support/ranks.h"
 #include "tests/trainer/text_case.h"
@@ -9,7 +9,11 @@
 #include "trainer/reduction.h"
 #include "trainer/trainer.h"
 
-enum { SETS_MAX = 32, STEPS = 3, GROUPS_LEAST = 4 }; /* an embedding, two blocks, the norm before the head */
+enum {
+    SETS_MAX = 32,
+    STEPS = 3,
+    GROUPS_LEAST = 4
+}; /* an embedding, two blocks, the norm before the head */
 
 static char folder[TEST_PATH_BYTES_MAX], shards[2 * TEST_PATH_BYTES_MAX];
 static struct io *io;
@@ -24,10 +28,12 @@ static uint64_t groups_count,
 
 int __real_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err);
 void __real_reduction_done(struct reduction *reduction, uint64_t group);
-int __real_exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot, struct err *err);
+int __real_exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot,
+                              struct err *err);
 int __wrap_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err);
 void __wrap_reduction_done(struct reduction *reduction, uint64_t group);
-int __wrap_exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot, struct err *err);
+int __wrap_exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot,
+                              struct err *err);
 
 /* Nothing of an earlier step is under way any more: a slot is free for what comes first. */
 int __wrap_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err)
@@ -47,10 +53,12 @@ void __wrap_reduction_done(struct reduction *reduction, uint64_t group)
     __real_reduction_done(reduction, group);
 }
 
-int __wrap_exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot, struct err *err)
+int __wrap_exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot,
+                              struct err *err)
 {
     int status = __real_exchange_slot_send(exchange, slot, err);
-    pass.is_sent = pass.is_sent || (!status && pass.groups_done > 0 && slot->group == pass.first_group);
+    pass.is_sent =
+        pass.is_sent || (!status && pass.groups_done > 0 && slot->group == pass.first_group);
     return status;
 }
 
@@ -113,13 +121,16 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Once a step, in the last micro-batch's pass, or after each; whatever the ranks share, and however they add. */
+/* Once a step, in the last micro-batch's pass, or after each; whatever the ranks share, and however
+ * they add. */
 static void gradients_travel_beside_the_rest_of_the_backward_pass(void **state)
 {
     static const char *const strategies[] = {
-        "parallel.strategy=ddp",   "parallel.strategy=zero1",         "parallel.strategy=zero2",
-        "parallel.strategy=zero3", "parallel.strategy=shard_grad_op", "parallel.strategy=hybrid_shard"};
-    static const char *const reductions[] = {"parallel.reduction=canonical", "parallel.reduction=fast"};
+        "parallel.strategy=ddp",           "parallel.strategy=zero1",
+        "parallel.strategy=zero2",         "parallel.strategy=zero3",
+        "parallel.strategy=shard_grad_op", "parallel.strategy=hybrid_shard"};
+    static const char *const reductions[] = {"parallel.reduction=canonical",
+                                             "parallel.reduction=fast"};
     (void)state;
     for (size_t s = 0; s < sizeof strategies / sizeof strategies[0]; s++)
         for (size_t r = 0; r < sizeof reductions / sizeof reductions[0]; r++)
@@ -129,8 +140,8 @@ static void gradients_travel_beside_the_rest_of_the_backward_pass(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(gradients_travel_beside_the_rest_of_the_backward_pass, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(gradients_travel_beside_the_rest_of_the_backward_pass,
+                                        set_up, tear_down),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
 }

@@ -29,9 +29,12 @@ static void tensors_start_aligned_and_neighbours_touch(void **state)
     (void)state;
     struct params params = {0};
     begin(&params, "a");
-    assert_int_equal(add(&params, (struct param_spec){.name = "q", .rows = 3, .cols = 5})->offset, 0);
+    assert_int_equal(add(&params, (struct param_spec){.name = "q", .rows = 3, .cols = 5})->offset,
+                     0);
     assert_int_equal(
-        add(&params, (struct param_spec){.name = "k", .rows = 3, .cols = 5, .neighbour = true})->offset, 15);
+        add(&params, (struct param_spec){.name = "k", .rows = 3, .cols = 5, .neighbour = true})
+            ->offset,
+        15);
     const struct param *bias = add(&params, (struct param_spec){.name = "bias", .rows = 70});
     assert_int_equal(bias->offset, PARAMS_ALIGN);
     assert_int_equal(bias->rank, 1);
@@ -109,8 +112,9 @@ static void room_behind_a_tensor_is_padding(void **state)
         add(&params, (struct param_spec){.name = "table", .rows = 5, .cols = 32, .room_rows = 3});
     assert_int_equal(table->count, 5 * 32);
     assert_int_equal(table->shape[0], 5);
-    assert_int_equal(add(&params, (struct param_spec){.name = "bias", .rows = 62, .room_rows = 3})->offset,
-                     8 * 32);
+    assert_int_equal(
+        add(&params, (struct param_spec){.name = "bias", .rows = 62, .room_rows = 3})->offset,
+        8 * 32);
     assert_int_equal(params.elements, 8 * 32 + 2 * PARAMS_ALIGN);
     struct param_spec spec = {
         .name = "w", .rows = 1, .cols = UINT64_C(1) << 32, .room_rows = UINT64_C(1) << 32};
@@ -164,11 +168,14 @@ static void initial_values_have_the_mean_and_deviation_asked_for(void **state)
     double variance = squares / (double)count;
     assert_true(fabs(sum / (double)count) < 5 * 0.5 / sqrt((double)count));
     assert_true(fabs(variance - 0.25) < 0.005);
-    assert_true(fabs(fourths / (double)count / variance / variance - 3) < 0.1); /* a normal's kurtosis */
+    assert_true(fabs(fourths / (double)count / variance / variance - 3) <
+                0.1); /* a normal's kurtosis */
     for (uint64_t i = count; i < params.elements; i++) {
         bool one = i >= params.list[1].offset && i < params.list[1].offset + 3;
         bool drawn = i >= params.list[2].offset && i < params.list[2].offset + 5;
-        assert_true(one ? arena[i] == 1 : drawn ? arena[i] != 0 && isfinite(arena[i]) : arena[i] == 0);
+        assert_true(one     ? arena[i] == 1
+                    : drawn ? arena[i] != 0 && isfinite(arena[i])
+                            : arena[i] == 0);
     }
     free(arena);
     params_deinit(&params);
@@ -178,7 +185,8 @@ static void initial_values_depend_on_seed_and_name_but_not_on_layout(void **stat
 {
     (void)state;
     struct params here = {0}, there = {0};
-    const struct param_spec w = {.name = "w", .rows = 9, .cols = 7, .init = PARAM_NORMAL, .deviation = 0.02};
+    const struct param_spec w = {
+        .name = "w", .rows = 9, .cols = 7, .init = PARAM_NORMAL, .deviation = 0.02};
     struct param_spec v = w;
     v.name = "v";
     begin(&here, "a");

@@ -1,5 +1,6 @@
 /*
- * partition — tests: parts cover each group once, are cut at rows, are nearly equal, and make up shards.
+ * partition — tests: parts cover each group once, are cut at rows, are nearly equal, and make up
+ * shards.
  */
 #include "trainer/partition.h"
 
@@ -11,15 +12,18 @@
 
 enum { RANKS_MAX = 12 };
 
-static void add(struct params *params, const char *name, uint64_t rows, uint64_t cols, bool neighbour)
+static void add(struct params *params, const char *name, uint64_t rows, uint64_t cols,
+                bool neighbour)
 {
     struct err err;
     uint64_t index;
-    const struct param_spec spec = {.name = name, .rows = rows, .cols = cols, .neighbour = neighbour};
+    const struct param_spec spec = {
+        .name = name, .rows = rows, .cols = cols, .neighbour = neighbour};
     assert_ok(params_add(params, &spec, &index, &err), &err);
 }
 
-/* Groups of odd shapes: neighbours that begin within aligned elements, one that is smaller than the ranks, biases between matrices. */
+/* Groups of odd shapes: neighbours that begin within aligned elements, one that is smaller than the
+ * ranks, biases between matrices. */
 static struct params some_params(void)
 {
     struct params params = {0};
@@ -38,8 +42,8 @@ static struct params some_params(void)
     return params;
 }
 
-static struct partition made(const struct params *params, uint32_t rank, uint32_t ranks, uint32_t shards,
-                             uint64_t keep_below)
+static struct partition made(const struct params *params, uint32_t rank, uint32_t ranks,
+                             uint32_t shards, uint64_t keep_below)
 {
     const struct partition_options options = {rank, ranks, shards, keep_below};
     struct partition partition;
@@ -53,8 +57,8 @@ static int holders(const struct partition *partition, uint64_t group, uint64_t e
 {
     int count = 0;
     for (uint32_t rank = 0; rank < partition->options.ranks; rank++) {
-        struct span span =
-            parts ? partition_part(partition, group, rank) : partition_shard(partition, group, rank);
+        struct span span = parts ? partition_part(partition, group, rank)
+                                 : partition_shard(partition, group, rank);
         count += element >= span.offset && element < span.offset + span.elements;
     }
     return count;
@@ -65,7 +69,8 @@ static void assert_covers(const struct partition *partition, uint64_t group)
     const struct param_group *g = &partition->params->groups[group];
     for (uint64_t element = g->offset; element < g->offset + g->elements; element++) {
         assert_int_equal(holders(partition, group, element, true), 1);
-        assert_int_equal(holders(partition, group, element, false), partition_replicas(partition, group));
+        assert_int_equal(holders(partition, group, element, false),
+                         partition_replicas(partition, group));
     }
 }
 
@@ -111,7 +116,8 @@ static void parts_of_a_large_group_are_nearly_equal(void **state)
         struct partition partition = made(&params, 0, ranks, ranks, 0);
         double mean = (double)partition_group(&partition, 0).elements / ranks;
         for (uint32_t rank = 0; rank < ranks; rank++) /* a cut is at most 4 rows of 48 off */
-            assert_true(fabs((double)partition_part(&partition, 0, rank).elements - mean) <= 4 * 48);
+            assert_true(fabs((double)partition_part(&partition, 0, rank).elements - mean) <=
+                        4 * 48);
         partition_deinit(&partition);
     }
     params_deinit(&params);

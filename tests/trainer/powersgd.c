@@ -1,6 +1,6 @@
 /*
- * powersgd — tests: compressed gradients of real ranks are those of powersgd.py, which does with numpy what the words say; shapes that are
- * not worth it travel as they are.
+ * powersgd — tests: compressed gradients of real ranks are those of powersgd.py, which does with
+ * numpy what the words say; shapes that are not worth it travel as they are.
  */
 #include "trainer/powersgd.h"
 
@@ -21,7 +21,8 @@ static float gradient(uint64_t step, uint64_t micro, uint64_t element)
     return (float)(sin((double)element * 0.7) + 0.3 * cos((double)(element * step)) + noise);
 }
 
-static void write_floats(const char *folder, const char *name, const float *values, uint64_t count, bool more)
+static void write_floats(const char *folder, const char *name, const float *values, uint64_t count,
+                         bool more)
 {
     char path[TEST_PATH_BYTES_MAX + 64];
     snprintf(path, sizeof path, "%s/%s.f32", folder, name);
@@ -32,7 +33,8 @@ static void write_floats(const char *folder, const char *name, const float *valu
 }
 
 /* All that is trained, tensor after tensor. */
-static void write_tensors(const struct scene *scene, const char *folder, const char *name, const float *arena)
+static void write_tensors(const struct scene *scene, const char *folder, const char *name,
+                          const float *arena)
 {
     bool more = false;
     for (uint64_t i = 0; i < scene->params.count; i++) {
@@ -122,9 +124,10 @@ static void compare(const struct powersgd_options *options)
         write_shapes(&scene, folder);
     ranks_meet();
     if (world->rank == 0)
-        assert_int_equal(test_run("'%s' '%s/tests/oracle/powersgd.py' '%s' %d %d %d %d %d >&2", python,
-                                  TEST_SOURCE_DIR, folder, world->ranks, STEPS, (int)options->start_step,
-                                  options->error_feedback, options->warm_start),
+        assert_int_equal(test_run("'%s' '%s/tests/oracle/powersgd.py' '%s' %d %d %d %d %d >&2",
+                                  python, TEST_SOURCE_DIR, folder, world->ranks, STEPS,
+                                  (int)options->start_step, options->error_feedback,
+                                  options->warm_start),
                          0);
     scene_close(&scene);
     ranks_remove_folder(folder);

@@ -28,7 +28,8 @@ static void try_bucket(struct ops *ops, uint64_t bucket_bytes)
     float total = (float)(ranks * (ranks + 1)) / 2;
     assert_ok(rank_sum_open(&sum, &options, &err), &err);
     assert_ok(rank_sum_connect(&sum, &err), &err);
-    assert_in_range(used_bytes(ops->device), 1, 2 * (ELEMENTS_MAX + (uint64_t)ranks) * sizeof(float));
+    assert_in_range(used_bytes(ops->device), 1,
+                    2 * (ELEMENTS_MAX + (uint64_t)ranks) * sizeof(float));
     for (uint64_t count = 0; count <= ELEMENTS_MAX; count += count < 12 ? 1 : 247) {
         for (uint64_t i = 0; i < ELEMENTS_MAX; i++)
             values[i] = (float)((uint64_t)(world->rank + 1) * i * 12);
@@ -37,7 +38,8 @@ static void try_bucket(struct ops *ops, uint64_t bucket_bytes)
             assert_true(values[i] == total * (float)(i * 12));
         assert_ok(rank_sum_mean(&sum, values, count, &err), &err);
         for (uint64_t i = 0; i < ELEMENTS_MAX; i++)
-            assert_true(values[i] == (i < count ? total : (float)(world->rank + 1)) * (float)(i * 12));
+            assert_true(values[i] ==
+                        (i < count ? total : (float)(world->rank + 1)) * (float)(i * 12));
     }
     rank_sum_close(&sum);
 }

@@ -1,9 +1,9 @@
 /*
- * reduction — tests on real ranks: every way of summing gives the sum over all micro-batches, wherever they were computed and whoever holds what,
- * and takes the memory that it says.
+ * reduction — tests on real ranks: every way of summing gives the sum over all micro-batches,
+ * wherever they were computed and whoever holds what, and takes the memory that it says.
  *
- * Gradients are small integers, whose sums are exact in any order: what must come out is known bit by bit, and where they travel in fewer bits, as
- * what was rounded.
+ * Gradients are small integers, whose sums are exact in any order: what must come out is known bit
+ * by bit, and where they travel in fewer bits, as what was rounded.
  */
 #include "tests/trainer/reduction_case.h"
 
@@ -33,7 +33,8 @@ static double sum_of(uint64_t step, uint64_t first, uint64_t end, uint64_t eleme
     return sum;
 }
 
-/* What travels at a time from the micro-batch `first` on, of a rank that has those before `end`: to which one. */
+/* What travels at a time from the micro-batch `first` on, of a rank that has those before `end`: to
+ * which one. */
 static uint64_t piece_end(const struct reduction_options *options, uint64_t first, uint64_t end)
 {
     uint64_t size = 1;
@@ -53,10 +54,11 @@ static double expected(const struct scene *scene, uint64_t step, uint64_t elemen
         return sum_of(step, 0, scene->plan.micros, element);
     for (uint64_t micro = 0; options->batching.interleaved && micro < scene->plan.micros; micro++)
         sum += rounded(gradient(step, micro, element), bits);
-    for (uint32_t rank = 0; !options->batching.interleaved && rank < options->batching.ranks; rank++) {
+    for (uint32_t rank = 0; !options->batching.interleaved && rank < options->batching.ranks;
+         rank++) {
         uint64_t end = (rank + 1) * scene->plan.micros / options->batching.ranks;
-        for (uint64_t next, first = rank * scene->plan.micros / options->batching.ranks; first < end;
-             first = next) {
+        for (uint64_t next, first = rank * scene->plan.micros / options->batching.ranks;
+             first < end; first = next) {
             next = piece_end(options, first, end);
             sum += rounded(sum_of(step, first, next, element), bits);
         }
@@ -74,7 +76,8 @@ static void check(const struct scene *scene, uint64_t step, uint64_t group, stru
         for (uint64_t i = 0; i < param->count && !param->frozen; i++) {
             uint64_t element = param->trained_offset + i;
             if (element >= span.offset && element < span.offset + span.elements)
-                assert_true((double)gradients[element - span.offset] == expected(scene, step, element));
+                assert_true((double)gradients[element - span.offset] ==
+                            expected(scene, step, element));
         }
     }
 }
@@ -88,7 +91,8 @@ static void check_step(const struct scene *scene, uint64_t step)
         const void *shard;
         if (scene->params.groups[g].trained_elements == 0)
             continue;
-        check(scene, step, g, partition_trained_part(&scene->partition, g, rank), reduction_part(r, g));
+        check(scene, step, g, partition_trained_part(&scene->partition, g, rank),
+              reduction_part(r, g));
         assert_ok(reduction_shard(r, g, &shard, &err), &err);
         check(scene, step, g, partition_trained_shard(&scene->partition, g, rank), shard);
     }

@@ -5,15 +5,18 @@
 
 #include "tests/support/ranks.h"
 
-static void add(struct params *params, const char *name, uint64_t rows, uint64_t cols, bool neighbour)
+static void add(struct params *params, const char *name, uint64_t rows, uint64_t cols,
+                bool neighbour)
 {
     struct err err;
     uint64_t index;
-    const struct param_spec spec = {.name = name, .rows = rows, .cols = cols, .neighbour = neighbour};
+    const struct param_spec spec = {
+        .name = name, .rows = rows, .cols = cols, .neighbour = neighbour};
     assert_ok(params_add(params, &spec, &index, &err), &err);
 }
 
-/* Odd shapes, something frozen, a group of which nothing is trained, and one that is smaller than the ranks. */
+/* Odd shapes, something frozen, a group of which nothing is trained, and one that is smaller than
+ * the ranks. */
 static void describe(struct params *params)
 {
     struct err err;
@@ -49,18 +52,19 @@ void scene_open(struct scene *scene, const struct scene_plan *plan)
     assert_ok(ops_cpu_open(scene->device, DTYPE_F32, 1, &scene->ops, &err), &err);
     describe(&scene->params);
     assert_ok(partition_init(&scene->partition, &cut, &scene->params, &err), &err);
-    const struct reduction_options options = {.kind = plan->kind,
-                                              .comm = world,
-                                              .ops = scene->ops,
-                                              .partition = &scene->partition,
-                                              .batching = {.global = plan->micros,
-                                                           .micro = 1,
-                                                           .rank = rank,
-                                                           .ranks = ranks,
-                                                           .interleaved = plan->each},
-                                              .bucket_bytes = plan->bucket_bytes,
-                                              .wire = {plan->wire, plan->wire == DTYPE_F16 ? 0x1p-7f : 1},
-                                              .powersgd = plan->powersgd};
+    const struct reduction_options options = {
+        .kind = plan->kind,
+        .comm = world,
+        .ops = scene->ops,
+        .partition = &scene->partition,
+        .batching = {.global = plan->micros,
+                     .micro = 1,
+                     .rank = rank,
+                     .ranks = ranks,
+                     .interleaved = plan->each},
+        .bucket_bytes = plan->bucket_bytes,
+        .wire = {plan->wire, plan->wire == DTYPE_F16 ? 0x1p-7f : 1},
+        .powersgd = plan->powersgd};
     scene->used_bytes = scene_used_bytes(scene);
     assert_ok(reduction_open(&options, &scene->reduction, &err), &err);
     assert_ok(reduction_connect(scene->reduction, &err), &err);
@@ -78,12 +82,12 @@ void scene_close(struct scene *scene)
 }
 
 /* What a backward pass does with a group: every element that is trained is written, or added to. */
-static void make_gradients(const struct scene *scene, const struct model_memory *memory, uint64_t group,
-                           uint64_t step, uint64_t micro)
+static void make_gradients(const struct scene *scene, const struct model_memory *memory,
+                           uint64_t group, uint64_t step, uint64_t micro)
 {
     const struct param_group *g = &scene->params.groups[group];
-    float *gradients =
-        memory->gradients ? (float *)memory->gradients + g->trained_offset : memory->group_gradients[group];
+    float *gradients = memory->gradients ? (float *)memory->gradients + g->trained_offset
+                                         : memory->group_gradients[group];
     for (uint64_t p = g->first; p < g->first + g->count; p++) {
         const struct param *param = &scene->params.list[p];
         for (uint64_t i = 0; i < param->count && !param->frozen; i++) {

@@ -1,5 +1,6 @@
 /*
- * reduction_case — what the tests of reductions share: parameters of odd shapes on real ranks, and steps whose gradients a function makes up.
+ * reduction_case — what the tests of reductions share: parameters of odd shapes on real ranks, and
+ * steps whose gradients a function makes up.
  */
 #ifndef MILLRACE_TESTS_TRAINER_REDUCTION_CASE_H
 #define MILLRACE_TESTS_TRAINER_REDUCTION_CASE_H

@@ -44,7 +44,8 @@ static void the_scale_has_a_least_and_a_largest_value(void **state)
     assert_true(s.scale == SCALER_MOST);
 }
 
-static void with_hysteresis_the_first_overflows_after_a_doubling_cost_their_steps_alone(void **state)
+static void
+with_hysteresis_the_first_overflows_after_a_doubling_cost_their_steps_alone(void **state)
 {
     (void)state;
     const struct scaler_options options = {.first = 64, .least = 16, .window = 5, .hysteresis = 3};
@@ -87,7 +88,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_scaling_an_overflow_is_never_forgiven),
         cmocka_unit_test(the_scale_halves_at_an_overflow_and_doubles_after_clean_steps),
-        cmocka_unit_test(with_hysteresis_the_first_overflows_after_a_doubling_cost_their_steps_alone),
+        cmocka_unit_test(
+            with_hysteresis_the_first_overflows_after_a_doubling_cost_their_steps_alone),
         cmocka_unit_test(only_powers_of_two_within_the_limits_are_scales),
         cmocka_unit_test(the_scale_has_a_least_and_a_largest_value),
     };

@@ -1,5 +1,6 @@
 /*
- * steady_state — after its first steps a run asks for no memory: neither the loader's threads nor the step.
+ * steady_state — after its first steps a run asks for no memory: neither the loader's threads nor
+ * the step.
  */
 #include "tests/support/allocations.h"
 #include "tests/support/test.h"
@@ -38,7 +39,8 @@ static void steps_ask_for_no_memory(void **state)
     assert_ok(io_open(folder, NULL, &io, &err), &err);
     text_case_make(io, folder, shards);
 
-    char train[3 * TEST_PATH_BYTES_MAX], dir[2 * TEST_PATH_BYTES_MAX], events[2 * TEST_PATH_BYTES_MAX];
+    char train[3 * TEST_PATH_BYTES_MAX], dir[2 * TEST_PATH_BYTES_MAX],
+        events[2 * TEST_PATH_BYTES_MAX];
     snprintf(train, sizeof train, "data.train=%s/dataset.json", shards);
     snprintf(dir, sizeof dir, "run.dir=%s/run", folder);
     snprintf(events, sizeof events, "log.tensorboard=%s/events", folder);

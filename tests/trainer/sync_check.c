@@ -26,14 +26,15 @@ static int set_up(void **state)
 /* Two tensors that all hold; of the last one each pair of ranks holds its own stretch. */
 static void add_tensors(void)
 {
-    static const char *const names[] = {"blocks.0.attn.q.weight", "blocks.1.mlp.up.weight", "head.weight"};
+    static const char *const names[] = {"blocks.0.attn.q.weight", "blocks.1.mlp.up.weight",
+                                        "head.weight"};
     for (int t = 0; t < TENSORS; t++) {
-        const struct sync_piece piece = {.kind = t == 0 ? "exp_avg" : NULL,
-                                         .name = names[t],
-                                         .offset_bytes =
-                                             t == 2 ? (uint64_t)world->rank / 2 * sizeof arrays[t] : 0,
-                                         .bytes = sizeof arrays[t],
-                                         .data = arrays[t]};
+        const struct sync_piece piece = {
+            .kind = t == 0 ? "exp_avg" : NULL,
+            .name = names[t],
+            .offset_bytes = t == 2 ? (uint64_t)world->rank / 2 * sizeof arrays[t] : 0,
+            .bytes = sizeof arrays[t],
+            .data = arrays[t]};
         sync_check_add(check, &piece);
     }
 }
@@ -108,8 +109,10 @@ static void a_flipped_bit_is_named_by_rank_step_and_tensor(void **state)
         err_format(&err, line, sizeof line);
         assert_has(line, "after step 40 blocks.1.mlp.up.weight is not the same on all ranks");
         if (world->ranks == 2) {
-            assert_has(line, " on rank 0 but other bits on rank 1: one of them is wrong, and which can not "
-                             "be told;");
+            assert_has(
+                line,
+                " on rank 0 but other bits on rank 1: one of them is wrong, and which can not "
+                "be told;");
             assert_null(strstr(line, "as on rank"));
         } else {
             snprintf(found, sizeof found, "found other bits on rank %d;", hurt);
@@ -125,12 +128,14 @@ static void ranks_of_which_no_part_is_the_larger_are_all_named(void **state)
     (void)state;
     if (world->ranks < 3)
         return;
-    ((unsigned char *)arrays[1])[7] ^= (unsigned char)(world->ranks == 4 ? world->rank % 2 : world->rank);
+    ((unsigned char *)arrays[1])[7] ^=
+        (unsigned char)(world->ranks == 4 ? world->rank % 2 : world->rank);
     assert_int_equal(look(40, &err), -EBADMSG);
     if (prints(&err))
-        assert_has(err.found, world->ranks == 4
-                                  ? " on rank 0, 2 but other bits on rank 1, 3: one of them is wrong"
-                                  : " on rank 0 but other bits on rank 1, 2: one of them is wrong");
+        assert_has(err.found,
+                   world->ranks == 4
+                       ? " on rank 0, 2 but other bits on rank 1, 3: one of them is wrong"
+                       : " on rank 0 but other bits on rank 1, 2: one of them is wrong");
 }
 
 /* Either of the last pair; a last rank without another is compared with nobody. */
@@ -140,7 +145,8 @@ static void pieces_are_compared_among_those_that_hold_the_same_stretch(void **st
     bool is_whole = pair + 1 < world->ranks;
     char found[80];
     (void)state;
-    snprintf(found, sizeof found, " on rank %d but other bits on rank %d: one of them", pair, pair + 1);
+    snprintf(found, sizeof found, " on rank %d but other bits on rank %d: one of them", pair,
+             pair + 1);
     for (int hurt = pair; hurt < world->ranks; hurt++) {
         struct err err = {0};
         if (world->rank == hurt)
@@ -178,8 +184,10 @@ static void what_one_rank_alone_holds_is_compared_with_what_it_was(void **state)
     if (world->ranks == 1)
         return;
     if (is_last)
-        flip(is_odd ? 1
-                    : 2); /* of others as well: for the comparison; a second flip of the same bit mends it */
+        flip(is_odd
+                 ? 1
+                 /* of others as well: for the comparison; a second flip of the same bit mends it */
+                 : 2);
     assert_int_equal(look(52, &err), is_odd ? -EBADMSG : 0);
     assert_int_equal(sync_check_watches(check), !is_odd);
 }
@@ -195,8 +203,8 @@ static void a_rank_that_can_not_read_fails_on_all(void **state)
     assert_int_equal(sync_check_compare(check, 1, own, NULL, &err), own ? own : -EREMOTEIO);
 }
 
-static int copy_fails(struct device *device, struct device_stream *stream, void *target, const void *source,
-                      size_t bytes, struct err *err)
+static int copy_fails(struct device *device, struct device_stream *stream, void *target,
+                      const void *source, size_t bytes, struct err *err)
 {
     (void)device, (void)stream, (void)target, (void)source, (void)bytes;
     return err_set(err, -EIO, "the link is gone");
@@ -205,7 +213,8 @@ static int copy_fails(struct device *device, struct device_stream *stream, void 
 /* A device of its own memory, from which nothing can be copied on the last rank. */
 static void a_piece_that_can_not_be_read_fails_on_all(void **state)
 {
-    const struct sync_piece piece = {.name = "head.weight", .bytes = sizeof arrays[0], .data = arrays[0]};
+    const struct sync_piece piece = {
+        .name = "head.weight", .bytes = sizeof arrays[0], .data = arrays[0]};
     struct sync_check *of_device;
     struct device *device;
     struct err err = {0};
@@ -230,15 +239,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(equal_ranks_are_in_step, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_flipped_bit_is_named_by_rank_step_and_tensor, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_flipped_bit_is_named_by_rank_step_and_tensor, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(ranks_of_which_no_part_is_the_larger_are_all_named, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(pieces_are_compared_among_those_that_hold_the_same_stretch, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(what_one_rank_alone_holds_is_compared_with_what_it_was, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(pieces_are_compared_among_those_that_hold_the_same_stretch,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_one_rank_alone_holds_is_compared_with_what_it_was,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_rank_that_can_not_read_fails_on_all, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_piece_that_can_not_be_read_fails_on_all, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_piece_that_can_not_be_read_fails_on_all, set_up,
+                                        tear_down),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
 }

@@ -1,5 +1,6 @@
 /*
- * What ranks hold, on real ranks that share weights as the strategies do: a bit that is flipped in any of it is named.
+ * What ranks hold, on real ranks that share weights as the strategies do: a bit that is flipped in
+ * any of it is named.
  */
 #include "trainer/run.h"
 
@@ -37,7 +38,8 @@ static void open_run(uint32_t shards, bool shares_weights)
     ops_for_test(DTYPE_F32, 1, &run.device, &run.ops);
     assert_ok(model_open(&case_gpt2, run.ops, 2, &run.model, &err), &err);
     run.params = model_params(run.model);
-    run.stage = (struct model_stage){.blocks_count = case_gpt2.layers, .embeds = true, .heads = true};
+    run.stage =
+        (struct model_stage){.blocks_count = case_gpt2.layers, .embeds = true, .heads = true};
     const struct partition_options options = {
         .rank = (uint32_t)world->rank, .ranks = (uint32_t)world->ranks, .shards = shards};
     assert_ok(partition_init(&run.partition, &options, run.params, &err), &err);
@@ -123,7 +125,8 @@ static void a_bit_of_weights_that_were_gathered_is_named(void **state)
     close_run();
 }
 
-/* zero3: nothing is whole between passes, and each shard is gathered from the only rank that has it. */
+/* zero3: nothing is whole between passes, and each shard is gathered from the only rank that has
+ * it. */
 static void weights_that_are_gathered_for_passes_are_compared(void **state)
 {
     (void)state;
@@ -153,7 +156,8 @@ static const struct param *own_part(unsigned kind, void **ret_memory)
 {
     for (uint64_t i = 0; i < run.params->count; i++) {
         const struct param *param = &run.params->list[i];
-        struct span shard = partition_shard(&run.partition, param->group, run.partition.options.rank);
+        struct span shard =
+            partition_shard(&run.partition, param->group, run.partition.options.rank);
         struct row_range rows = span_rows(&shard, param);
         if (rows.count > 0) {
             *ret_memory = run_row_place(&run, param, rows.first, kind);

@@ -1,5 +1,6 @@
 /*
- * tensorboard (test) — TensorBoard's own readers see what metrics.jsonl has, each step once, whatever was killed and resumed.
+ * tensorboard (test) — TensorBoard's own readers see what metrics.jsonl has, each step once,
+ * whatever was killed and resumed.
  */
 #include "tests/support/test.h"
 #include "trainer/metrics.h"
@@ -31,7 +32,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A run that goes on from resume and is killed after its last step; it evaluates after each third step from the one it goes on from. */
+/* A run that goes on from resume and is killed after its last step; it evaluates after each third
+ * step from the one it goes on from. */
 static void write_steps(struct metrics_resume resume, uint64_t last)
 {
     struct metrics *metrics;
@@ -59,7 +61,8 @@ static void write_steps(struct metrics_resume resume, uint64_t last)
 static long read_back(void)
 {
     char text[64];
-    assert_int_equal(test_run_output(text, sizeof text, "'%s' '%s/tests/oracle/events.py' '%s' '%s'",
+    assert_int_equal(test_run_output(text, sizeof text,
+                                     "'%s' '%s/tests/oracle/events.py' '%s' '%s'",
                                      test_need_python("tensorboard"), TEST_SOURCE_DIR, events_path,
                                      metrics_path),
                      0);
@@ -89,7 +92,8 @@ static void steps_that_come_again_show_once(void **state)
     assert_int_equal(read_back(), 2 * STEP_SCALARS);
 }
 
-/* A run was stopped between a step and its evaluation, went on, evaluated and was killed before its next checkpoint. */
+/* A run was stopped between a step and its evaluation, went on, evaluated and was killed before its
+ * next checkpoint. */
 static void an_evaluation_that_comes_again_shows_once(void **state)
 {
     (void)state;
@@ -132,8 +136,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_run_is_read_as_it_was_written, set_up, tear_down),
         cmocka_unit_test_setup_teardown(steps_that_come_again_show_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_evaluation_that_comes_again_shows_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_record_torn_by_a_kill_hides_nothing_behind_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_evaluation_that_comes_again_shows_once, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_record_torn_by_a_kill_hides_nothing_behind_it, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

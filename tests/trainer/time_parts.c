@@ -62,15 +62,18 @@ static void time_is_that_of_the_innermost_range(void **state)
     wait_a_while();
     range_end(&ranges);
     assert_int_equal(ranges.parts.part, TIME_OTHER);
-    assert_int_equal(ranges.times[RANGE_STEP].count, 0); /* not measured, and yet its time is known */
+    assert_int_equal(ranges.times[RANGE_STEP].count,
+                     0); /* not measured, and yet its time is known */
     uint64_t ended_ns = clock_now_ns();
     struct time_spent spent = time_parts_take(&ranges.parts, ended_ns);
     assert_int_equal(sum(&spent), ended_ns - began_ns);
     assert_true(spent.ns[TIME_UPDATE] > 0 && spent.ns[TIME_SAVE] > 0 && spent.ns[TIME_OTHER] > 0);
-    assert_int_equal(spent.ns[TIME_UPDATE] + spent.ns[TIME_SAVE] + spent.ns[TIME_OTHER], ended_ns - began_ns);
+    assert_int_equal(spent.ns[TIME_UPDATE] + spent.ns[TIME_SAVE] + spent.ns[TIME_OTHER],
+                     ended_ns - began_ns);
 }
 
-/* Where the device queues, its computing is what the host waits for, and nothing is said of passes. */
+/* Where the device queues, its computing is what the host waits for, and nothing is said of
+ * passes. */
 static void a_device_that_queues_leaves_passes_unknown(void **state)
 {
     (void)state;

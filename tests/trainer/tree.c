@@ -1,5 +1,6 @@
 /*
- * tree — tests: the stack computes T(lo, hi), in the buffers promised, from leaves and from subtrees.
+ * tree — tests: the stack computes T(lo, hi), in the buffers promised, from leaves and from
+ * subtrees.
  */
 #include "trainer/tree.h"
 
@@ -117,7 +118,8 @@ static void aligned_subtrees_count_as_their_leaves(void **state)
     tree_deinit(&whole);
 }
 
-/* Ranks with neighbouring leaves hand on what is on their stacks, and whoever pushes it, from where it lies, gets the tree. */
+/* Ranks with neighbouring leaves hand on what is on their stacks, and whoever pushes it, from where
+ * it lies, gets the tree. */
 static void subtrees_of_any_neighbours_make_the_tree(void **state)
 {
     struct rig *rig = *state;
@@ -158,7 +160,8 @@ static void a_part_of_the_stack_sums_its_elements_alone(void **state)
     float sum[ELEMENTS];
     assert_ok(tree_init(&whole, rig->ops, ELEMENTS, 0, LEAVES, &err), &err);
     for (int half = 0; half < 2; half++) {
-        struct tree part = tree_part(&whole, half ? CUT : 0, half ? (uint64_t)ELEMENTS - CUT : (uint64_t)CUT);
+        struct tree part =
+            tree_part(&whole, half ? CUT : 0, half ? (uint64_t)ELEMENTS - CUT : (uint64_t)CUT);
         for (uint64_t leaf = 0; leaf < LEAVES; leaf++) {
             for (uint64_t i = 0; i < part.elements; i++)
                 ((float *)tree_leaf(&part))[i] = leaf_value(leaf, i + (half ? CUT : 0));

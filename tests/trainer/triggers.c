@@ -30,14 +30,16 @@ static void saves_by_steps_and_by_epochs_are_functions_of_the_step(void **state)
         uint64_t epoch_steps, step;
         bool due;
     } rows[] = {
-        {0, false, 7, 7, false}, {5, false, 7, 4, false}, {5, false, 7, 5, true},  {5, false, 7, 7, false},
-        {5, true, 7, 7, true},   {5, true, 7, 10, true},  {5, true, 7, 11, false}, {0, true, 7, 14, true},
-        {0, true, 0, 14, false}, {1, false, 0, 1, true},
+        {0, false, 7, 7, false}, {5, false, 7, 4, false}, {5, false, 7, 5, true},
+        {5, false, 7, 7, false}, {5, true, 7, 7, true},   {5, true, 7, 10, true},
+        {5, true, 7, 11, false}, {0, true, 7, 14, true},  {0, true, 0, 14, false},
+        {1, false, 0, 1, true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct triggers triggers = triggers_of((struct triggers_options){.every.steps = rows[i].every,
-                                                                         .on_epoch_end = rows[i].on_epoch_end,
-                                                                         .epoch_steps = rows[i].epoch_steps});
+        struct triggers triggers =
+            triggers_of((struct triggers_options){.every.steps = rows[i].every,
+                                                  .on_epoch_end = rows[i].on_epoch_end,
+                                                  .epoch_steps = rows[i].epoch_steps});
         assert_int_equal(triggers_save_by_step(&triggers, rows[i].step), rows[i].due);
         assert_false(triggers_save_by_clock(&triggers, 1000 * S));
     }

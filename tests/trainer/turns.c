@@ -1,6 +1,6 @@
 /*
- * turns — what a run knows of time goes on where its batch becomes another one, by a clock that the test sets forward: real time adds
- * seconds to its minutes.
+ * turns — what a run knows of time goes on where its batch becomes another one, by a clock that the
+ * test sets forward: real time adds seconds to its minutes.
  */
 #include "base/clock.h"
 #include "tests/ckpt/held_disk.h"
@@ -53,8 +53,8 @@ static void note(void *context, const struct trainer_report *report)
         gate_open(&disk);
 }
 
-static void run(const char *name, const char *every, const char *max_time, const struct passing *passing,
-                struct trainer_result *result)
+static void run(const char *name, const char *every, const char *max_time,
+                const struct passing *passing, struct trainer_result *result)
 {
     char train[3 * TEST_PATH_BYTES_MAX], dir[3 * TEST_PATH_BYTES_MAX];
     struct err err;
@@ -128,10 +128,10 @@ static void time_is_kept_for_saves_as_long_as_one_before_the_turn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(saves_by_the_clock_count_from_the_one_before_the_turn, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(time_is_kept_for_saves_as_long_as_one_before_the_turn, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(saves_by_the_clock_count_from_the_one_before_the_turn,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(time_is_kept_for_saves_as_long_as_one_before_the_turn,
+                                        set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

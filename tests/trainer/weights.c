@@ -1,5 +1,6 @@
 /*
- * weights — tests: of weights that lie in host memory, how many groups are on the device at a time, and that passes find the newest ones.
+ * weights — tests: of weights that lie in host memory, how many groups are on the device at a time,
+ * and that passes find the newest ones.
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
@@ -30,7 +31,8 @@ static uint64_t device_bytes(const struct fixture *f)
     return info.used_bytes[MEM_DEVICE];
 }
 
-/* What the tests say of the options is theirs; the rest is that of one rank. Returns what weights_init does. */
+/* What the tests say of the options is theirs; the rest is that of one rank. Returns what
+ * weights_init does. */
 static int open_weights(struct fixture *f, struct weights_options options, struct err *err)
 {
     struct model_config config = case_gpt2;
@@ -165,8 +167,9 @@ static void a_limit_below_what_a_pass_uses_is_refused(void **state)
     struct fixture f;
     struct err err = {0};
     (void)state;
-    assert_int_equal(open_weights(&f, (struct weights_options){.reshards = true, .groups_max = 1}, &err),
-                     -EINVAL);
+    assert_int_equal(
+        open_weights(&f, (struct weights_options){.reshards = true, .groups_max = 1}, &err),
+        -EINVAL);
     assert_non_null(strstr(err.what, "parallel.groups_at_once"));
     close_all(&f);
 }

@@ -28,7 +28,8 @@ bool cuda_attention_takes(enum dtype type, const struct attn_shape *shape)
         return false;
     if (shape->head_dim == 0 || shape->head_dim > HEAD_DIM_MAX)
         return false;
-    return type == DTYPE_F32 || (runs_on_tensor_cores(type) && shape->head_dim % HEAD_DIM_ALIGN == 0);
+    return type == DTYPE_F32 ||
+           (runs_on_tensor_cores(type) && shape->head_dim % HEAD_DIM_ALIGN == 0);
 }
 
 cudaError_t cuda_attention_prepare(enum dtype type, const struct attn_shape *shape)
@@ -59,7 +60,8 @@ static uint64_t query_stats_count(const struct attn_shape *shape)
 uint64_t cuda_attention_bwd_workspace(const struct attn_shape *shape)
 {
     uint64_t bounds = shape->batch * (attention_padded((int)shape->tokens) / ATTENTION_BOUNDS_ROWS);
-    return (query_stats_count(shape) * sizeof(float2) + bounds * sizeof(struct start_bounds)) / sizeof(float);
+    return (query_stats_count(shape) * sizeof(float2) + bounds * sizeof(struct start_bounds)) /
+           sizeof(float);
 }
 
 cudaError_t cuda_attention_bwd(enum dtype type, const struct attn_shape *shape,
@@ -69,7 +71,8 @@ cudaError_t cuda_attention_bwd(enum dtype type, const struct attn_shape *shape,
         return cudaErrorInvalidValue;
     struct attention_stats stats = {reinterpret_cast<float2 *>(arrays->workspace), NULL};
     if (arrays->row_starts != NULL)
-        stats.bounds = reinterpret_cast<struct start_bounds *>(stats.queries + query_stats_count(shape));
+        stats.bounds =
+            reinterpret_cast<struct start_bounds *>(stats.queries + query_stats_count(shape));
     cudaError_t status = attention_stats_fill(type, shape, arrays, &stats, stream);
     if (status != cudaSuccess)
         return status;

@@ -1,6 +1,7 @@
 /*
- * attention_f32 — attention in plain float, for those who want its digits more than its speed: the same tiles, passes and order as on
- * tensor cores (attention_forward.cu, attention_backward.cu), each product a loop over shared memory.
+ * attention_f32 — attention in plain float, for those who want its digits more than its speed: the
+ * same tiles, passes and order as on tensor cores (attention_forward.cu, attention_backward.cu),
+ * each product a loop over shared memory.
  */
 #include "trainer/cuda/attention_kernels.h"
 #include "trainer/cuda/reduce.h"
@@ -10,7 +11,8 @@
 
 enum { F32_THREADS = 256 };
 
-/* A tile has ROWS rows; they are head_dim + 1 floats apart in shared memory, so that a column lies in different banks. */
+/* A tile has ROWS rows; they are head_dim + 1 floats apart in shared memory, so that a column lies
+ * in different banks. */
 template <int ROWS> struct f32_tiles {
     static constexpr int scores_stride = ROWS + 1;
     static constexpr int row_lanes = F32_THREADS / ROWS; /* that share a row's softmax */
@@ -29,8 +31,10 @@ template <int ROWS> struct f32_tiles {
 
 enum { F32_NARROW_HEAD = 64, F32_WIDE_HEAD = 256 };
 
-/* Wide heads have lower tiles: six of them fit into the shared memory of any device since compute capability 8. */
-template <typename Call> static cudaError_t f32_dispatch(const struct attn_shape *shape, const Call &call)
+/* Wide heads have lower tiles: six of them fit into the shared memory of any device since compute
+ * capability 8. */
+template <typename Call>
+static cudaError_t f32_dispatch(const struct attn_shape *shape, const Call &call)
 {
     return shape->head_dim <= F32_NARROW_HEAD ? call(std::integral_constant<int, 32>())
                                               : call(std::integral_constant<int, 16>());
@@ -40,7 +44,8 @@ enum { F32_FWD_TILES = 4, F32_FWD_SCORES = 1, F32_BWD_TILES = 6, F32_BWD_SCORES 
 
 /* Zeros past the rows that there are. */
 template <int ROWS>
-__device__ inline void f32_load(float *tile, const float *source, uint64_t stride, int rows, int columns)
+__device__ inline void f32_load(float *tile, const float *source, uint64_t stride, int rows,
+                                int columns)
 {
     for (int at = threadIdx.x; at < ROWS * columns; at += F32_THREADS) {
         int row = at / columns, column = at % columns;
@@ -48,7 +53,8 @@ __device__ inline void f32_load(float *tile, const float *source, uint64_t strid
     }
 }
 
-/* Each thread clears, adds to and stores the same sums: threadIdx.x + i * F32_THREADS of rows x columns. */
+/* Each thread clears, adds to and stores the same sums: threadIdx.x + i * F32_THREADS of rows x
+ * columns. */
 template <int ROWS> __device__ inline void f32_clear(float *sums, int columns)
 {
     for (int at = threadIdx.x; at < ROWS * columns; at += F32_THREADS)
@@ -56,8 +62,8 @@ template <int ROWS> __device__ inline void f32_clear(float *sums, int columns)
 }
 
 template <int ROWS>
-__device__ inline void f32_store(float *target, uint64_t stride, const float *sums, float factor, int rows,
-                                 int columns)
+__device__ inline void f32_store(float *target, uint64_t stride, const float *sums, float factor,
+                                 int rows, int columns)
 {
     for (int at = threadIdx.x; at < ROWS * columns; at += F32_THREADS) {
         int row = at / columns, column = at % columns;
@@ -74,25 +80,28 @@ __device__ inline float f32_dot(const float *a, const float *b, int count)
     return sum;
 }
 
-/* sums[row] = sums[row] * rescale[row] + weights[row] times the streamed rows; rescale: NULL for ones. */
+/* sums[row] = sums[row] * rescale[row] + weights[row] times the streamed rows; rescale: NULL for
+ * ones. */
 template <int ROWS>
-__device__ inline void f32_add(float *sums, const float *rescale, const float *weights, const float *streamed,
-                               int columns)
+__device__ inline void f32_add(float *sums, const float *rescale, const float *weights,
+                               const float *streamed, int columns)
 {
     int stride = columns + 1;
     for (int at = threadIdx.x; at < ROWS * columns; at += F32_THREADS) {
         int row = at / columns, column = at % columns;
-        float sum =
-            rescale == NULL ? sums[row * stride + column] : sums[row * stride + column] * rescale[row];
+        float sum = rescale == NULL ? sums[row * stride + column]
+                                    : sums[row * stride + column] * rescale[row];
         for (int i = 0; i < ROWS; i++)
-            sum += weights[row * f32_tiles<ROWS>::scores_stride + i] * streamed[i * stride + column];
+            sum +=
+                weights[row * f32_tiles<ROWS>::scores_stride + i] * streamed[i * stride + column];
         sums[row * stride + column] = sum;
     }
 }
 
-/* A row's scores become e^(score * scale - base) by its lanes; base and total are theirs alike. Returns what sums so far are to be
- * multiplied by. */
-template <int ROWS> __device__ inline float f32_softmax(float *scores, float scale, float *base, float *total)
+/* A row's scores become e^(score * scale - base) by its lanes; base and total are theirs alike.
+ * Returns what sums so far are to be multiplied by. */
+template <int ROWS>
+__device__ inline float f32_softmax(float *scores, float scale, float *base, float *total)
 {
     constexpr int lanes = f32_tiles<ROWS>::row_lanes;
     float largest = -INFINITY, before = *base, sum = 0;
@@ -116,8 +125,8 @@ template <int ROWS> __device__ inline float f32_softmax(float *scores, float sca
 /* The grid has a block for each tile of queries of each head. */
 template <int ROWS>
 __global__ void __launch_bounds__(F32_THREADS)
-    attention_f32_fwd_kernel(struct attention_geometry geometry, float *out, float *lse, const float *qkv,
-                             const int32_t *row_starts)
+    attention_f32_fwd_kernel(struct attention_geometry geometry, float *out, float *lse,
+                             const float *qkv, const int32_t *row_starts)
 {
     using tiles = f32_tiles<ROWS>;
     DYNAMIC_SHARED(float, q_tile);
@@ -133,13 +142,15 @@ __global__ void __launch_bounds__(F32_THREADS)
     int kv_head = head / (geometry.heads / geometry.kv_heads), rows_left = geometry.tokens - first;
     uint64_t width = geometry.qkv_width();
     const float *k = qkv + geometry.k_at(batch, kv_head), *v = qkv + geometry.v_at(batch, kv_head);
-    const int32_t *starts = row_starts == NULL ? NULL : row_starts + (uint64_t)batch * geometry.tokens;
+    const int32_t *starts =
+        row_starts == NULL ? NULL : row_starts + (uint64_t)batch * geometry.tokens;
     if (threadIdx.x == 0) {
         first_seen = starts == NULL ? 0 : INT_MAX;
         for (int row = 0; starts != NULL && row < ROWS && row < rows_left; row++)
             first_seen = min(first_seen, starts[first + row]);
     }
-    f32_load<ROWS>(q_tile, qkv + geometry.q_at(batch, head) + first * width, width, rows_left, columns);
+    f32_load<ROWS>(q_tile, qkv + geometry.q_at(batch, head) + first * width, width, rows_left,
+                   columns);
     f32_clear<ROWS>(sums, columns);
     __syncthreads();
     int end_key = geometry.causal ? min(first + ROWS, geometry.tokens) : geometry.tokens;
@@ -153,13 +164,14 @@ __global__ void __launch_bounds__(F32_THREADS)
         for (int at = threadIdx.x; at < ROWS * ROWS; at += F32_THREADS) {
             int row = at / ROWS, column = at % ROWS;
             struct key_span seen = geometry.seen_by(first + row, starts);
-            float score = f32_dot(q_tile + row * (columns + 1), k_tile + column * (columns + 1), columns);
+            float score =
+                f32_dot(q_tile + row * (columns + 1), k_tile + column * (columns + 1), columns);
             bool is_seen = key + column >= seen.first && key + column < seen.end;
             scores[row * tiles::scores_stride + column] = is_seen ? score : -INFINITY;
         }
         __syncthreads();
-        float rescale =
-            f32_softmax<ROWS>(scores + my_row * tiles::scores_stride, geometry.scale, &base, &total);
+        float rescale = f32_softmax<ROWS>(scores + my_row * tiles::scores_stride, geometry.scale,
+                                          &base, &total);
         if (my_lane == 0)
             rescales[my_row] = rescale;
         __syncthreads();
@@ -174,16 +186,17 @@ __global__ void __launch_bounds__(F32_THREADS)
     __syncthreads();
     for (int at = threadIdx.x; at < ROWS * columns; at += F32_THREADS)
         sums[at / columns * (columns + 1) + at % columns] *= rescales[at / columns];
-    f32_store<ROWS>(out + geometry.out_at(batch, head) + first * geometry.out_width(), geometry.out_width(),
-                    sums, 1, rows_left, columns);
+    f32_store<ROWS>(out + geometry.out_at(batch, head) + first * geometry.out_width(),
+                    geometry.out_width(), sums, 1, rows_left, columns);
 }
 
-/* As the kernel of attention_backward.cu: of keys or of queries. The grid has a block for each tile of rows of each head. */
+/* As the kernel of attention_backward.cu: of keys or of queries. The grid has a block for each tile
+ * of rows of each head. */
 template <int ROWS, bool OF_KEYS>
 __global__ void __launch_bounds__(F32_THREADS)
     attention_f32_bwd_kernel(struct attention_geometry geometry, float *d_qkv, const float *d_out,
-                             const float *qkv, const float2 *stats, const struct start_bounds *bounds,
-                             const int32_t *row_starts)
+                             const float *qkv, const float2 *stats,
+                             const struct start_bounds *bounds, const int32_t *row_starts)
 {
     using tiles = f32_tiles<ROWS>;
     DYNAMIC_SHARED(float, row_tile);
@@ -197,10 +210,12 @@ __global__ void __launch_bounds__(F32_THREADS)
     int turn = (int)blockIdx.x % row_tiles, first = (OF_KEYS ? turn : row_tiles - 1 - turn) * ROWS;
     int unit_heads = OF_KEYS ? geometry.kv_heads : geometry.heads, batch = unit / unit_heads;
     int group = geometry.heads / geometry.kv_heads;
-    int first_head = OF_KEYS ? unit % unit_heads * group : unit % unit_heads, kv_head = first_head / group;
+    int first_head = OF_KEYS ? unit % unit_heads * group : unit % unit_heads,
+        kv_head = first_head / group;
     int padded = attention_padded(geometry.tokens);
     uint64_t width = geometry.qkv_width(), out_width = geometry.out_width();
-    const int32_t *starts = row_starts == NULL ? NULL : row_starts + (uint64_t)batch * geometry.tokens;
+    const int32_t *starts =
+        row_starts == NULL ? NULL : row_starts + (uint64_t)batch * geometry.tokens;
     const struct start_bounds *item_bounds =
         bounds == NULL ? NULL : bounds + (uint64_t)batch * (padded / ATTENTION_BOUNDS_ROWS);
     const float *k = qkv + geometry.k_at(batch, kv_head), *v = qkv + geometry.v_at(batch, kv_head);
@@ -210,7 +225,8 @@ __global__ void __launch_bounds__(F32_THREADS)
     f32_clear<ROWS>(sums, columns);
     f32_clear<ROWS>(d_sums, columns);
     for (int head = first_head; head < first_head + (OF_KEYS ? group : 1); head++) {
-        const float *q = qkv + geometry.q_at(batch, head), *d_o = d_out + geometry.out_at(batch, head);
+        const float *q = qkv + geometry.q_at(batch, head),
+                    *d_o = d_out + geometry.out_at(batch, head);
         const float2 *head_stats = stats + ((uint64_t)batch * geometry.heads + head) * padded;
         if (!OF_KEYS || head == first_head) {
             f32_load<ROWS>(row_tile, (OF_KEYS ? k : q) + first * width, width, rows_left, columns);
@@ -218,15 +234,16 @@ __global__ void __launch_bounds__(F32_THREADS)
                            OF_KEYS ? width : out_width, rows_left, columns);
         }
         int token = OF_KEYS && geometry.causal ? first : 0;
-        int end = !OF_KEYS && geometry.causal ? min(first + ROWS, geometry.tokens) : geometry.tokens;
+        int end =
+            !OF_KEYS && geometry.causal ? min(first + ROWS, geometry.tokens) : geometry.tokens;
         for (; token < end; token += ROWS) {
             /* The queries of the two tiles' bounds see none of the keys: zeros would be added. */
             int last_key = (OF_KEYS ? first : token) + ROWS - 1;
             if (item_bounds != NULL &&
                 last_key < item_bounds[(OF_KEYS ? token : first) / ATTENTION_BOUNDS_ROWS].min)
                 continue;
-            f32_load<ROWS>(streamed, (OF_KEYS ? q : k) + token * width, width, geometry.tokens - token,
-                           columns);
+            f32_load<ROWS>(streamed, (OF_KEYS ? q : k) + token * width, width,
+                           geometry.tokens - token, columns);
             f32_load<ROWS>(d_streamed, OF_KEYS ? d_o + token * out_width : v + token * width,
                            OF_KEYS ? out_width : width, geometry.tokens - token, columns);
             __syncthreads();
@@ -237,9 +254,11 @@ __global__ void __launch_bounds__(F32_THREADS)
                 struct key_span seen = geometry.seen_by(query, starts);
                 float2 query_stats = head_stats[query];
                 float score = f32_dot(row_tile + row * stride, streamed + column * stride, columns);
-                float d_p = f32_dot(d_row_tile + row * stride, d_streamed + column * stride, columns);
+                float d_p =
+                    f32_dot(d_row_tile + row * stride, d_streamed + column * stride, columns);
                 bool is_seen = key >= seen.first && key < seen.end;
-                float probability = is_seen ? exp2f(score * (geometry.scale * LOG2_E) - query_stats.x) : 0;
+                float probability =
+                    is_seen ? exp2f(score * (geometry.scale * LOG2_E) - query_stats.x) : 0;
                 p[row * tiles::scores_stride + column] = probability;
                 d[row * tiles::scores_stride + column] = probability * (d_p - query_stats.y);
             }
@@ -250,10 +269,11 @@ __global__ void __launch_bounds__(F32_THREADS)
             __syncthreads();
         }
     }
-    f32_store<ROWS>(d_qkv + target + first * width, width, sums, geometry.scale, rows_left, columns);
+    f32_store<ROWS>(d_qkv + target + first * width, width, sums, geometry.scale, rows_left,
+                    columns);
     if (OF_KEYS)
-        f32_store<ROWS>(d_qkv + geometry.v_at(batch, kv_head) + first * width, width, d_sums, 1, rows_left,
-                        columns);
+        f32_store<ROWS>(d_qkv + geometry.v_at(batch, kv_head) + first * width, width, d_sums, 1,
+                        rows_left, columns);
 }
 
 template <int ROWS, bool OF_KEYS>
@@ -266,11 +286,13 @@ static cudaError_t f32_bwd_launch(const struct attn_shape *shape,
     size_t bytes = f32_tiles<ROWS>::bytes((int)shape->head_dim, F32_BWD_TILES, F32_BWD_SCORES);
     return LAUNCH((attention_f32_bwd_kernel<ROWS, OF_KEYS>), blocks, F32_THREADS, bytes, stream,
                   attention_geometry_of(shape), static_cast<float *>(arrays->d_qkv),
-                  static_cast<const float *>(arrays->d_out), static_cast<const float *>(arrays->qkv),
-                  stats->queries, stats->bounds, arrays->row_starts);
+                  static_cast<const float *>(arrays->d_out),
+                  static_cast<const float *>(arrays->qkv), stats->queries, stats->bounds,
+                  arrays->row_starts);
 }
 
-/* What a kernel may have is its property, whatever the shape: enough for the widest head that it takes. */
+/* What a kernel may have is its property, whatever the shape: enough for the widest head that it
+ * takes. */
 cudaError_t attention_f32_prepare(const struct attn_shape *shape)
 {
     return f32_dispatch(shape, [&](auto rows) {
@@ -287,12 +309,13 @@ cudaError_t attention_f32_prepare(const struct attn_shape *shape)
     });
 }
 
-cudaError_t attention_f32_fwd(const struct attn_shape *shape, const struct cuda_attention_fwd_arrays *arrays,
-                              cudaStream_t stream)
+cudaError_t attention_f32_fwd(const struct attn_shape *shape,
+                              const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream)
 {
     return f32_dispatch(shape, [&](auto rows) {
         constexpr int ROWS = decltype(rows)::value;
-        unsigned blocks = (unsigned)(shape->batch * shape->heads * tiles_of((int)shape->tokens, ROWS));
+        unsigned blocks =
+            (unsigned)(shape->batch * shape->heads * tiles_of((int)shape->tokens, ROWS));
         size_t bytes = f32_tiles<ROWS>::bytes((int)shape->head_dim, F32_FWD_TILES, F32_FWD_SCORES);
         return LAUNCH((attention_f32_fwd_kernel<ROWS>), blocks, F32_THREADS, bytes, stream,
                       attention_geometry_of(shape), static_cast<float *>(arrays->out), arrays->lse,
@@ -300,12 +323,14 @@ cudaError_t attention_f32_fwd(const struct attn_shape *shape, const struct cuda_
     });
 }
 
-cudaError_t attention_f32_bwd(const struct attn_shape *shape, const struct cuda_attention_bwd_arrays *arrays,
+cudaError_t attention_f32_bwd(const struct attn_shape *shape,
+                              const struct cuda_attention_bwd_arrays *arrays,
                               const struct attention_stats *stats, cudaStream_t stream)
 {
     return f32_dispatch(shape, [&](auto rows) {
         constexpr int ROWS = decltype(rows)::value;
         cudaError_t status = f32_bwd_launch<ROWS, true>(shape, arrays, stats, stream);
-        return status != cudaSuccess ? status : f32_bwd_launch<ROWS, false>(shape, arrays, stats, stream);
+        return status != cudaSuccess ? status
+                                     : f32_bwd_launch<ROWS, false>(shape, arrays, stats, stream);
     });
 }

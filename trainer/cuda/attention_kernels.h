@@ -1,6 +1,6 @@
 /*
- * attention_kernels — what the kernels of attention share: where things lie, who sees whom, and the launchers of each kind of kernel,
- * among which attention.cu chooses. C++ only.
+ * attention_kernels — what the kernels of attention share: where things lie, who sees whom, and the
+ * launchers of each kind of kernel, among which attention.cu chooses. C++ only.
  */
 #ifndef MILLRACE_TRAINER_CUDA_ATTENTION_KERNELS_H
 #define MILLRACE_TRAINER_CUDA_ATTENTION_KERNELS_H
@@ -21,7 +21,8 @@ __host__ __device__ static inline int tiles_of(int count, int tile)
     return (count + tile - 1) / tile;
 }
 
-/* Of queries, the backward pass keeps statistics, padded to so many; and of so many the bounds of their starts. */
+/* Of queries, the backward pass keeps statistics, padded to so many; and of so many the bounds of
+ * their starts. */
 enum { ATTENTION_STATS_ROWS = 128, ATTENTION_BOUNDS_ROWS = 64 };
 
 __host__ __device__ static inline int attention_padded(int tokens)
@@ -29,8 +30,8 @@ __host__ __device__ static inline int attention_padded(int tokens)
     return tiles_of(tokens, ATTENTION_STATS_ROWS) * ATTENTION_STATS_ROWS;
 }
 
-/* The smallest and the largest start of some queries: keys before min are seen by none of them, keys from max on by all, but for
- * the causal mask. */
+/* The smallest and the largest start of some queries: keys before min are seen by none of them,
+ * keys from max on by all, but for the causal mask. */
 struct start_bounds {
     int min, max;
 };
@@ -71,7 +72,8 @@ struct attention_geometry {
     {
         return (uint64_t)batch * tokens * out_width() + (uint64_t)head * head_dim;
     }
-    /* starts: of the item's token 0, or NULL. Queries past the tokens, which fill up a tile, see all keys. */
+    /* starts: of the item's token 0, or NULL. Queries past the tokens, which fill up a tile, see
+     * all keys. */
     __device__ struct key_span seen_by(int query, const int32_t *starts) const
     {
         if (query >= tokens)
@@ -86,10 +88,12 @@ static inline struct attention_geometry attention_geometry_of(const struct attn_
             (int)shape->head_dim, shape->causal,     (float)(1.0 / sqrt((double)shape->head_dim))};
 }
 
-/* What the backward pass first makes of its inputs. A padding query has the log-sum-exp infinity, hence no probabilities. */
+/* What the backward pass first makes of its inputs. A padding query has the log-sum-exp infinity,
+ * hence no probabilities. */
 struct attention_stats {
-    float2 *queries;             /* [batch, heads, padded tokens]: {log-sum-exp * log2(e), d_out . out} */
-    struct start_bounds *bounds; /* [batch, padded tokens / ATTENTION_BOUNDS_ROWS]; NULL: no starts */
+    float2 *queries; /* [batch, heads, padded tokens]: {log-sum-exp * log2(e), d_out . out} */
+    struct start_bounds
+        *bounds; /* [batch, padded tokens / ATTENTION_BOUNDS_ROWS]; NULL: no starts */
 };
 
 cudaError_t attention_stats_fill(enum dtype type, const struct attn_shape *shape,
@@ -107,9 +111,10 @@ cudaError_t attention_mma_bwd(enum dtype type, const struct attn_shape *shape,
 
 /* In plain float. */
 cudaError_t attention_f32_prepare(const struct attn_shape *shape);
-cudaError_t attention_f32_fwd(const struct attn_shape *shape, const struct cuda_attention_fwd_arrays *arrays,
-                              cudaStream_t stream);
-cudaError_t attention_f32_bwd(const struct attn_shape *shape, const struct cuda_attention_bwd_arrays *arrays,
+cudaError_t attention_f32_fwd(const struct attn_shape *shape,
+                              const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream);
+cudaError_t attention_f32_bwd(const struct attn_shape *shape,
+                              const struct cuda_attention_bwd_arrays *arrays,
                               const struct attention_stats *stats, cudaStream_t stream);
 
 #endif

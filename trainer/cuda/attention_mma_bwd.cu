@@ -1,24 +1,32 @@
 /*
- * attention_mma_bwd — the backward pass on tensor cores: two kernels, neither of which adds to what another block adds to.
+ * attention_mma_bwd — the backward pass on tensor cores: two kernels, neither of which adds to what
+ * another block adds to.
  *
- *     of keys       a block has a tile of keys of one key-value head, and walks over the queries of all heads that read it:
- *                   S' = K Q^T;  P' = 2^(S' - lse);  dP' = V dO^T;  dS' = P' (dP' - D);  dV += P' dO;  dK += dS' Q
+ *     of keys       a block has a tile of keys of one key-value head, and walks over the queries of
+ *                   all heads that read it:
+ *                   S' = K Q^T;  P' = 2^(S' - lse);  dP' = V dO^T;  dS' = P' (dP' - D);
+ *                   dV += P' dO;  dK += dS' Q
  *     of queries    a block has a tile of queries of one head, and walks over the keys:
- *                   S = Q K^T;   P = 2^(S - lse);    dP = dO V^T;   dS = P (dP - D);     dQ += dS K
+ *                   S = Q K^T;   P = 2^(S - lse);    dP = dO V^T;   dS = P (dP - D);
+ *                   dQ += dS K
  *
- * where ' is the transpose, so that the rows are always those of the block's own tile and P and dS come out of one product as the A of
- * the next. Seven products where five would do; in return dQ needs no atomics and the bits depend on nothing but the shape.
+ * where ' is the transpose, so that the rows are always those of the block's own tile and P and dS
+ * come out of one product as the A of the next. Seven products where five would do; in return dQ
+ * needs no atomics and the bits depend on nothing but the shape.
  *
- *     shared memory    the block's rows: K V or Q dO | streamed tile: Q dO or K V | the next, under way | their {lse, D}
- *     a step           wait for its tile; barrier: all have left the other buffer; begin the next copy; sixteen columns at a time.
+ *     shared memory    the block's rows: K V or Q dO | streamed tile: Q dO or K V | the next, under
+ *                      way | their {lse, D}
+ *     a step           wait for its tile; barrier: all have left the other buffer; begin the next
+ *                      copy; sixteen columns at a time.
  */
 #include "trainer/cuda/attention_kernels.h"
 #include "trainer/cuda/attention_tile.h"
 
-/* Tiles by the columns that a head is padded to: what the registers of a thread hold. The keys of wide heads are summed in parts, each by a
- * block of its own. */
+/* Tiles by the columns that a head is padded to: what the registers of a thread hold. The keys of
+ * wide heads are summed in parts, each by a block of its own. */
 template <int COLUMNS, bool OF_KEYS> struct bwd_tiles {
-    static constexpr int warps = COLUMNS == 96 || COLUMNS == 128 ? 8 : 4, threads = warps * WARP_THREADS;
+    static constexpr int warps = COLUMNS == 96 || COLUMNS == 128 ? 8 : 4,
+                         threads = warps * WARP_THREADS;
     static constexpr int row_tiles = COLUMNS <= 64 ? 2 : 1; /* of 16 rows, a warp */
     static constexpr int warp_rows = row_tiles * MMA_ROWS, rows = warps * warp_rows;
     static constexpr int streamed = COLUMNS <= 128 ? 64 : 32;
@@ -27,9 +35,10 @@ template <int COLUMNS, bool OF_KEYS> struct bwd_tiles {
     static constexpr bool holds_rows = COLUMNS <= 128;
     static constexpr int step_elements = 2 * streamed * COLUMNS;
     /* Elements of 2 bytes, and statistics of two steps. */
-    static constexpr int shared_bytes =
-        (2 * rows * COLUMNS + 2 * step_elements) * 2 + (OF_KEYS ? 2 * streamed * (int)sizeof(float2) : 0);
-    static_assert(rows <= ATTENTION_STATS_ROWS && ATTENTION_STATS_ROWS % rows == 0, "statistics are padded");
+    static constexpr int shared_bytes = (2 * rows * COLUMNS + 2 * step_elements) * 2 +
+                                        (OF_KEYS ? 2 * streamed * (int)sizeof(float2) : 0);
+    static_assert(rows <= ATTENTION_STATS_ROWS && ATTENTION_STATS_ROWS % rows == 0,
+                  "statistics are padded");
     static_assert(ATTENTION_BOUNDS_ROWS % streamed == 0 && ATTENTION_BOUNDS_ROWS % warp_rows == 0,
                   "one bound");
 };
@@ -39,8 +48,9 @@ struct bwd_step {
     int head, tile;
 };
 
-/* Where a block stands, and over what it walks. Its own rows are keys and values (OF_KEYS) or queries and gradients of the output; what is
- * streamed is the other pair. `d_` marks the values and the gradients. */
+/* Where a block stands, and over what it walks. Its own rows are keys and values (OF_KEYS) or
+ * queries and gradients of the output; what is streamed is the other pair. `d_` marks the values
+ * and the gradients. */
 template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
     struct attention_geometry geometry;
@@ -78,8 +88,8 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
         return OF_KEYS ? qkv + geometry.v_at(batch, kv_head) : d_out + geometry.out_at(batch, head);
     }
 
-    /* The first step from the given one on; its tile is end_tile where there is none. Tiles of queries that all begin after the keys are
-     * left out. */
+    /* The first step from the given one on; its tile is end_tile where there is none. Tiles of
+     * queries that all begin after the keys are left out. */
     __device__ struct bwd_step step_from(struct bwd_step step) const
     {
         for (;;) {
@@ -96,23 +106,26 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
     __device__ void copy_rows(T *tile, T *d_tile) const
     {
         int left = geometry.tokens - first;
-        tile_copy_async<tiles::rows, COLUMNS, tiles::threads>(tile, rows() + first * width(), width(), left,
-                                                              geometry.head_dim);
-        tile_copy_async<tiles::rows, COLUMNS, tiles::threads>(d_tile, d_rows() + first * d_width(), d_width(),
-                                                              left, geometry.head_dim);
+        tile_copy_async<tiles::rows, COLUMNS, tiles::threads>(tile, rows() + first * width(),
+                                                              width(), left, geometry.head_dim);
+        tile_copy_async<tiles::rows, COLUMNS, tiles::threads>(d_tile, d_rows() + first * d_width(),
+                                                              d_width(), left, geometry.head_dim);
     }
 
     __device__ void copy_step(struct bwd_step step, T *tile, float2 *stats_tile) const
     {
-        int token = step.tile * tiles::streamed, left = geometry.tokens - token, q_head = head + step.head;
-        const T *source = qkv + (OF_KEYS ? geometry.q_at(batch, q_head) : geometry.k_at(batch, kv_head));
+        int token = step.tile * tiles::streamed, left = geometry.tokens - token,
+            q_head = head + step.head;
+        const T *source =
+            qkv + (OF_KEYS ? geometry.q_at(batch, q_head) : geometry.k_at(batch, kv_head));
         const T *d_source =
             OF_KEYS ? d_out + geometry.out_at(batch, q_head) : qkv + geometry.v_at(batch, kv_head);
         uint64_t stride = OF_KEYS ? geometry.out_width() : geometry.qkv_width();
-        tile_copy_async<tiles::streamed, COLUMNS, tiles::threads>(tile, source + token * width(), width(),
+        tile_copy_async<tiles::streamed, COLUMNS, tiles::threads>(tile, source + token * width(),
+                                                                  width(), left, geometry.head_dim);
+        tile_copy_async<tiles::streamed, COLUMNS, tiles::threads>(tile + tiles::streamed * COLUMNS,
+                                                                  d_source + token * stride, stride,
                                                                   left, geometry.head_dim);
-        tile_copy_async<tiles::streamed, COLUMNS, tiles::threads>(
-            tile + tiles::streamed * COLUMNS, d_source + token * stride, stride, left, geometry.head_dim);
         int query = 2 * (int)threadIdx.x; /* two are 16 bytes */
         if (OF_KEYS && query < tiles::streamed)
             copy_async_16(stats_tile + query, stats_of(q_head) + token + query, true);
@@ -124,20 +137,24 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
     }
 };
 
-/* The block that blockIdx says: those of a head run at about the same time, and find what they stream in the cache. */
+/* The block that blockIdx says: those of a head run at about the same time, and find what they
+ * stream in the cache. */
 template <typename T, int COLUMNS, bool OF_KEYS>
 __device__ inline void bwd_place(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
 {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
     const struct attention_geometry &geometry = block.geometry;
-    int group = geometry.heads / geometry.kv_heads, unit_heads = OF_KEYS ? geometry.kv_heads : geometry.heads;
-    int row_tiles = tiles_of(geometry.tokens, tiles::rows), turn = (int)blockIdx.x / tiles::parts % row_tiles;
+    int group = geometry.heads / geometry.kv_heads,
+        unit_heads = OF_KEYS ? geometry.kv_heads : geometry.heads;
+    int row_tiles = tiles_of(geometry.tokens, tiles::rows),
+        turn = (int)blockIdx.x / tiles::parts % row_tiles;
     int unit = (int)blockIdx.x / tiles::parts / row_tiles;
     block.part = (int)blockIdx.x % tiles::parts;
     block.batch = unit / unit_heads;
     block.head = OF_KEYS ? unit % unit_heads * group : unit % unit_heads;
     block.kv_head = block.head / group;
-    /* What a causal mask leaves most to comes first, so that the device's last blocks are short: the first keys, the last queries. */
+    /* What a causal mask leaves most to comes first, so that the device's last blocks are short:
+     * the first keys, the last queries. */
     block.first = (OF_KEYS ? turn : row_tiles - 1 - turn) * tiles::rows;
 
     int padded = attention_padded(geometry.tokens);
@@ -161,8 +178,8 @@ __device__ inline void bwd_place(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
         block.end_tile = min(block.end_tile, tiles_of(block.first + tiles::rows, tiles::streamed));
 }
 
-/* Sixteen rows by sixteen columns, twice: scores and the gradient of the probabilities; then the probabilities and the gradient of
- * the scores. */
+/* Sixteen rows by sixteen columns, twice: scores and the gradient of the probabilities; then the
+ * probabilities and the gradient of the scores. */
 template <int TILES> struct bwd_products {
     float p[TILES][2][4], d[TILES][2][4];
 };
@@ -214,18 +231,20 @@ __device__ inline void bwd_mask(struct bwd_products<TILES> &products,
             }
 }
 
-/* of_rows: statistics of this thread's rows. of_columns: in shared memory, of the columns of these products. The one or the other are
- * queries. */
+/* of_rows: statistics of this thread's rows. of_columns: in shared memory, of the columns of these
+ * products. The one or the other are queries. */
 template <bool OF_KEYS, int TILES>
-__device__ inline void bwd_softmax(struct bwd_products<TILES> &products, const float2 (&of_rows)[TILES][2],
-                                   const float2 *of_columns, float scale)
+__device__ inline void bwd_softmax(struct bwd_products<TILES> &products,
+                                   const float2 (&of_rows)[TILES][2], const float2 *of_columns,
+                                   float scale)
 {
     int lane = threadIdx.x % WARP_THREADS;
 #pragma unroll
     for (int n = 0; n < 2; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            float2 of_column = OF_KEYS ? of_columns[n * MMA_COLUMNS + lane % 4 * 2 + i % 2] : float2{0, 0};
+            float2 of_column =
+                OF_KEYS ? of_columns[n * MMA_COLUMNS + lane % 4 * 2 + i % 2] : float2{0, 0};
 #pragma unroll
             for (int tile = 0; tile < TILES; tile++) {
                 float2 stats = OF_KEYS ? of_column : of_rows[tile][i / 2];
@@ -236,10 +255,12 @@ __device__ inline void bwd_softmax(struct bwd_products<TILES> &products, const f
         }
 }
 
-/* sums += A B of sixteen of B's rows: those of the streamed tile from `row` on, its columns from `column` on. */
+/* sums += A B of sixteen of B's rows: those of the streamed tile from `row` on, its columns from
+ * `column` on. */
 template <typename T, int COLUMNS, int TILES, int OUT>
-__device__ inline void bwd_add(float (&sums)[TILES][OUT / MMA_COLUMNS][4], const uint32_t (&a)[TILES][4],
-                               const T *streamed, int row, int column)
+__device__ inline void bwd_add(float (&sums)[TILES][OUT / MMA_COLUMNS][4],
+                               const uint32_t (&a)[TILES][4], const T *streamed, int row,
+                               int column)
 {
 #pragma unroll
     for (int n = 0; n < OUT / MMA_COLUMNS; n += 2) {
@@ -259,23 +280,24 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_warp {
     static constexpr int TILES = tiles::row_tiles, OUT = tiles::out_columns;
     int first;
     struct row_fragments<T, COLUMNS, TILES, tiles::holds_rows> rows, d_rows;
-    float2 stats[TILES][2];                                  /* of rows that are queries */
-    float sums[TILES][OUT / MMA_COLUMNS][4];                 /* of dS and the streamed rows: dK or dQ */
+    float2 stats[TILES][2];                  /* of rows that are queries */
+    float sums[TILES][OUT / MMA_COLUMNS][4]; /* of dS and the streamed rows: dK or dQ */
     float d_sums[OF_KEYS ? TILES : 1][OUT / MMA_COLUMNS][4]; /* of P' and dO: dV; of keys alone */
 };
 
-/* Adds what sixteen streamed rows give, those from `column` on of a tile that begins at token `token`. seen_from: bounds of the starts of
- * the queries among rows or columns. */
+/* Adds what sixteen streamed rows give, those from `column` on of a tile that begins at token
+ * `token`. seen_from: bounds of the starts of the queries among rows or columns. */
 template <typename T, int COLUMNS, bool OF_KEYS>
 __device__ inline void bwd_add_columns(struct bwd_warp<T, COLUMNS, OF_KEYS> &warp,
-                                       const struct bwd_block<T, COLUMNS, OF_KEYS> &block, const T *streamed,
-                                       const float2 *streamed_stats, int token, int column,
-                                       struct start_bounds seen_from)
+                                       const struct bwd_block<T, COLUMNS, OF_KEYS> &block,
+                                       const T *streamed, const float2 *streamed_stats, int token,
+                                       int column, struct start_bounds seen_from)
 {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
     constexpr int TILES = tiles::row_tiles, OUT = tiles::out_columns;
     const struct attention_geometry &geometry = block.geometry;
-    int first = token + column, last = first + MMA_DEPTH - 1, warp_last = warp.first + tiles::warp_rows - 1;
+    int first = token + column, last = first + MMA_DEPTH - 1,
+        warp_last = warp.first + tiles::warp_rows - 1;
     int first_query = OF_KEYS ? first : warp.first, last_query = OF_KEYS ? last : warp_last;
     int first_key = OF_KEYS ? warp.first : first, last_key = OF_KEYS ? warp_last : last;
     /* What nobody sees would add zeros. */
@@ -287,7 +309,8 @@ __device__ inline void bwd_add_columns(struct bwd_warp<T, COLUMNS, OF_KEYS> &war
     if ((geometry.causal && last_key > first_query) || last_key >= geometry.tokens ||
         first_key < seen_from.max)
         bwd_mask<OF_KEYS, TILES>(products, geometry, block.starts, warp.first, first);
-    bwd_softmax<OF_KEYS, TILES>(products, warp.stats, streamed_stats + column, geometry.scale * LOG2_E);
+    bwd_softmax<OF_KEYS, TILES>(products, warp.stats, streamed_stats + column,
+                                geometry.scale * LOG2_E);
     uint32_t a[TILES][4];
     if constexpr (OF_KEYS) {
 #pragma unroll
@@ -301,17 +324,19 @@ __device__ inline void bwd_add_columns(struct bwd_warp<T, COLUMNS, OF_KEYS> &war
     bwd_add<T, COLUMNS, TILES, OUT>(warp.sums, a, streamed, column, block.part * OUT);
 }
 
-/* The grid has a block for each part of each tile of rows of each head: of key-value heads (OF_KEYS), or of heads. */
+/* The grid has a block for each part of each tile of rows of each head: of key-value heads
+ * (OF_KEYS), or of heads. */
 template <typename T, int COLUMNS, bool OF_KEYS>
 __global__ void __launch_bounds__((bwd_tiles<COLUMNS, OF_KEYS>::threads))
-    attention_mma_bwd_kernel(struct attention_geometry geometry, T *d_qkv, const T *d_out, const T *qkv,
-                             const float2 *stats, const struct start_bounds *bounds,
+    attention_mma_bwd_kernel(struct attention_geometry geometry, T *d_qkv, const T *d_out,
+                             const T *qkv, const float2 *stats, const struct start_bounds *bounds,
                              const int32_t *row_starts)
 {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
     constexpr int TILES = tiles::row_tiles, STREAMED = tiles::streamed, OUT = tiles::out_columns;
     DYNAMIC_SHARED(T, row_tile);
-    T *d_row_tile = row_tile + tiles::rows * COLUMNS, *streamed_tiles = d_row_tile + tiles::rows * COLUMNS;
+    T *d_row_tile = row_tile + tiles::rows * COLUMNS,
+      *streamed_tiles = d_row_tile + tiles::rows * COLUMNS;
     float2 *streamed_stats = reinterpret_cast<float2 *>(streamed_tiles + 2 * tiles::step_elements);
 
     struct bwd_block<T, COLUMNS, OF_KEYS> block = {
@@ -324,7 +349,8 @@ __global__ void __launch_bounds__((bwd_tiles<COLUMNS, OF_KEYS>::threads))
         block.copy_step(step, streamed_tiles, streamed_stats);
     copy_async_commit();
 
-    int lane = threadIdx.x % WARP_THREADS, warp_row = (int)threadIdx.x / WARP_THREADS * tiles::warp_rows;
+    int lane = threadIdx.x % WARP_THREADS,
+        warp_row = (int)threadIdx.x / WARP_THREADS * tiles::warp_rows;
     T *warp_tile = row_tile + warp_row * COLUMNS, *d_warp_tile = d_row_tile + warp_row * COLUMNS;
     struct bwd_warp<T, COLUMNS, OF_KEYS> warp = {};
     warp.first = block.first + warp_row;
@@ -359,13 +385,16 @@ __global__ void __launch_bounds__((bwd_tiles<COLUMNS, OF_KEYS>::threads))
         step = next;
     }
 
-    int rows_left = geometry.tokens - warp.first, columns_left = geometry.head_dim - block.part * OUT;
+    int rows_left = geometry.tokens - warp.first,
+        columns_left = geometry.head_dim - block.part * OUT;
     T *target = d_qkv + warp.first * block.width() + block.part * OUT;
-    store_rows<COLUMNS, TILES, OUT>(warp_tile, warp.sums, geometry.scale, target + (block.rows() - qkv),
-                                    block.width(), rows_left, columns_left);
+    store_rows<COLUMNS, TILES, OUT>(warp_tile, warp.sums, geometry.scale,
+                                    target + (block.rows() - qkv), block.width(), rows_left,
+                                    columns_left);
     if constexpr (OF_KEYS)
-        store_rows<COLUMNS, TILES, OUT>(d_warp_tile, warp.d_sums, 1.0f, target + (block.d_rows() - qkv),
-                                        block.width(), rows_left, columns_left);
+        store_rows<COLUMNS, TILES, OUT>(d_warp_tile, warp.d_sums, 1.0f,
+                                        target + (block.d_rows() - qkv), block.width(), rows_left,
+                                        columns_left);
 }
 
 template <typename T, int COLUMNS, bool OF_KEYS> static cudaError_t bwd_prepare()
@@ -375,16 +404,18 @@ template <typename T, int COLUMNS, bool OF_KEYS> static cudaError_t bwd_prepare(
 }
 
 template <typename T, int COLUMNS, bool OF_KEYS>
-static cudaError_t bwd_launch(const struct attn_shape *shape, const struct cuda_attention_bwd_arrays *arrays,
+static cudaError_t bwd_launch(const struct attn_shape *shape,
+                              const struct cuda_attention_bwd_arrays *arrays,
                               const struct attention_stats *stats, cudaStream_t stream)
 {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
     uint64_t units = shape->batch * (OF_KEYS ? shape->kv_heads : shape->heads);
     uint64_t blocks = units * tiles_of((int)shape->tokens, tiles::rows) * tiles::parts;
     return LAUNCH((attention_mma_bwd_kernel<T, COLUMNS, OF_KEYS>), (unsigned)blocks, tiles::threads,
-                  tiles::shared_bytes, stream, attention_geometry_of(shape), static_cast<T *>(arrays->d_qkv),
-                  static_cast<const T *>(arrays->d_out), static_cast<const T *>(arrays->qkv), stats->queries,
-                  stats->bounds, arrays->row_starts);
+                  tiles::shared_bytes, stream, attention_geometry_of(shape),
+                  static_cast<T *>(arrays->d_qkv), static_cast<const T *>(arrays->d_out),
+                  static_cast<const T *>(arrays->qkv), stats->queries, stats->bounds,
+                  arrays->row_starts);
 }
 
 cudaError_t attention_mma_bwd_prepare(enum dtype type, const struct attn_shape *shape)
@@ -405,6 +436,7 @@ cudaError_t attention_mma_bwd(enum dtype type, const struct attn_shape *shape,
         using T = decltype(element);
         constexpr int COLUMNS = decltype(columns)::value;
         cudaError_t status = bwd_launch<T, COLUMNS, true>(shape, arrays, stats, stream);
-        return status != cudaSuccess ? status : bwd_launch<T, COLUMNS, false>(shape, arrays, stats, stream);
+        return status != cudaSuccess ? status
+                                     : bwd_launch<T, COLUMNS, false>(shape, arrays, stats, stream);
     });
 }

@@ -1,11 +1,13 @@
 /*
  * attention_mma_fwd — the forward pass on tensor cores, after FlashAttention-2 (Dao, 2023).
  *
- * A block has a tile of queries of one head, each of its four warps whole rows of it, and walks over the tiles of keys with an online
- * softmax: sums of exponentials relative to the largest score so far, rescaled when a larger one comes.
+ * A block has a tile of queries of one head, each of its four warps whole rows of it, and walks
+ * over the tiles of keys with an online softmax: sums of exponentials relative to the largest score
+ * so far, rescaled when a larger one comes.
  *
  *     shared memory    Q | K V of this step | K V of the next, under way
- *     a step           wait for its K V; barrier: all have left the other buffer; begin the next copy;
+ *     a step           wait for its K V; barrier: all have left the other buffer; begin the next
+ *                      copy;
  *                      S = Q K^T;  P = 2^(S - base);  O = O * rescale + P V
  */
 #include "trainer/cuda/attention_kernels.h"
@@ -86,8 +88,8 @@ __device__ inline void fwd_mask(float (&scores)[TILES][KEYS / MMA_COLUMNS][4],
         }
 }
 
-/* Scores become 2^(score * scale - base), and the sums so far relative to the new base. A row that has seen nothing yet keeps the lowest
- * base, of which its zeros stay zeros. */
+/* Scores become 2^(score * scale - base), and the sums so far relative to the new base. A row that
+ * has seen nothing yet keeps the lowest base, of which its zeros stay zeros. */
 template <int TILES, int KEYS, int COLUMNS>
 __device__ inline void fwd_softmax(float (&scores)[TILES][KEYS / MMA_COLUMNS][4],
                                    struct fwd_sums<TILES, COLUMNS> &sums, float scale)
@@ -99,7 +101,8 @@ __device__ inline void fwd_softmax(float (&scores)[TILES][KEYS / MMA_COLUMNS][4]
             float largest = -INFINITY;
 #pragma unroll
             for (int n = 0; n < KEYS / MMA_COLUMNS; n++)
-                largest = fmaxf(largest, fmaxf(scores[tile][n][2 * half], scores[tile][n][2 * half + 1]));
+                largest =
+                    fmaxf(largest, fmaxf(scores[tile][n][2 * half], scores[tile][n][2 * half + 1]));
             largest = fmaxf(largest, __shfl_xor_sync(FULL_MASK, largest, 1));
             largest = fmaxf(largest, __shfl_xor_sync(FULL_MASK, largest, 2));
             float base = fmaxf(sums.base[tile][half], largest * scale);
@@ -123,7 +126,8 @@ __device__ inline void fwd_softmax(float (&scores)[TILES][KEYS / MMA_COLUMNS][4]
 
 template <typename T, int COLUMNS, int TILES, int KEYS>
 __device__ inline void fwd_values(struct fwd_sums<TILES, COLUMNS> &sums,
-                                  const float (&scores)[TILES][KEYS / MMA_COLUMNS][4], const T *v_tile)
+                                  const float (&scores)[TILES][KEYS / MMA_COLUMNS][4],
+                                  const T *v_tile)
 {
 #pragma unroll
     for (int depth = 0; depth < KEYS / MMA_DEPTH; depth++) {
@@ -146,7 +150,8 @@ __device__ inline void fwd_values(struct fwd_sums<TILES, COLUMNS> &sums,
 
 /* Divides by the rows' sums; lse: of the head's query 0. */
 template <int TILES, int COLUMNS>
-__device__ inline void fwd_normalise(struct fwd_sums<TILES, COLUMNS> &sums, float *lse, int first, int tokens)
+__device__ inline void fwd_normalise(struct fwd_sums<TILES, COLUMNS> &sums, float *lse, int first,
+                                     int tokens)
 {
     int lane = threadIdx.x % WARP_THREADS;
 #pragma unroll
@@ -178,12 +183,12 @@ __device__ inline void fwd_copy_keys(T *target, const T *k, int step,
     const T *source = k + (uint64_t)step * KEYS * width;
     int rows = geometry.tokens - step * KEYS, values_at = geometry.kv_heads * geometry.head_dim;
     tile_copy_async<KEYS, COLUMNS, FWD_THREADS>(target, source, width, rows, geometry.head_dim);
-    tile_copy_async<KEYS, COLUMNS, FWD_THREADS>(target + KEYS * COLUMNS, source + values_at, width, rows,
-                                                geometry.head_dim);
+    tile_copy_async<KEYS, COLUMNS, FWD_THREADS>(target + KEYS * COLUMNS, source + values_at, width,
+                                                rows, geometry.head_dim);
 }
 
-/* The grid has a block for each tile of queries of each head: those of a head run at about the same time, and find its keys in the
- * cache. */
+/* The grid has a block for each tile of queries of each head: those of a head run at about the same
+ * time, and find its keys in the cache. */
 template <typename T, int COLUMNS>
 __global__ void __launch_bounds__(FWD_THREADS)
     attention_mma_fwd_kernel(struct attention_geometry geometry, T *out, float *lse, const T *qkv,
@@ -196,8 +201,10 @@ __global__ void __launch_bounds__(FWD_THREADS)
     T *kv_tiles = q_tile + tiles::queries * COLUMNS;
 
     int warp = threadIdx.x / WARP_THREADS;
-    /* Under a causal mask the last queries see most: they come first, so that the device's last blocks are short. */
-    int query_tiles = tiles_of(geometry.tokens, tiles::queries), unit = (int)blockIdx.x / query_tiles;
+    /* Under a causal mask the last queries see most: they come first, so that the device's last
+     * blocks are short. */
+    int query_tiles = tiles_of(geometry.tokens, tiles::queries),
+        unit = (int)blockIdx.x / query_tiles;
     int first = (query_tiles - 1 - (int)blockIdx.x % query_tiles) * tiles::queries;
     int batch = unit / geometry.heads, head = unit % geometry.heads;
     int kv_head = head / (geometry.heads / geometry.kv_heads);
@@ -206,7 +213,8 @@ __global__ void __launch_bounds__(FWD_THREADS)
 
     int warp_first = first + warp * tiles::warp_rows, first_key = INT_MAX;
     int end_key = geometry.causal ? min(first + tiles::queries, geometry.tokens) : geometry.tokens;
-    const int32_t *starts = row_starts == NULL ? NULL : row_starts + (uint64_t)batch * geometry.tokens;
+    const int32_t *starts =
+        row_starts == NULL ? NULL : row_starts + (uint64_t)batch * geometry.tokens;
     struct start_bounds of_warp = {0, 0};
     if (starts != NULL)
         of_warp = fwd_bounds<tiles::warp_rows>(starts, warp_first, geometry.tokens);
@@ -217,10 +225,11 @@ __global__ void __launch_bounds__(FWD_THREADS)
         first_key = min(first_key, bounds[w].min);
     int first_step = first_key / KEYS, end_step = tiles_of(end_key, KEYS);
 
-    tile_copy_async<tiles::queries, COLUMNS, FWD_THREADS>(q_tile,
-                                                          qkv + geometry.q_at(batch, head) + first * width,
-                                                          width, geometry.tokens - first, geometry.head_dim);
-    fwd_copy_keys<T, COLUMNS>(kv_tiles + first_step % 2 * tiles::step_elements, k, first_step, geometry);
+    tile_copy_async<tiles::queries, COLUMNS, FWD_THREADS>(
+        q_tile, qkv + geometry.q_at(batch, head) + first * width, width, geometry.tokens - first,
+        geometry.head_dim);
+    fwd_copy_keys<T, COLUMNS>(kv_tiles + first_step % 2 * tiles::step_elements, k, first_step,
+                              geometry);
     copy_async_commit();
 
     T *warp_tile = q_tile + warp * tiles::warp_rows * COLUMNS;
@@ -240,7 +249,8 @@ __global__ void __launch_bounds__(FWD_THREADS)
             fwd_copy_keys<T, COLUMNS>(kv_tiles + (step + 1) % 2 * tiles::step_elements, k, step + 1,
                                       geometry);
         copy_async_commit();
-        int key = step * KEYS, last_key = key + KEYS - 1, last_query = warp_first + tiles::warp_rows - 1;
+        int key = step * KEYS, last_key = key + KEYS - 1,
+            last_query = warp_first + tiles::warp_rows - 1;
         /* What no row of this warp sees would add zeros and rescale by one. */
         if ((geometry.causal && key > last_query) || last_key < bounds[warp].min)
             continue;
@@ -265,7 +275,8 @@ cudaError_t attention_mma_fwd_prepare(enum dtype type, const struct attn_shape *
     return dispatch_head(type, shape->head_dim, [&](auto element, auto columns) {
         using T = decltype(element);
         constexpr int COLUMNS = decltype(columns)::value;
-        return LAUNCH_ALLOW_SHARED((attention_mma_fwd_kernel<T, COLUMNS>), fwd_tiles<COLUMNS>::shared_bytes);
+        return LAUNCH_ALLOW_SHARED((attention_mma_fwd_kernel<T, COLUMNS>),
+                                   fwd_tiles<COLUMNS>::shared_bytes);
     });
 }
 
@@ -276,10 +287,11 @@ cudaError_t attention_mma_fwd(enum dtype type, const struct attn_shape *shape,
         using T = decltype(element);
         constexpr int COLUMNS = decltype(columns)::value;
         using tiles = fwd_tiles<COLUMNS>;
-        uint64_t blocks = shape->batch * shape->heads * tiles_of((int)shape->tokens, tiles::queries);
+        uint64_t blocks =
+            shape->batch * shape->heads * tiles_of((int)shape->tokens, tiles::queries);
         return LAUNCH((attention_mma_fwd_kernel<T, COLUMNS>), (unsigned)blocks, FWD_THREADS,
                       tiles::shared_bytes, stream, attention_geometry_of(shape),
-                      static_cast<T *>(arrays->out), arrays->lse, static_cast<const T *>(arrays->qkv),
-                      arrays->row_starts);
+                      static_cast<T *>(arrays->out), arrays->lse,
+                      static_cast<const T *>(arrays->qkv), arrays->row_starts);
     });
 }

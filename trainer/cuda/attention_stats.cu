@@ -1,5 +1,6 @@
 /*
- * attention_stats — what the backward pass makes of its inputs before all else; see struct attention_stats.
+ * attention_stats — what the backward pass makes of its inputs before all else; see struct
+ * attention_stats.
  */
 #include "trainer/cuda/attention_kernels.h"
 #include "trainer/cuda/dispatch.h"
@@ -10,11 +11,13 @@
 enum { STATS_THREADS = 256, STATS_LANES = 8, STATS_HEADS = STATS_THREADS / STATS_LANES };
 
 /* The lanes' parts are added up. PACKED: 16 bytes are read at a time. */
-template <typename T, bool PACKED> __device__ inline float stats_dot(const T *a, const T *b, int count)
+template <typename T, bool PACKED>
+__device__ inline float stats_dot(const T *a, const T *b, int count)
 {
     constexpr int elements = PACKED ? packed<T>::count : 1;
     float sum = 0;
-    for (int i = (int)threadIdx.x % STATS_LANES * elements; i < count; i += STATS_LANES * elements) {
+    for (int i = (int)threadIdx.x % STATS_LANES * elements; i < count;
+         i += STATS_LANES * elements) {
         if constexpr (PACKED) {
             packed<T> x = load_packed(a + i), y = load_packed(b + i);
 #pragma unroll
@@ -32,8 +35,8 @@ template <typename T, bool PACKED> __device__ inline float stats_dot(const T *a,
 /* Of all heads of batch * padded queries. */
 template <typename T, bool PACKED>
 __global__ void __launch_bounds__(STATS_THREADS)
-    attention_stats_kernel(struct attention_geometry geometry, int batches, float2 *stats, const T *d_out,
-                           const T *out, const float *lse)
+    attention_stats_kernel(struct attention_geometry geometry, int batches, float2 *stats,
+                           const T *d_out, const T *out, const float *lse)
 {
     unsigned padded = (unsigned)attention_padded(geometry.tokens), heads = (unsigned)geometry.heads;
     unsigned at = blockIdx.x * STATS_HEADS + threadIdx.x / STATS_LANES, query = at / heads;
@@ -44,7 +47,8 @@ __global__ void __launch_bounds__(STATS_THREADS)
     if (threadIdx.x % STATS_LANES == 0 && batch < batches) {
         uint64_t unit = (uint64_t)batch * geometry.heads + head;
         stats[unit * padded + token] =
-            is_token ? float2{lse[unit * geometry.tokens + token] * LOG2_E, dot} : float2{INFINITY, 0};
+            is_token ? float2{lse[unit * geometry.tokens + token] * LOG2_E, dot}
+                     : float2{INFINITY, 0};
     }
 }
 
@@ -92,7 +96,8 @@ cudaError_t attention_stats_fill(enum dtype type, const struct attn_shape *shape
     });
     if (status != cudaSuccess || stats->bounds == NULL)
         return status;
-    unsigned blocks = (unsigned)shape->batch * (attention_padded((int)shape->tokens) / ATTENTION_BOUNDS_ROWS);
-    return LAUNCH(attention_bounds_kernel, blocks, WARP_THREADS, 0, stream, (int)shape->tokens, stats->bounds,
-                  arrays->row_starts);
+    unsigned blocks =
+        (unsigned)shape->batch * (attention_padded((int)shape->tokens) / ATTENTION_BOUNDS_ROWS);
+    return LAUNCH(attention_bounds_kernel, blocks, WARP_THREADS, 0, stream, (int)shape->tokens,
+                  stats->bounds, arrays->row_starts);
 }

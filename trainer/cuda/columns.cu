@@ -38,7 +38,8 @@ __global__ void __launch_bounds__(THREADS)
     __shared__ float sums[WARPS][WARP_THREADS * N];
     int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
     uint64_t col = ((uint64_t)blockIdx.x * WARP_THREADS + lane) * N;
-    uint64_t first = blockIdx.y * chunk_rows, end = first + chunk_rows < rows ? first + chunk_rows : rows;
+    uint64_t first = blockIdx.y * chunk_rows,
+             end = first + chunk_rows < rows ? first + chunk_rows : rows;
     float sum[N] = {};
     for (uint64_t row = first + warp; row < end && col < cols; row += WARPS) {
         packed<T, N> p = load_packed<T, N>(x + row * cols + col);
@@ -59,8 +60,8 @@ __global__ void __launch_bounds__(THREADS)
 
 /* A thread adds N columns of few chunks. */
 template <int N>
-__global__ void __launch_bounds__(THREADS)
-    fold(float *out, const float *partials, uint32_t chunks, uint64_t stride, uint64_t cols, bool accumulate)
+__global__ void __launch_bounds__(THREADS) fold(float *out, const float *partials, uint32_t chunks,
+                                                uint64_t stride, uint64_t cols, bool accumulate)
 {
     uint64_t col = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * N;
     if (col >= cols)
@@ -79,9 +80,11 @@ __global__ void __launch_bounds__(THREADS)
     store_packed(out + col, sum);
 }
 
-/* A block: 32 columns of many chunks, that warps take in turn: the columns are few, and a thread alone would wait for each chunk. */
-__global__ void __launch_bounds__(FOLD_THREADS) fold_many(float *out, const float *partials, uint32_t chunks,
-                                                          uint64_t stride, uint64_t cols, bool accumulate)
+/* A block: 32 columns of many chunks, that warps take in turn: the columns are few, and a thread
+ * alone would wait for each chunk. */
+__global__ void __launch_bounds__(FOLD_THREADS)
+    fold_many(float *out, const float *partials, uint32_t chunks, uint64_t stride, uint64_t cols,
+              bool accumulate)
 {
     __shared__ float sums[FOLD_WARPS][WARP_THREADS];
     int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
@@ -112,34 +115,37 @@ cudaError_t cuda_columns_fold(float *out, const float *partials, uint32_t chunks
 {
     constexpr int width = packed<float>::count;
     if (chunks > FOLD_WARPS)
-        return LAUNCH(fold_many, blocks_of(cols, WARP_THREADS), FOLD_THREADS, 0, stream, out, partials,
-                      chunks, stride, cols, accumulate);
-    if (is_aligned(out, cols) && is_aligned(partials, stride)) /* the same sums, faster */
-        return LAUNCH((fold<width>), blocks_of(cols, (uint64_t)THREADS * width), THREADS, 0, stream, out,
+        return LAUNCH(fold_many, blocks_of(cols, WARP_THREADS), FOLD_THREADS, 0, stream, out,
                       partials, chunks, stride, cols, accumulate);
-    return LAUNCH((fold<1>), blocks_of(cols, THREADS), THREADS, 0, stream, out, partials, chunks, stride,
-                  cols, accumulate);
+    if (is_aligned(out, cols) && is_aligned(partials, stride)) /* the same sums, faster */
+        return LAUNCH((fold<width>), blocks_of(cols, (uint64_t)THREADS * width), THREADS, 0, stream,
+                      out, partials, chunks, stride, cols, accumulate);
+    return LAUNCH((fold<1>), blocks_of(cols, THREADS), THREADS, 0, stream, out, partials, chunks,
+                  stride, cols, accumulate);
 }
 
 template <typename T, int N>
-static cudaError_t launch_sums(float *partials, const T *x, uint64_t rows, uint64_t cols, cudaStream_t stream)
+static cudaError_t launch_sums(float *partials, const T *x, uint64_t rows, uint64_t cols,
+                               cudaStream_t stream)
 {
     struct cuda_columns_chunks chunks = cuda_columns_chunks_of(rows);
     dim3 grid(blocks_of(cols, (uint64_t)WARP_THREADS * N), chunks.count);
-    return LAUNCH((column_sums<T, N>), grid, THREADS, 0, stream, partials, x, rows, cols, chunks.rows);
+    return LAUNCH((column_sums<T, N>), grid, THREADS, 0, stream, partials, x, rows, cols,
+                  chunks.rows);
 }
 
-cudaError_t cuda_bias_bwd(enum dtype type, float *out, const void *d_out, uint64_t rows, uint64_t cols,
-                          bool accumulate, float *workspace, cudaStream_t stream)
+cudaError_t cuda_bias_bwd(enum dtype type, float *out, const void *d_out, uint64_t rows,
+                          uint64_t cols, bool accumulate, float *workspace, cudaStream_t stream)
 {
     cudaError_t status = dispatch_type(type, [&](auto t) {
         using T = decltype(t);
         const T *x = (const T *)d_out;
-        return rows_are_packed<T>(cols) ? launch_sums<T, packed<T>::count>(workspace, x, rows, cols, stream)
-                                        : launch_sums<T, 1>(workspace, x, rows, cols, stream);
+        return rows_are_packed<T>(cols)
+                   ? launch_sums<T, packed<T>::count>(workspace, x, rows, cols, stream)
+                   : launch_sums<T, 1>(workspace, x, rows, cols, stream);
     });
     if (status != cudaSuccess)
         return status;
-    return cuda_columns_fold(out, workspace, cuda_columns_chunks_of(rows).count, cols, cols, accumulate,
-                             stream);
+    return cuda_columns_fold(out, workspace, cuda_columns_chunks_of(rows).count, cols, cols,
+                             accumulate, stream);
 }

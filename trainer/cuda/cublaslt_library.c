@@ -55,7 +55,8 @@ static int load(struct cublaslt_library *ret_table, struct err *err)
     void *library = library_load(names, sizeof names / sizeof names[0]);
     if (!library) {
         err_set(err, -ELIBACC, "could not load cuBLASLt: %s", dlerror());
-        err_advise(err, "install the CUDA toolkit's libcublas, or set LD_LIBRARY_PATH to where it is");
+        err_advise(err,
+                   "install the CUDA toolkit's libcublas, or set LD_LIBRARY_PATH to where it is");
         return -ELIBACC;
     }
     return find_functions(library, ret_table, err);

@@ -1,6 +1,6 @@
 /*
- * device_clock — the time on a device, as nanoseconds that go on from kernel to kernel, on all its multiprocessors alike. It ticks every
- * microsecond or faster: for what takes many of them.
+ * device_clock — the time on a device, as nanoseconds that go on from kernel to kernel, on all its
+ * multiprocessors alike. It ticks every microsecond or faster: for what takes many of them.
  */
 #ifndef MILLRACE_TRAINER_CUDA_DEVICE_CLOCK_H
 #define MILLRACE_TRAINER_CUDA_DEVICE_CLOCK_H

@@ -26,7 +26,8 @@ template <typename F> inline cudaError_t dispatch_type(enum dtype type, F launch
     }
 }
 
-/* Whether rows of cols elements of T, one after another, all begin where 16 bytes may be moved at once. */
+/* Whether rows of cols elements of T, one after another, all begin where 16 bytes may be moved at
+ * once. */
 template <typename T> inline bool rows_are_packed(uint64_t cols)
 {
     return cols % (16 / sizeof(T)) == 0;

@@ -49,7 +49,8 @@ int cuda_gemm_open(struct device *device, cudaStream_t stream, enum dtype comput
     gemm->device = device;
     gemm->stream = stream;
     gemm->compute = compute;
-    int status = device->ops->mem_alloc(device, MEM_DEVICE, CUDA_GEMM_WORKSPACE_BYTES, &gemm->workspace, err);
+    int status = device->ops->mem_alloc(device, MEM_DEVICE, CUDA_GEMM_WORKSPACE_BYTES,
+                                        &gemm->workspace, err);
     if (!status)
         status = cublaslt_open(stream, gemm->workspace, CUDA_GEMM_WORKSPACE_BYTES, &gemm->lt, err);
     if (status) {
@@ -71,7 +72,8 @@ void cuda_gemm_close(struct cuda_gemm *gemm)
     }
     cublaslt_close(gemm->lt);
     gemm->device->ops->mem_free(gemm->device, MEM_DEVICE, gemm->partials, gemm->partials_bytes);
-    gemm->device->ops->mem_free(gemm->device, MEM_DEVICE, gemm->workspace, CUDA_GEMM_WORKSPACE_BYTES);
+    gemm->device->ops->mem_free(gemm->device, MEM_DEVICE, gemm->workspace,
+                                CUDA_GEMM_WORKSPACE_BYTES);
     free(gemm);
 }
 
@@ -116,8 +118,8 @@ static int reserve_partials(struct cuda_gemm *gemm, uint64_t bytes, struct err *
 }
 
 /* The product of all parts at once, or of the whole. */
-static struct cublaslt_product product_of(const struct cuda_gemm *gemm, const struct gemm_shape *shape,
-                                          uint32_t parts)
+static struct cublaslt_product product_of(const struct cuda_gemm *gemm,
+                                          const struct gemm_shape *shape, uint32_t parts)
 {
     uint64_t k = shape->k / parts;
     return (struct cublaslt_product){
@@ -137,8 +139,8 @@ static struct cublaslt_product product_of(const struct cuda_gemm *gemm, const st
     };
 }
 
-static int add_entry(struct cuda_gemm *gemm, const struct gemm_shape *shape, struct entry **ret_entry,
-                     struct err *err)
+static int add_entry(struct cuda_gemm *gemm, const struct gemm_shape *shape,
+                     struct entry **ret_entry, struct err *err)
 {
     struct entry *entry = calloc(1, sizeof *entry);
     if (!entry)
@@ -160,8 +162,8 @@ static int add_entry(struct cuda_gemm *gemm, const struct gemm_shape *shape, str
     return 0;
 }
 
-int cuda_gemm_plan(struct cuda_gemm *gemm, const struct gemm_shape *shape, struct gemm_plan *ret_plan,
-                   struct err *err)
+int cuda_gemm_plan(struct cuda_gemm *gemm, const struct gemm_shape *shape,
+                   struct gemm_plan *ret_plan, struct err *err)
 {
     struct entry *entry = gemm->entries;
     while (entry && !is_equal(&entry->shape, shape))
@@ -172,8 +174,8 @@ int cuda_gemm_plan(struct cuda_gemm *gemm, const struct gemm_shape *shape, struc
     return status;
 }
 
-int cuda_gemm_run(struct cuda_gemm *gemm, const struct gemm_plan *plan, const void *a, const void *b,
-                  const void *bias, void *c, struct err *err)
+int cuda_gemm_run(struct cuda_gemm *gemm, const struct gemm_plan *plan, const void *a,
+                  const void *b, const void *bias, void *c, struct err *err)
 {
     const struct entry *entry = plan->algorithm;
     if (entry->parts == 1)
@@ -191,7 +193,8 @@ void cuda_gemm_describe(const struct cuda_gemm *gemm, struct str *out)
 {
     uint64_t ids = 0; /* whatever the order in which they were planned */
     for (const struct entry *entry = gemm->entries; entry; entry = entry->next) {
-        const uint64_t parts[] = {entry->shape.m, entry->shape.n, entry->shape.k, entry->parts, entry->id};
+        const uint64_t parts[] = {entry->shape.m, entry->shape.n, entry->shape.k, entry->parts,
+                                  entry->id};
         ids += hash_64(parts, sizeof parts);
     }
     cublaslt_describe(gemm->lt, out);

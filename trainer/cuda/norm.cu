@@ -17,12 +17,13 @@ enum { THREADS = 256, WARPS = THREADS / WARP_THREADS };
 /* N: elements that a lane moves at once. */
 template <typename T, int N, bool LAYER>
 __global__ void __launch_bounds__(THREADS)
-    norm_rows(T *out, float *mean, float *rstd, const T *x, const T *weight, const T *bias, uint64_t rows,
-              uint64_t cols, float epsilon)
+    norm_rows(T *out, float *mean, float *rstd, const T *x, const T *weight, const T *bias,
+              uint64_t rows, uint64_t cols, float epsilon)
 {
     uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS;
     uint64_t lane = threadIdx.x % WARP_THREADS, step = WARP_THREADS * N;
-    uint64_t end = row < rows ? cols : 0; /* a warp without a row takes part in nothing but the sums */
+    uint64_t end =
+        row < rows ? cols : 0; /* a warp without a row takes part in nothing but the sums */
     x += row * cols;
     out += row * cols;
     float sum = 0, squares = 0, scale = 1.0f / (float)cols;
@@ -60,9 +61,9 @@ template <typename T, int N, bool LAYER>
 static cudaError_t launch_fwd(const struct norm_shape *s, const struct cuda_norm_fwd_arrays *a,
                               cudaStream_t stream)
 {
-    return LAUNCH((norm_rows<T, N, LAYER>), blocks_of(s->rows, WARPS), THREADS, 0, stream, (T *)a->out,
-                  a->mean, a->rstd, (const T *)a->x, (const T *)a->weight, (const T *)a->bias, s->rows,
-                  s->cols, (float)s->epsilon);
+    return LAUNCH((norm_rows<T, N, LAYER>), blocks_of(s->rows, WARPS), THREADS, 0, stream,
+                  (T *)a->out, a->mean, a->rstd, (const T *)a->x, (const T *)a->weight,
+                  (const T *)a->bias, s->rows, s->cols, (float)s->epsilon);
 }
 
 cudaError_t cuda_norm_fwd(enum dtype type, const struct norm_shape *shape,
@@ -87,19 +88,23 @@ template <typename T> struct norm_bwd_kernel_arrays {
     const float *mean, *rstd;
 };
 
-/* A block: one chunk of rows, one panel of 32 * N * PACKS columns. Each warp takes rows in turn, and a lane keeps the sums of
- * its columns over them. The statistics of a row need all its columns, whatever the panel.
+/* A block: one chunk of rows, one panel of 32 * N * PACKS columns. Each warp takes rows in turn,
+ * and a lane keeps the sums of its columns over them. The statistics of a row need all its columns,
+ * whatever the panel.
  *
- * With n = (x - mean) * rstd and g = d_out * weight: d_x += rstd * (g - mean(g) - n * mean(g * n)); RMS has no mean(g). */
+ * With n = (x - mean) * rstd and g = d_out * weight: d_x += rstd * (g - mean(g) - n * mean(g * n));
+ * RMS has no mean(g). */
 template <typename T, int N, int PACKS>
-__global__ void __launch_bounds__(THREADS) norm_bwd_rows(struct norm_bwd_kernel_arrays<T> a, uint64_t rows,
-                                                         uint64_t cols, uint64_t chunk_rows, bool layer)
+__global__ void __launch_bounds__(THREADS)
+    norm_bwd_rows(struct norm_bwd_kernel_arrays<T> a, uint64_t rows, uint64_t cols,
+                  uint64_t chunk_rows, bool layer)
 {
     constexpr int panel = WARP_THREADS * N * PACKS;
     __shared__ float totals[2][panel];
     int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
     uint64_t begin = (uint64_t)blockIdx.x * panel + (uint64_t)lane * N;
-    uint64_t first = blockIdx.y * chunk_rows, end = first + chunk_rows < rows ? first + chunk_rows : rows;
+    uint64_t first = blockIdx.y * chunk_rows,
+             end = first + chunk_rows < rows ? first + chunk_rows : rows;
     float d_weight[PACKS][N] = {}, d_bias[PACKS][N] = {}, scale = 1.0f / (float)cols;
     for (uint64_t row = first + warp; row < end; row += WARPS) {
         const T *x = a.x + row * cols, *d_out = a.d_out + row * cols;
@@ -178,8 +183,8 @@ static cudaError_t launch_bwd(const struct norm_shape *s, const struct cuda_norm
 
 /* One panel where registers allow: 64 sums a lane at most of each kind. */
 template <typename T>
-static cudaError_t launch_bwd_panels(const struct norm_shape *s, const struct cuda_norm_bwd_arrays *a,
-                                     cudaStream_t stream)
+static cudaError_t launch_bwd_panels(const struct norm_shape *s,
+                                     const struct cuda_norm_bwd_arrays *a, cudaStream_t stream)
 {
     constexpr int width = packed<T>::count;
     if (!rows_are_packed<T>(s->cols))
@@ -202,15 +207,16 @@ static cudaError_t launch_bwd_panels(const struct norm_shape *s, const struct cu
 }
 
 cudaError_t cuda_norm_bwd(enum dtype type, const struct norm_shape *shape,
-                          const struct cuda_norm_bwd_arrays *arrays, bool accumulate, cudaStream_t stream)
+                          const struct cuda_norm_bwd_arrays *arrays, bool accumulate,
+                          cudaStream_t stream)
 {
-    cudaError_t status =
-        dispatch_type(type, [&](auto t) { return launch_bwd_panels<decltype(t)>(shape, arrays, stream); });
+    cudaError_t status = dispatch_type(
+        type, [&](auto t) { return launch_bwd_panels<decltype(t)>(shape, arrays, stream); });
     uint32_t chunks = cuda_columns_chunks_of(shape->rows).count;
     uint64_t cols = shape->cols;
     if (status == cudaSuccess)
-        status = cuda_columns_fold(arrays->d_weight, arrays->workspace, chunks, 2 * cols, cols, accumulate,
-                                   stream);
+        status = cuda_columns_fold(arrays->d_weight, arrays->workspace, chunks, 2 * cols, cols,
+                                   accumulate, stream);
     if (status == cudaSuccess && shape->kind == NORM_LAYER)
         status = cuda_columns_fold(arrays->d_bias, arrays->workspace + cols, chunks, 2 * cols, cols,
                                    accumulate, stream);

@@ -1,8 +1,8 @@
 /*
  * norm — LayerNorm and RMSNorm, forward and backward. ops.h has what they compute.
  *
- * x, out and their gradients are of the compute type, as are weight and bias; statistics and the gradients of weight and bias float.
- * All is queued on the stream.
+ * x, out and their gradients are of the compute type, as are weight and bias; statistics and the
+ * gradients of weight and bias float. All is queued on the stream.
  */
 #ifndef MILLRACE_TRAINER_CUDA_NORM_H
 #define MILLRACE_TRAINER_CUDA_NORM_H
@@ -36,7 +36,8 @@ struct cuda_norm_bwd_arrays {
 };
 uint64_t cuda_norm_bwd_workspace(const struct norm_shape *shape);
 cudaError_t cuda_norm_bwd(enum dtype type, const struct norm_shape *shape,
-                          const struct cuda_norm_bwd_arrays *arrays, bool accumulate, cudaStream_t stream);
+                          const struct cuda_norm_bwd_arrays *arrays, bool accumulate,
+                          cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 /*
- * patches — see patches.h. A warp takes a row of patches, a lane as many pixels' colours as 16 bytes hold of the result.
+ * patches — see patches.h. A warp takes a row of patches, a lane as many pixels' colours as 16
+ * bytes hold of the result.
  */
 #include "trainer/cuda/patches.h"
 
@@ -21,8 +22,8 @@ struct layout {
     struct colour colours[COLOURS];
 };
 
-/* a / b to the nearest, given 1 / b to the nearest (Markstein, "Computation of elementary functions on the IBM RISC System/6000",
- * 1990): the bits of the division, in a third of its time. */
+/* a / b to the nearest, given 1 / b to the nearest (Markstein, "Computation of elementary functions
+ * on the IBM RISC System/6000", 1990): the bits of the division, in a third of its time. */
 __device__ static float quotient(float a, float b, float per_b)
 {
     float q = a * per_b;
@@ -40,9 +41,11 @@ template <int N> struct alignas(N) bytes {
     uint8_t at[N];
 };
 
-/* ALIGNED: the N values that a lane takes are N bytes of an image, at an address that is a multiple of N. */
+/* ALIGNED: the N values that a lane takes are N bytes of an image, at an address that is a multiple
+ * of N. */
 template <typename T, int N, bool ALIGNED>
-__global__ void __launch_bounds__(THREADS) patch_rows(T *out, const uint8_t *images, struct layout layout)
+__global__ void __launch_bounds__(THREADS)
+    patch_rows(T *out, const uint8_t *images, struct layout layout)
 {
     uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS;
     if (row >= layout.patches)
@@ -51,7 +54,8 @@ __global__ void __launch_bounds__(THREADS) patch_rows(T *out, const uint8_t *ima
     uint64_t stride = (uint64_t)layout.across * layout.line;
     uint32_t line = layout.line, values = line * layout.patch;
     const uint8_t *from = images + band * layout.patch * stride + row % layout.across * line;
-    for (uint32_t first = threadIdx.x % WARP_THREADS * N; first < values; first += WARP_THREADS * N) {
+    for (uint32_t first = threadIdx.x % WARP_THREADS * N; first < values;
+         first += WARP_THREADS * N) {
         uint32_t y = first / line, x = first % line;
         bytes<N> pixels;
         if constexpr (ALIGNED) {
@@ -74,8 +78,8 @@ __global__ void __launch_bounds__(THREADS) patch_rows(T *out, const uint8_t *ima
     }
 }
 
-cudaError_t cuda_patches(enum dtype type, const struct cuda_images *shape, void *out, const uint8_t *images,
-                         cudaStream_t stream)
+cudaError_t cuda_patches(enum dtype type, const struct cuda_images *shape, void *out,
+                         const uint8_t *images, cudaStream_t stream)
 {
     uint64_t across = shape->side / shape->patch;
     struct layout layout = {shape->items * across * across,
@@ -89,8 +93,8 @@ cudaError_t cuda_patches(enum dtype type, const struct cuda_images *shape, void 
         using T = decltype(t);
         constexpr int width = packed<T>::count;
         auto launch = [&](auto kernel) {
-            return LAUNCH(kernel, blocks_of(layout.patches, WARPS), THREADS, 0, stream, (T *)out, images,
-                          layout);
+            return LAUNCH(kernel, blocks_of(layout.patches, WARPS), THREADS, 0, stream, (T *)out,
+                          images, layout);
         };
         if (rows_are_packed<T>(layout.line)) /* then rows of images are, too */
             return launch(patch_rows<T, width, true>);

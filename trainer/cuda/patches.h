@@ -17,13 +17,15 @@ extern "C" {
 struct cuda_images {
     uint64_t items, side, patch;
     const float *mean,
-        *deviation; /* of 3 colours, in host memory; read before the call returns. Deviations: normal numbers */
+        /* of 3 colours, in host memory; read before the call returns. Deviations: normal numbers */
+        *deviation;
 };
 
-/* out: of the type (DTYPE_F32, DTYPE_BF16, DTYPE_F16; another is cudaErrorInvalidValue), 16-byte aligned, as are images. Before they are rounded
- * to it, values are those of the cpu in float, bit for bit. Queued on the stream. */
-cudaError_t cuda_patches(enum dtype type, const struct cuda_images *shape, void *out, const uint8_t *images,
-                         cudaStream_t stream);
+/* out: of the type (DTYPE_F32, DTYPE_BF16, DTYPE_F16; another is cudaErrorInvalidValue), 16-byte
+ * aligned, as are images. Before they are rounded to it, values are those of the cpu in float, bit
+ * for bit. Queued on the stream. */
+cudaError_t cuda_patches(enum dtype type, const struct cuda_images *shape, void *out,
+                         const uint8_t *images, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

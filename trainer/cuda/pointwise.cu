@@ -1,7 +1,9 @@
 /*
- * pointwise — see pointwise.h. A thread takes 16 bytes of each array, or one element where rows are not aligned.
+ * pointwise — see pointwise.h. A thread takes 16 bytes of each array, or one element where rows are
+ * not aligned.
  *
- * GELU's tanh form is x * s with s = 1 / (1 + e^(-2u)), u = sqrt(2/pi) * (x + 0.044715 x^3), since (1 + tanh u) / 2 = s.
+ * GELU's tanh form is x * s with s = 1 / (1 + e^(-2u)), u = sqrt(2/pi) * (x + 0.044715 x^3), since
+ * (1 + tanh u) / 2 = s.
  */
 #include "trainer/cuda/pointwise.h"
 
@@ -60,7 +62,8 @@ struct scaled {
 
 /* What a thread takes: 16 bytes of the wider of two types. */
 template <typename T, typename A>
-static constexpr int width_of = packed<T>::count < packed<A>::count ? packed<T>::count : packed<A>::count;
+static constexpr int width_of =
+    packed<T>::count < packed<A>::count ? packed<T>::count : packed<A>::count;
 
 /* out[i] = f(a[i], b[i]); b may be a. */
 template <typename T, typename A, typename F>
@@ -81,15 +84,16 @@ __global__ void __launch_bounds__(THREADS) map(T *out, const A *a, const A *b, u
 }
 
 template <typename T, typename A, typename F>
-static cudaError_t launch_map(T *out, const A *a, const A *b, uint64_t count, F f, cudaStream_t stream)
+static cudaError_t launch_map(T *out, const A *a, const A *b, uint64_t count, F f,
+                              cudaStream_t stream)
 {
-    return LAUNCH((map<T, A, F>), blocks_of(count, (uint64_t)THREADS * width_of<T, A>), THREADS, 0, stream,
-                  out, a, b, count, f);
+    return LAUNCH((map<T, A, F>), blocks_of(count, (uint64_t)THREADS * width_of<T, A>), THREADS, 0,
+                  stream, out, a, b, count, f);
 }
 
 template <typename F>
-static cudaError_t map_type(enum dtype type, void *out, const void *a, const void *b, uint64_t count, F f,
-                            cudaStream_t stream)
+static cudaError_t map_type(enum dtype type, void *out, const void *a, const void *b,
+                            uint64_t count, F f, cudaStream_t stream)
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
@@ -97,13 +101,14 @@ static cudaError_t map_type(enum dtype type, void *out, const void *a, const voi
     });
 }
 
-cudaError_t cuda_gelu_fwd(enum dtype type, void *out, const void *x, uint64_t count, cudaStream_t stream)
+cudaError_t cuda_gelu_fwd(enum dtype type, void *out, const void *x, uint64_t count,
+                          cudaStream_t stream)
 {
     return map_type(type, out, x, x, count, gelu(), stream);
 }
 
-cudaError_t cuda_gelu_bwd(enum dtype type, void *d_x, const void *d_out, const void *x, uint64_t count,
-                          cudaStream_t stream)
+cudaError_t cuda_gelu_bwd(enum dtype type, void *d_x, const void *d_out, const void *x,
+                          uint64_t count, cudaStream_t stream)
 {
     return map_type(type, d_x, d_out, x, count, gelu_slope(), stream);
 }
@@ -114,7 +119,8 @@ cudaError_t cuda_add(enum dtype type, void *out, const void *a, const void *b, u
     return map_type(type, out, a, b, count, sum(), stream);
 }
 
-cudaError_t cuda_from_f32(enum dtype type, void *out, const float *x, uint64_t count, cudaStream_t stream)
+cudaError_t cuda_from_f32(enum dtype type, void *out, const float *x, uint64_t count,
+                          cudaStream_t stream)
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
@@ -142,7 +148,8 @@ cudaError_t cuda_widen(enum dtype type, float *out, const void *x, float scale, 
 
 /* gate_up is [rows, 2 * cols]: gate, then up. */
 template <typename T, int N>
-__global__ void __launch_bounds__(THREADS) swiglu_fwd(T *out, const T *gate_up, uint64_t rows, uint64_t cols)
+__global__ void __launch_bounds__(THREADS)
+    swiglu_fwd(T *out, const T *gate_up, uint64_t rows, uint64_t cols)
 {
     uint64_t i = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * N;
     if (i >= rows * cols)
@@ -175,30 +182,31 @@ __global__ void __launch_bounds__(THREADS)
     store_packed(d_gate_up + at + cols, d_u);
 }
 
-cudaError_t cuda_swiglu_fwd(enum dtype type, void *out, const void *gate_up, uint64_t rows, uint64_t cols,
-                            cudaStream_t stream)
+cudaError_t cuda_swiglu_fwd(enum dtype type, void *out, const void *gate_up, uint64_t rows,
+                            uint64_t cols, cudaStream_t stream)
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
         constexpr int width = packed<T>::count;
         if (rows_are_packed<T>(cols))
-            return LAUNCH((swiglu_fwd<T, width>), blocks_of(rows * cols, (uint64_t)THREADS * width), THREADS,
-                          0, stream, (T *)out, (const T *)gate_up, rows, cols);
-        return LAUNCH((swiglu_fwd<T, 1>), blocks_of(rows * cols, THREADS), THREADS, 0, stream, (T *)out,
-                      (const T *)gate_up, rows, cols);
+            return LAUNCH((swiglu_fwd<T, width>), blocks_of(rows * cols, (uint64_t)THREADS * width),
+                          THREADS, 0, stream, (T *)out, (const T *)gate_up, rows, cols);
+        return LAUNCH((swiglu_fwd<T, 1>), blocks_of(rows * cols, THREADS), THREADS, 0, stream,
+                      (T *)out, (const T *)gate_up, rows, cols);
     });
 }
 
-cudaError_t cuda_swiglu_bwd(enum dtype type, void *d_gate_up, const void *d_out, const void *gate_up,
-                            uint64_t rows, uint64_t cols, cudaStream_t stream)
+cudaError_t cuda_swiglu_bwd(enum dtype type, void *d_gate_up, const void *d_out,
+                            const void *gate_up, uint64_t rows, uint64_t cols, cudaStream_t stream)
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
         constexpr int width = packed<T>::count;
         if (rows_are_packed<T>(cols))
-            return LAUNCH((swiglu_bwd<T, width>), blocks_of(rows * cols, (uint64_t)THREADS * width), THREADS,
-                          0, stream, (T *)d_gate_up, (const T *)d_out, (const T *)gate_up, rows, cols);
-        return LAUNCH((swiglu_bwd<T, 1>), blocks_of(rows * cols, THREADS), THREADS, 0, stream, (T *)d_gate_up,
-                      (const T *)d_out, (const T *)gate_up, rows, cols);
+            return LAUNCH((swiglu_bwd<T, width>), blocks_of(rows * cols, (uint64_t)THREADS * width),
+                          THREADS, 0, stream, (T *)d_gate_up, (const T *)d_out, (const T *)gate_up,
+                          rows, cols);
+        return LAUNCH((swiglu_bwd<T, 1>), blocks_of(rows * cols, THREADS), THREADS, 0, stream,
+                      (T *)d_gate_up, (const T *)d_out, (const T *)gate_up, rows, cols);
     });
 }

@@ -55,7 +55,8 @@ __device__ inline void rope_turn_pairs(T *low, T *high, const float2 *turns, flo
 /* A block a row of qkv: `heads` heads of it, from the first on. */
 template <typename T, bool PACKED>
 __global__ void __launch_bounds__(ROPE_THREADS)
-    rope_kernel(T *qkv, const float2 *table, int tokens, int heads, int pairs, uint64_t width, float sign)
+    rope_kernel(T *qkv, const float2 *table, int tokens, int heads, int pairs, uint64_t width,
+                float sign)
 {
     constexpr int step = PACKED ? packed<T>::count : 1;
     int steps = pairs / step;
@@ -80,26 +81,28 @@ cudaError_t cuda_rope_table_fill(float *table, uint64_t tokens, uint64_t head_di
 }
 
 template <typename T>
-static cudaError_t rope_launch(const struct attn_shape *shape, void *qkv, const float *table, float sign,
-                               cudaStream_t stream)
+static cudaError_t rope_launch(const struct attn_shape *shape, void *qkv, const float *table,
+                               float sign, cudaStream_t stream)
 {
     uint64_t width = (shape->heads + 2 * shape->kv_heads) * shape->head_dim;
     unsigned rows = (unsigned)(shape->batch * shape->tokens);
     int heads = (int)(shape->heads + shape->kv_heads), pairs = (int)(shape->head_dim / 2);
     auto launch = [&](auto kernel) {
         return LAUNCH(kernel, rows, ROPE_THREADS, 0, stream, static_cast<T *>(qkv),
-                      reinterpret_cast<const float2 *>(table), (int)shape->tokens, heads, pairs, width, sign);
+                      reinterpret_cast<const float2 *>(table), (int)shape->tokens, heads, pairs,
+                      width, sign);
     };
     return rows_are_packed<T>(pairs) ? launch(rope_kernel<T, true>) : launch(rope_kernel<T, false>);
 }
 
-cudaError_t cuda_rope_turn(enum dtype type, const struct attn_shape *shape, void *qkv, const float *table,
-                           bool backward, cudaStream_t stream)
+cudaError_t cuda_rope_turn(enum dtype type, const struct attn_shape *shape, void *qkv,
+                           const float *table, bool backward, cudaStream_t stream)
 {
     uint64_t rows = shape->batch * shape->tokens;
     if (shape->head_dim == 0 || shape->head_dim % 2 != 0 || rows == 0 || rows > INT_MAX)
         return cudaErrorInvalidValue;
     float sign = backward ? -1.0f : 1.0f;
-    return dispatch_type(
-        type, [&](auto element) { return rope_launch<decltype(element)>(shape, qkv, table, sign, stream); });
+    return dispatch_type(type, [&](auto element) {
+        return rope_launch<decltype(element)>(shape, qkv, table, sign, stream);
+    });
 }

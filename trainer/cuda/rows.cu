@@ -43,7 +43,8 @@ __device__ inline void add_rows(float (&sum)[N], const T *x, uint64_t rows, uint
 }
 
 /* out = sum (+ out). */
-template <int N> __device__ inline void store_sum(float *out, const float (&sum)[N], bool accumulate)
+template <int N>
+__device__ inline void store_sum(float *out, const float (&sum)[N], bool accumulate)
 {
     constexpr int width = N == 1 ? 1 : packed<float>::count;
     for (int i = 0; i < N; i += width) {
@@ -82,14 +83,15 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-cudaError_t cuda_embed_fwd(enum dtype type, const struct cuda_embed *embed, void *out, const void *table,
-                           const void *positions, cudaStream_t stream)
+cudaError_t cuda_embed_fwd(enum dtype type, const struct cuda_embed *embed, void *out,
+                           const void *table, const void *positions, cudaStream_t stream)
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
         return dispatch_width<T>(embed->cols, [&](auto n) {
-            return LAUNCH((embed_rows<T, n()>), blocks_of(embed->items * embed->tokens, WARPS), THREADS, 0,
-                          stream, (T *)out, (const T *)table, (const T *)positions, *embed);
+            return LAUNCH((embed_rows<T, n()>), blocks_of(embed->items * embed->tokens, WARPS),
+                          THREADS, 0, stream, (T *)out, (const T *)table, (const T *)positions,
+                          *embed);
         });
     });
 }
@@ -108,17 +110,20 @@ __device__ inline int32_t id_at(const struct embed_order &order, uint64_t positi
 
 /* A warp: one piece, one panel of 32 * N columns. Lane i knows the i-th row. */
 template <typename T, int N>
-__global__ void __launch_bounds__(THREADS) embed_bwd_pieces(float *d_table, float *partials, const T *d_out,
-                                                            struct embed_order order, bool accumulate)
+__global__ void __launch_bounds__(THREADS)
+    embed_bwd_pieces(float *d_table, float *partials, const T *d_out, struct embed_order order,
+                     bool accumulate)
 {
     static_assert((int)CUDA_EMBED_PIECE_ROWS == WARP_THREADS, "a lane a row");
-    uint64_t piece = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS, cols = order.embed.cols;
+    uint64_t piece = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS,
+             cols = order.embed.cols;
     unsigned lane = threadIdx.x % WARP_THREADS;
     uint64_t position = piece * CUDA_EMBED_PIECE_ROWS + lane;
     uint64_t col = ((uint64_t)blockIdx.y * WARP_THREADS + lane) * N;
     bool is_row = position < order.rows;
     int32_t row = is_row ? order.by_id[position] : 0, id = is_row ? id_at(order, position) : 0;
-    unsigned begins = __ballot_sync(FULL_MASK, is_row && (position == 0 || id_at(order, position - 1) != id));
+    unsigned begins =
+        __ballot_sync(FULL_MASK, is_row && (position == 0 || id_at(order, position - 1) != id));
     int rows = __popc(__ballot_sync(FULL_MASK, is_row));
     bool is_owner = begins & 1;
     float sum[N] = {};
@@ -140,8 +145,8 @@ __global__ void __launch_bounds__(THREADS) embed_bwd_pieces(float *d_table, floa
             if (!ends)
                 continue;
             if (col < cols)
-                store_sum(is_owner ? d_table + owned * cols + col : partials + piece * cols + col, sum,
-                          is_owner && accumulate);
+                store_sum(is_owner ? d_table + owned * cols + col : partials + piece * cols + col,
+                          sum, is_owner && accumulate);
             for (int j = 0; j < N; j++)
                 sum[j] = 0;
             is_owner = true;
@@ -149,18 +154,21 @@ __global__ void __launch_bounds__(THREADS) embed_bwd_pieces(float *d_table, floa
     }
 }
 
-/* A block: the run that begins in a piece and goes on in later ones, if there is one; one panel of 32 * N columns. */
+/* A block: the run that begins in a piece and goes on in later ones, if there is one; one panel of
+ * 32 * N columns. */
 template <int N>
 __global__ void __launch_bounds__(THREADS)
     embed_bwd_fold(float *d_table, const float *partials, struct embed_order order)
 {
     __shared__ float sums[WARPS][WARP_THREADS * N];
     int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
-    uint64_t piece = blockIdx.x, first = piece * CUDA_EMBED_PIECE_ROWS, next = first + CUDA_EMBED_PIECE_ROWS;
+    uint64_t piece = blockIdx.x, first = piece * CUDA_EMBED_PIECE_ROWS,
+             next = first + CUDA_EMBED_PIECE_ROWS;
     uint64_t cols = order.embed.cols;
     uint64_t col = ((uint64_t)blockIdx.y * WARP_THREADS + lane) * N;
     int32_t id = next < order.rows ? id_at(order, next) : 0;
-    if (next >= order.rows || id_at(order, next - 1) != id || (piece > 0 && id_at(order, first - 1) == id))
+    if (next >= order.rows || id_at(order, next - 1) != id ||
+        (piece > 0 && id_at(order, first - 1) == id))
         return; /* the whole block: no such run */
     float sum[N] = {};
     for (uint64_t begin = piece + 1 + warp, count = WARP_THREADS; count == WARP_THREADS;
@@ -189,14 +197,15 @@ uint64_t cuda_embed_bwd_workspace(uint64_t rows, uint64_t cols)
 }
 
 cudaError_t cuda_embed_bwd(enum dtype type, const struct cuda_embed *embed,
-                           const struct cuda_embed_bwd_arrays *arrays, uint64_t vocabulary, bool accumulate,
-                           cudaStream_t stream)
+                           const struct cuda_embed_bwd_arrays *arrays, uint64_t vocabulary,
+                           bool accumulate, cudaStream_t stream)
 {
     const struct embed_order order = {*embed, arrays->by_id, embed->items * embed->tokens};
     uint32_t pieces = blocks_of(order.rows, CUDA_EMBED_PIECE_ROWS);
     cudaError_t status = cudaSuccess;
     if (!accumulate)
-        status = cudaMemsetAsync(arrays->d_table, 0, vocabulary * embed->cols * sizeof(float), stream);
+        status =
+            cudaMemsetAsync(arrays->d_table, 0, vocabulary * embed->cols * sizeof(float), stream);
     if (status == cudaSuccess)
         status = dispatch_type(type, [&](auto t) {
             using T = decltype(t);
@@ -232,8 +241,8 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-cudaError_t cuda_positions_fwd(enum dtype type, const struct cuda_items *shape, void *out, const void *x,
-                               const void *positions, cudaStream_t stream)
+cudaError_t cuda_positions_fwd(enum dtype type, const struct cuda_items *shape, void *out,
+                               const void *x, const void *positions, cudaStream_t stream)
 {
     uint64_t count = shape->rows * shape->cols;
     uint32_t layers = shape->items < GRID_Y_MAX ? (uint32_t)shape->items : (uint32_t)GRID_Y_MAX;
@@ -295,15 +304,16 @@ cudaError_t cuda_pool_fwd(enum dtype type, const struct cuda_items *shape, void 
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
         return dispatch_width<T>(shape->cols, [&](auto n) {
-            return LAUNCH((pool_rows<T, n()>), blocks_of(shape->items * shape->cols, THREADS * n()), THREADS,
-                          0, stream, (T *)out, (const T *)x, *shape);
+            return LAUNCH((pool_rows<T, n()>), blocks_of(shape->items * shape->cols, THREADS * n()),
+                          THREADS, 0, stream, (T *)out, (const T *)x, *shape);
         });
     });
 }
 
 /* A warp a row. */
 template <typename T, int N>
-__global__ void __launch_bounds__(THREADS) pool_spread(T *d_x, const T *d_out, struct cuda_items shape)
+__global__ void __launch_bounds__(THREADS)
+    pool_spread(T *d_x, const T *d_out, struct cuda_items shape)
 {
     uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS;
     if (row >= shape.items * shape.rows)
@@ -318,14 +328,14 @@ __global__ void __launch_bounds__(THREADS) pool_spread(T *d_x, const T *d_out, s
     }
 }
 
-cudaError_t cuda_pool_bwd(enum dtype type, const struct cuda_items *shape, void *d_x, const void *d_out,
-                          cudaStream_t stream)
+cudaError_t cuda_pool_bwd(enum dtype type, const struct cuda_items *shape, void *d_x,
+                          const void *d_out, cudaStream_t stream)
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
         return dispatch_width<T>(shape->cols, [&](auto n) {
-            return LAUNCH((pool_spread<T, n()>), blocks_of(shape->items * shape->rows, WARPS), THREADS, 0,
-                          stream, (T *)d_x, (const T *)d_out, *shape);
+            return LAUNCH((pool_spread<T, n()>), blocks_of(shape->items * shape->rows, WARPS),
+                          THREADS, 0, stream, (T *)d_x, (const T *)d_out, *shape);
         });
     });
 }

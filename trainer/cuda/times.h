@@ -1,6 +1,7 @@
 /*
- * times — where the time of a device goes, by its own clock: trainer/time_parts.h in its memory, turned in the order of a stream, within
- * graphs too. What was queued before has ended when the time of the next part begins.
+ * times — where the time of a device goes, by its own clock: trainer/time_parts.h in its memory,
+ * turned in the order of a stream, within graphs too. What was queued before has ended when the
+ * time of the next part begins.
  */
 #ifndef MILLRACE_TRAINER_CUDA_TIMES_H
 #define MILLRACE_TRAINER_CUDA_TIMES_H

@@ -22,7 +22,8 @@ __device__ static float without_subnormals(float x)
     return fabsf(x) < FLT_MIN ? 0.0f : x;
 }
 
-/* A rule is what an optimizer does to an element: it knows its options, takes an update's scalars, and says which moments it has. */
+/* A rule is what an optimizer does to an element: it knows its options, takes an update's scalars,
+ * and says which moments it has. */
 struct adamw_rule {
     float beta1, beta2, rest1, rest2, epsilon, decay;
     static constexpr bool has_moment1 = true, has_moment2 = true;
@@ -62,8 +63,9 @@ __device__ static float seen_gradient(const struct update_scalars &s, float sum)
 /* A thread takes four elements, which share their decision about decay. */
 template <typename Rule, typename T>
 __global__ void __launch_bounds__(THREADS)
-    update(float *params, float *moment1, float *moment2, const float *gradients, const uint8_t *decays,
-           T *compute, uint64_t count, Rule rule, const struct update_scalars *scalars)
+    update(float *params, float *moment1, float *moment2, const float *gradients,
+           const uint8_t *decays, T *compute, uint64_t count, Rule rule,
+           const struct update_scalars *scalars)
 {
     constexpr int width = packed<float>::count;
     static_assert(OPS_DECAY_ELEMENTS % width == 0, "one decision a thread");
@@ -73,14 +75,15 @@ __global__ void __launch_bounds__(THREADS)
     struct update_scalars s = *scalars;
     float decay = decays[first / OPS_DECAY_ELEMENTS] ? rule.decay : 0.0f;
     if (first + width <= count) {
-        packed<float> w = load_packed(params + first), g = load_packed(gradients + first), m = {}, v = {};
+        packed<float> w = load_packed(params + first), g = load_packed(gradients + first), m = {},
+                      v = {};
         if (Rule::has_moment1)
             m = load_packed(moment1 + first);
         if (Rule::has_moment2)
             v = load_packed(moment2 + first);
         for (int i = 0; i < width; i++)
-            w.element[i] = rule.step(s, w.element[i], seen_gradient(s, g.element[i]), decay, &m.element[i],
-                                     &v.element[i]);
+            w.element[i] = rule.step(s, w.element[i], seen_gradient(s, g.element[i]), decay,
+                                     &m.element[i], &v.element[i]);
         store_packed(params + first, w);
         if (Rule::has_moment1)
             store_packed(moment1 + first, m);
@@ -94,7 +97,8 @@ __global__ void __launch_bounds__(THREADS)
         return;
     }
     for (uint64_t i = first; i < count; i++) {
-        float *m = Rule::has_moment1 ? &moment1[i] : nullptr, *v = Rule::has_moment2 ? &moment2[i] : nullptr;
+        float *m = Rule::has_moment1 ? &moment1[i] : nullptr,
+              *v = Rule::has_moment2 ? &moment2[i] : nullptr;
         params[i] = rule.step(s, params[i], seen_gradient(s, gradients[i]), decay, m, v);
         if (compute)
             compute[i] = from_float<T>(params[i]);
@@ -102,14 +106,16 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename Rule>
-static cudaError_t launch_update(const struct update_arrays *a, enum dtype compute_type, const Rule &rule,
-                                 const struct update_scalars *scalars, cudaStream_t stream)
+static cudaError_t launch_update(const struct update_arrays *a, enum dtype compute_type,
+                                 const Rule &rule, const struct update_scalars *scalars,
+                                 cudaStream_t stream)
 {
     return dispatch_type(compute_type, [&](auto t) {
         using T = decltype(t);
-        return LAUNCH((update<Rule, T>), blocks_of(a->count, (uint64_t)THREADS * packed<float>::count),
-                      THREADS, 0, stream, (float *)a->params, (float *)a->moment1, (float *)a->moment2,
-                      (const float *)a->gradients, a->decays, (T *)a->compute, a->count, rule, scalars);
+        return LAUNCH(
+            (update<Rule, T>), blocks_of(a->count, (uint64_t)THREADS * packed<float>::count),
+            THREADS, 0, stream, (float *)a->params, (float *)a->moment1, (float *)a->moment2,
+            (const float *)a->gradients, a->decays, (T *)a->compute, a->count, rule, scalars);
     });
 }
 
@@ -129,10 +135,10 @@ cudaError_t cuda_sgd(const struct update_arrays *arrays, enum dtype compute_type
 {
     float momentum = (float)options->momentum, decay = (float)options->decay;
     if (options->momentum > 0)
-        return launch_update(arrays, compute_type, sgd_rule<true>{momentum, decay, options->nesterov},
-                             scalars, stream);
-    return launch_update(arrays, compute_type, sgd_rule<false>{momentum, decay, options->nesterov}, scalars,
-                         stream);
+        return launch_update(arrays, compute_type,
+                             sgd_rule<true>{momentum, decay, options->nesterov}, scalars, stream);
+    return launch_update(arrays, compute_type, sgd_rule<false>{momentum, decay, options->nesterov},
+                         scalars, stream);
 }
 
 /* One thread's work; a block is a warp. */
@@ -182,14 +188,17 @@ __global__ void __launch_bounds__(THREADS)
         sums[row] = sum;
 }
 
-cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t cols, cudaStream_t stream)
+cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t cols,
+                           cudaStream_t stream)
 {
     if (cols < WARP_THREADS)
-        return LAUNCH(row_sumsq_narrow, blocks_of(rows, THREADS), THREADS, 0, stream, sums, x, rows, cols);
+        return LAUNCH(row_sumsq_narrow, blocks_of(rows, THREADS), THREADS, 0, stream, sums, x, rows,
+                      cols);
     if (rows_are_packed<float>(cols))
-        return LAUNCH((row_sumsq_wide<packed<float>::count>), blocks_of(rows, WARPS), THREADS, 0, stream,
-                      sums, x, rows, cols);
-    return LAUNCH((row_sumsq_wide<1>), blocks_of(rows, WARPS), THREADS, 0, stream, sums, x, rows, cols);
+        return LAUNCH((row_sumsq_wide<packed<float>::count>), blocks_of(rows, WARPS), THREADS, 0,
+                      stream, sums, x, rows, cols);
+    return LAUNCH((row_sumsq_wide<1>), blocks_of(rows, WARPS), THREADS, 0, stream, sums, x, rows,
+                  cols);
 }
 
 __device__ static void add_integer(int64_t *word, int64_t value)
@@ -198,9 +207,11 @@ __device__ static void add_integer(int64_t *word, int64_t value)
         atomicAdd((unsigned long long *)word, (unsigned long long)value);
 }
 
-/* Each block gathers its terms, then adds its words: integers, so that the order does not matter. Terms are mostly of like size and
- * have their digits in the same words, where threads would wait for each other: a warp whose terms all have adds them up first. */
-__global__ void __launch_bounds__(THREADS) exact_add(int64_t *words, const double *terms, uint64_t count)
+/* Each block gathers its terms, then adds its words: integers, so that the order does not matter.
+ * Terms are mostly of like size and have their digits in the same words, where threads would wait
+ * for each other: a warp whose terms all have adds them up first. */
+__global__ void __launch_bounds__(THREADS)
+    exact_add(int64_t *words, const double *terms, uint64_t count)
 {
     __shared__ int64_t mine[EXACT_SUM_WORDS];
     for (int i = threadIdx.x; i < EXACT_SUM_WORDS; i += THREADS)
@@ -241,7 +252,8 @@ cudaError_t cuda_exact_add(int64_t *words, const double *terms, uint64_t count, 
     return LAUNCH(exact_add, sum_blocks(count), THREADS, 0, stream, words, terms, count);
 }
 
-__global__ void __launch_bounds__(THREADS) count_add(int64_t *word, const uint8_t *flags, uint64_t count)
+__global__ void __launch_bounds__(THREADS)
+    count_add(int64_t *word, const uint8_t *flags, uint64_t count)
 {
     __shared__ int64_t warps[WARPS_MAX];
     int64_t sum = 0;

@@ -1,6 +1,6 @@
 /*
- * update — the optimizer's step, and the exact sums that it and the metrics need. ops.h has what they compute. All are queued on
- * the stream.
+ * update — the optimizer's step, and the exact sums that it and the metrics need. ops.h has what
+ * they compute. All are queued on the stream.
  */
 #ifndef MILLRACE_TRAINER_CUDA_UPDATE_H
 #define MILLRACE_TRAINER_CUDA_UPDATE_H
@@ -34,10 +34,13 @@ cudaError_t cuda_decide(struct decision *decision, const int64_t *losses, const 
                         const struct decision_request *request, cudaStream_t stream);
 
 /* x is 16-byte aligned where cols is a multiple of 4. */
-cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t cols, cudaStream_t stream);
+cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t cols,
+                           cudaStream_t stream);
 /* words: of a struct exact_sum. Adding integers commutes, so the bits depend on the terms alone. */
-cudaError_t cuda_exact_add(int64_t *words, const double *terms, uint64_t count, cudaStream_t stream);
-cudaError_t cuda_count_add(int64_t *word, const uint8_t *flags, uint64_t count, cudaStream_t stream);
+cudaError_t cuda_exact_add(int64_t *words, const double *terms, uint64_t count,
+                           cudaStream_t stream);
+cudaError_t cuda_count_add(int64_t *word, const uint8_t *flags, uint64_t count,
+                           cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -16,7 +16,8 @@
 enum {
     MANY_CLASSES = 4096,
     MANY_THREADS = 512,
-    MANY_BLOCKS = 3, /* of a multiprocessor at a time, so that while one waits at a barrier others read */
+    MANY_BLOCKS =
+        3, /* of a multiprocessor at a time, so that while one waits at a barrier others read */
     SOME_CLASSES = 512,
     SOME_THREADS = 256,
     FEW_THREADS = WARP_THREADS, /* several rows a block of SOME_THREADS */
@@ -25,8 +26,10 @@ enum {
 /* So that columns, and a block's step beyond them, are of 32 bits. */
 static const uint64_t STRIDE_MAX = UINT64_C(1) << 30;
 
-/* What concerns few packs of elements stands behind a branch, here and below: exponentials keep the arithmetic units busy enough. */
-template <int N> __device__ static void fill_padding(float (&x)[N], int col, int classes, float value)
+/* What concerns few packs of elements stands behind a branch, here and below: exponentials keep the
+ * arithmetic units busy enough. */
+template <int N>
+__device__ static void fill_padding(float (&x)[N], int col, int classes, float value)
 {
     if (col + N <= classes)
         return;
@@ -50,14 +53,17 @@ struct row_target {
 /* What a thread knows of a row after it read its part. */
 struct softmax {
     float max;
-    double sum;       /* of e^(logit - max) */
-    bool has_earlier; /* a logit before the target is equal to it; of no meaning where a larger one is */
+    double sum; /* of e^(logit - max) */
+    bool
+        /* a logit before the target is equal to it; of no meaning where a larger one is */
+        has_earlier;
 };
 
-/* N: elements that a thread moves at once; GROUP: threads of the row. The maximum begins with a number, for exponentials of
- * differences from it to be defined. */
+/* N: elements that a thread moves at once; GROUP: threads of the row. The maximum begins with a
+ * number, for exponentials of differences from it to be defined. */
 template <typename T, int N, int GROUP>
-__device__ static struct softmax softmax_part(const T *x, int classes, int target, float target_logit)
+__device__ static struct softmax softmax_part(const T *x, int classes, int target,
+                                              float target_logit)
 {
     struct softmax part = {-FLT_MAX, 0, false};
     for (int col = threadIdx.x % GROUP * N; col < classes; col += GROUP * N) {
@@ -89,10 +95,12 @@ template <int N> __device__ static void subtract_at(float (&x)[N], int col, int 
         x[i] -= col + i == target ? value : 0.0f;
 }
 
-/* Backwards: what was read last is in the nearest cache. All is 0 where the first target is negative. */
+/* Backwards: what was read last is in the nearest cache. All is 0 where the first target is
+ * negative. */
 template <typename T, int N, int GROUP, bool MIXED>
-__device__ static void write_gradient(T *x, struct xent_shape shape, const struct row_target &target,
-                                      const struct softmax &row, double gradient_scale)
+__device__ static void write_gradient(T *x, struct xent_shape shape,
+                                      const struct row_target &target, const struct softmax &row,
+                                      double gradient_scale)
 {
     int first = threadIdx.x % GROUP * N;
     float factor = (float)(gradient_scale / row.sum);
@@ -150,7 +158,8 @@ __global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
     int guess = is_second ? target.second : target.first;
     float guess_logit = is_second ? second_logit : target_logit;
 
-    struct softmax part = softmax_part<T, N, GROUP>(x, is_class ? classes : 0, guess, guess_logit), whole;
+    struct softmax part = softmax_part<T, N, GROUP>(x, is_class ? classes : 0, guess, guess_logit),
+                   whole;
     if constexpr (GROUP == WARP_THREADS) {
         whole.max = warp_max(part.max);
         whole.sum = warp_sum(part.sum * (double)expf(part.max - whole.max));
@@ -162,7 +171,8 @@ __global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
         whole.has_earlier = __syncthreads_or(part.has_earlier);
     }
     if (is_row && threadIdx.x % GROUP == 0) {
-        double loss = target.first < 0 ? 0.0 : (double)NAN, logit = (double)target_logit - (double)whole.max;
+        double loss = target.first < 0 ? 0.0 : (double)NAN,
+               logit = (double)target_logit - (double)whole.max;
         if (MIXED && target.part < 1.0f)
             logit = (double)target.part * logit +
                     (1.0 - (double)target.part) * ((double)second_logit - (double)whole.max);
@@ -181,8 +191,8 @@ static cudaError_t launch_rows(const struct xent_shape *s, const struct cuda_xen
                                cudaStream_t stream)
 {
     constexpr int threads = GROUP < SOME_THREADS ? SOME_THREADS : GROUP;
-    return LAUNCH((xent_rows<T, N, GROUP, MIXED>), blocks_of(s->items * s->tokens, threads / GROUP), threads,
-                  0, stream, *arrays, *s);
+    return LAUNCH((xent_rows<T, N, GROUP, MIXED>), blocks_of(s->items * s->tokens, threads / GROUP),
+                  threads, 0, stream, *arrays, *s);
 }
 
 template <typename T, int N, bool MIXED>
@@ -200,12 +210,13 @@ template <typename T, bool MIXED>
 static cudaError_t launch_kind(const struct xent_shape *s, const struct cuda_xent_arrays *arrays,
                                cudaStream_t stream)
 {
-    return rows_are_packed<T>(s->stride) ? launch_groups<T, packed<T>::count, MIXED>(s, arrays, stream)
-                                         : launch_groups<T, 1, MIXED>(s, arrays, stream);
+    return rows_are_packed<T>(s->stride)
+               ? launch_groups<T, packed<T>::count, MIXED>(s, arrays, stream)
+               : launch_groups<T, 1, MIXED>(s, arrays, stream);
 }
 
-cudaError_t cuda_xent(enum dtype type, const struct xent_shape *shape, const struct cuda_xent_arrays *arrays,
-                      cudaStream_t stream)
+cudaError_t cuda_xent(enum dtype type, const struct xent_shape *shape,
+                      const struct cuda_xent_arrays *arrays, cudaStream_t stream)
 {
     if (shape->stride < shape->classes || shape->stride > STRIDE_MAX)
         return cudaErrorInvalidValue;

@@ -1,9 +1,9 @@
 /*
- * attention — the attention kernels against attention in doubles: over odd sizes, masks and element types, in every order of
- * threads and blocks.
+ * attention — the attention kernels against attention in doubles: over odd sizes, masks and element
+ * types, in every order of threads and blocks.
  *
- * Tolerances are FlashAttention's: at most twice (gradients: three times) the largest error of plain attention that rounds what
- * it writes to the same type.
+ * Tolerances are FlashAttention's: at most twice (gradients: three times) the largest error of
+ * plain attention that rounds what it writes to the same type.
  */
 #include "trainer/cuda/attention.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -25,7 +25,8 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* The sanitizers make kernels a hundred times as slow: F16, which has BF16's kernels, and the longest rows are left out under them. */
+/* The sanitizers make kernels a hundred times as slow: F16, which has BF16's kernels, and the
+ * longest rows are left out under them. */
 static int dtypes_count(void)
 {
     return test_is_sanitized() ? DTYPES_COUNT - 1 : DTYPES_COUNT;
@@ -34,7 +35,8 @@ static int dtypes_count(void)
 static bool is_too_long(const struct subject *subject)
 {
     const struct attn_shape *s = &subject->shape;
-    return test_is_sanitized() && s->batch * s->heads * s->tokens * s->tokens * s->head_dim > 2200000;
+    return test_is_sanitized() &&
+           s->batch * s->heads * s->tokens * s->tokens * s->head_dim > 2200000;
 }
 
 /* Scores that spread over some units: softmax neither flat nor a single one. */
@@ -62,7 +64,8 @@ static struct inputs inputs_init(enum dtype dtype, const struct subject *subject
         int32_t token = row % tokens, item = row / tokens;
         if (subject->starts == STARTS_SELF)
             inputs.starts[row] = token;
-        for (size_t i = 0; subject->starts == STARTS_DOCUMENTS && i < sizeof ends / sizeof ends[0]; i++)
+        for (size_t i = 0; subject->starts == STARTS_DOCUMENTS && i < sizeof ends / sizeof ends[0];
+             i++)
             if (token >= ends[i] - 5 * item)
                 inputs.starts[row] = ends[i] - 5 * item;
     }
@@ -91,7 +94,8 @@ static double largest_of(const double *x, size_t count)
 }
 
 /* Columns first..first + count of the rows of a matrix. */
-static double *columns_of(const double *matrix, size_t rows, size_t width, size_t first, size_t count)
+static double *columns_of(const double *matrix, size_t rows, size_t width, size_t first,
+                          size_t count)
 {
     double *columns = malloc(rows * count * sizeof *columns);
     assert_non_null(columns);
@@ -100,12 +104,14 @@ static double *columns_of(const double *matrix, size_t rows, size_t width, size_
     return columns;
 }
 
-/* What float sums of some hundred numbers of about one lose, and what they lose where scores are in the thousands. */
+/* What float sums of some hundred numbers of about one lose, and what they lose where scores are in
+ * the thousands. */
 static const double FLOAT_LOSS = 4e-6, FLOAT_LOSS_OF_LARGE = 4e-3;
 
 /* found is as near to exact as `times` the error of plain, and what float loses. */
-static void check_near(const char *subject, const char *what, const double *found, const double *exact,
-                       const double *plain, size_t count, double times, double float_loss)
+static void check_near(const char *subject, const char *what, const double *found,
+                       const double *exact, const double *plain, size_t count, double times,
+                       double float_loss)
 {
     double error = cuda_case_distance(found, exact, count),
            of_plain = cuda_case_distance(plain, exact, count);
@@ -122,7 +128,8 @@ static void check_against(enum dtype dtype, const struct subject *subject,
     struct attention_sizes sizes = attention_sizes_of(s);
     struct attention_result exact =
         attention_reference(DTYPE_F64, s, inputs->qkv, inputs->d_out, inputs->starts);
-    struct attention_result plain = attention_reference(dtype, s, inputs->qkv, inputs->d_out, inputs->starts);
+    struct attention_result plain =
+        attention_reference(dtype, s, inputs->qkv, inputs->d_out, inputs->starts);
     char name[128];
     name_of(name, dtype, subject);
     check_near(name, "out", found->out, exact.out, plain.out, sizes.out, 2, float_loss);
@@ -144,8 +151,8 @@ static void check_against(enum dtype dtype, const struct subject *subject,
     attention_result_deinit(&plain);
 }
 
-static void check_same(const char *name, const struct attn_shape *shape, const struct attention_result *a,
-                       const struct attention_result *b)
+static void check_same(const char *name, const struct attn_shape *shape,
+                       const struct attention_result *a, const struct attention_result *b)
 {
     struct attention_sizes sizes = attention_sizes_of(shape);
     if (memcmp(a->out, b->out, sizes.out * sizeof(double)) != 0 ||
@@ -176,7 +183,8 @@ static void the_reference_is_the_attention_of_the_cpu_ops(void **state)
         struct inputs inputs = inputs_init(DTYPE_F32, &subjects[i]);
         struct attention_result ours =
             attention_reference(DTYPE_F64, shape, inputs.qkv, inputs.d_out, inputs.starts);
-        struct attention_result cpu = attention_on_cpu(shape, inputs.qkv, inputs.d_out, inputs.starts);
+        struct attention_result cpu =
+            attention_on_cpu(shape, inputs.qkv, inputs.d_out, inputs.starts);
         assert_true(cuda_case_distance(ours.out, cpu.out, sizes.out) < 1e-12);
         assert_true(cuda_case_distance(ours.lse, cpu.lse, sizes.lse) < 1e-12);
         assert_true(cuda_case_distance(ours.d_qkv, cpu.d_qkv, sizes.qkv) < 1e-12);
@@ -228,8 +236,8 @@ static void bits_are_the_same_in_every_order(void **state)
             name_of(name, DTYPES[dtype], &subjects[i]);
             for (size_t order = 0; order < order_count(); order++) {
                 order_set(order);
-                struct attention_result next =
-                    attention_on_device(DTYPES[dtype], shape, inputs.qkv, inputs.d_out, inputs.starts);
+                struct attention_result next = attention_on_device(DTYPES[dtype], shape, inputs.qkv,
+                                                                   inputs.d_out, inputs.starts);
                 if (order == 0) {
                     check_against(DTYPES[dtype], &subjects[i], &next, &inputs, FLOAT_LOSS);
                     first = next;
@@ -250,8 +258,8 @@ static void starts_of_zero_are_no_starts(void **state)
     static const struct subject zero = {{2, 131, 2, 1, 64, true}, STARTS_ZERO};
     for (int dtype = 0; dtype < dtypes_count(); dtype++) {
         struct inputs inputs = inputs_init(DTYPES[dtype], &zero);
-        struct attention_result with =
-            attention_on_device(DTYPES[dtype], &zero.shape, inputs.qkv, inputs.d_out, inputs.starts);
+        struct attention_result with = attention_on_device(DTYPES[dtype], &zero.shape, inputs.qkv,
+                                                           inputs.d_out, inputs.starts);
         struct attention_result without =
             attention_on_device(DTYPES[dtype], &zero.shape, inputs.qkv, inputs.d_out, NULL);
         check_same(dtype_name(DTYPES[dtype]), &zero.shape, &with, &without);
@@ -269,23 +277,25 @@ static void a_document_behind_others_has_the_bits_of_one_alone(void **state)
     static const struct subject packed = {{1, BEFORE + TOKENS, 2, 1, 32, true}, STARTS_ZERO};
     struct attn_shape alone = packed.shape;
     alone.tokens = TOKENS;
-    struct attention_sizes sizes = attention_sizes_of(&packed.shape), of_alone = attention_sizes_of(&alone);
+    struct attention_sizes sizes = attention_sizes_of(&packed.shape),
+                           of_alone = attention_sizes_of(&alone);
     for (int dtype = 0; dtype < dtypes_count(); dtype++) {
         struct inputs inputs = inputs_init(DTYPES[dtype], &packed);
         for (int32_t row = 0; row < BEFORE + TOKENS; row++)
             inputs.starts[row] = row < 100 ? 0 : row < BEFORE ? 100 : BEFORE;
         const double *qkv = inputs.qkv + sizes.qkv - of_alone.qkv,
                      *d_out = inputs.d_out + sizes.out - of_alone.out;
-        struct attention_result behind =
-            attention_on_device(DTYPES[dtype], &packed.shape, inputs.qkv, inputs.d_out, inputs.starts);
-        struct attention_result expected = attention_on_device(DTYPES[dtype], &alone, qkv, d_out, NULL);
+        struct attention_result behind = attention_on_device(
+            DTYPES[dtype], &packed.shape, inputs.qkv, inputs.d_out, inputs.starts);
+        struct attention_result expected =
+            attention_on_device(DTYPES[dtype], &alone, qkv, d_out, NULL);
         assert_memory_equal(behind.out + sizes.out - of_alone.out, expected.out,
                             of_alone.out * sizeof(double));
         assert_memory_equal(behind.d_qkv + sizes.qkv - of_alone.qkv, expected.d_qkv,
                             of_alone.qkv * sizeof(double));
         for (size_t head = 0; head < alone.heads; head++)
-            assert_memory_equal(behind.lse + head * (BEFORE + TOKENS) + BEFORE, expected.lse + head * TOKENS,
-                                TOKENS * sizeof(double));
+            assert_memory_equal(behind.lse + head * (BEFORE + TOKENS) + BEFORE,
+                                expected.lse + head * TOKENS, TOKENS * sizeof(double));
         attention_result_deinit(&behind);
         attention_result_deinit(&expected);
         inputs_deinit(&inputs);
@@ -302,8 +312,8 @@ static void large_scores_overflow_nothing(void **state)
         size_t count = attention_sizes_of(&subject.shape).qkv;
         for (size_t i = 0; i < count; i++)
             inputs.qkv[i] *= 16;
-        struct attention_result found =
-            attention_on_device(DTYPES[dtype], &subject.shape, inputs.qkv, inputs.d_out, inputs.starts);
+        struct attention_result found = attention_on_device(
+            DTYPES[dtype], &subject.shape, inputs.qkv, inputs.d_out, inputs.starts);
         check_against(DTYPES[dtype], &subject, &found, &inputs, FLOAT_LOSS_OF_LARGE);
         attention_result_deinit(&found);
         inputs_deinit(&inputs);
@@ -314,12 +324,14 @@ static void large_scores_overflow_nothing(void **state)
 static void a_narrower_head_that_is_prepared_later_takes_nothing_from_a_wider_one(void **state)
 {
     (void)state;
-    static const struct attn_shape wide = {1, 16, 1, 1, 256, true}, narrow = {1, 16, 1, 1, 72, true};
+    static const struct attn_shape wide = {1, 16, 1, 1, 256, true},
+                                   narrow = {1, 16, 1, 1, 72, true};
     struct cuda_attention_fwd_arrays arrays;
     struct attention_sizes sizes = attention_sizes_of(&wide);
     double *qkv = cuda_case_values(DTYPE_F32, 1, sizes.qkv, 1);
     void *out = cuda_case_blank(DTYPE_F32, sizes.out), *lse = cuda_case_blank(DTYPE_F32, sizes.lse);
-    arrays = (struct cuda_attention_fwd_arrays){out, lse, cuda_case_array(DTYPE_F32, qkv, sizes.qkv), NULL};
+    arrays = (struct cuda_attention_fwd_arrays){out, lse,
+                                                cuda_case_array(DTYPE_F32, qkv, sizes.qkv), NULL};
     order_set(0);
     cuda_ok(cuda_attention_prepare(DTYPE_F32, &wide));
     cuda_ok(cuda_attention_prepare(DTYPE_F32, &narrow));
@@ -359,8 +371,9 @@ static void what_no_kernel_takes_is_refused(void **state)
     shape.tokens = 1ull << 32;
     assert_false(cuda_attention_takes(DTYPE_BF16, &shape));
     assert_int_equal(cuda_attention_prepare(DTYPE_BF16, &shape), cudaErrorInvalidValue);
-    assert_int_equal(cuda_attention_fwd(DTYPE_BF16, &shape, &(struct cuda_attention_fwd_arrays){0}, NULL),
-                     cudaErrorInvalidValue);
+    assert_int_equal(
+        cuda_attention_fwd(DTYPE_BF16, &shape, &(struct cuda_attention_fwd_arrays){0}, NULL),
+        cudaErrorInvalidValue);
 }
 
 int main(void)

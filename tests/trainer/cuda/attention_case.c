@@ -23,7 +23,8 @@ void attention_result_deinit(struct attention_result *result)
 static struct attention_result result_init(const struct attn_shape *shape)
 {
     struct attention_sizes sizes = attention_sizes_of(shape);
-    struct attention_result result = {calloc(sizes.out, sizeof(double)), calloc(sizes.lse, sizeof(double)),
+    struct attention_result result = {calloc(sizes.out, sizeof(double)),
+                                      calloc(sizes.lse, sizeof(double)),
                                       calloc(sizes.qkv, sizeof(double))};
     assert_non_null(result.out);
     assert_non_null(result.lse);
@@ -60,7 +61,8 @@ static void reference_row(enum dtype rounded, const struct attn_shape *s, size_t
     size_t k_at = (s->heads + head / (s->heads / s->kv_heads)) * d, v_at = k_at + s->kv_heads * d;
     size_t end = s->causal ? token + 1 : s->tokens, out_at = (token * s->heads + head) * d;
     const double *q = qkv + token * width + head * d, *d_o = d_out + out_at;
-    double scale = 1 / sqrt((double)d), largest = -(double)INFINITY, total = 0, *out = result->out + out_at;
+    double scale = 1 / sqrt((double)d), largest = -(double)INFINITY, total = 0,
+           *out = result->out + out_at;
     for (size_t j = first; j < end; j++) {
         p[j] = cuda_case_round(rounded, scale * dot(q, qkv + j * width + k_at, d));
         largest = fmax(largest, p[j]);
@@ -86,7 +88,8 @@ static void reference_row(enum dtype rounded, const struct attn_shape *s, size_t
 }
 
 struct attention_result attention_reference(enum dtype rounded, const struct attn_shape *shape,
-                                            const double *qkv, const double *d_out, const int32_t *row_starts)
+                                            const double *qkv, const double *d_out,
+                                            const int32_t *row_starts)
 {
     struct attention_result result = result_init(shape);
     struct attn_shape item = *shape;
@@ -118,7 +121,8 @@ struct attention_result attention_on_cpu(const struct attn_shape *shape, const d
     assert_ok(ops->table->plan_attn(ops, shape, &err), &err);
     double *scratch = malloc((ops->table->attn_bwd_scratch(ops, shape) + 1) * sizeof *scratch);
     ops->table->attn_fwd(ops, shape, result.out, result.lse, qkv, row_starts);
-    ops->table->attn_bwd(ops, shape, result.d_qkv, d_out, qkv, result.out, result.lse, row_starts, scratch);
+    ops->table->attn_bwd(ops, shape, result.d_qkv, d_out, qkv, result.out, result.lse, row_starts,
+                         scratch);
     assert_ok(ops->table->sync(ops, &err), &err);
     ops_close(ops);
     free(scratch);
@@ -126,7 +130,8 @@ struct attention_result attention_on_cpu(const struct attn_shape *shape, const d
 }
 
 struct attention_result attention_on_device(enum dtype dtype, const struct attn_shape *shape,
-                                            const double *qkv, const double *d_out, const int32_t *row_starts)
+                                            const double *qkv, const double *d_out,
+                                            const int32_t *row_starts)
 {
     struct attention_sizes sizes = attention_sizes_of(shape);
     uint64_t workspace_floats = cuda_attention_bwd_workspace(shape);
@@ -142,7 +147,8 @@ struct attention_result attention_on_device(enum dtype dtype, const struct attn_
                                                   .out = fwd.out,
                                                   .lse = fwd.lse,
                                                   .row_starts = starts,
-                                                  .workspace = cuda_case_blank(DTYPE_F32, workspace_floats)};
+                                                  .workspace =
+                                                      cuda_case_blank(DTYPE_F32, workspace_floats)};
     cuda_ok(cuda_attention_prepare(dtype, shape));
     cuda_ok(cuda_attention_fwd(dtype, shape, &fwd, NULL));
     cuda_ok(cuda_attention_bwd(dtype, shape, &bwd, NULL));

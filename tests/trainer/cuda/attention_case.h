@@ -20,8 +20,8 @@ struct attention_result {
 
 void attention_result_deinit(struct attention_result *result);
 
-/* Row by row. Scores, probabilities, their gradients and what is given are rounded to `rounded`, as kernels do that write each of
- * them to memory; DTYPE_F64: nothing is. */
+/* Row by row. Scores, probabilities, their gradients and what is given are rounded to `rounded`, as
+ * kernels do that write each of them to memory; DTYPE_F64: nothing is. */
 struct attention_result attention_reference(enum dtype rounded, const struct attn_shape *shape,
                                             const double *qkv, const double *d_out,
                                             const int32_t *row_starts);

@@ -32,7 +32,8 @@ static double *on_device(enum dtype dtype, const double *x_values, uint64_t rows
                          const double *before)
 {
     void *x = cuda_case_array(dtype, x_values, rows * cols);
-    float *out = before ? cuda_case_array(DTYPE_F32, before, cols) : cuda_case_blank(DTYPE_F32, cols);
+    float *out =
+        before ? cuda_case_array(DTYPE_F32, before, cols) : cuda_case_blank(DTYPE_F32, cols);
     float *workspace = cuda_case_blank(DTYPE_F32, cuda_bias_bwd_workspace(rows, cols));
     cuda_ok(cuda_bias_bwd(dtype, out, x, rows, cols, before != NULL, workspace, NULL));
     double *found = cuda_case_read(DTYPE_F32, out, cols);
@@ -45,7 +46,8 @@ static double *on_device(enum dtype dtype, const double *x_values, uint64_t rows
 
 static void check(enum dtype dtype, uint64_t rows, uint64_t cols, bool accumulate)
 {
-    double *x = cuda_case_values(dtype, 1, rows * cols, 1), *before = cuda_case_values(DTYPE_F32, 2, cols, 4);
+    double *x = cuda_case_values(dtype, 1, rows * cols, 1),
+           *before = cuda_case_values(DTYPE_F32, 2, cols, 4);
     double *expected = malloc(cols * sizeof *expected), *first = NULL;
     assert_non_null(expected);
     memcpy(expected, before, cols * sizeof *expected);
@@ -57,7 +59,8 @@ static void check(enum dtype dtype, uint64_t rows, uint64_t cols, bool accumulat
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
         double *found = on_device(dtype, x, rows, cols, accumulate ? before : NULL);
-        cuda_case_near(name, DTYPE_F32, found, expected, cols, loss_of(x, rows, cols, accumulate ? 4 : 0));
+        cuda_case_near(name, DTYPE_F32, found, expected, cols,
+                       loss_of(x, rows, cols, accumulate ? 4 : 0));
         if (first)
             assert_memory_equal(found, first, cols * sizeof *found);
         free(first);
@@ -70,8 +73,9 @@ static void check(enum dtype dtype, uint64_t rows, uint64_t cols, bool accumulat
 static void columns_are_summed_whatever_their_size(void **state)
 {
     (void)state;
-    static const uint64_t sizes[][2] = {{1, 1},    {1, 2049},  {15, 7},   {16, 64},  {17, 63},  {17, 257},
-                                        {33, 768}, {40, 1000}, {300, 64}, {300, 65}, {4097, 3}, {5000, 8}};
+    static const uint64_t sizes[][2] = {{1, 1},    {1, 2049}, {15, 7},   {16, 64},
+                                        {17, 63},  {17, 257}, {33, 768}, {40, 1000},
+                                        {300, 64}, {300, 65}, {4097, 3}, {5000, 8}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int d = 0; d < DTYPES_COUNT; d++) {
             uint64_t rows = sizes[i][0], cols = sizes[i][1];
@@ -91,7 +95,8 @@ static void chunks_are_few_and_hold_every_row(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct cuda_columns_chunks chunks = cuda_columns_chunks_of(rows[i]);
         assert_true(chunks.count >= 1 && chunks.count <= COLUMNS_CHUNKS_MAX);
-        assert_true((chunks.count - 1) * chunks.rows < rows[i] && rows[i] <= chunks.count * chunks.rows);
+        assert_true((chunks.count - 1) * chunks.rows < rows[i] &&
+                    rows[i] <= chunks.count * chunks.rows);
         assert_true(chunks.rows <= COLUMNS_CHUNK_ROWS || chunks.count > COLUMNS_CHUNKS_MAX / 2);
     }
 }
@@ -110,11 +115,13 @@ static void check_fold(uint32_t chunks, uint64_t stride, uint64_t cols, bool acc
     }
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        float *out = accumulate ? cuda_case_array(DTYPE_F32, before, cols) : cuda_case_blank(DTYPE_F32, cols);
+        float *out = accumulate ? cuda_case_array(DTYPE_F32, before, cols)
+                                : cuda_case_blank(DTYPE_F32, cols);
         float *partials = cuda_case_array(DTYPE_F32, x, chunks * stride);
         cuda_ok(cuda_columns_fold(out, partials, chunks, stride, cols, accumulate, NULL));
         double *found = cuda_case_read(DTYPE_F32, out, cols);
-        cuda_case_near("fold", DTYPE_F32, found, expected, cols, ldexp(chunks * (chunks + 4.0), -24));
+        cuda_case_near("fold", DTYPE_F32, found, expected, cols,
+                       ldexp(chunks * (chunks + 4.0), -24));
         if (first)
             assert_memory_equal(found, first, cols * sizeof *found);
         free(first);
@@ -143,7 +150,8 @@ static void partial_sums_are_added_whatever_their_number(void **state)
 static void types_without_kernels_are_refused(void **state)
 {
     (void)state;
-    assert_int_equal(cuda_bias_bwd(DTYPE_F64, NULL, NULL, 1, 1, false, NULL, NULL), cudaErrorInvalidValue);
+    assert_int_equal(cuda_bias_bwd(DTYPE_F64, NULL, NULL, 1, 1, false, NULL, NULL),
+                     cudaErrorInvalidValue);
 }
 
 int main(void)

@@ -1,6 +1,7 @@
 /*
- * cublaslt — what the adapter of cuBLASLt asks of the library, by one that stands in for it: it refuses what the real one does, and may be
- * told what to choose. That products are right is in gemm.c.
+ * cublaslt — what the adapter of cuBLASLt asks of the library, by one that stands in for it: it
+ * refuses what the real one does, and may be told what to choose. That products are right is in
+ * gemm.c.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -41,8 +42,9 @@ static void open_products(struct products *p)
     assert_ok(ops->stream_open(p->device, &p->stream, &err), &err);
     assert_ok(ops->mem_alloc(p->device, MEM_DEVICE, WORKSPACE_BYTES, &p->workspace, &err), &err);
     assert_ok(ops->mem_alloc(p->device, MEM_DEVICE, matrices_bytes(), &p->matrices, &err), &err);
-    assert_ok(cublaslt_open(device_cuda_stream(p->stream), p->workspace, WORKSPACE_BYTES, &p->lt, &err),
-              &err);
+    assert_ok(
+        cublaslt_open(device_cuda_stream(p->stream), p->workspace, WORKSPACE_BYTES, &p->lt, &err),
+        &err);
 }
 
 static void close_products(struct products *p)
@@ -57,8 +59,13 @@ static void close_products(struct products *p)
     shim_set_products(USUAL);
 }
 
-static const struct cublaslt_product PRODUCT = {
-    .m = SIDE, .n = SIDE, .k = SIDE, .bias = true, .input = DTYPE_BF16, .output = DTYPE_BF16, .batch = 1};
+static const struct cublaslt_product PRODUCT = {.m = SIDE,
+                                                .n = SIDE,
+                                                .k = SIDE,
+                                                .bias = true,
+                                                .input = DTYPE_BF16,
+                                                .output = DTYPE_BF16,
+                                                .batch = 1};
 
 static uint32_t id_with_clusters_of(const struct products *p, uint16_t shape)
 {
@@ -93,7 +100,8 @@ static void a_bias_need_be_aligned_no_better_than_was_promised(void **state)
     const uint16_t *bias = matrix(&p, 3) + BIAS_AT;
     assert_int_equal((uintptr_t)bias % 32, 16);
     assert_ok(cublaslt_plan(p.lt, &PRODUCT, &plan, &id, &err), &err);
-    assert_ok(cublaslt_run(p.lt, plan, matrix(&p, 0), matrix(&p, 1), bias, matrix(&p, 2), &err), &err);
+    assert_ok(cublaslt_run(p.lt, plan, matrix(&p, 0), matrix(&p, 1), bias, matrix(&p, 2), &err),
+              &err);
     close_products(&p);
     cublaslt_plan_free(plan);
 }
@@ -123,9 +131,11 @@ static void a_matrix_that_is_aligned_worse_is_refused(void **state)
     open_products(&p);
     const uint16_t *bias = matrix(&p, 3);
     assert_ok(cublaslt_plan(p.lt, &PRODUCT, &plan, &id, &err), &err);
-    assert_int_equal(cublaslt_run(p.lt, plan, matrix(&p, 0) + 1, matrix(&p, 1), bias, matrix(&p, 2), &err),
-                     -EIO);
-    assert_ok(cublaslt_run(p.lt, plan, matrix(&p, 0), matrix(&p, 1), bias, matrix(&p, 2), &err), &err);
+    assert_int_equal(
+        cublaslt_run(p.lt, plan, matrix(&p, 0) + 1, matrix(&p, 1), bias, matrix(&p, 2), &err),
+        -EIO);
+    assert_ok(cublaslt_run(p.lt, plan, matrix(&p, 0), matrix(&p, 1), bias, matrix(&p, 2), &err),
+              &err);
     close_products(&p);
     cublaslt_plan_free(plan);
 }

@@ -13,7 +13,8 @@
 
 enum { GUARD_BYTES = 256 };
 
-/* How many bits a number of dtype has, and the exponent of the smallest normal one (as frexp tells it). */
+/* How many bits a number of dtype has, and the exponent of the smallest normal one (as frexp tells
+ * it). */
 struct precision {
     int bits, exponent_min;
 };
@@ -58,7 +59,8 @@ double *cuda_case_values(enum dtype dtype, uint64_t seed, size_t count, double s
     double *values = malloc(count * sizeof *values);
     assert_non_null(values);
     for (size_t i = 0; i < count; i++)
-        values[i] = cuda_case_round(dtype, (2 * philox_unit(philox(seed, 0, i).word[0]) - 1) * scale);
+        values[i] =
+            cuda_case_round(dtype, (2 * philox_unit(philox(seed, 0, i).word[0]) - 1) * scale);
     return values;
 }
 
@@ -160,16 +162,16 @@ double cuda_case_distance(const double *found, const double *expected, size_t co
     return largest;
 }
 
-void cuda_case_near(const char *subject, enum dtype dtype, const double *found, const double *expected,
-                    size_t count, double float_loss)
+void cuda_case_near(const char *subject, enum dtype dtype, const double *found,
+                    const double *expected, size_t count, double float_loss)
 {
     struct precision precision = precision_of(dtype);
     for (size_t i = 0; i < count; i++) {
         double half_unit = ldexp(fabs(expected[i]) + float_loss, -precision.bits) +
                            ldexp(1, precision.exponent_min - precision.bits - 1);
         if (!(fabs(found[i] - expected[i]) <= half_unit + float_loss))
-            fail_msg("%s, %s: number %zu of %zu is %.9g, not %.9g within %.3g", subject, dtype_name(dtype), i,
-                     count, found[i], expected[i], half_unit + float_loss);
+            fail_msg("%s, %s: number %zu of %zu is %.9g, not %.9g within %.3g", subject,
+                     dtype_name(dtype), i, count, found[i], expected[i], half_unit + float_loss);
     }
 }
 

@@ -1,5 +1,6 @@
 /*
- * gemm — the products of the CUDA ops against doubles: every transpose, sums that are cut into parts, plans that are shared.
+ * gemm — the products of the CUDA ops against doubles: every transpose, sums that are cut into
+ * parts, plans that are shared.
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
@@ -28,7 +29,8 @@ static void open_products(struct products *p, enum dtype compute)
     p->compute = compute;
     assert_ok(device_open("cuda", &p->device, &err), &err);
     assert_ok(p->device->ops->stream_open(p->device, &p->stream, &err), &err);
-    assert_ok(cuda_gemm_open(p->device, device_cuda_stream(p->stream), compute, &p->gemm, &err), &err);
+    assert_ok(cuda_gemm_open(p->device, device_cuda_stream(p->stream), compute, &p->gemm, &err),
+              &err);
 }
 
 static void close_products(struct products *p)
@@ -39,12 +41,13 @@ static void close_products(struct products *p)
 }
 
 /* Row-major op(A) op(B) (+ bias) (+ C). */
-static double element(const struct gemm_shape *s, const double *a, const double *b, const double *bias,
-                      const double *c, uint64_t i, uint64_t j)
+static double element(const struct gemm_shape *s, const double *a, const double *b,
+                      const double *bias, const double *c, uint64_t i, uint64_t j)
 {
     double sum = (s->bias ? bias[j] : 0) + (s->accumulate ? c[i * s->n + j] : 0);
     for (uint64_t l = 0; l < s->k; l++)
-        sum += a[s->trans_a ? l * s->m + i : i * s->k + l] * b[s->trans_b ? j * s->k + l : l * s->n + j];
+        sum += a[s->trans_a ? l * s->m + i : i * s->k + l] *
+               b[s->trans_b ? j * s->k + l : l * s->n + j];
     return sum;
 }
 
@@ -57,8 +60,8 @@ static void check_product(struct products *p, const struct gemm_shape *s)
     uint64_t count = s->m * s->n;
     double *a = cuda_case_values(p->compute, 1, s->m * s->k, 1),
            *b = cuda_case_values(p->compute, 2, s->k * s->n, 1);
-    double *bias = cuda_case_values(p->compute, 3, s->n, 1), *c = cuda_case_values(out, 4, count, 1),
-           *first = NULL;
+    double *bias = cuda_case_values(p->compute, 3, s->n, 1),
+           *c = cuda_case_values(out, 4, count, 1), *first = NULL;
     void *d_a = cuda_case_array(p->compute, a, s->m * s->k),
          *d_b = cuda_case_array(p->compute, b, s->k * s->n);
     void *d_bias = cuda_case_array(p->compute, bias, s->n);
@@ -66,7 +69,8 @@ static void check_product(struct products *p, const struct gemm_shape *s)
     for (int again = 0; again < 2; again++) {
         void *d_c = s->accumulate ? cuda_case_array(out, c, count) : cuda_case_blank(out, count);
         cuda_ok(cudaDeviceSynchronize()); /* the arrays were filled on another stream */
-        assert_ok(cuda_gemm_run(p->gemm, &plan, d_a, d_b, s->bias ? d_bias : NULL, d_c, &err), &err);
+        assert_ok(cuda_gemm_run(p->gemm, &plan, d_a, d_b, s->bias ? d_bias : NULL, d_c, &err),
+                  &err);
         assert_ok(p->device->ops->stream_sync(p->device, p->stream, &err), &err);
         double *found = cuda_case_read(out, d_c, count);
         cuda_case_free(d_c);
@@ -80,9 +84,10 @@ static void check_product(struct products *p, const struct gemm_shape *s)
         for (uint64_t i = 0; i < count && !first; i++) {
             double expected = element(s, a, b, bias, c, i / s->n, i % s->n);
             if (!(fabs(found[i] - expected) <= rounding * fabs(expected) + 8 * sums))
-                fail_msg("%llu x %llu x %llu of %s: element %llu is %.9g, not %.9g", (unsigned long long)s->m,
-                         (unsigned long long)s->n, (unsigned long long)s->k, dtype_name(p->compute),
-                         (unsigned long long)i, found[i], expected);
+                fail_msg("%llu x %llu x %llu of %s: element %llu is %.9g, not %.9g",
+                         (unsigned long long)s->m, (unsigned long long)s->n,
+                         (unsigned long long)s->k, dtype_name(p->compute), (unsigned long long)i,
+                         found[i], expected);
         }
         if (first)
             free(found);
@@ -101,7 +106,8 @@ static void products_are_those_of_doubles(void **state)
         order_set((size_t)t);
         open_products(&p, TYPES[t]);
         for (int variant = 0; variant < 8; variant++) {
-            struct gemm_shape s = {.m = 40, .n = 24, .k = 56, .trans_a = variant & 1, .trans_b = variant & 2};
+            struct gemm_shape s = {
+                .m = 40, .n = 24, .k = 56, .trans_a = variant & 1, .trans_b = variant & 2};
             s.bias = (variant & 4) && !s.trans_a;
             s.master_output = (variant & 4) && s.trans_a;
             check_product(&p, &s);
@@ -120,7 +126,8 @@ static void the_gradient_of_a_small_weight_is_summed_in_parts(void **state)
         order_set((size_t)t);
         open_products(&p, TYPES[t]);
         for (uint64_t k = 4096; k <= (test_is_sanitized() ? 8192 : 32768); k *= 2) {
-            struct gemm_shape s = {.m = 24, .n = 40, .k = k, .trans_a = true, .master_output = true};
+            struct gemm_shape s = {
+                .m = 24, .n = 40, .k = k, .trans_a = true, .master_output = true};
             assert_int_equal(cuda_gemm_parts(&s), k / 2048);
             check_product(&p, &s);
             s.accumulate = true;
@@ -136,9 +143,10 @@ static void parts_follow_from_the_shape_alone(void **state)
     const struct gemm_shape gradient = {
         .m = 768, .n = 768, .k = 65536, .trans_a = true, .master_output = true};
     struct gemm_shape s = gradient;
-    assert_int_equal(cuda_gemm_parts(&s),
-                     2); /* 36 tiles: twice as many are below what a device takes, four times above */
-    s.k = 65537;         /* not to be halved */
+    assert_int_equal(
+        cuda_gemm_parts(&s),
+        2);      /* 36 tiles: twice as many are below what a device takes, four times above */
+    s.k = 65537; /* not to be halved */
     assert_int_equal(cuda_gemm_parts(&s), 1);
     s = gradient;
     s.k = 2048; /* short */

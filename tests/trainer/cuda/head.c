@@ -1,5 +1,6 @@
 /*
- * head — logits that come a few rows at a time, as a vocabulary of tens of thousands has it, give the losses and gradients of all at once.
+ * head — logits that come a few rows at a time, as a vocabulary of tens of thousands has it, give
+ * the losses and gradients of all at once.
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
@@ -84,7 +85,8 @@ static void pass(struct model *model, struct ops *ops, struct outcome *outcome)
     void *scale = cuda_case_bytes(&one, sizeof one), *ids = cuda_case_bytes(tokens, sizeof tokens),
          *rows = cuda_case_bytes(by_token, sizeof by_token);
     const struct model_activations activations = {
-        .memory = cuda_case_blank(DTYPE_F32, model_activation_bytes(model, &stage) / sizeof(float))};
+        .memory =
+            cuda_case_blank(DTYPE_F32, model_activation_bytes(model, &stage) / sizeof(float))};
     const struct model_memory memory = {.weights = weights, .gradients = gradients};
     const struct model_input input = {.tokens = ids, .by_token = rows, .loss_scale = scale};
     const struct model_result result = {losses, correct};
@@ -93,11 +95,13 @@ static void pass(struct model *model, struct ops *ops, struct outcome *outcome)
     model_backward(model, &stage, &memory, &activations, &input, &result, NULL, NULL);
     assert_ok(ops->table->sync(ops, &err), &err);
     *outcome = (struct outcome){.elements = params->trained_elements,
-                                .gradients = cuda_case_read(DTYPE_F32, gradients, params->trained_elements),
+                                .gradients =
+                                    cuda_case_read(DTYPE_F32, gradients, params->trained_elements),
                                 .losses = cuda_case_read_bytes(losses, ROWS * sizeof(double)),
                                 .correct = cuda_case_read_bytes(correct, ROWS),
                                 .whole = model_logits(model, &stage, &activations) != NULL};
-    void *const arrays[] = {weights, gradients, losses, correct, scale, ids, rows, activations.memory};
+    void *const arrays[] = {weights, gradients, losses, correct,
+                            scale,   ids,       rows,   activations.memory};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         cuda_case_free(arrays[i]);
     free(zeros);
@@ -122,7 +126,8 @@ static void open_and_pass(const struct model_config *plain, uint32_t head_rows, 
 }
 
 /* Pieces within an item with a rest, of an item, and of several with a rest. */
-static void assert_pieces_agree(const struct model_config *config, enum dtype compute, double tolerance)
+static void assert_pieces_agree(const struct model_config *config, enum dtype compute,
+                                double tolerance)
 {
     static const uint32_t pieces[] = {1, BLOCK - 1, BLOCK, 2 * BLOCK + 1};
     struct outcome whole, cut;
@@ -134,8 +139,8 @@ static void assert_pieces_agree(const struct model_config *config, enum dtype co
         double gradients = cuda_case_distance(cut.gradients, whole.gradients, whole.elements);
         double losses = cuda_case_distance(cut.losses, whole.losses, ROWS);
         if (!(gradients <= tolerance && losses <= tolerance))
-            fail_msg("%u rows at a time: gradients differ by %.3g, losses by %.3g", pieces[i], gradients,
-                     losses);
+            fail_msg("%u rows at a time: gradients differ by %.3g, losses by %.3g", pieces[i],
+                     gradients, losses);
         assert_memory_equal(cut.correct, whole.correct, ROWS);
         forget(&cut);
     }

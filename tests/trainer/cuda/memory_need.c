@@ -1,5 +1,6 @@
 /*
- * memory_need — a device that is too small is told before anything is allocated, with what would help.
+ * memory_need — a device that is too small is told before anything is allocated, with what would
+ * help.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -12,7 +13,8 @@
 
 enum { LEAVES = 2 };
 
-/* Of a run of so many micro-batches a step, 0: an evaluation, that goes on in that epoch, with one more setting; NULL: none. */
+/* Of a run of so many micro-batches a step, 0: an evaluation, that goes on in that epoch, with one
+ * more setting; NULL: none. */
 struct job {
     uint64_t leaves, epoch;
     const char *extra;

@@ -68,9 +68,11 @@ static void result_deinit(struct result *result)
         free(result->array[i]);
 }
 
-static struct result on_cpu(const struct norm_shape *shape, const struct inputs *in, bool accumulate)
+static struct result on_cpu(const struct norm_shape *shape, const struct inputs *in,
+                            bool accumulate)
 {
-    const double *const before[ARRAYS] = {[D_X] = in->d_x, [D_WEIGHT] = in->d_weight, [D_BIAS] = in->d_bias};
+    const double *const before[ARRAYS] = {
+        [D_X] = in->d_x, [D_WEIGHT] = in->d_weight, [D_BIAS] = in->d_bias};
     struct result r = {0};
     for (enum array i = 0; i < ARRAYS; i++) {
         if (!has(shape, i))
@@ -83,8 +85,8 @@ static struct result on_cpu(const struct norm_shape *shape, const struct inputs 
     struct ops *ops = cuda_case_cpu_open();
     ops->table->norm_fwd(ops, shape, r.array[OUT], r.array[MEAN], r.array[RSTD], in->x, in->weight,
                          layer ? in->bias : NULL);
-    ops->table->norm_bwd(ops, shape, r.array[D_X], r.array[D_WEIGHT], r.array[D_BIAS], in->d_out, in->x,
-                         r.array[MEAN], r.array[RSTD], in->weight, accumulate);
+    ops->table->norm_bwd(ops, shape, r.array[D_X], r.array[D_WEIGHT], r.array[D_BIAS], in->d_out,
+                         in->x, r.array[MEAN], r.array[RSTD], in->weight, accumulate);
     cuda_case_cpu_close(ops);
     return r;
 }
@@ -94,8 +96,8 @@ static enum dtype dtype_of(enum dtype dtype, enum array array)
     return array == OUT || array == D_X ? dtype : DTYPE_F32;
 }
 
-static struct result on_device(enum dtype dtype, const struct norm_shape *shape, const struct inputs *in,
-                               bool accumulate)
+static struct result on_device(enum dtype dtype, const struct norm_shape *shape,
+                               const struct inputs *in, bool accumulate)
 {
     const double *const before[ARRAYS] = {[D_X] = in->d_x,
                                           [D_WEIGHT] = accumulate ? in->d_weight : NULL,
@@ -104,15 +106,18 @@ static struct result on_device(enum dtype dtype, const struct norm_shape *shape,
     size_t count = shape->rows * shape->cols;
     for (enum array i = 0; i < ARRAYS; i++)
         if (has(shape, i))
-            device[i] = before[i] ? cuda_case_array(dtype_of(dtype, i), before[i], count_of(shape, i))
-                                  : cuda_case_blank(dtype_of(dtype, i), count_of(shape, i));
-    void *x = cuda_case_array(dtype, in->x, count), *d_out = cuda_case_array(dtype, in->d_out, count);
+            device[i] = before[i]
+                            ? cuda_case_array(dtype_of(dtype, i), before[i], count_of(shape, i))
+                            : cuda_case_blank(dtype_of(dtype, i), count_of(shape, i));
+    void *x = cuda_case_array(dtype, in->x, count),
+         *d_out = cuda_case_array(dtype, in->d_out, count);
     void *weight = cuda_case_array(dtype, in->weight, shape->cols);
     void *bias = shape->kind == NORM_LAYER ? cuda_case_array(dtype, in->bias, shape->cols) : NULL;
     float *workspace = cuda_case_blank(DTYPE_F32, cuda_norm_bwd_workspace(shape));
     cuda_ok(cuda_norm_fwd(
         dtype, shape,
-        &(struct cuda_norm_fwd_arrays){device[OUT], device[MEAN], device[RSTD], x, weight, bias}, NULL));
+        &(struct cuda_norm_fwd_arrays){device[OUT], device[MEAN], device[RSTD], x, weight, bias},
+        NULL));
     cuda_ok(cuda_norm_bwd(dtype, shape,
                           &(struct cuda_norm_bwd_arrays){.d_x = device[D_X],
                                                          .d_weight = device[D_WEIGHT],
@@ -159,8 +164,8 @@ static void check_near(enum dtype dtype, const struct norm_shape *shape, const s
                  shape->kind == NORM_LAYER ? "layer" : "RMS", dtype_name(dtype), (int)shape->rows,
                  (int)shape->cols);
         bool is_sum = i == D_WEIGHT || i == D_BIAS;
-        cuda_case_near(name, dtype_of(dtype, i), found->array[i], expected->array[i], count_of(shape, i),
-                       is_sum ? loss * (double)shape->rows : loss);
+        cuda_case_near(name, dtype_of(dtype, i), found->array[i], expected->array[i],
+                       count_of(shape, i), is_sum ? loss * (double)shape->rows : loss);
     }
 }
 
@@ -175,7 +180,8 @@ static void check(enum dtype dtype, const struct norm_shape *shape, bool accumul
         check_near(dtype, shape, &found, &expected, loss);
         for (enum array i = 0; order > 0 && i < ARRAYS; i++)
             if (has(shape, i))
-                assert_memory_equal(found.array[i], first.array[i], count_of(shape, i) * sizeof(double));
+                assert_memory_equal(found.array[i], first.array[i],
+                                    count_of(shape, i) * sizeof(double));
         result_deinit(&first);
         first = found;
     }
@@ -185,8 +191,8 @@ static void check(enum dtype dtype, const struct norm_shape *shape, bool accumul
     inputs_deinit(&in);
 }
 
-/* Rows that a lane, a warp, a panel of columns and several hold, aligned and not; fewer rows than a block has warps, than a chunk has,
- * and several chunks. */
+/* Rows that a lane, a warp, a panel of columns and several hold, aligned and not; fewer rows than a
+ * block has warps, than a chunk has, and several chunks. */
 static void check_sizes(enum norm_kind kind)
 {
     static const uint64_t sizes[][2] = {{1, 1},     {3, 2},    {15, 7},   {17, 63},   {300, 64},
@@ -229,11 +235,14 @@ static void a_mean_far_from_zero_leaves_the_variance(void **state)
     struct inputs in = inputs_init(DTYPE_F32, &shape);
     for (size_t i = 0; i < shape.rows * shape.cols; i++)
         in.x[i] = cuda_case_round(DTYPE_F32, in.x[i] + 3000);
-    struct result expected = on_cpu(&shape, &in, false), found = on_device(DTYPE_F32, &shape, &in, false);
-    /* the mean has the units of 3000, 2^-12, and each of its sums loses half of one of 3000 * 100 / 32 */
+    struct result expected = on_cpu(&shape, &in, false),
+                  found = on_device(DTYPE_F32, &shape, &in, false);
+    /* the mean has the units of 3000, 2^-12, and each of its sums loses half of one of 3000 * 100 /
+     * 32 */
     cuda_case_near("mean", DTYPE_F32, found.array[MEAN], expected.array[MEAN], shape.rows, 2e-3);
     cuda_case_near("rstd", DTYPE_F32, found.array[RSTD], expected.array[RSTD], shape.rows, 1e-5);
-    cuda_case_near("out", DTYPE_F32, found.array[OUT], expected.array[OUT], shape.rows * shape.cols, 4e-3);
+    cuda_case_near("out", DTYPE_F32, found.array[OUT], expected.array[OUT], shape.rows * shape.cols,
+                   4e-3);
     result_deinit(&expected);
     result_deinit(&found);
     inputs_deinit(&in);
@@ -249,7 +258,8 @@ static void a_row_of_one_value_becomes_the_bias(void **state)
             in.x[i] = 0.5;
         struct result found = on_device(DTYPES[d], &shape, &in, false);
         for (size_t row = 0; row < shape.rows; row++)
-            assert_memory_equal(found.array[OUT] + row * shape.cols, in.bias, shape.cols * sizeof(double));
+            assert_memory_equal(found.array[OUT] + row * shape.cols, in.bias,
+                                shape.cols * sizeof(double));
         result_deinit(&found);
         inputs_deinit(&in);
     }
@@ -261,8 +271,9 @@ static void types_without_kernels_are_refused(void **state)
     static const struct norm_shape shape = {NORM_LAYER, 1, 8, 1e-5};
     assert_int_equal(cuda_norm_fwd(DTYPE_F64, &shape, &(struct cuda_norm_fwd_arrays){0}, NULL),
                      cudaErrorInvalidValue);
-    assert_int_equal(cuda_norm_bwd(DTYPE_F64, &shape, &(struct cuda_norm_bwd_arrays){0}, false, NULL),
-                     cudaErrorInvalidValue);
+    assert_int_equal(
+        cuda_norm_bwd(DTYPE_F64, &shape, &(struct cuda_norm_bwd_arrays){0}, false, NULL),
+        cudaErrorInvalidValue);
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /*
- * offload — what goes to pinned memory comes back as it was before it is used, whatever the order of the streams.
+ * offload — what goes to pinned memory comes back as it was before it is used, whatever the order
+ * of the streams.
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"
@@ -23,9 +24,9 @@ static void open_rig(struct rig *rig)
     assert_ok(device_open("cuda", &rig->device, &err), &err);
     assert_ok(ops_open(rig->device, DTYPE_F32, 1, &rig->ops, &err), &err);
     const struct device_ops *device = rig->device->ops;
-    assert_ok(
-        device->mem_alloc(rig->device, MEM_DEVICE, OFFLOAD_SLOTS * ITEM_BYTES, (void **)&rig->ring, &err),
-        &err);
+    assert_ok(device->mem_alloc(rig->device, MEM_DEVICE, OFFLOAD_SLOTS * ITEM_BYTES,
+                                (void **)&rig->ring, &err),
+              &err);
     assert_ok(device->mem_alloc(rig->device, MEM_PINNED, PASSES * ITEMS_MAX * ITEM_BYTES,
                                 (void **)&rig->arrived, &err),
               &err);
@@ -33,7 +34,8 @@ static void open_rig(struct rig *rig)
 
 static void close_rig(struct rig *rig)
 {
-    rig->device->ops->mem_free(rig->device, MEM_PINNED, rig->arrived, PASSES * ITEMS_MAX * ITEM_BYTES);
+    rig->device->ops->mem_free(rig->device, MEM_PINNED, rig->arrived,
+                               PASSES * ITEMS_MAX * ITEM_BYTES);
     rig->device->ops->mem_free(rig->device, MEM_DEVICE, rig->ring, OFFLOAD_SLOTS * ITEM_BYTES);
     ops_close(rig->ops);
     device_close(rig->device);
@@ -57,7 +59,9 @@ static int value_of(int pass, uint32_t item)
 static void fill(const struct rig *rig, void *target, int value)
 {
     struct err err;
-    assert_ok(rig->device->ops->fill(rig->device, rig->ops->stream, target, value, ITEM_BYTES, &err), &err);
+    assert_ok(
+        rig->device->ops->fill(rig->device, rig->ops->stream, target, value, ITEM_BYTES, &err),
+        &err);
 }
 
 /* Forward and backward; what a block's backward pass has read it may spoil. */

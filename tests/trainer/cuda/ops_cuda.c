@@ -1,5 +1,6 @@
 /*
- * ops_cuda — what the table of a GPU's operations says of the GPU: what it can't do, and what its bits depend on.
+ * ops_cuda — what the table of a GPU's operations says of the GPU: what it can't do, and what its
+ * bits depend on.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -34,7 +35,8 @@ static void close_ops(struct ops *ops, struct device *device)
 static void a_head_too_wide_for_the_device_is_told_with_what_to_do(void **state)
 {
     (void)state;
-    static const struct attn_shape wide = {1, 16, 1, 1, 128, true}, narrow = {1, 16, 1, 1, 64, true};
+    static const struct attn_shape wide = {1, 16, 1, 1, 128, true},
+                                   narrow = {1, 16, 1, 1, 64, true};
     struct device *device;
     struct err err = {0};
     struct ops *ops = open_ops(ADA, DTYPE_BF16, &device);
@@ -56,7 +58,8 @@ static void a_head_too_wide_for_the_device_is_told_with_what_to_do(void **state)
     close_ops(ops, device);
 }
 
-/* Whose kernels are machine code has their bits from this build, whoever's are not from the driver. */
+/* Whose kernels are machine code has their bits from this build, whoever's are not from the
+ * driver. */
 static void the_driver_is_named_where_it_compiles_the_kernels(void **state)
 {
     (void)state;

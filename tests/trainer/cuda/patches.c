@@ -1,5 +1,6 @@
 /*
- * patches — images to rows of patches on the device: in float the bits of the cpu ops, else those rounded.
+ * patches — images to rows of patches on the device: in float the bits of the cpu ops, else those
+ * rounded.
  */
 #include "trainer/cuda/patches.h"
 #include "base/philox.h"
@@ -76,7 +77,8 @@ static void check(const struct cuda_images *s, const uint8_t *images)
     free(expected);
 }
 
-/* Lines of a patch that are and are not multiples of 16 bytes of the result, and patches that alone are; more than one block. */
+/* Lines of a patch that are and are not multiples of 16 bytes of the result, and patches that alone
+ * are; more than one block. */
 static void patches_are_those_of_the_cpu(void **state)
 {
     (void)state;

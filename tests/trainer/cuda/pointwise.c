@@ -13,13 +13,15 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* Inputs to where the activations' curves end; what expf and some ten operations in float lose on products of three such. */
+/* Inputs to where the activations' curves end; what expf and some ten operations in float lose on
+ * products of three such. */
 static const double SCALE = 4, FLOAT_LOSS = 4e-5;
 
 enum function { GELU_FWD, GELU_BWD, SUM, SUM_INTO_A, SUM_INTO_B, SWIGLU_FWD, SWIGLU_BWD };
 
-static const char *const NAMES[] = {"gelu",           "gelu backward",  "sum", "sum into a", "sum into b",
-                                    "swiglu forward", "swiglu backward"};
+static const char *const NAMES[] = {"gelu",           "gelu backward", "sum",
+                                    "sum into a",     "sum into b",    "swiglu forward",
+                                    "swiglu backward"};
 
 /* A function of two arrays; rows are of the swiglus alone, the others have one. */
 struct subject {
@@ -71,7 +73,8 @@ static double *on_cpu(const struct subject *s, const double *a, const double *b)
     return out;
 }
 
-static cudaError_t launch(enum dtype dtype, const struct subject *s, void *out, const void *a, const void *b)
+static cudaError_t launch(enum dtype dtype, const struct subject *s, void *out, const void *a,
+                          const void *b)
 {
     switch (s->function) {
     case GELU_FWD:
@@ -112,7 +115,8 @@ static void check(const struct subject *s)
         for (size_t order = 0; order < order_count(); order++) {
             order_set(order);
             double *found = on_device(DTYPES[d], s, a, b);
-            cuda_case_near(NAMES[s->function], DTYPES[d], found, expected, count_of_out(s), FLOAT_LOSS);
+            cuda_case_near(NAMES[s->function], DTYPES[d], found, expected, count_of_out(s),
+                           FLOAT_LOSS);
             if (first)
                 assert_memory_equal(found, first, bytes);
             free(first);
@@ -172,8 +176,10 @@ static void far_inputs_give_no_nan(void **state)
         gate_up[i] = x[i];
     }
     for (int d = 0; d < DTYPES_COUNT; d++) {
-        const struct subject subjects[] = {
-            {GELU_FWD, 1, COUNT}, {GELU_BWD, 1, COUNT}, {SWIGLU_FWD, 1, COUNT}, {SWIGLU_BWD, 1, COUNT}};
+        const struct subject subjects[] = {{GELU_FWD, 1, COUNT},
+                                           {GELU_BWD, 1, COUNT},
+                                           {SWIGLU_FWD, 1, COUNT},
+                                           {SWIGLU_BWD, 1, COUNT}};
         for (int i = 0; i < 4; i++) {
             const struct subject *s = &subjects[i];
             const double *a = s->function == GELU_FWD ? x : ones, *b = i < 2 ? x : gate_up;
@@ -222,10 +228,12 @@ static void floats_are_rounded_to_the_nearest(void **state)
 static void ties_go_to_even_and_what_is_too_large_to_infinity(void **state)
 {
     (void)state;
-    /* half a unit above 1, and above the next number; a subnormal of half and half of the smallest; infinities */
-    static const double x[] = {1 + 0x1p-8, 1 + 0x3p-8, 1 + 0x1p-11, 1 + 0x3p-11,      -1 - 0x1p-8,
-                               0x1p-24,    0x1p-25,    0x3p-25,     (double)INFINITY, -(double)INFINITY,
-                               0};
+    /* half a unit above 1, and above the next number; a subnormal of half and half of the smallest;
+     * infinities */
+    static const double x[] = {
+        1 + 0x1p-8, 1 + 0x3p-8, 1 + 0x1p-11, 1 + 0x3p-11,      -1 - 0x1p-8,
+        0x1p-24,    0x1p-25,    0x3p-25,     (double)INFINITY, -(double)INFINITY,
+        0};
     static const double large[] = {65519.996, 65520, -65520, 0x1.fffffep127};
     for (int d = 0; d < DTYPES_COUNT; d++) {
         double *found = converted(DTYPES[d], x, sizeof x / sizeof x[0]);
@@ -273,7 +281,8 @@ static void types_without_kernels_are_refused(void **state)
     assert_int_equal(cuda_add(DTYPE_F64, NULL, NULL, NULL, 1, NULL), cudaErrorInvalidValue);
     assert_int_equal(cuda_from_f32(DTYPE_U8, NULL, NULL, 1, NULL), cudaErrorInvalidValue);
     assert_int_equal(cuda_swiglu_fwd(DTYPE_F64, NULL, NULL, 1, 1, NULL), cudaErrorInvalidValue);
-    assert_int_equal(cuda_swiglu_bwd(DTYPE_F64, NULL, NULL, NULL, 1, 1, NULL), cudaErrorInvalidValue);
+    assert_int_equal(cuda_swiglu_bwd(DTYPE_F64, NULL, NULL, NULL, 1, 1, NULL),
+                     cudaErrorInvalidValue);
 }
 
 int main(void)

@@ -1,6 +1,7 @@
 /*
- * ranks — runs of several ranks on GPUs, whose weights and gradients go from one to the other by NCCL or through the host by MPI: the same bits as
- * those of one rank alone. GPUs, streams and NCCL are the shim's.
+ * ranks — runs of several ranks on GPUs, whose weights and gradients go from one to the other by
+ * NCCL or through the host by MPI: the same bits as those of one rank alone. GPUs, streams and NCCL
+ * are the shim's.
  */
 #include "tests/support/ranks.h"
 #include "tests/cuda_on_cpu/control.h"
@@ -77,7 +78,8 @@ static void keep_warning(void *context, enum log_level level, const char *line)
 static void hear(void *context, const struct trainer_report *report)
 {
     (void)context;
-    if (report->event == TRAINER_STARTED && report->text && strncmp(report->text, "ranks: weights", 14) == 0)
+    if (report->event == TRAINER_STARTED && report->text &&
+        strncmp(report->text, "ranks: weights", 14) == 0)
         snprintf(said, sizeof said, "%s", report->text);
     if (report->event == TRAINER_USED)
         used[report->rank] = *report->usage;
@@ -165,8 +167,8 @@ static void check_bits(bool by_nccl, size_t order, const char *const *extra)
     snprintf(name, sizeof name, "run-%llu", (unsigned long long)runs_count++);
     assert_ok(train(world, name, extra, &err), &err);
     if (world->rank == 0 && world->ranks > 1)
-        assert_true((strstr(said, "weights and gradients travel from GPU to GPU by NCCL") != NULL) ==
-                    by_nccl);
+        assert_true((strstr(said, "weights and gradients travel from GPU to GPU by NCCL") !=
+                     NULL) == by_nccl);
     if (world->rank == 0)
         check_dry_run(by_nccl);
     ranks_meet();
@@ -185,7 +187,8 @@ static void ddp_has_the_bits_of_one_rank(void **state)
 static void zero2_has_the_bits_of_one_rank(void **state)
 {
     (void)state;
-    check_bits(true, 0, (const char *const[]){"parallel.strategy=zero2", "parallel.comm=nccl", NULL});
+    check_bits(true, 0,
+               (const char *const[]){"parallel.strategy=zero2", "parallel.comm=nccl", NULL});
 }
 
 static const char *const zero3[] = {"parallel.strategy=zero3",
@@ -210,12 +213,14 @@ static void zero3_through_the_host_has_the_bits_of_one_rank(void **state)
     check_bits(false, ORDER_RANDOM, sets);
 }
 
-/* What is gathered comes from pinned memory of each rank, and is gathered on a stream of its own. */
+/* What is gathered comes from pinned memory of each rank, and is gathered on a stream of its
+ * own. */
 static void offloaded_weights_have_the_bits_of_one_rank(void **state)
 {
     (void)state;
-    check_bits(true, ORDER_RANDOM,
-               (const char *const[]){"parallel.strategy=zero3", "parallel.offload.params=true", NULL});
+    check_bits(
+        true, ORDER_RANDOM,
+        (const char *const[]){"parallel.strategy=zero3", "parallel.offload.params=true", NULL});
 }
 
 /* Sums that are not the promise's go through the host, weights by NCCL. */
@@ -258,7 +263,8 @@ static void ranks_that_share_a_gpu_talk_through_the_host(void **state)
     assert_ok(train(world, "shared", by_itself, &err), &err);
     if (world->rank == 0)
         assert_string_equal(
-            said, "ranks: weights and gradients travel through the host, as ranks 0 and 1 share a GPU");
+            said,
+            "ranks: weights and gradients travel through the host, as ranks 0 and 1 share a GPU");
     assert_int_equal(train(world, "refused", nccl, &err), -ENOTSUP);
     assert_string_equal(err.what, "ranks 0 and 1 share a GPU");
     shim_set_driver(CUDART_VERSION, GPUS);
@@ -278,8 +284,10 @@ static void an_nccl_older_than_the_build_is_warned_of(void **state)
     assert_string_equal(said, "");
     if (world->rank == 0) {
         assert_non_null(strstr(warned, "travel through the host, which is much slower"));
-        assert_non_null(strstr(warned, "rank 0 has no NCCL that can be used; NCCL is older than the one"));
-        assert_non_null(strstr(warned, "found 2.0.0; let LD_LIBRARY_PATH name the newer one first"));
+        assert_non_null(
+            strstr(warned, "rank 0 has no NCCL that can be used; NCCL is older than the one"));
+        assert_non_null(
+            strstr(warned, "found 2.0.0; let LD_LIBRARY_PATH name the newer one first"));
     }
     assert_int_equal(train(world, "refused", nccl, &err), -ENOTSUP);
     assert_string_equal(err.what, "rank 0 has no NCCL that can be used");

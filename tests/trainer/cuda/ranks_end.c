@@ -1,6 +1,7 @@
 /*
- * One rank of a run on GPUs whose weights and gradients go by NCCL, and of which rank 1's disk fails in the middle of training; ranks_end.sh runs
- * it. `make` as its argument makes the dataset. As tests/comm/nccl_ends.c.
+ * One rank of a run on GPUs whose weights and gradients go by NCCL, and of which rank 1's disk
+ * fails in the middle of training; ranks_end.sh runs it. `make` as its argument makes the dataset.
+ * As tests/comm/nccl_ends.c.
  */
 #include "comm/comm_mpi.h"
 #include "convert/dataset.h"
@@ -28,11 +29,16 @@ static int make(struct io *io, struct err *err)
 static int train(struct comm *world, struct io *io, struct err *err)
 {
     static const char *const sets[] = {
-        "run.dir=run",         "data.train=text",    "device=cuda",        "threads=1",
-        "run.steps=1000000",   "run.seed=5",         "data.memory=4MiB",   "data.workers=1",
-        "data.text.block=8",   "model.type=gpt2",    "model.layers=2",     "model.width=16",
-        "model.heads=1",       "batch.global=6",     "batch.micro=1",      "log.every=1000",
-        "eval.every=0",        "checkpoint.every=0", "parallel.comm=nccl", "parallel.strategy=zero3",
+        "run.dir=run",         "data.train=text",
+        "device=cuda",         "threads=1",
+        "run.steps=1000000",   "run.seed=5",
+        "data.memory=4MiB",    "data.workers=1",
+        "data.text.block=8",   "model.type=gpt2",
+        "model.layers=2",      "model.width=16",
+        "model.heads=1",       "batch.global=6",
+        "batch.micro=1",       "log.every=1000",
+        "eval.every=0",        "checkpoint.every=0",
+        "parallel.comm=nccl",  "parallel.strategy=zero3",
         "parallel.prefetch=2", "parallel.timeout=0s"}; /* nobody is ended by the clock */
     struct train_config config;
     struct trainer_result result;
@@ -55,7 +61,8 @@ int main(int argc, char **argv)
     if (comm_mpi_open(NULL, &world, &err))
         return 2;
     shim_set_driver(CUDART_VERSION, GPUS);
-    const struct io_options options = {.fault = world->rank == 1 ? "read:eio@12+:shard-000000" : NULL};
+    const struct io_options options = {.fault =
+                                           world->rank == 1 ? "read:eio@12+:shard-000000" : NULL};
     int status = io_open(".", &options, &io, &err);
     if (!status)
         status = train(world, io, &err);

@@ -39,7 +39,8 @@ static double *on_cpu(const struct attn_shape *shape, const double *qkv, bool ba
 }
 
 /* A table of more tokens than the shape has, as another shape may have wanted. */
-static double *on_device(enum dtype dtype, const struct attn_shape *shape, const double *qkv, bool backward)
+static double *on_device(enum dtype dtype, const struct attn_shape *shape, const double *qkv,
+                         bool backward)
 {
     uint64_t tokens = shape->tokens + 3;
     void *array = cuda_case_array(dtype, qkv, count_of(shape));
@@ -56,14 +57,15 @@ static double *on_device(enum dtype dtype, const struct attn_shape *shape, const
 static void check(int dtype, const struct attn_shape *shape, bool backward)
 {
     size_t count = count_of(shape);
-    double *qkv = cuda_case_values(DTYPES[dtype], 1, count, 2), *expected = on_cpu(shape, qkv, backward);
+    double *qkv = cuda_case_values(DTYPES[dtype], 1, count, 2),
+           *expected = on_cpu(shape, qkv, backward);
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
         double *found = on_device(DTYPES[dtype], shape, qkv, backward);
         double distance = cuda_case_distance(found, expected, count);
         if (!(distance <= TOLERANCES[dtype]))
-            fail_msg("%s, head dimension %d: off by %g", dtype_name(DTYPES[dtype]), (int)shape->head_dim,
-                     distance);
+            fail_msg("%s, head dimension %d: off by %g", dtype_name(DTYPES[dtype]),
+                     (int)shape->head_dim, distance);
         free(found);
     }
     order_set(0);
@@ -100,7 +102,8 @@ static void values_stay_as_they_are(void **state)
         double *qkv = cuda_case_values(DTYPES[dtype], 1, count_of(&shape), 2);
         double *turned = on_device(DTYPES[dtype], &shape, qkv, false);
         for (size_t i = 0; i < shape.batch * shape.tokens; i++)
-            assert_memory_equal(qkv + i * row + v_at, turned + i * row + v_at, (row - v_at) * sizeof *qkv);
+            assert_memory_equal(qkv + i * row + v_at, turned + i * row + v_at,
+                                (row - v_at) * sizeof *qkv);
         free(qkv), free(turned);
     }
 }
@@ -110,10 +113,11 @@ static void odd_heads_are_refused(void **state)
     (void)state;
     static const struct attn_shape odd = {1, 4, 1, 1, 7, true};
     assert_int_equal(cuda_rope_table_fill(NULL, 4, 7, BASE, NULL), cudaErrorInvalidValue);
-    assert_int_equal(cuda_rope_turn(DTYPE_F32, &odd, NULL, NULL, false, NULL), cudaErrorInvalidValue);
-    assert_int_equal(
-        cuda_rope_turn(DTYPE_F64, &(struct attn_shape){1, 4, 1, 1, 8, true}, NULL, NULL, false, NULL),
-        cudaErrorInvalidValue);
+    assert_int_equal(cuda_rope_turn(DTYPE_F32, &odd, NULL, NULL, false, NULL),
+                     cudaErrorInvalidValue);
+    assert_int_equal(cuda_rope_turn(DTYPE_F64, &(struct attn_shape){1, 4, 1, 1, 8, true}, NULL,
+                                    NULL, false, NULL),
+                     cudaErrorInvalidValue);
 }
 
 int main(void)

@@ -1,8 +1,9 @@
 /*
- * rows — embeddings, positions and pooling on the device against the cpu ops in double, in every order of threads and blocks.
+ * rows — embeddings, positions and pooling on the device against the cpu ops in double, in every
+ * order of threads and blocks.
  *
- * Numbers to be summed are small multiples of 1/64: their sums are exact in float in any order, so that a row too few, too many
- * or of another table row shows as a difference at all.
+ * Numbers to be summed are small multiples of 1/64: their sums are exact in float in any order, so
+ * that a row too few, too many or of another table row shows as a difference at all.
  */
 #include "trainer/cuda/rows.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -75,7 +76,8 @@ static uint64_t rows_of(const struct id_case *c)
 }
 
 /* Row r has the id of_row[r]. */
-static struct id_case id_case_init(uint64_t items, uint64_t tokens, uint64_t cols, const int32_t *of_row)
+static struct id_case id_case_init(uint64_t items, uint64_t tokens, uint64_t cols,
+                                   const int32_t *of_row)
 {
     struct id_case c = {items,
                         tokens,
@@ -106,7 +108,8 @@ static void id_case_deinit(struct id_case *c)
     free(c->ids), free(c->by_id);
 }
 
-static struct id_case random_ids(uint64_t items, uint64_t tokens, uint64_t cols, uint64_t vocabulary)
+static struct id_case random_ids(uint64_t items, uint64_t tokens, uint64_t cols,
+                                 uint64_t vocabulary)
 {
     int32_t *of_row = calloc(items * tokens, sizeof *of_row);
     double *random = cuda_case_values(DTYPE_F64, 7, items * tokens, 1);
@@ -122,11 +125,13 @@ static double *embed_on_device(int dtype, const struct id_case *c, const double 
                                const double *positions)
 {
     size_t count = rows_of(c) * c->cols;
-    struct cuda_embed embed = {cuda_case_bytes(c->ids, c->items * (c->tokens + 1) * sizeof(int32_t)),
-                               c->tokens + 1, c->items, c->tokens, c->cols};
+    struct cuda_embed embed = {
+        cuda_case_bytes(c->ids, c->items * (c->tokens + 1) * sizeof(int32_t)), c->tokens + 1,
+        c->items, c->tokens, c->cols};
     void *out = cuda_case_blank(DTYPES[dtype], count);
     void *on_device = cuda_case_array(DTYPES[dtype], table, c->vocabulary * c->cols);
-    void *of_tokens = positions ? cuda_case_array(DTYPES[dtype], positions, c->tokens * c->cols) : NULL;
+    void *of_tokens =
+        positions ? cuda_case_array(DTYPES[dtype], positions, c->tokens * c->cols) : NULL;
     cuda_ok(cuda_embed_fwd(DTYPES[dtype], &embed, out, on_device, of_tokens, NULL));
     double *found = cuda_case_read(DTYPES[dtype], out, count);
     cuda_case_free((void *)embed.ids), cuda_case_free(out), cuda_case_free(on_device);
@@ -140,13 +145,15 @@ static void check_embed(struct ops *ops, const struct id_case *c, int dtype)
     double *table = cuda_case_values(DTYPES[dtype], 1, c->vocabulary * c->cols, 1);
     double *positions = cuda_case_values(DTYPES[dtype], 2, c->tokens * c->cols, 1);
     double *plain = doubles(count), *expected = doubles(count), *first = NULL, *first_plain = NULL;
-    ops->table->embed_fwd(ops, plain, c->ids, c->tokens + 1, table, NULL, c->items, c->tokens, c->cols);
-    ops->table->embed_fwd(ops, expected, c->ids, c->tokens + 1, table, positions, c->items, c->tokens,
+    ops->table->embed_fwd(ops, plain, c->ids, c->tokens + 1, table, NULL, c->items, c->tokens,
                           c->cols);
+    ops->table->embed_fwd(ops, expected, c->ids, c->tokens + 1, table, positions, c->items,
+                          c->tokens, c->cols);
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
         check_same("embeddings", &first_plain, embed_on_device(dtype, c, table, NULL), count);
-        check_same("embeddings with positions", &first, embed_on_device(dtype, c, table, positions), count);
+        check_same("embeddings with positions", &first, embed_on_device(dtype, c, table, positions),
+                   count);
     }
     order_set(0);
     check("embeddings", DTYPES[dtype], first_plain, plain, count, 0);
@@ -160,7 +167,8 @@ static void rows_of_the_table_are_copied_and_positions_added(void **state)
         uint64_t items, tokens, cols, vocabulary;
     } sizes[] = {{1, 1, 1, 1}, {3, 7, 63, 11}, {2, 5, 257, 100}, {1, 9, 1000, 50}, {5, 13, 24, 3}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        struct id_case c = random_ids(sizes[i].items, sizes[i].tokens, sizes[i].cols, sizes[i].vocabulary);
+        struct id_case c =
+            random_ids(sizes[i].items, sizes[i].tokens, sizes[i].cols, sizes[i].vocabulary);
         for (int dtype = 0; dtype < DTYPES_COUNT; dtype++)
             check_embed(*state, &c, dtype);
         id_case_deinit(&c);
@@ -172,8 +180,9 @@ static double *embed_bwd_on_device(int dtype, const struct id_case *c, const dou
 {
     size_t table_count = c->vocabulary * c->cols,
            workspace_count = cuda_embed_bwd_workspace(rows_of(c), c->cols);
-    struct cuda_embed embed = {cuda_case_bytes(c->ids, c->items * (c->tokens + 1) * sizeof(int32_t)),
-                               c->tokens + 1, c->items, c->tokens, c->cols};
+    struct cuda_embed embed = {
+        cuda_case_bytes(c->ids, c->items * (c->tokens + 1) * sizeof(int32_t)), c->tokens + 1,
+        c->items, c->tokens, c->cols};
     struct cuda_embed_bwd_arrays arrays = {
         accumulate ? cuda_case_array(DTYPE_F32, d_table, table_count)
                    : cuda_case_blank(DTYPE_F32, table_count),
@@ -183,8 +192,10 @@ static double *embed_bwd_on_device(int dtype, const struct id_case *c, const dou
     };
     cuda_ok(cuda_embed_bwd(DTYPES[dtype], &embed, &arrays, c->vocabulary, accumulate, NULL));
     double *found = cuda_case_read(DTYPE_F32, arrays.d_table, table_count);
-    free(cuda_case_read(DTYPE_F32, arrays.workspace, workspace_count)); /* nothing past its end either */
-    cuda_case_free((void *)embed.ids), cuda_case_free(arrays.d_table), cuda_case_free((void *)arrays.d_out);
+    free(cuda_case_read(DTYPE_F32, arrays.workspace,
+                        workspace_count)); /* nothing past its end either */
+    cuda_case_free((void *)embed.ids), cuda_case_free(arrays.d_table),
+        cuda_case_free((void *)arrays.d_out);
     cuda_case_free((void *)arrays.by_id), cuda_case_free(arrays.workspace);
     return found;
 }
@@ -196,8 +207,8 @@ static void check_embed_bwd(struct ops *ops, const struct id_case *c, int dtype,
     double *inexact = cuda_case_values(DTYPES[dtype], 3, rows_of(c) * c->cols, 1);
     double *expected = doubles(count), *first = NULL;
     memcpy(expected, d_table, count * sizeof *expected);
-    ops->table->embed_bwd(ops, expected, d_out, c->ids, c->tokens + 1, NULL, c->items, c->tokens, c->cols,
-                          c->vocabulary, accumulate);
+    ops->table->embed_bwd(ops, expected, d_out, c->ids, c->tokens + 1, NULL, c->items, c->tokens,
+                          c->cols, c->vocabulary, accumulate);
     double *found = embed_bwd_on_device(dtype, c, d_table, d_out, accumulate);
     check("gradients of embeddings", DTYPES[dtype], found, expected, count, 0);
     for (size_t order = 0; order < order_count(); order++) {
@@ -215,7 +226,8 @@ static void gradients_of_the_table_are_sums_of_rows(void **state)
         uint64_t items, tokens, cols, vocabulary;
     } sizes[] = {{1, 1, 1, 1}, {3, 7, 63, 11}, {2, 67, 257, 100}, {1, 40, 1000, 5}, {5, 63, 24, 2}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        struct id_case c = random_ids(sizes[i].items, sizes[i].tokens, sizes[i].cols, sizes[i].vocabulary);
+        struct id_case c =
+            random_ids(sizes[i].items, sizes[i].tokens, sizes[i].cols, sizes[i].vocabulary);
         for (int dtype = 0; dtype < DTYPES_COUNT; dtype++) {
             check_embed_bwd(*state, &c, dtype, false);
             check_embed_bwd(*state, &c, dtype, true);
@@ -269,7 +281,8 @@ static void one_id_may_have_nearly_all_rows(void **state)
     id_case_deinit(&c);
 }
 
-/* Items of matrices: 4-wide, 8-wide and unaligned rows; several blocks; items past the loads under way. */
+/* Items of matrices: 4-wide, 8-wide and unaligned rows; several blocks; items past the loads under
+ * way. */
 static const struct cuda_items SHAPES[] = {{1, 1, 1},   {3, 7, 63},   {2, 63, 257},
                                            {17, 4, 10}, {9, 3, 1000}, {2, 25, 24}};
 
@@ -279,7 +292,8 @@ static double *positions_on_device(int dtype, const struct cuda_items *s, const 
                                    const double *positions)
 {
     size_t matrix = s->rows * s->cols, count = s->items * matrix;
-    void *out = cuda_case_blank(DTYPES[dtype], count), *x_array = cuda_case_array(DTYPES[dtype], x, count);
+    void *out = cuda_case_blank(DTYPES[dtype], count),
+         *x_array = cuda_case_array(DTYPES[dtype], x, count);
     void *positions_array = cuda_case_array(DTYPES[dtype], positions, matrix);
     cuda_ok(cuda_positions_fwd(DTYPES[dtype], s, out, x_array, positions_array, NULL));
     double *found = cuda_case_read(DTYPES[dtype], out, count);
@@ -314,19 +328,21 @@ static void items_may_be_more_than_a_grid_is_high(void **state)
 {
     struct ops *ops = *state;
     const struct cuda_items s = {test_is_sanitized() ? 700 : 65535 + 700, 1, 1};
-    double *x = cuda_case_values(DTYPE_F32, 1, s.items, 1), position = 0.25, *expected = doubles(s.items);
+    double *x = cuda_case_values(DTYPE_F32, 1, s.items, 1), position = 0.25,
+           *expected = doubles(s.items);
     ops->table->positions_fwd(ops, expected, x, &position, s.items, s.rows, s.cols);
     double *found = positions_on_device(0, &s, x, &position);
     check("positions", DTYPE_F32, found, expected, s.items, ULPS[0]);
     free(x), free(expected), free(found);
 }
 
-static double *positions_bwd_on_device(int dtype, const struct cuda_items *s, const double *d_positions,
-                                       const double *d_out, bool accumulate)
+static double *positions_bwd_on_device(int dtype, const struct cuda_items *s,
+                                       const double *d_positions, const double *d_out,
+                                       bool accumulate)
 {
     size_t matrix = s->rows * s->cols;
-    void *out =
-        accumulate ? cuda_case_array(DTYPE_F32, d_positions, matrix) : cuda_case_blank(DTYPE_F32, matrix);
+    void *out = accumulate ? cuda_case_array(DTYPE_F32, d_positions, matrix)
+                           : cuda_case_blank(DTYPE_F32, matrix);
     void *d_out_array = cuda_case_array(DTYPES[dtype], d_out, s->items * matrix);
     cuda_ok(cuda_positions_bwd(DTYPES[dtype], s, out, d_out_array, accumulate, NULL));
     double *found = cuda_case_read(DTYPE_F32, out, matrix);

@@ -1,6 +1,7 @@
 /*
- * steps — what the host does while a device makes steps: it waits for none, asks for no memory, queues each as a few graphs, and learns late
- * of what became of it. Streams and their orders are the shim's.
+ * steps — what the host does while a device makes steps: it waits for none, asks for no memory,
+ * queues each as a few graphs, and learns late of what became of it. Streams and their orders are
+ * the shim's.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -50,7 +51,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Of a run into folder/name, which looks at nothing before its end. extra: NULL-terminated settings. */
+/* Of a run into folder/name, which looks at nothing before its end. extra: NULL-terminated
+ * settings. */
 static void configure(const struct fixture *f, const char *name, const char *const *extra,
                       struct train_config *config)
 {
@@ -94,7 +96,8 @@ struct stepped {
     struct run run;
 };
 
-static struct stepped *stepped_open(const struct fixture *f, const char *name, const char *const *extra)
+static struct stepped *stepped_open(const struct fixture *f, const char *name,
+                                    const char *const *extra)
 {
     struct stepped *s = calloc(1, sizeof *s);
     struct err err;
@@ -139,10 +142,11 @@ static void steps_wait_for_nothing_and_ask_for_no_memory(void **state)
         uint64_t steps = STEPS - WARM, groups = s->run.params->groups_count;
         assert_int_equal(after.stream_waits, before.stream_waits);
         assert_int_equal(after.allocations, before.allocations);
-        /* a micro-batch's buffer goes back to the loader; the step before the one before the last is done */
+        /* a micro-batch's buffer goes back to the loader; the step before the one before the last
+         * is done */
         assert_int_equal(after.event_waits - before.event_waits, steps * (MICROS + 1));
-        /* of a micro-batch two copies, a graph and a turn of the device's clock; two sums of the tree; words, squares, decision, record, and
-         * four more turns */
+        /* of a micro-batch two copies, a graph and a turn of the device's clock; two sums of the
+         * tree; words, squares, decision, record, and four more turns */
         assert_int_equal(after.queued - before.queued, steps * (4 * MICROS + 2 + groups + 4 + 4));
         assert_int_equal(s->run.queued_count, DECISION_AHEAD_MAX);
         assert_ok(run_settle(&s->run, 0, &err), &err);
@@ -152,7 +156,8 @@ static void steps_wait_for_nothing_and_ask_for_no_memory(void **state)
     }
 }
 
-/* A clock that ticks once a look: each part is as long as it has turns, in graphs and beside them. */
+/* A clock that ticks once a look: each part is as long as it has turns, in graphs and beside
+ * them. */
 static void the_devices_time_is_told_by_parts(void **state)
 {
     enum { STEPS = 5, TICK_NS = 1000 };
@@ -162,7 +167,8 @@ static void the_devices_time_is_told_by_parts(void **state)
         order_set(order);
         shim_set_clock(TICK_NS);
         snprintf(name, sizeof name, "times-%zu", order);
-        struct stepped *s = stepped_open(*state, name, (const char *const[]){"precision.compute=bf16", NULL});
+        struct stepped *s =
+            stepped_open(*state, name, (const char *const[]){"precision.compute=bf16", NULL});
         for (int step = 1; step <= STEPS; step++)
             assert_ok(run_step(&s->run, &err), &err);
         assert_ok(run_settle(&s->run, 0, &err), &err);
@@ -202,7 +208,8 @@ static void run(const struct fixture *f, const char *name, const char *const *ex
     atomic_int stop = stop_each;
     const struct log log = {.write = count_skipped, .context = outcome, .least = LOG_INFO};
     configure(f, name, extra, &config);
-    const struct trainer_options options = {.config = &config, .io = f->io, .stop = &stop, .log = &log};
+    const struct trainer_options options = {
+        .config = &config, .io = f->io, .stop = &stop, .log = &log};
     outcome->status = trainer_run(&options, &result, &outcome->err);
     outcome->step = result.step;
     if (outcome->status)
@@ -240,11 +247,14 @@ static void steps_that_the_host_learns_of_late_have_the_same_bits(void **state)
 {
     const struct fixture *f = *state;
     /* long updates, so that gradients overflow in half precision */
-    static const char *const late[] = {"precision.compute=fp16", "optimizer.lr=1", "optimizer.clip_norm=0",
-                                       "run.steps=12", NULL},
-                             *const at_once[] = {
-                                 "precision.compute=fp16", "optimizer.lr=1", "optimizer.clip_norm=0",
-                                 "run.steps=12",           "log.every=1",    NULL};
+    static const char *const late[] = {"precision.compute=fp16", "optimizer.lr=1",
+                                       "optimizer.clip_norm=0", "run.steps=12", NULL},
+                             *const at_once[] = {"precision.compute=fp16",
+                                                 "optimizer.lr=1",
+                                                 "optimizer.clip_norm=0",
+                                                 "run.steps=12",
+                                                 "log.every=1",
+                                                 NULL};
     struct outcome expected = {0};
     order_set(0);
     run(f, "at-once", at_once, false, &expected);
@@ -303,7 +313,8 @@ static void *weights_of(struct run *run)
     struct err err;
     assert_non_null(copy);
     assert_ok(device->ops->mem_alloc(device, MEM_PINNED, bytes, &pinned, &err), &err);
-    assert_ok(device->ops->copy(device, run->ops->stream, pinned, run->weights.master, bytes, &err), &err);
+    assert_ok(device->ops->copy(device, run->ops->stream, pinned, run->weights.master, bytes, &err),
+              &err);
     assert_ok(device->ops->stream_sync(device, run->ops->stream, &err), &err);
     memcpy(copy, pinned, bytes);
     device->ops->mem_free(device, MEM_PINNED, pinned, bytes);
@@ -314,8 +325,8 @@ static void a_step_that_is_not_finite_is_named_late_and_leaves_no_trace(void **s
 {
     const struct fixture *f = *state;
     /* weights that decay beyond zero grow from step to step */
-    static const char *const far[] = {"optimizer.lr=1000", "optimizer.weight_decay=1", "schedule.warmup=200",
-                                      "run.steps=50", NULL};
+    static const char *const far[] = {"optimizer.lr=1000", "optimizer.weight_decay=1",
+                                      "schedule.warmup=200", "run.steps=50", NULL};
     struct err expected_err = {0}, err = {0};
     void *expected = NULL;
     order_set(0);
@@ -363,15 +374,15 @@ static int cut_graph_begin(struct device *device, struct device_stream *stream, 
     return whole->graph_begin(device, stream, err);
 }
 
-static int cut_graph_end(struct device *device, struct device_stream *stream, struct device_graph **ret_graph,
-                         struct err *err)
+static int cut_graph_end(struct device *device, struct device_stream *stream,
+                         struct device_graph **ret_graph, struct err *err)
 {
     is_recording = false;
     return whole->graph_end(device, stream, ret_graph, err);
 }
 
-static int cut_copy(struct device *device, struct device_stream *stream, void *target, const void *source,
-                    size_t bytes, struct err *err)
+static int cut_copy(struct device *device, struct device_stream *stream, void *target,
+                    const void *source, size_t bytes, struct err *err)
 {
     return is_recording ? err_set(err, -EIO, "the link is cut")
                         : whole->copy(device, stream, target, source, bytes, err);

@@ -1,6 +1,6 @@
 /*
- * train — whole runs on a CUDA device: the loader's batches, a model's steps, checkpoints. In every test run on the CPU, where streams
- * and threads take any legal order; on a GPU where there is one.
+ * train — whole runs on a CUDA device: the loader's batches, a model's steps, checkpoints. In every
+ * test run on the CPU, where streams and threads take any legal order; on a GPU where there is one.
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"
@@ -43,7 +43,8 @@ static void make_text(const struct fixture *f)
 /* Two classes: red pictures and blue ones, with some noise. */
 static void make_pictures(const struct fixture *f)
 {
-    char source[2 * TEST_PATH_BYTES_MAX], target[2 * TEST_PATH_BYTES_MAX], path[3 * TEST_PATH_BYTES_MAX];
+    char source[2 * TEST_PATH_BYTES_MAX], target[2 * TEST_PATH_BYTES_MAX],
+        path[3 * TEST_PATH_BYTES_MAX];
     struct err err;
     struct convert_result result;
     snprintf(source, sizeof source, "%s/photos", f->folder);
@@ -107,10 +108,11 @@ static void note(void *context, const struct trainer_report *report)
 }
 
 /* Of a run into folder/name. extra: NULL-terminated settings over the small model's. */
-static void configure(const struct fixture *f, const char *name, const char *device, const char *const *extra,
-                      struct train_config *config)
+static void configure(const struct fixture *f, const char *name, const char *device,
+                      const char *const *extra, struct train_config *config)
 {
-    char dir[2 * TEST_PATH_BYTES_MAX], train[2 * TEST_PATH_BYTES_MAX], val[2 * TEST_PATH_BYTES_MAX], on[32];
+    char dir[2 * TEST_PATH_BYTES_MAX], train[2 * TEST_PATH_BYTES_MAX], val[2 * TEST_PATH_BYTES_MAX],
+        on[32];
     bool pictures = strstr(extra[0], "vit") != NULL;
     snprintf(dir, sizeof dir, "run.dir=%s/%s", f->folder, name);
     snprintf(train, sizeof train, "data.train=%s/%s", f->folder, pictures ? "pictures" : "text");
@@ -149,15 +151,18 @@ static void configure(const struct fixture *f, const char *name, const char *dev
     assert_ok(config_parse("", 0, "none", sets, count, config, &err), &err);
 }
 
-static void run(const struct fixture *f, const char *name, const char *device, const char *const *extra,
-                struct outcome *outcome)
+static void run(const struct fixture *f, const char *name, const char *device,
+                const char *const *extra, struct outcome *outcome)
 {
     char ckpt[3 * TEST_PATH_BYTES_MAX];
     struct train_config config;
     struct err err;
     configure(f, name, device, extra, &config);
-    const struct trainer_options options = {
-        .config = &config, .io = f->io, .stop = &outcome->stop, .report = note, .report_context = outcome};
+    const struct trainer_options options = {.config = &config,
+                                            .io = f->io,
+                                            .stop = &outcome->stop,
+                                            .report = note,
+                                            .report_context = outcome};
     struct trainer_result result;
     assert_ok(trainer_run(&options, &result, &err), &err);
     assert_int_equal(result.end, outcome->stop_step ? TRAINER_STOPPED : TRAINER_DONE);
@@ -175,12 +180,15 @@ static void assert_same_bits(const struct outcome *a, const struct outcome *b)
             fail_msg("loss of step %d: %.17g, not %.17g", step, b->losses[step], a->losses[step]);
 }
 
-/* Every kind of model, and every option that changes what is queued: pictures are mixed in training, and not in evaluations. */
-static const char *const VIT[] = {"model.type=vit", "data.image.mixup=0.4", "data.image.cutmix=1", NULL},
+/* Every kind of model, and every option that changes what is queued: pictures are mixed in
+ * training, and not in evaluations. */
+static const char *const VIT[] = {"model.type=vit", "data.image.mixup=0.4", "data.image.cutmix=1",
+                                  NULL},
                          *const GPT2[] = {"model.type=gpt2", NULL},
-                         *const LLAMA[] = {"model.type=llama", "model.heads=4", "model.kv_heads=2", NULL},
-                         *const MASKED[] = {"model.type=gpt2", "data.text.mask=document", "model.recompute=2",
-                                            NULL};
+                         *const LLAMA[] = {"model.type=llama", "model.heads=4", "model.kv_heads=2",
+                                           NULL},
+                         *const MASKED[] = {"model.type=gpt2", "data.text.mask=document",
+                                            "model.recompute=2", NULL};
 static const char *const *const MODELS[] = {VIT, MASKED, LLAMA, GPT2};
 
 /* Under the sanitizers, which take ten times as long, the first two. */
@@ -190,7 +198,8 @@ static size_t models_count(void)
 }
 
 /* extra with one more setting. */
-static const char *const *with(const char *const *extra, const char *setting, const char *room[SETS_MAX])
+static const char *const *with(const char *const *extra, const char *setting,
+                               const char *room[SETS_MAX])
 {
     size_t count = 0;
     for (; extra[count]; count++)
@@ -225,8 +234,9 @@ static void losses_are_those_of_the_cpu(void **state)
     const struct {
         const char *precision;
         double tolerance; /* relative: sums in another order; 8 bits of each activation */
-    } cases[] = {
-        {"precision.compute=fp32", 2e-5}, {"precision.compute=bf16", 3e-2}, {"precision.compute=fp16", 6e-3}};
+    } cases[] = {{"precision.compute=fp32", 2e-5},
+                 {"precision.compute=bf16", 3e-2},
+                 {"precision.compute=fp16", 6e-3}};
     for (size_t m = 0; m < models_count(); m++) {
         struct outcome cpu = {0};
         char cpu_name[32], name[32];
@@ -243,7 +253,8 @@ static void losses_are_those_of_the_cpu(void **state)
                       cases[c].tolerance * (1 + fabs(cpu.losses[step]))))
                     fail_msg("%s %s: loss %.9g in step %d, the cpu has %.9g", MODELS[m][0],
                              cases[c].precision, cuda.losses[step], step, cpu.losses[step]);
-            assert_true(fabs(cuda.val_loss - cpu.val_loss) <= cases[c].tolerance * (1 + cpu.val_loss));
+            assert_true(fabs(cuda.val_loss - cpu.val_loss) <=
+                        cases[c].tolerance * (1 + cpu.val_loss));
             assert_same_tensors(f, cpu_name, name);
         }
     }
@@ -260,7 +271,8 @@ static void every_order_of_threads_and_streams_gives_the_same_bits(void **state)
             char name[64];
             snprintf(name, sizeof name, "order-%zu-%zu", m, order);
             order_set(order);
-            run(f, name, "cuda", with(MODELS[m], "precision.compute=bf16", room), order ? &again : &first);
+            run(f, name, "cuda", with(MODELS[m], "precision.compute=bf16", room),
+                order ? &again : &first);
             if (order)
                 assert_same_bits(&first, &again);
         }
@@ -300,8 +312,10 @@ static uint64_t pinned_of(const struct usage *usage, enum mem_use use)
     return usage->peak_bytes[use][MEM_PINNED];
 }
 
-/* All that is allocated is counted before, each use by itself; and nothing is once a run is open. */
-static struct beside check_memory(const struct fixture *f, const char *name, const char *const *extra)
+/* All that is allocated is counted before, each use by itself; and nothing is once a run is
+ * open. */
+static struct beside check_memory(const struct fixture *f, const char *name,
+                                  const char *const *extra)
 {
     struct train_config config;
     struct run run;
@@ -351,13 +365,14 @@ static void a_run_takes_the_memory_that_was_told_before(void **state)
     }
 }
 
-/* Blocks enough for the ring to turn: all of them offloaded, or all but one that is recomputed. They only train. */
-#define DEEP                                                                                                 \
-    "model.type=gpt2", "model.layers=5", "model.width=8", "model.heads=1", "data.text.block=8",              \
+/* Blocks enough for the ring to turn: all of them offloaded, or all but one that is recomputed.
+ * They only train. */
+#define DEEP                                                                                       \
+    "model.type=gpt2", "model.layers=5", "model.width=8", "model.heads=1", "data.text.block=8",    \
         "batch.global=4", "precision.compute=bf16", "data.val="
 static const char *const PLAIN[] = {DEEP, NULL},
-                         *const OFFLOADED[] = {DEEP, "model.offload=1", "parallel.offload.optimizer=true",
-                                               NULL},
+                         *const OFFLOADED[] = {DEEP, "model.offload=1",
+                                               "parallel.offload.optimizer=true", NULL},
                          *const MIXED[] = {DEEP, "model.offload=1", "model.recompute=5",
                                            "parallel.offload.optimizer=true", NULL};
 

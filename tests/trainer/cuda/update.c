@@ -1,5 +1,6 @@
 /*
- * update — the optimizer's step on the device against the cpu ops in double; exact sums against those of the host, word by word.
+ * update — the optimizer's step on the device against the cpu ops in double; exact sums against
+ * those of the host, word by word.
  */
 #include "trainer/cuda/update.h"
 #include "base/exact_sum.h"
@@ -18,7 +19,8 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
 /* Steps of up to a tenth, by quotients of some ten operations in float. */
-static const struct adamw_options ADAMW = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1};
+static const struct adamw_options ADAMW = {
+    .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1};
 static const struct sgd_options SGD = {.momentum = 0.9, .decay = 0.1},
                                 NESTEROV = {.momentum = 0.9, .decay = 0.1, .nesterov = true},
                                 PLAIN = {.decay = 0.1};
@@ -68,7 +70,8 @@ static void state_deinit(struct state *s)
     free(s->decays);
 }
 
-/* One step; *ret_compute is what compute holds afterwards, of malloc. ret_compute NULL: there is none. */
+/* One step; *ret_compute is what compute holds afterwards, of malloc. ret_compute NULL: there is
+ * none. */
 static void step_on_device(struct state *s, const struct update_scalars *scalars, enum dtype type,
                            double **ret_compute)
 {
@@ -103,8 +106,9 @@ static void step_on_device(struct state *s, const struct update_scalars *scalars
 static void step_on_cpu(struct state *s)
 {
     struct ops *ops = cuda_case_cpu_open();
-    const struct update_arrays arrays = {s->array[PARAMS],    NULL,      s->array[MOMENT1], s->array[MOMENT2],
-                                         s->array[GRADIENTS], s->decays, s->count};
+    const struct update_arrays arrays = {
+        s->array[PARAMS],    NULL,      s->array[MOMENT1], s->array[MOMENT2],
+        s->array[GRADIENTS], s->decays, s->count};
     if (s->sgd)
         ops->table->sgd(ops, &arrays, s->sgd, &SCALARS);
     else
@@ -112,7 +116,8 @@ static void step_on_cpu(struct state *s)
     cuda_case_cpu_close(ops);
 }
 
-static void check_step(const struct sgd_options *sgd, size_t count, enum dtype type, bool has_compute)
+static void check_step(const struct sgd_options *sgd, size_t count, enum dtype type,
+                       bool has_compute)
 {
     struct state expected = state_init(sgd, count), first = {0};
     step_on_cpu(&expected);
@@ -122,7 +127,8 @@ static void check_step(const struct sgd_options *sgd, size_t count, enum dtype t
         double *compute = NULL;
         step_on_device(&found, &SCALARS, type, has_compute ? &compute : NULL);
         for (int i = 0; i < ARRAYS; i++)
-            cuda_case_near(NAMES[i], DTYPE_F32, found.array[i], expected.array[i], count, FLOAT_LOSS);
+            cuda_case_near(NAMES[i], DTYPE_F32, found.array[i], expected.array[i], count,
+                           FLOAT_LOSS);
         for (size_t i = 0; compute && i < count; i++)
             assert_true(compute[i] == cuda_case_round(type, found.array[PARAMS][i]));
         for (int i = 0; order > 0 && i < ARRAYS; i++)
@@ -195,15 +201,17 @@ static void a_skipped_step_changes_nothing(void **state)
 static void a_step_in_a_type_without_kernels_is_refused(void **state)
 {
     (void)state;
-    assert_int_equal(cuda_adamw(&(struct update_arrays){.count = 1}, DTYPE_F64, &ADAMW, &SCALARS, NULL),
-                     cudaErrorInvalidValue);
+    assert_int_equal(
+        cuda_adamw(&(struct update_arrays){.count = 1}, DTYPE_F64, &ADAMW, &SCALARS, NULL),
+        cudaErrorInvalidValue);
 }
 
 static void squares_of_rows_are_summed_as_in_double(void **state)
 {
     (void)state;
-    static const uint64_t sizes[][2] = {{1, 1},  {5000, 1}, {300, 7}, {257, 31}, {17, 32},  {15, 33},
-                                        {9, 64}, {8, 257},  {7, 768}, {3, 1000}, {2, 2049}, {1, 4096}};
+    static const uint64_t sizes[][2] = {{1, 1},   {5000, 1}, {300, 7},  {257, 31},
+                                        {17, 32}, {15, 33},  {9, 64},   {8, 257},
+                                        {7, 768}, {3, 1000}, {2, 2049}, {1, 4096}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         uint64_t rows = sizes[i][0], cols = sizes[i][1];
         double *x = cuda_case_values(DTYPE_F32, 1, rows * cols, 3), *first = NULL;
@@ -232,7 +240,8 @@ static void squares_of_rows_are_summed_as_in_double(void **state)
     }
 }
 
-/* Adds on the device to a sum that holds something, and compares all words with the host's sum of the same. */
+/* Adds on the device to a sum that holds something, and compares all words with the host's sum of
+ * the same. */
 static void check_exact(const double *terms, size_t count)
 {
     struct exact_sum before = {{0}}, expected;
@@ -258,10 +267,22 @@ static void check_exact(const double *terms, size_t count)
 static void doubles_of_any_size_are_added_exactly(void **state)
 {
     (void)state;
-    static const double special[] = {
-        0,       -0.0,     DBL_TRUE_MIN, -DBL_TRUE_MIN, DBL_MIN,          -DBL_MIN,          DBL_MAX,
-        DBL_MAX, DBL_MAX,  -DBL_MAX,     (double)NAN,   (double)INFINITY, -(double)INFINITY, DBL_MIN / 3,
-        1,       0x1p-1022};
+    static const double special[] = {0,
+                                     -0.0,
+                                     DBL_TRUE_MIN,
+                                     -DBL_TRUE_MIN,
+                                     DBL_MIN,
+                                     -DBL_MIN,
+                                     DBL_MAX,
+                                     DBL_MAX,
+                                     DBL_MAX,
+                                     -DBL_MAX,
+                                     (double)NAN,
+                                     (double)INFINITY,
+                                     -(double)INFINITY,
+                                     DBL_MIN / 3,
+                                     1,
+                                     0x1p-1022};
     check_exact(special, sizeof special / sizeof special[0]);
     for (size_t i = 0; i < sizeof special / sizeof special[0]; i++)
         check_exact(&special[i], 1);
@@ -270,7 +291,8 @@ static void doubles_of_any_size_are_added_exactly(void **state)
         size_t count = test_is_sanitized() && counts[i] > 1000 ? 3000 : counts[i];
         double *terms = malloc(count * sizeof *terms);
         assert_non_null(terms);
-        for (size_t j = 0; j < count; j++) { /* patterns of bits: all exponents, some without value */
+        for (size_t j = 0; j < count;
+             j++) { /* patterns of bits: all exponents, some without value */
             struct philox_block random = philox(9, i, j);
             uint64_t bits = (uint64_t)random.word[0] << 32 | random.word[1];
             memcpy(&terms[j], &bits, sizeof bits);
@@ -330,7 +352,8 @@ static void decisions_are_those_of_the_host(void **state)
             exact_sum_add(&squares, ldexp(unit, (int)(i % 90) + 20));
         }
         if (step % 7 == 6)
-            exact_sum_add(step % 2 ? &losses : &squares, step == 13 ? (double)NAN : (double)INFINITY);
+            exact_sum_add(step % 2 ? &losses : &squares,
+                          step == 13 ? (double)NAN : (double)INFINITY);
         if (step == 29) /* far below the least normal number */
             squares = (struct exact_sum){{3}};
         order_set(step % order_count());

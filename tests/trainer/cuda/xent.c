@@ -1,5 +1,6 @@
 /*
- * xent — softmax cross-entropy on the device against the cpu ops in double, in every order of threads and blocks.
+ * xent — softmax cross-entropy on the device against the cpu ops in double, in every order of
+ * threads and blocks.
  */
 #include "trainer/cuda/xent.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -13,11 +14,12 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* What float exponentials and their sums lose, relative to the loss and to the scale of the gradient. */
+/* What float exponentials and their sums lose, relative to the loss and to the scale of the
+ * gradient. */
 static const double FLOAT_LOSS = 2e-6;
 
-/* Logits [rows, classes] and a target a row, in an array with one target more an item, which nothing may use; second targets and
- * weights lie alike, NULL where a row has one target. */
+/* Logits [rows, classes] and a target a row, in an array with one target more an item, which
+ * nothing may use; second targets and weights lie alike, NULL where a row has one target. */
 struct subject {
     struct xent_shape shape;
     double *logits;
@@ -41,9 +43,10 @@ static int32_t *target_of(const struct subject *s, uint64_t row)
     return &s->targets[row / s->shape.tokens * s->shape.target_stride + row % s->shape.tokens];
 }
 
-/* Every fifth row is without a target; every third has its target among the largest logits, so that some are correct. */
-static struct subject subject_init(enum dtype dtype, uint64_t items, uint64_t tokens, uint64_t classes,
-                                   uint64_t stride)
+/* Every fifth row is without a target; every third has its target among the largest logits, so that
+ * some are correct. */
+static struct subject subject_init(enum dtype dtype, uint64_t items, uint64_t tokens,
+                                   uint64_t classes, uint64_t stride)
 {
     struct subject s = {{items, tokens, tokens + 1, classes, stride},
                         cuda_case_values(dtype, 1, items * tokens * classes, 5),
@@ -64,7 +67,8 @@ static struct subject subject_init(enum dtype dtype, uint64_t items, uint64_t to
     return s;
 }
 
-/* Second targets, some of them the first ones, and all kinds of weights; those that nothing may use would be seen. */
+/* Second targets, some of them the first ones, and all kinds of weights; those that nothing may use
+ * would be seen. */
 static void subject_mix(struct subject *s)
 {
     static const float weights[] = {1, 0.25f, 0.5f, 0, 0.99609375f, 0.7f};
@@ -121,8 +125,8 @@ static struct result on_cpu(const struct subject *s, double gradient_scale)
     struct xent_shape dense = *shape;
     dense.stride = dense.classes;
     const struct xent_mix mix = {s->seconds, s->weights};
-    ops->table->xent(ops, &dense, x, result.losses, result.correct, s->targets, s->seconds ? &mix : NULL,
-                     gradient_scale != 0 ? &gradient_scale : NULL);
+    ops->table->xent(ops, &dense, x, result.losses, result.correct, s->targets,
+                     s->seconds ? &mix : NULL, gradient_scale != 0 ? &gradient_scale : NULL);
     cuda_case_cpu_close(ops);
     result.logits = restride(x, rows, shape->classes, shape->stride, 0);
     free(x);
@@ -161,16 +165,17 @@ static struct result on_device(enum dtype dtype, const struct subject *s, double
     return result;
 }
 
-static void check_losses(const struct subject *s, const struct result *found, const struct result *expected)
+static void check_losses(const struct subject *s, const struct result *found,
+                         const struct result *expected)
 {
     for (uint64_t row = 0; row < rows_of(s); row++) {
         double limit = FLOAT_LOSS * (1 + expected->losses[row]);
         if (!(fabs(found->losses[row] - expected->losses[row]) <= limit))
-            fail_msg("%d classes: the loss of row %d is %.9g, not %.9g", (int)s->shape.classes, (int)row,
-                     found->losses[row], expected->losses[row]);
+            fail_msg("%d classes: the loss of row %d is %.9g, not %.9g", (int)s->shape.classes,
+                     (int)row, found->losses[row], expected->losses[row]);
         if (found->correct[row] != expected->correct[row])
-            fail_msg("%d classes: row %d, target %d: correct is %d", (int)s->shape.classes, (int)row,
-                     *target_of(s, row), found->correct[row]);
+            fail_msg("%d classes: row %d, target %d: correct is %d", (int)s->shape.classes,
+                     (int)row, *target_of(s, row), found->correct[row]);
     }
 }
 
@@ -178,7 +183,8 @@ static void check_same(const struct subject *s, const struct result *a, const st
 {
     uint64_t rows = rows_of(s);
     if (memcmp(a->logits, b->logits, rows * s->shape.stride * sizeof(double)) != 0 ||
-        memcmp(a->losses, b->losses, rows * sizeof(double)) != 0 || memcmp(a->correct, b->correct, rows) != 0)
+        memcmp(a->losses, b->losses, rows * sizeof(double)) != 0 ||
+        memcmp(a->correct, b->correct, rows) != 0)
         fail_msg("%d classes: the bits depend on the order", (int)s->shape.classes);
 }
 
@@ -198,16 +204,19 @@ static void check(enum dtype dtype, const struct subject *s, double gradient_sca
     }
     order_set(0);
     check_losses(s, &first, &expected);
-    cuda_case_near("gradient", dtype, first.logits, expected.logits, count, FLOAT_LOSS * gradient_scale);
+    cuda_case_near("gradient", dtype, first.logits, expected.logits, count,
+                   FLOAT_LOSS * gradient_scale);
     for (uint64_t row = 0; row < rows_of(s); row++)
-        for (uint64_t col = *target_of(s, row) < 0 ? 0 : s->shape.classes; col < s->shape.stride; col++)
+        for (uint64_t col = *target_of(s, row) < 0 ? 0 : s->shape.classes; col < s->shape.stride;
+             col++)
             if (first.logits[row * s->shape.stride + col] != 0)
-                fail_msg("%d classes: the gradient of row %d is not 0 at %d", (int)s->shape.classes, (int)row,
-                         (int)col);
+                fail_msg("%d classes: the gradient of row %d is not 0 at %d", (int)s->shape.classes,
+                         (int)row, (int)col);
     result_deinit(&first), result_deinit(&expected);
 }
 
-/* A warp, a small and a large block a row; with 16-byte accesses and without; with padding and without. */
+/* A warp, a small and a large block a row; with 16-byte accesses and without; with padding and
+ * without. */
 static void losses_and_gradients_are_those_of_the_cpu(void **state)
 {
     (void)state;
@@ -232,7 +241,8 @@ static void a_second_target_counts_what_the_first_leaves(void **state)
                                         {7, 700, 701}, {3, 1000, 1000}, {6, 4099, 4104}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int dtype = 0; dtype < DTYPES_COUNT; dtype++) {
-            struct subject s = subject_init(DTYPES[dtype], sizes[i][0], 1, sizes[i][1], sizes[i][2]);
+            struct subject s =
+                subject_init(DTYPES[dtype], sizes[i][0], 1, sizes[i][1], sizes[i][2]);
             subject_mix(&s);
             check(DTYPES[dtype], &s, 0.5);
             subject_deinit(&s);
@@ -318,7 +328,8 @@ static void of_equal_logits_the_first_is_the_guess(void **state)
     }
 }
 
-/* One logit far above all others, whichever thread reads it, and whatever it read before; some infinitely below. */
+/* One logit far above all others, whichever thread reads it, and whatever it read before; some
+ * infinitely below. */
 static void logits_may_be_far_apart(void **state)
 {
     (void)state;
@@ -328,7 +339,8 @@ static void logits_may_be_far_apart(void **state)
         for (uint64_t row = 0; row < 6; row++) {
             double *x = s.logits + row * counts[i];
             for (uint64_t col = 0; col < counts[i]; col++)
-                x[col] = col < 8 ? -INFINITY : rint(x[col] * 6000) / 2; /* exact, as are differences */
+                x[col] =
+                    col < 8 ? -INFINITY : rint(x[col] * 6000) / 2; /* exact, as are differences */
             x[(row * 31 + 5) % counts[i]] = row < 3 ? 20000 : 15008;
             *target_of(&s, row) = (int32_t)(counts[i] - 1 - row);
         }
