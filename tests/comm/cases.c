@@ -5,7 +5,6 @@
 
 #include "base/philox.h"
 #include "base/thread.h"
-#include "comm/mesh.h"
 #include "tests/comm/buffer.h"
 
 #include <errno.h>
@@ -452,21 +451,6 @@ void a_rank_without_room_for_a_communicator_fails_all_of_it(void **state)
     comms[count++] = split(world, 0, 0);
     while (count > 0)
         comm_close(comms[--count]);
-}
-
-void a_mesh_stands_on_it(void **state)
-{
-    (void)state;
-    struct mesh mesh;
-    struct err err = {0};
-    int extent[MESH_AXIS_COUNT] = {1, world->ranks % 2 ? 1 : 2, 1, 1, 1};
-    extent[MESH_DP_SHARD] = world->ranks / extent[MESH_DP_REPLICATE];
-    assert_ok(mesh_init(&mesh, world, extent, &err), &err);
-    for (int axis = 0; axis < MESH_AXIS_COUNT; axis++) {
-        assert_int_equal(mesh.axis[axis]->ranks, extent[axis]);
-        gather(mesh.axis[axis], 50, false);
-    }
-    mesh_deinit(&mesh);
 }
 
 /* A thread of a rank, with a communicator of its own. */

@@ -19,7 +19,6 @@ void testing_ends_when_the_work_is_done(void **state);
 void splitting_sorts_by_key_and_leaves_out_whoever_wants_none(void **state);
 void closed_communicators_make_room_for_others(void **state);
 void a_rank_without_room_for_a_communicator_fails_all_of_it(void **state);
-void a_mesh_stands_on_it(void **state);
 void communicators_work_side_by_side(void **state);
 
 #endif

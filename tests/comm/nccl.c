@@ -113,7 +113,6 @@ int main(void)
         cmocka_unit_test(testing_ends_when_the_work_is_done),
         cmocka_unit_test(splitting_sorts_by_key_and_leaves_out_whoever_wants_none),
         cmocka_unit_test(closed_communicators_make_room_for_others),
-        cmocka_unit_test(a_mesh_stands_on_it),
         cmocka_unit_test(communicators_work_side_by_side),
         cmocka_unit_test(work_of_several_communicators_is_waited_for_in_any_order),
         cmocka_unit_test(the_library_tells_its_version),

@@ -32,7 +32,6 @@ int main(void)
         cmocka_unit_test(splitting_sorts_by_key_and_leaves_out_whoever_wants_none),
         cmocka_unit_test(closed_communicators_make_room_for_others),
         cmocka_unit_test(a_rank_without_room_for_a_communicator_fails_all_of_it),
-        cmocka_unit_test(a_mesh_stands_on_it),
         cmocka_unit_test(communicators_work_side_by_side),
     };
     struct ranks ranks;
