@@ -6,23 +6,23 @@
 #include "io/whole.h"
 
 static int fill(const struct bench_file *wanted, const char *path, struct io_set *set,
-                struct io_file *file, struct io_speed *speed, struct err *err)
+                struct io_file *file, struct io_benchmark *speed, struct err *err)
 {
-    struct io_speed_job job = {.kind = IO_WRITE,
-                               .file_bytes = wanted->bytes,
-                               .block_bytes = BENCH_FILE_BLOCK_BYTES,
-                               .depth = BENCH_FILE_DEPTH,
-                               .is_one_pass = true,
-                               .ns_max = wanted->ns_max,
-                               .stop = wanted->stop};
-    int status = io_speed_run(wanted->io, file, path, &job, speed, err);
-    io_speed_begin(speed);
+    struct io_benchmark_job job = {.kind = IO_WRITE,
+                                   .file_bytes = wanted->bytes,
+                                   .block_bytes = BENCH_FILE_BLOCK_BYTES,
+                                   .depth = BENCH_FILE_DEPTH,
+                                   .is_one_pass = true,
+                                   .ns_max = wanted->ns_max,
+                                   .stop = wanted->stop};
+    int status = io_benchmark_run(wanted->io, file, path, &job, speed, err);
+    io_benchmark_begin(speed);
     int sealed = wanted->io->ops->set_seal(set, file, speed->bytes, status ? NULL : err);
-    io_speed_end(speed);
+    io_benchmark_end(speed);
     return status ? status : sealed;
 }
 
-int bench_file_write(const struct bench_file *wanted, struct io_speed *speed,
+int bench_file_write(const struct bench_file *wanted, struct io_benchmark *speed,
                      struct io_set **ret_set, struct err *err)
 {
     const struct io_ops *ops = wanted->io->ops;

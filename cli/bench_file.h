@@ -5,8 +5,8 @@
 #ifndef MILLRACE_CLI_BENCH_FILE_H
 #define MILLRACE_CLI_BENCH_FILE_H
 
+#include "io/benchmark.h"
 #include "io/io.h"
-#include "io/speed.h"
 
 struct bench_file {
     struct io *io;
@@ -14,7 +14,7 @@ struct bench_file {
     const char *name;       /* as errors name it: it never appears */
     uint64_t bytes;         /* a multiple of BENCH_FILE_BLOCK_BYTES */
     uint64_t ns_max;        /* no block is begun after so long */
-    const atomic_int *stop; /* io_speed_job's */
+    const atomic_int *stop; /* io_benchmark_job's */
 };
 
 enum { BENCH_FILE_BLOCK_BYTES = 1 << 20, BENCH_FILE_DEPTH = 32 };
@@ -22,7 +22,7 @@ enum { BENCH_FILE_BLOCK_BYTES = 1 << 20, BENCH_FILE_DEPTH = 32 };
 /* Blocks. Adds to speed, whose bytes are then those of the file, its fsync too. The file lies at
  * set_place of the set, until the caller aborts that. -EINTR: stopped; otherwise what the engine
  * reports. */
-int bench_file_write(const struct bench_file *wanted, struct io_speed *speed,
+int bench_file_write(const struct bench_file *wanted, struct io_benchmark *speed,
                      struct io_set **ret_set, struct err *err);
 
 #endif

@@ -18,10 +18,10 @@ enum {
     PHOTOS_MOST = 256, /* that one thread decodes whole, again and again */
 };
 
-static double rate_by(const struct loader_speed *speed, double count, enum bench_cost cost)
+static double rate_by(const struct loader_benchmark *speed, double count, enum bench_cost cost)
 {
-    return cost == BENCH_CPU ? io_speed_per_cpu_second(&speed->took, count)
-                             : io_speed_per_second(&speed->took, count);
+    return cost == BENCH_CPU ? io_benchmark_per_cpu_second(&speed->took, count)
+                             : io_benchmark_per_second(&speed->took, count);
 }
 
 double bench_row_rate(const struct bench_row *row, enum bench_cost cost)
@@ -49,10 +49,10 @@ static struct loader_options options_of(const struct bench_loader *bench, enum l
 }
 
 static struct bench_row *add(struct bench_loader *bench, unsigned workers,
-                             const struct loader_speed *speed, const char *format, ...)
+                             const struct loader_benchmark *speed, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 static struct bench_row *add(struct bench_loader *bench, unsigned workers,
-                             const struct loader_speed *speed, const char *format, ...)
+                             const struct loader_benchmark *speed, const char *format, ...)
 {
     assert(bench->count < BENCH_ROWS_MAX);
     struct bench_row *row = &bench->list[bench->count++];
@@ -89,13 +89,13 @@ static int make_cold(const struct bench_loader *bench, struct err *err)
 /* The files through the page cache or around it; its samples are as many as so many bytes are
  * worth. */
 static int read_plainly(struct bench_loader *bench, bool is_cold, enum io_cache cache,
-                        struct loader_speed *ret_speed, struct err *err)
+                        struct loader_benchmark *ret_speed, struct err *err)
 {
     struct loader_options options = options_of(bench, LOADER_BYTES, 1);
-    struct loader_speed_job job = {.options = &options,
-                                   .ns_max = bench->each_ns,
-                                   .is_one_epoch = is_cold,
-                                   .stop = bench->stop};
+    struct loader_benchmark_job job = {.options = &options,
+                                       .ns_max = bench->each_ns,
+                                       .is_one_epoch = is_cold,
+                                       .stop = bench->stop};
     struct io *io;
     int status = is_cold ? make_cold(bench, err) : 0;
     if (!status)
@@ -103,7 +103,7 @@ static int read_plainly(struct bench_loader *bench, bool is_cold, enum io_cache 
     if (status)
         return status;
     bench->engine = io->ops->name;
-    status = loader_speed_plain(io, &job, ret_speed, err);
+    status = loader_benchmark_plain(io, &job, ret_speed, err);
     io_close(io);
     if (!status)
         ret_speed->samples_count = (uint64_t)((double)ret_speed->took.bytes / bench->sample_bytes);
@@ -113,7 +113,7 @@ static int read_plainly(struct bench_loader *bench, bool is_cold, enum io_cache 
 /* Bytes are what both move, so they are compared; how many samples that were is the loader's
  * matter. */
 static void hold_against_plain(struct bench_row *row, enum bench_cost cost,
-                               const struct loader_speed *plain)
+                               const struct loader_benchmark *plain)
 {
     double bytes_rate = rate_by(plain, (double)plain->took.bytes, cost);
     double sample_bytes = (double)row->speed.took.bytes / (double)row->speed.samples_count;
@@ -127,7 +127,7 @@ static void hold_against_plain(struct bench_row *row, enum bench_cost cost,
 
 static int measure_cold(struct bench_loader *bench, struct err *err)
 {
-    struct loader_speed through, around, speed;
+    struct loader_benchmark through, around, speed;
     int status = read_plainly(bench, true, IO_CACHE_ALL, &through, err);
     if (!status)
         status = read_plainly(bench, true, IO_CACHE_NONE, &around, err);
@@ -135,16 +135,16 @@ static int measure_cold(struct bench_loader *bench, struct err *err)
         return status;
     bool is_around = rate_by(&around, (double)around.took.bytes, BENCH_CLOCK) >
                      rate_by(&through, (double)through.took.bytes, BENCH_CLOCK);
-    const struct loader_speed *plain = is_around ? &around : &through;
+    const struct loader_benchmark *plain = is_around ? &around : &through;
     add(bench, 0, plain, "cold: plain reads %s",
         is_around ? "around the page cache" : "of the files");
     status = make_cold(bench, err);
     if (status)
         return status;
     struct loader_options options = options_of(bench, LOADER_BYTES, bench->workers_most);
-    struct loader_speed_job job = {
+    struct loader_benchmark_job job = {
         .options = &options, .ns_max = bench->each_ns, .is_one_epoch = true, .stop = bench->stop};
-    status = loader_speed_run(&job, &speed, err);
+    status = loader_benchmark_run(&job, &speed, err);
     if (!status)
         hold_against_plain(add(bench, bench->workers_most, &speed, "cold: samples as stored"),
                            BENCH_CLOCK, plain);
@@ -154,9 +154,9 @@ static int measure_cold(struct bench_loader *bench, struct err *err)
 static int measure_warm(struct bench_loader *bench, struct err *err)
 {
     struct loader_options options = options_of(bench, LOADER_BYTES, 1);
-    struct loader_speed_job job = {
+    struct loader_benchmark_job job = {
         .options = &options, .ns_max = bench->each_ns, .is_one_epoch = true, .stop = bench->stop};
-    struct loader_speed plain, speed;
+    struct loader_benchmark plain, speed;
     options.single_pass = false;
     int status = read_plainly(bench, false, IO_CACHE_ALL, &plain, err); /* into the page cache */
     if (!status)
@@ -165,7 +165,7 @@ static int measure_warm(struct bench_loader *bench, struct err *err)
         return status;
     add(bench, 0, &plain, "warm: plain reads of the files");
     job.is_one_epoch = false;
-    status = loader_speed_run(&job, &speed, err);
+    status = loader_benchmark_run(&job, &speed, err);
     if (status)
         return status;
     struct bench_row *row = add(bench, 1, &speed, "warm: samples as stored");
@@ -183,7 +183,7 @@ static unsigned next_workers(const struct bench_loader *bench, unsigned workers)
                                                                         : twice;
 }
 
-static int measure_workers(struct bench_loader *bench, const struct loader_speed *whole,
+static int measure_workers(struct bench_loader *bench, const struct loader_benchmark *whole,
                            struct err *err)
 {
     bool are_photos = bench->decode == LOADER_IMAGE;
@@ -192,11 +192,11 @@ static int measure_workers(struct bench_loader *bench, const struct loader_speed
     for (unsigned workers = 1; !status && workers <= bench->workers_most;
          workers = next_workers(bench, workers)) {
         struct loader_options options = options_of(bench, bench->decode, workers);
-        struct loader_speed_job job = {
+        struct loader_benchmark_job job = {
             .options = &options, .ns_max = bench->each_ns, .stop = bench->stop};
-        struct loader_speed speed;
+        struct loader_benchmark speed;
         options.single_pass = false;
-        status = loader_speed_run(&job, &speed, err);
+        status = loader_benchmark_run(&job, &speed, err);
         if (status)
             break;
         struct bench_row *row =
@@ -225,12 +225,12 @@ static uint32_t photos_in_memory(const struct bench_loader *bench)
 static int measure_photos(struct bench_loader *bench, struct err *err)
 {
     struct loader_options options = options_of(bench, LOADER_BYTES, 1);
-    struct loader_speed_job job = {.options = &options,
-                                   .ns_max = bench->each_ns,
-                                   .photos_count = photos_in_memory(bench),
-                                   .stop = bench->stop};
-    struct loader_speed whole;
-    int status = loader_speed_decode(&job, &whole, err);
+    struct loader_benchmark_job job = {.options = &options,
+                                       .ns_max = bench->each_ns,
+                                       .photos_count = photos_in_memory(bench),
+                                       .stop = bench->stop};
+    struct loader_benchmark whole;
+    int status = loader_benchmark_decode(&job, &whole, err);
     if (status)
         return status;
     add(bench, 0, &whole, "photos decoded whole, one thread");
@@ -247,14 +247,15 @@ static int measure_first(struct bench_loader *bench, const char *what, uint64_t 
                          struct err *err)
 {
     struct loader_options options = options_of(bench, bench->decode, bench->workers_most);
-    struct loader_speed_job job = {.options = &options, .is_one_epoch = true, .stop = bench->stop};
-    struct loader_speed speed = {0};
+    struct loader_benchmark_job job = {
+        .options = &options, .is_one_epoch = true, .stop = bench->stop};
+    struct loader_benchmark speed = {0};
     uint64_t ns[FIRSTS];
     int status = 0;
     options.single_pass = false;
     options.position = position;
     for (int i = 0; !status && i < FIRSTS; i++) {
-        status = loader_speed_run(&job, &speed, err);
+        status = loader_benchmark_run(&job, &speed, err);
         ns[i] = status ? 0 : speed.first_batch_ns;
     }
     qsort(ns, FIRSTS, sizeof ns[0], compare);

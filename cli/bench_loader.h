@@ -15,7 +15,7 @@
 #define MILLRACE_CLI_BENCH_LOADER_H
 
 #include "cli/console.h"
-#include "loader/speed.h"
+#include "loader/benchmark.h"
 
 #include <stddef.h>
 
@@ -31,7 +31,7 @@ struct bench_row {
     enum bench_cost cost; /* of what limits it */
     const char *limit;    /* "" where nothing is known that does */
     double limit_rate;    /* samples by that cost */
-    struct loader_speed speed;
+    struct loader_benchmark speed;
 };
 
 struct bench_first {

@@ -8,7 +8,7 @@
  * the CPU time that both take.
  */
 #include "base/clock.h"
-#include "ckpt/speed.h"
+#include "ckpt/benchmark.h"
 #include "cli/bench_file.h"
 #include "cli/output.h"
 #include "cli/signals.h"
@@ -57,7 +57,7 @@ enum limit { LIMIT_NONE, LIMIT_WRITTEN, LIMIT_READ, LIMIT_COPIED };
 struct measurement {
     const char *what;
     enum limit limit;
-    struct io_speed speed;
+    struct io_benchmark speed;
 };
 
 /* Owner thread. */
@@ -71,8 +71,8 @@ struct bench {
     struct measurement list[MEASUREMENTS_MAX];
     size_t count;
     bool has_blocked;
-    struct ckpt_speed_blocked blocked[CKPT_SPEED_SAVES_COUNT];
-    struct io_speed copying;
+    struct ckpt_benchmark_blocked blocked[CKPT_BENCHMARK_SAVES_COUNT];
+    struct io_benchmark copying;
 };
 
 static bool wants(const struct bench *bench, uint32_t part)
@@ -80,7 +80,7 @@ static bool wants(const struct bench *bench, uint32_t part)
     return bench->args->only == ONLY_ALL || bench->args->only == part;
 }
 
-static struct io_speed *add(struct bench *bench, const char *what, enum limit limit)
+static struct io_benchmark *add(struct bench *bench, const char *what, enum limit limit)
 {
     assert(bench->count < MEASUREMENTS_MAX);
     struct measurement *m = &bench->list[bench->count++];
@@ -96,23 +96,23 @@ static int check_stop(const struct bench *bench, struct err *err)
 
 /* ---- The disk alone. ---- */
 
-static int read_back(const struct bench *bench, const char *path, struct io_speed *speed,
+static int read_back(const struct bench *bench, const char *path, struct io_benchmark *speed,
                      struct err *err)
 {
     struct io_file *file;
-    struct io_speed_job job = {.kind = IO_READ,
-                               .file_bytes = bench->args->size_bytes,
-                               .block_bytes = BENCH_FILE_BLOCK_BYTES,
-                               .depth = BENCH_FILE_DEPTH,
-                               .is_one_pass = true,
-                               .ns_max = FILL_NS_MAX,
-                               .stop = bench->stop};
+    struct io_benchmark_job job = {.kind = IO_READ,
+                                   .file_bytes = bench->args->size_bytes,
+                                   .block_bytes = BENCH_FILE_BLOCK_BYTES,
+                                   .depth = BENCH_FILE_DEPTH,
+                                   .is_one_pass = true,
+                                   .ns_max = FILL_NS_MAX,
+                                   .stop = bench->stop};
     int status = cached_drop(path, err);
     if (!status)
         status = bench->io->ops->file_open(bench->io, path, &file, err);
     if (status)
         return status;
-    status = io_speed_run(bench->io, file, path, &job, speed, err);
+    status = io_benchmark_run(bench->io, file, path, &job, speed, err);
     bench->io->ops->file_close(file);
     return status;
 }
@@ -146,27 +146,28 @@ static int remove_step(struct bench *bench, uint64_t step, struct err *err)
     return status ? status : bench->io->ops->remove(bench->io, path, err);
 }
 
-static int measure_large(struct bench *bench, const struct ckpt_speed_state *state, struct err *err)
+static int measure_large(struct bench *bench, const struct ckpt_benchmark_state *state,
+                         struct err *err)
 {
     int status = 0;
     bool loads = wants(bench, ONLY_LOAD);
     if (wants(bench, ONLY_SAVE) || loads) {
         status = measure_disk(bench, loads, err);
         if (!status)
-            status = ckpt_speed_save(state, STEP_LARGE, add(bench, "a state, saved", LIMIT_WRITTEN),
-                                     err);
+            status = ckpt_benchmark_save(state, STEP_LARGE,
+                                         add(bench, "a state, saved", LIMIT_WRITTEN), err);
     }
     if (!status && loads)
-        status = ckpt_speed_load(state, STEP_LARGE, true,
-                                 add(bench, "a state, loaded cold", LIMIT_READ), err);
+        status = ckpt_benchmark_load(state, STEP_LARGE, true,
+                                     add(bench, "a state, loaded cold", LIMIT_READ), err);
     if (!status && (wants(bench, ONLY_SAVE) || loads)) {
-        ckpt_speed_checksum(state, add(bench, "its checksums alone", LIMIT_COPIED));
+        ckpt_benchmark_checksum(state, add(bench, "its checksums alone", LIMIT_COPIED));
         status = remove_step(bench, STEP_LARGE, err);
     }
     if (!status)
         status = check_stop(bench, err);
     if (!status && wants(bench, ONLY_ASYNC)) {
-        status = ckpt_speed_block(state, STEP_ASYNC, bench->args->step_ns, bench->blocked, err);
+        status = ckpt_benchmark_block(state, STEP_ASYNC, bench->args->step_ns, bench->blocked, err);
         bench->has_blocked = status == 0;
     }
     return status ? status : check_stop(bench, err);
@@ -174,43 +175,43 @@ static int measure_large(struct bench *bench, const struct ckpt_speed_state *sta
 
 static int with_large(struct bench *bench, struct err *err)
 {
-    struct ckpt_speed_options options = {.io = bench->io,
-                                         .folder = bench->steps,
-                                         .arrays_count = LARGE_COUNT,
-                                         .array_bytes = bench->args->size_bytes / LARGE_COUNT,
-                                         .staging_bytes = bench->args->staging_bytes};
-    struct ckpt_speed_state state;
-    int status = ckpt_speed_make(&options, &state, err);
+    struct ckpt_benchmark_options options = {.io = bench->io,
+                                             .folder = bench->steps,
+                                             .arrays_count = LARGE_COUNT,
+                                             .array_bytes = bench->args->size_bytes / LARGE_COUNT,
+                                             .staging_bytes = bench->args->staging_bytes};
+    struct ckpt_benchmark_state state;
+    int status = ckpt_benchmark_make(&options, &state, err);
     if (status)
         return status;
     status = measure_large(bench, &state, err);
-    ckpt_speed_free(&state);
+    ckpt_benchmark_free(&state);
     return status;
 }
 
 static int with_small(struct bench *bench, struct err *err)
 {
-    struct ckpt_speed_options options = {.io = bench->io,
-                                         .folder = bench->steps,
-                                         .arrays_count = bench->args->small_count,
-                                         .array_bytes = SMALL_BYTES,
-                                         .staging_bytes = bench->args->staging_bytes};
-    struct ckpt_speed_state state;
-    int status = ckpt_speed_make(&options, &state, err);
+    struct ckpt_benchmark_options options = {.io = bench->io,
+                                             .folder = bench->steps,
+                                             .arrays_count = bench->args->small_count,
+                                             .array_bytes = SMALL_BYTES,
+                                             .staging_bytes = bench->args->staging_bytes};
+    struct ckpt_benchmark_state state;
+    int status = ckpt_benchmark_make(&options, &state, err);
     if (status)
         return status;
-    status = ckpt_speed_save(&state, STEP_SMALL, add(bench, "many small arrays, saved", LIMIT_NONE),
-                             err);
+    status = ckpt_benchmark_save(&state, STEP_SMALL,
+                                 add(bench, "many small arrays, saved", LIMIT_NONE), err);
     if (!status)
-        status = ckpt_speed_load(&state, STEP_SMALL, true,
-                                 add(bench, "many small arrays, loaded cold", LIMIT_NONE), err);
-    ckpt_speed_free(&state);
+        status = ckpt_benchmark_load(&state, STEP_SMALL, true,
+                                     add(bench, "many small arrays, loaded cold", LIMIT_NONE), err);
+    ckpt_benchmark_free(&state);
     return status;
 }
 
 static int measure(struct bench *bench, struct err *err)
 {
-    int status = io_speed_copy(CLOCK_NS_PER_S / 4, &bench->copying, err);
+    int status = io_benchmark_copy(CLOCK_NS_PER_S / 4, &bench->copying, err);
     if (!status && bench->args->only != ONLY_SMALL)
         status = with_large(bench, err);
     if (!status && wants(bench, ONLY_SMALL))
@@ -224,12 +225,12 @@ static int measure(struct bench *bench, struct err *err)
 static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
 {
     if (of->limit == LIMIT_COPIED)
-        return io_speed_bytes_per_cpu_second(&of->speed) /
-               io_speed_bytes_per_cpu_second(&bench->copying);
+        return io_benchmark_bytes_per_cpu_second(&of->speed) /
+               io_benchmark_bytes_per_cpu_second(&bench->copying);
     const struct measurement *first = bench->list;
     while (first->limit != of->limit)
         first++;
-    return io_speed_bytes_per_second(&of->speed) / io_speed_bytes_per_second(&first->speed);
+    return io_benchmark_bytes_per_second(&of->speed) / io_benchmark_bytes_per_second(&first->speed);
 }
 
 static void print_measurement(struct json_writer *json, const struct bench *bench,
@@ -240,7 +241,7 @@ static void print_measurement(struct json_writer *json, const struct bench *benc
     json_write_u64(json, "bytes", m->speed.bytes);
     json_write_f64(json, "elapsed_seconds", clock_seconds(m->speed.elapsed_ns));
     json_write_f64(json, "cpu_seconds", clock_seconds(m->speed.cpu_ns));
-    json_write_f64(json, "bytes_per_second", io_speed_bytes_per_second(&m->speed));
+    json_write_f64(json, "bytes_per_second", io_benchmark_bytes_per_second(&m->speed));
     if (m->limit == LIMIT_NONE)
         json_write_null(json, "of_limit_fraction");
     else
@@ -255,19 +256,19 @@ static int print(const struct bench *bench, struct err *err)
     output_begin(&output);
     json_write_string(json, "folder", bench->folder);
     json_write_f64(json, "copying_memory_bytes_per_cpu_second",
-                   io_speed_bytes_per_cpu_second(&bench->copying));
+                   io_benchmark_bytes_per_cpu_second(&bench->copying));
     json_begin_array(json, "measurements");
     for (size_t i = 0; i < bench->count; i++)
         print_measurement(json, bench, &bench->list[i]);
     json_end_array(json);
     if (bench->has_blocked) {
-        const struct ckpt_speed_blocked *blocked = &bench->blocked[CKPT_SPEED_LATER];
+        const struct ckpt_benchmark_blocked *blocked = &bench->blocked[CKPT_BENCHMARK_LATER];
         json_begin_object(json, "asynchronous");
         json_write_f64(json, "step_seconds", clock_seconds(bench->args->step_ns));
         json_write_f64(json, "save_call_seconds", clock_seconds(blocked->call_ns));
         json_write_f64(json, "updates_wait_seconds", clock_seconds(blocked->updates_ns));
         json_write_f64(json, "first_updates_wait_seconds",
-                       clock_seconds(bench->blocked[CKPT_SPEED_FIRST].updates_ns));
+                       clock_seconds(bench->blocked[CKPT_BENCHMARK_FIRST].updates_ns));
         json_write_f64(json, "save_seconds", clock_seconds(blocked->save_ns));
         json_write_u64(json, "copied_bytes", blocked->copied_bytes);
         json_write_u64(json, "staging_bytes", bench->args->staging_bytes);

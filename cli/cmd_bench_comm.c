@@ -13,8 +13,8 @@
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
+#include "comm/benchmark.h"
 #include "comm/ranks.h"
-#include "comm/speed.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -51,8 +51,8 @@ static const struct option rows[] = {
 
 struct measurement {
     uint64_t size_bytes;
-    enum comm_speed_what what;
-    struct comm_speed speed;
+    enum comm_benchmark_what what;
+    struct comm_benchmark speed;
     double limit_seconds;
 };
 
@@ -67,24 +67,24 @@ struct bench {
     size_t count;
 };
 
-static double seconds_of(const struct comm_speed *speed)
+static double seconds_of(const struct comm_benchmark *speed)
 {
     return clock_seconds(speed->elapsed_ns) / (double)speed->exchanges_count;
 }
 
-static int exchange(const struct bench *bench, enum comm_speed_what what, uint64_t bytes,
-                    struct comm_speed *ret_speed, struct err *err)
+static int exchange(const struct bench *bench, enum comm_benchmark_what what, uint64_t bytes,
+                    struct comm_benchmark *ret_speed, struct err *err)
 {
-    const struct comm_speed_job job = {.comm = bench->comm,
-                                       .what = what,
-                                       .bytes = bytes,
-                                       .ns_least = bench->args->each_ns,
-                                       .timeout_ns = TIMEOUT_NS,
-                                       .stop = bench->stop};
-    return comm_speed_run(&job, ret_speed, err);
+    const struct comm_benchmark_job job = {.comm = bench->comm,
+                                           .what = what,
+                                           .bytes = bytes,
+                                           .ns_least = bench->args->each_ns,
+                                           .timeout_ns = TIMEOUT_NS,
+                                           .stop = bench->stop};
+    return comm_benchmark_run(&job, ret_speed, err);
 }
 
-static int measure_one(struct bench *bench, enum comm_speed_what what, uint64_t bytes,
+static int measure_one(struct bench *bench, enum comm_benchmark_what what, uint64_t bytes,
                        double limit_seconds, struct err *err)
 {
     assert(bench->count < MEASUREMENTS_MAX);
@@ -99,10 +99,11 @@ static int measure_one(struct bench *bench, enum comm_speed_what what, uint64_t 
 /* All exchanges of a size, and the copying that they are held against. */
 static int measure_size(struct bench *bench, uint64_t bytes, struct err *err)
 {
-    static const enum comm_speed_what whats[] = {COMM_SPEED_ALL_GATHER, COMM_SPEED_CANONICAL,
-                                                 COMM_SPEED_FAST, COMM_SPEED_ALL_TO_ALL};
-    struct comm_speed copying;
-    int status = exchange(bench, COMM_SPEED_COPY, bytes, &copying, err);
+    static const enum comm_benchmark_what whats[] = {COMM_BENCHMARK_ALL_GATHER,
+                                                     COMM_BENCHMARK_CANONICAL, COMM_BENCHMARK_FAST,
+                                                     COMM_BENCHMARK_ALL_TO_ALL};
+    struct comm_benchmark copying;
+    int status = exchange(bench, COMM_BENCHMARK_COPY, bytes, &copying, err);
     double limit_seconds =
         WAKES * clock_seconds(bench->wake_ns) + (status ? 0 : seconds_of(&copying));
     for (size_t i = 0; i < sizeof whats / sizeof whats[0] && !status; i++)
@@ -112,13 +113,13 @@ static int measure_size(struct bench *bench, uint64_t bytes, struct err *err)
 
 static int measure(struct bench *bench, struct err *err)
 {
-    int status = comm_speed_wake(bench->args->each_ns, &bench->wake_ns, err);
+    int status = comm_benchmark_wake(bench->args->each_ns, &bench->wake_ns, err);
     double wakes_seconds = WAKES * clock_seconds(bench->wake_ns);
     if (!status)
-        status = measure_one(bench, COMM_SPEED_ALL_REDUCE, sizeof(int64_t), wakes_seconds, err);
+        status = measure_one(bench, COMM_BENCHMARK_ALL_REDUCE, sizeof(int64_t), wakes_seconds, err);
     if (!status)
         status =
-            measure_one(bench, COMM_SPEED_ALL_REDUCE, 64 * sizeof(int64_t), wakes_seconds, err);
+            measure_one(bench, COMM_BENCHMARK_ALL_REDUCE, 64 * sizeof(int64_t), wakes_seconds, err);
     for (uint64_t bytes = bench->args->size_bytes; bytes >= SMALLEST_BYTES && !status;
          bytes /= RATIO)
         status = measure_size(bench, bytes, err);
@@ -131,7 +132,7 @@ static void print_measurement(struct json_writer *json, const struct measurement
 {
     double seconds = seconds_of(&m->speed);
     json_begin_object(json, NULL);
-    json_write_string(json, "what", comm_speed_name(m->what));
+    json_write_string(json, "what", comm_benchmark_name(m->what));
     json_write_u64(json, "exchange_bytes", m->size_bytes);
     json_write_f64(json, "mean_seconds", seconds);
     json_write_f64(json, "received_bytes_per_second", (double)m->speed.bytes / seconds);

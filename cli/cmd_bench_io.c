@@ -11,9 +11,9 @@
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
+#include "io/benchmark.h"
 #include "io/cached.h"
 #include "io/probe.h"
-#include "io/speed.h"
 #include "io/whole.h"
 
 #include <assert.h>
@@ -50,7 +50,7 @@ struct measurement {
     const char *page_cache; /* "through", "around" */
     unsigned depth;
     enum medium medium;
-    struct io_speed speed;
+    struct io_benchmark speed;
 };
 
 /* A way to read. */
@@ -86,7 +86,7 @@ struct bench {
     uint64_t file_bytes; /* that were written */
     struct measurement list[MEASUREMENTS_MAX];
     size_t count;
-    struct io_speed copying;
+    struct io_benchmark copying;
 };
 
 static struct measurement *add(struct bench *bench, const char *what, const struct io *io,
@@ -107,7 +107,7 @@ static struct measurement *add(struct bench *bench, const char *what, const stru
 
 /* Into speed. The set goes on for as long as the file is to be there. */
 static int write_file(const struct bench *bench, struct io *io, uint64_t ns_max,
-                      struct io_speed *speed, struct io_set **ret_set, struct err *err)
+                      struct io_benchmark *speed, struct io_set **ret_set, struct err *err)
 {
     const struct bench_file wanted = {.io = io,
                                       .folder = bench->folder,
@@ -135,16 +135,16 @@ static int read_by(struct bench *bench, enum io_engine engine, const struct way 
     if (!status) {
         struct measurement *m = add(bench, way->what, io, way->cache, way->depth,
                                     way->is_warm ? MEDIUM_WARM : MEDIUM_COLD);
-        struct io_speed_job job = {.kind = IO_READ,
-                                   .file_bytes =
-                                       bench->file_bytes / way->block_bytes * way->block_bytes,
-                                   .block_bytes = way->block_bytes,
-                                   .depth = way->depth,
-                                   .is_random = way->is_random,
-                                   .is_one_pass = !way->is_warm,
-                                   .ns_max = bench->args->each_ns,
-                                   .stop = bench->stop};
-        status = io_speed_run(io, file, path, &job, &m->speed, err);
+        struct io_benchmark_job job = {.kind = IO_READ,
+                                       .file_bytes =
+                                           bench->file_bytes / way->block_bytes * way->block_bytes,
+                                       .block_bytes = way->block_bytes,
+                                       .depth = way->depth,
+                                       .is_random = way->is_random,
+                                       .is_one_pass = !way->is_warm,
+                                       .ns_max = bench->args->each_ns,
+                                       .stop = bench->stop};
+        status = io_benchmark_run(io, file, path, &job, &m->speed, err);
     }
     if (file)
         io->ops->file_close(file);
@@ -157,20 +157,20 @@ static int warm(const struct bench *bench, const char *path, struct err *err)
 {
     struct io *io;
     struct io_file *file;
-    struct io_speed unused = {0};
+    struct io_benchmark unused = {0};
     int status = io_open(path, &(struct io_options){.cache = IO_CACHE_ALL}, &io, err);
     if (status)
         return status;
     status = io->ops->file_open(io, path, &file, err);
     if (!status) {
-        struct io_speed_job job = {.kind = IO_READ,
-                                   .file_bytes = io->ops->file_size(file),
-                                   .block_bytes = BLOCK_LARGE_BYTES,
-                                   .depth = 4,
-                                   .is_one_pass = true,
-                                   .ns_max = UINT64_MAX,
-                                   .stop = bench->stop};
-        status = io_speed_run(io, file, path, &job, &unused, err);
+        struct io_benchmark_job job = {.kind = IO_READ,
+                                       .file_bytes = io->ops->file_size(file),
+                                       .block_bytes = BLOCK_LARGE_BYTES,
+                                       .depth = 4,
+                                       .is_one_pass = true,
+                                       .ns_max = UINT64_MAX,
+                                       .stop = bench->stop};
+        status = io_benchmark_run(io, file, path, &job, &unused, err);
         io->ops->file_close(file);
     }
     io_close(io);
@@ -232,7 +232,7 @@ static int with_file(struct bench *bench, const enum io_engine *engines, size_t 
 {
     struct io *io;
     struct io_set *set = NULL;
-    struct io_speed filling = {0};
+    struct io_benchmark filling = {0};
     int status = io_open(bench->folder, NULL, &io, err);
     if (status)
         return status;
@@ -254,15 +254,15 @@ static int with_file(struct bench *bench, const enum io_engine *engines, size_t 
 static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
 {
     if (of->medium == MEDIUM_WARM)
-        return io_speed_bytes_per_cpu_second(&of->speed) /
-               io_speed_bytes_per_cpu_second(&bench->copying);
+        return io_benchmark_bytes_per_cpu_second(&of->speed) /
+               io_benchmark_bytes_per_cpu_second(&bench->copying);
     double most = 0;
     for (size_t i = 0; i < bench->count; i++) {
         const struct measurement *m = &bench->list[i];
-        double rate = io_speed_bytes_per_second(&m->speed);
+        double rate = io_benchmark_bytes_per_second(&m->speed);
         most = m->medium == of->medium && rate > most ? rate : most;
     }
-    return most > 0 ? io_speed_bytes_per_second(&of->speed) / most : 0;
+    return most > 0 ? io_benchmark_bytes_per_second(&of->speed) / most : 0;
 }
 
 static int print(const struct bench *bench, struct err *err)
@@ -274,12 +274,12 @@ static int print(const struct bench *bench, struct err *err)
     json_write_u64(json, "file_bytes", bench->file_bytes);
     json_write_bool(json, "has_direct", bench->has_direct);
     json_write_f64(json, "copying_memory_bytes_per_cpu_second",
-                   io_speed_bytes_per_cpu_second(&bench->copying));
+                   io_benchmark_bytes_per_cpu_second(&bench->copying));
     json_begin_array(json, "measurements");
     for (size_t i = 0; i < bench->count; i++) {
         const struct measurement *m = &bench->list[i];
         double gigabytes = (double)m->speed.bytes / 1e9,
-               rate = io_speed_bytes_per_second(&m->speed);
+               rate = io_benchmark_bytes_per_second(&m->speed);
         json_begin_object(json, NULL);
         json_write_string(json, "what", m->what);
         json_write_string(json, "engine", m->engine);
@@ -287,7 +287,7 @@ static int print(const struct bench *bench, struct err *err)
         json_write_u64(json, "depth", m->depth);
         json_write_f64(json, "bytes_per_second", rate);
         json_write_f64(json, "operations_per_second",
-                       io_speed_per_second(&m->speed, (double)m->speed.operations_count));
+                       io_benchmark_per_second(&m->speed, (double)m->speed.operations_count));
         json_write_f64(json, "cpu_seconds_per_gigabyte",
                        gigabytes > 0 ? clock_seconds(m->speed.cpu_ns) / gigabytes : 0);
         json_write_f64(json, "of_limit_fraction", fraction_of_limit(bench, m));
@@ -330,7 +330,7 @@ static int run(const struct invocation *invocation, struct err *err)
     }
     engines[engines_count++] = IO_ENGINE_THREADS;
     progress_begin(invocation->console, "measuring", PROGRESS_ITEMS);
-    status = io_speed_copy(bench.args->each_ns / 4, &bench.copying, err);
+    status = io_benchmark_copy(bench.args->each_ns / 4, &bench.copying, err);
     if (!status)
         status = with_file(&bench, engines, engines_count, err);
     if (!status)

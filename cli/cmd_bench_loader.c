@@ -51,7 +51,7 @@ static void write_row(struct json_writer *json, const struct bench_row *row)
     json_write_f64(json, "samples_per_second", bench_row_rate(row, BENCH_CLOCK));
     json_write_f64(json, "samples_per_cpu_second", bench_row_rate(row, BENCH_CPU));
     json_write_f64(json, "bytes_per_second",
-                   io_speed_per_second(&row->speed.took, (double)row->speed.took.bytes));
+                   io_benchmark_per_second(&row->speed.took, (double)row->speed.took.bytes));
     json_write_string(json, "limited_by", row->workers ? loader_stage_name(row->speed.limit) : "");
     json_write_string(json, "limit", row->limit);
     if (*row->limit) {

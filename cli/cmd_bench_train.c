@@ -11,7 +11,7 @@
 #include "cli/signals.h"
 #include "cli/verbs.h"
 #include "io/whole.h"
-#include "trainer/speed.h"
+#include "trainer/benchmark.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static const struct option rows[] = {
 struct measurement {
     const char *what;
     uint64_t global;
-    struct trainer_speed speed;
+    struct trainer_benchmark speed;
 };
 
 /* Owner thread, on each rank. */
@@ -78,12 +78,12 @@ static int measure(struct bench *bench, const char *what, const struct train_con
                                             .io = bench->io,
                                             .stop = bench->stop,
                                             .log = bench->invocation->log};
-    const struct trainer_speed_job job = {.warming_steps = bench->args->warming,
-                                          .steps = bench->args->steps,
-                                          .products_ns = PRODUCTS_NS};
+    const struct trainer_benchmark_job job = {.warming_steps = bench->args->warming,
+                                              .steps = bench->args->steps,
+                                              .products_ns = PRODUCTS_NS};
     struct measurement *m = &bench->list[bench->count];
     *m = (struct measurement){.what = what, .global = config->batch.global};
-    int status = trainer_speed_run(&options, &job, &m->speed, err);
+    int status = trainer_benchmark_run(&options, &job, &m->speed, err);
     bench->count += !status;
     progress_update(bench->invocation->console, bench->count, 0);
     return status;
@@ -136,7 +136,7 @@ static int measure_config(struct bench *bench, const char *path, struct err *err
 
 /* Of the time of all steps, by another clock than that of the parts: what they left out would
  * show. */
-static void print_time(struct json_writer *json, const struct trainer_speed *speed)
+static void print_time(struct json_writer *json, const struct trainer_benchmark *speed)
 {
     static const enum time_part parts[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
                                            TIME_REDUCE, TIME_UPDATE,  TIME_QUEUE,
@@ -156,7 +156,7 @@ static void print_time(struct json_writer *json, const struct trainer_speed *spe
     json_end_object(json);
 }
 
-static void print_exchange(struct json_writer *json, const struct trainer_speed *speed)
+static void print_exchange(struct json_writer *json, const struct trainer_benchmark *speed)
 {
     double alone = clock_seconds(speed->exchange_ns),
            waited = clock_seconds(speed->exchange_waited_ns);
@@ -169,7 +169,7 @@ static void print_exchange(struct json_writer *json, const struct trainer_speed 
 
 static void print_measurement(struct json_writer *json, const struct measurement *m, int ranks)
 {
-    const struct trainer_speed *speed = &m->speed;
+    const struct trainer_benchmark *speed = &m->speed;
     double seconds = clock_seconds(speed->took.elapsed_ns), rate = speed->flops / seconds;
     json_begin_object(json, NULL);
     json_write_string(json, "what", m->what);
@@ -180,7 +180,7 @@ static void print_measurement(struct json_writer *json, const struct measurement
     else
         json_write_null(json, "tokens_per_second");
     json_write_f64(json, "samples_per_cpu_second",
-                   io_speed_per_cpu_second(&speed->took, (double)speed->samples_count / ranks));
+                   io_benchmark_per_cpu_second(&speed->took, (double)speed->samples_count / ranks));
     json_write_f64(json, "median_step_seconds", clock_seconds(speed->median_ns));
     json_write_f64(json, "gigaflops_per_second", rate / 1e9);
     json_write_f64(json, "limit_gigaflops_per_second", speed->limit_flops_per_second / 1e9);

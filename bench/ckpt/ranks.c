@@ -10,8 +10,8 @@
  * prints a line of JSON: from where all ranks begin until all are done.
  */
 #include "base/clock.h"
+#include "ckpt/benchmark.h"
 #include "ckpt/folder.h"
-#include "ckpt/speed.h"
 #include "comm/comm_mpi.h"
 
 #include <errno.h>
@@ -98,7 +98,7 @@ static int save(struct shard *shard, struct comm *comm, struct io *io, const cha
 }
 
 static int load(struct shard *shard, struct comm *comm, struct io *io, const char *folder,
-                uint64_t step, struct io_speed *speed, struct err *err)
+                uint64_t step, struct io_benchmark *speed, struct err *err)
 {
     struct comm_options options = {.what = "the ranks of the measurement"};
     struct ckpt_reader *reader = NULL;
@@ -107,17 +107,17 @@ static int load(struct shard *shard, struct comm *comm, struct io *io, const cha
            elements(shard) * sizeof(float)); /* the kernel gives the memory before */
     int status = folder_step_path(folder, step, path, err);
     if (!status && comm->rank == 0)
-        status = ckpt_speed_drop(io, path, err);
+        status = ckpt_benchmark_drop(io, path, err);
     status = comm_agree(comm, status, &options, err);
     if (status)
         return status;
-    io_speed_begin(speed);
+    io_benchmark_begin(speed);
     status = ckpt_reader_open(io, path, &reader, err);
     if (!status)
         status = ckpt_reader_load(reader, shard->tensors, ARRAYS, NULL, err);
     ckpt_reader_close(reader);
     status = comm_agree(comm, status, &options, err);
-    io_speed_end(speed);
+    io_benchmark_end(speed);
     for (uint64_t i = 0; i < elements(shard) && !status; i++)
         if (shard->memory[i] != value_of(shard, i))
             status = err_set(err, -EIO, "element %" PRIu64 " is not what was saved", i);
@@ -128,7 +128,7 @@ static int run(struct comm *comm, char **words, struct err *err)
 {
     struct shard shard = {0};
     struct io *io = NULL;
-    struct io_speed speed = {0};
+    struct io_benchmark speed = {0};
     const char *folder = words[1];
     uint64_t step = strtoull(words[3], NULL, 10);
     int status = io_open(folder, NULL, &io, err);

@@ -12,7 +12,7 @@
  * process is in them. It stops itself (SIGSTOP) after each line. It ends with stdin.
  */
 #include "base/clock.h"
-#include "io/speed.h"
+#include "io/benchmark.h"
 #include "loader/loader.h"
 
 #include <errno.h>
@@ -59,13 +59,13 @@ static int serve(struct loader *loader, struct err *err)
            shape.workers);
     end_turn();
     while (!status && scanf("%" SCNu64 " %" SCNu64, &warming_count, &measured_count) == 2) {
-        struct io_speed speed = {0};
+        struct io_benchmark speed = {0};
         status = take(loader, warming_count, &samples_count, err);
         samples_count = 0;
-        io_speed_begin(&speed);
+        io_benchmark_begin(&speed);
         if (!status)
             status = take(loader, measured_count, &samples_count, err);
-        io_speed_end(&speed);
+        io_benchmark_end(&speed);
         if (status)
             break;
         printf("{\"samples\": %" PRIu64

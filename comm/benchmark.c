@@ -1,7 +1,7 @@
 /*
- * speed — see speed.h.
+ * benchmark — see benchmark.h.
  */
-#include "comm/speed.h"
+#include "comm/benchmark.h"
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -13,22 +13,22 @@
 
 enum { GROWTH_MOST = 16 }; /* from one round of exchanges to the next */
 
-const char *comm_speed_name(enum comm_speed_what what)
+const char *comm_benchmark_name(enum comm_benchmark_what what)
 {
-    static const char *const names[COMM_SPEED_COUNT] = {
-        [COMM_SPEED_ALL_GATHER] = "all-gather",
-        [COMM_SPEED_CANONICAL] = "reduce-scatter, canonical",
-        [COMM_SPEED_FAST] = "reduce-scatter, fast",
-        [COMM_SPEED_ALL_TO_ALL] = "all-to-all",
-        [COMM_SPEED_ALL_REDUCE] = "all-reduce, int64",
-        [COMM_SPEED_COPY] = "copying memory",
+    static const char *const names[COMM_BENCHMARK_COUNT] = {
+        [COMM_BENCHMARK_ALL_GATHER] = "all-gather",
+        [COMM_BENCHMARK_CANONICAL] = "reduce-scatter, canonical",
+        [COMM_BENCHMARK_FAST] = "reduce-scatter, fast",
+        [COMM_BENCHMARK_ALL_TO_ALL] = "all-to-all",
+        [COMM_BENCHMARK_ALL_REDUCE] = "all-reduce, int64",
+        [COMM_BENCHMARK_COPY] = "copying memory",
     };
     return names[what];
 }
 
 /* Owner thread. */
 struct run {
-    const struct comm_speed_job *job;
+    const struct comm_benchmark_job *job;
     size_t slice_bytes; /* of a rank */
     char *send, *receive;
     size_t *offsets, *bytes; /* [ranks] */
@@ -41,7 +41,7 @@ static size_t ranks_of(const struct run *run)
 
 static size_t received_bytes(const struct run *run)
 {
-    bool is_reduction = run->job->what == COMM_SPEED_ALL_REDUCE;
+    bool is_reduction = run->job->what == COMM_BENCHMARK_ALL_REDUCE;
     return (ranks_of(run) - 1) * (is_reduction ? run->job->bytes : run->slice_bytes);
 }
 
@@ -58,31 +58,32 @@ static int exchange(const struct run *run, uint64_t number, struct err *err)
     const struct comm_ops *ops = comm->ops;
     uint64_t timeout_ns = run->job->timeout_ns;
     struct comm_options options = {.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
-                                   .what = comm_speed_name(run->job->what)};
+                                   .what = comm_benchmark_name(run->job->what)};
     struct comm_work work;
     int status = 0;
     switch (run->job->what) {
-    case COMM_SPEED_ALL_GATHER:
+    case COMM_BENCHMARK_ALL_GATHER:
         status =
             ops->all_gather(comm, run->send, run->receive, run->slice_bytes, &options, &work, err);
         break;
-    case COMM_SPEED_CANONICAL:
-    case COMM_SPEED_FAST:
+    case COMM_BENCHMARK_CANONICAL:
+    case COMM_BENCHMARK_FAST:
         status = ops->reduce_scatter(
             comm, run->send, run->receive, run->slice_bytes / sizeof(float), DTYPE_F32,
-            run->job->what == COMM_SPEED_FAST ? COMM_FAST : COMM_CANONICAL, &options, &work, err);
+            run->job->what == COMM_BENCHMARK_FAST ? COMM_FAST : COMM_CANONICAL, &options, &work,
+            err);
         break;
-    case COMM_SPEED_ALL_TO_ALL:
+    case COMM_BENCHMARK_ALL_TO_ALL:
         status = ops->all_to_all(comm, run->send, run->offsets, run->bytes, run->receive,
                                  run->offsets, run->bytes, &options, &work, err);
         break;
-    case COMM_SPEED_ALL_REDUCE:
+    case COMM_BENCHMARK_ALL_REDUCE:
         status =
             ops->all_reduce_i64(comm, (int64_t *)(void *)run->send,
                                 run->job->bytes / sizeof(int64_t), COMM_MAX, &options, &work, err);
         break;
-    case COMM_SPEED_COPY:
-    case COMM_SPEED_COUNT:
+    case COMM_BENCHMARK_COPY:
+    case COMM_BENCHMARK_COUNT:
         copy(run, number);
         return 0;
     }
@@ -90,7 +91,7 @@ static int exchange(const struct run *run, uint64_t number, struct err *err)
 }
 
 /* What all ranks find: the longest time, and whether one was asked to stop. */
-static int agree(const struct comm_speed_job *job, uint64_t *elapsed_ns, struct err *err)
+static int agree(const struct comm_benchmark_job *job, uint64_t *elapsed_ns, struct err *err)
 {
     int64_t words[2] = {(int64_t)*elapsed_ns, job->stop && atomic_load(job->stop)};
     struct comm_options options = {
@@ -107,9 +108,9 @@ static int agree(const struct comm_speed_job *job, uint64_t *elapsed_ns, struct 
 
 /* Rounds of exchanges, more of them each time, until one is long enough: the first ones make what
  * the later ones need. */
-static int repeat(const struct run *run, struct comm_speed *speed, struct err *err)
+static int repeat(const struct run *run, struct comm_benchmark *speed, struct err *err)
 {
-    const struct comm_speed_job *job = run->job;
+    const struct comm_benchmark_job *job = run->job;
     for (uint64_t count = 1;;) {
         uint64_t elapsed_ns = 0;
         int status = agree(job, &elapsed_ns, err); /* they begin together */
@@ -122,7 +123,7 @@ static int repeat(const struct run *run, struct comm_speed *speed, struct err *e
         if (status)
             return status;
         if (count > 1 && elapsed_ns >= job->ns_least) {
-            *speed = (struct comm_speed){received_bytes(run), count, elapsed_ns};
+            *speed = (struct comm_benchmark){received_bytes(run), count, elapsed_ns};
             return 0;
         }
         uint64_t growth = 1 + job->ns_least / (elapsed_ns + 1);
@@ -130,12 +131,13 @@ static int repeat(const struct run *run, struct comm_speed *speed, struct err *e
     }
 }
 
-int comm_speed_run(const struct comm_speed_job *job, struct comm_speed *ret_speed, struct err *err)
+int comm_benchmark_run(const struct comm_benchmark_job *job, struct comm_benchmark *ret_speed,
+                       struct err *err)
 {
     size_t ranks = (size_t)job->comm->ranks, bytes = (size_t)job->bytes;
     struct run run = {.job = job, .slice_bytes = bytes / ranks / sizeof(int64_t) * sizeof(int64_t)};
     assert(ranks > 1 && bytes >= sizeof(int64_t));
-    assert(run.slice_bytes > 0 || job->what == COMM_SPEED_ALL_REDUCE);
+    assert(run.slice_bytes > 0 || job->what == COMM_BENCHMARK_ALL_REDUCE);
     run.send = calloc(1, bytes);
     run.receive = malloc(bytes);
     run.offsets = calloc(ranks, sizeof *run.offsets);
@@ -199,7 +201,7 @@ static void pass(struct relay *relay)
     pthread_mutex_unlock(&relay->mutex);
 }
 
-int comm_speed_wake(uint64_t ns_least, uint64_t *ret_ns, struct err *err)
+int comm_benchmark_wake(uint64_t ns_least, uint64_t *ret_ns, struct err *err)
 {
     struct relay relay = {.mutex = PTHREAD_MUTEX_INITIALIZER, .passed = PTHREAD_COND_INITIALIZER};
     pthread_t thread;

@@ -1,7 +1,7 @@
 /*
- * speed — see speed.h.
+ * benchmark — see benchmark.h.
  */
-#include "ckpt/speed.h"
+#include "ckpt/benchmark.h"
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-static uint64_t bytes_of(const struct ckpt_speed_state *state)
+static uint64_t bytes_of(const struct ckpt_benchmark_state *state)
 {
     return state->options.arrays_count * state->options.array_bytes;
 }
@@ -34,11 +34,11 @@ static void fill(void *memory, uint64_t bytes)
     }
 }
 
-int ckpt_speed_make(const struct ckpt_speed_options *options, struct ckpt_speed_state *ret_state,
-                    struct err *err)
+int ckpt_benchmark_make(const struct ckpt_benchmark_options *options,
+                        struct ckpt_benchmark_state *ret_state, struct err *err)
 {
     uint64_t count = options->arrays_count, bytes = options->array_bytes;
-    struct ckpt_speed_state state = {.options = *options};
+    struct ckpt_benchmark_state state = {.options = *options};
     state.tensors = calloc(count + 1, sizeof *state.tensors);
     state.names = calloc(count + 1, sizeof *state.names);
     int status = state.tensors && state.names
@@ -48,7 +48,7 @@ int ckpt_speed_make(const struct ckpt_speed_options *options, struct ckpt_speed_
         status =
             state.device->ops->mem_alloc(state.device, MEM_HUGE, count * bytes, &state.memory, err);
     if (status) {
-        ckpt_speed_free(&state);
+        ckpt_benchmark_free(&state);
         return status;
     }
     fill(state.memory, count * bytes);
@@ -67,17 +67,17 @@ int ckpt_speed_make(const struct ckpt_speed_options *options, struct ckpt_speed_
     return 0;
 }
 
-void ckpt_speed_free(struct ckpt_speed_state *state)
+void ckpt_benchmark_free(struct ckpt_benchmark_state *state)
 {
     free(state->tensors);
     free(state->names);
     if (state->memory)
         state->device->ops->mem_free(state->device, MEM_HUGE, state->memory, bytes_of(state));
     device_close(state->device);
-    *state = (struct ckpt_speed_state){0};
+    *state = (struct ckpt_benchmark_state){0};
 }
 
-static int open_saver(const struct ckpt_speed_state *state, struct ckpt_saver **ret_saver,
+static int open_saver(const struct ckpt_benchmark_state *state, struct ckpt_saver **ret_saver,
                       struct err *err)
 {
     struct ckpt_saver_options options = {.folder = state->options.folder,
@@ -88,18 +88,18 @@ static int open_saver(const struct ckpt_speed_state *state, struct ckpt_saver **
     return ckpt_saver_open(&options, state->tensors, state->options.arrays_count, ret_saver, err);
 }
 
-int ckpt_speed_save(const struct ckpt_speed_state *state, uint64_t step, struct io_speed *speed,
-                    struct err *err)
+int ckpt_benchmark_save(const struct ckpt_benchmark_state *state, uint64_t step,
+                        struct io_benchmark *speed, struct err *err)
 {
     struct ckpt_saver *saver = NULL;
     int status = open_saver(state, &saver, err);
     if (status)
         return status;
-    io_speed_begin(speed);
+    io_benchmark_begin(speed);
     status = ckpt_saver_save(saver, step, "{}", err);
     if (!status)
         status = ckpt_saver_wait(saver, err);
-    io_speed_end(speed);
+    io_benchmark_end(speed);
     speed->bytes += bytes_of(state);
     speed->operations_count += state->options.arrays_count;
     ckpt_saver_close(saver);
@@ -114,11 +114,11 @@ static void sleep_ns(uint64_t ns)
         ;
 }
 
-static int save_and_update(const struct ckpt_speed_state *state, struct ckpt_saver *saver,
+static int save_and_update(const struct ckpt_benchmark_state *state, struct ckpt_saver *saver,
                            uint64_t step, uint64_t updates_after_ns,
-                           struct ckpt_speed_blocked *ret_blocked, struct err *err)
+                           struct ckpt_benchmark_blocked *ret_blocked, struct err *err)
 {
-    struct ckpt_speed_blocked blocked = {0};
+    struct ckpt_benchmark_blocked blocked = {0};
     uint64_t copied_before = ckpt_saver_stats(saver).copied_bytes;
     sleep_ns(updates_after_ns); /* as a step before it takes */
     uint64_t begun_ns = clock_now_ns();
@@ -139,18 +139,20 @@ static int save_and_update(const struct ckpt_speed_state *state, struct ckpt_sav
     return status;
 }
 
-int ckpt_speed_block(const struct ckpt_speed_state *state, uint64_t step, uint64_t updates_after_ns,
-                     struct ckpt_speed_blocked ret_blocked[CKPT_SPEED_SAVES_COUNT], struct err *err)
+int ckpt_benchmark_block(const struct ckpt_benchmark_state *state, uint64_t step,
+                         uint64_t updates_after_ns,
+                         struct ckpt_benchmark_blocked ret_blocked[CKPT_BENCHMARK_SAVES_COUNT],
+                         struct err *err)
 {
     struct ckpt_saver *saver = NULL;
     int status = open_saver(state, &saver, err);
-    for (unsigned i = 0; i < CKPT_SPEED_SAVES_COUNT && !status; i++)
+    for (unsigned i = 0; i < CKPT_BENCHMARK_SAVES_COUNT && !status; i++)
         status = save_and_update(state, saver, step + i, updates_after_ns, &ret_blocked[i], err);
     ckpt_saver_close(saver);
     return status;
 }
 
-int ckpt_speed_drop(struct io *io, const char *path, struct err *err)
+int ckpt_benchmark_drop(struct io *io, const char *path, struct err *err)
 {
     struct ckpt_reader *reader;
     char file[IO_PATH_BYTES_MAX];
@@ -169,36 +171,37 @@ int ckpt_speed_drop(struct io *io, const char *path, struct err *err)
     return status ? status : cached_drop(file, err);
 }
 
-int ckpt_speed_load(const struct ckpt_speed_state *state, uint64_t step, bool is_cold,
-                    struct io_speed *speed, struct err *err)
+int ckpt_benchmark_load(const struct ckpt_benchmark_state *state, uint64_t step, bool is_cold,
+                        struct io_benchmark *speed, struct err *err)
 {
     struct io *io = state->options.io;
     struct ckpt_reader *reader = NULL;
     char path[IO_PATH_BYTES_MAX];
     int status = folder_step_path(state->options.folder, step, path, err);
     if (!status && is_cold)
-        status = ckpt_speed_drop(io, path, err);
+        status = ckpt_benchmark_drop(io, path, err);
     if (status)
         return status;
-    io_speed_begin(speed);
+    io_benchmark_begin(speed);
     status = ckpt_reader_open(io, path, &reader, err);
     if (!status)
         status = ckpt_reader_load(reader, state->tensors, state->options.arrays_count, NULL, err);
     ckpt_reader_close(reader);
-    io_speed_end(speed);
+    io_benchmark_end(speed);
     speed->bytes += bytes_of(state);
     speed->operations_count += state->options.arrays_count;
     return status;
 }
 
-uint32_t ckpt_speed_checksum(const struct ckpt_speed_state *state, struct io_speed *speed)
+uint32_t ckpt_benchmark_checksum(const struct ckpt_benchmark_state *state,
+                                 struct io_benchmark *speed)
 {
     uint64_t bytes = bytes_of(state);
     uint32_t all = 0;
-    io_speed_begin(speed);
+    io_benchmark_begin(speed);
     for (uint64_t at = 0; at < bytes; at += CKPT_BLOCK_BYTES)
         all ^= crc32c(0, (const char *)state->memory + at, bytes_min(CKPT_BLOCK_BYTES, bytes - at));
-    io_speed_end(speed);
+    io_benchmark_end(speed);
     speed->bytes += bytes;
     speed->operations_count++;
     return all;

@@ -1,7 +1,7 @@
 /*
- * speed — see speed.h.
+ * benchmark — see benchmark.h.
  */
-#include "io/speed.h"
+#include "io/benchmark.h"
 
 #include "base/bytes.h"
 #include "base/cipher.h"
@@ -25,13 +25,13 @@ static uint64_t cpu_now_ns(void)
            ((uint64_t)used.ru_utime.tv_usec + (uint64_t)used.ru_stime.tv_usec) * 1000;
 }
 
-void io_speed_begin(struct io_speed *speed)
+void io_benchmark_begin(struct io_benchmark *speed)
 {
     speed->elapsed_ns -= clock_now_ns();
     speed->cpu_ns -= cpu_now_ns();
 }
 
-void io_speed_end(struct io_speed *speed)
+void io_benchmark_end(struct io_benchmark *speed)
 {
     speed->elapsed_ns += clock_now_ns();
     speed->cpu_ns += cpu_now_ns();
@@ -42,7 +42,7 @@ struct run {
     struct io *io;
     struct io_file *file;
     const char *path;
-    const struct io_speed_job *job;
+    const struct io_benchmark_job *job;
     struct io_queue *queue;
     struct io_request *requests; /* depth of them, as are the next two */
     struct io_request **idle, **done;
@@ -61,7 +61,7 @@ static bool is_over(const struct run *run)
 /* Sets all that are idle on their way. */
 static int send(struct run *run, struct err *err)
 {
-    const struct io_speed_job *job = run->job;
+    const struct io_benchmark_job *job = run->job;
     unsigned count = 0;
     while (count < run->idle_count && !(job->is_one_pass && run->next >= run->blocks)) {
         struct io_request *request = run->idle[run->idle_count - 1 - count++];
@@ -77,7 +77,7 @@ static int send(struct run *run, struct err *err)
     return taken < 0 ? err_errno(err, taken, "could not submit to an I/O queue") : 0;
 }
 
-static int take(struct run *run, struct io_speed *speed, struct err *err)
+static int take(struct run *run, struct io_benchmark *speed, struct err *err)
 {
     int count = run->io->ops->reap(run->queue, run->done, run->job->depth, 1, IO_FOREVER);
     if (count < 0)
@@ -97,10 +97,10 @@ static int take(struct run *run, struct io_speed *speed, struct err *err)
     return 0;
 }
 
-static int go(struct run *run, struct io_speed *speed, struct err *err)
+static int go(struct run *run, struct io_benchmark *speed, struct err *err)
 {
     int status = 0;
-    io_speed_begin(speed);
+    io_benchmark_begin(speed);
     run->began_ns = clock_now_ns();
     while (!status && !is_over(run)) {
         status = send(run, err);
@@ -109,12 +109,13 @@ static int go(struct run *run, struct io_speed *speed, struct err *err)
     }
     while (!status && run->idle_count < run->job->depth)
         status = take(run, speed, err);
-    io_speed_end(speed);
+    io_benchmark_end(speed);
     return status;
 }
 
-int io_speed_run(struct io *io, struct io_file *file, const char *path,
-                 const struct io_speed_job *job, struct io_speed *speed, struct err *err)
+int io_benchmark_run(struct io *io, struct io_file *file, const char *path,
+                     const struct io_benchmark_job *job, struct io_benchmark *speed,
+                     struct err *err)
 {
     assert(job->depth > 0 && job->block_bytes % IO_ALIGN_BYTES == 0 &&
            job->file_bytes >= job->block_bytes);
@@ -164,7 +165,7 @@ out:
     return status;
 }
 
-int io_speed_copy(uint64_t ns_max, struct io_speed *speed, struct err *err)
+int io_benchmark_copy(uint64_t ns_max, struct io_benchmark *speed, struct err *err)
 {
     uint8_t *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
     if (!from || !to) {
@@ -174,7 +175,7 @@ int io_speed_copy(uint64_t ns_max, struct io_speed *speed, struct err *err)
     }
     memset(from, 0x5A, COPY_BYTES);
     memset(to, 0, COPY_BYTES);
-    io_speed_begin(speed);
+    io_benchmark_begin(speed);
     uint64_t began_ns = clock_now_ns();
     do {
         memcpy(to, from, COPY_BYTES);
@@ -183,28 +184,28 @@ int io_speed_copy(uint64_t ns_max, struct io_speed *speed, struct err *err)
         speed->bytes += COPY_BYTES;
         speed->operations_count++;
     } while (clock_now_ns() - began_ns < ns_max);
-    io_speed_end(speed);
+    io_benchmark_end(speed);
     free(from);
     free(to);
     return 0;
 }
 
-double io_speed_per_second(const struct io_speed *speed, double count)
+double io_benchmark_per_second(const struct io_benchmark *speed, double count)
 {
     return count / clock_seconds(speed->elapsed_ns ? speed->elapsed_ns : 1);
 }
 
-double io_speed_per_cpu_second(const struct io_speed *speed, double count)
+double io_benchmark_per_cpu_second(const struct io_benchmark *speed, double count)
 {
     return count / clock_seconds(speed->cpu_ns ? speed->cpu_ns : 1);
 }
 
-double io_speed_bytes_per_second(const struct io_speed *speed)
+double io_benchmark_bytes_per_second(const struct io_benchmark *speed)
 {
-    return io_speed_per_second(speed, (double)speed->bytes);
+    return io_benchmark_per_second(speed, (double)speed->bytes);
 }
 
-double io_speed_bytes_per_cpu_second(const struct io_speed *speed)
+double io_benchmark_bytes_per_cpu_second(const struct io_benchmark *speed)
 {
-    return io_speed_per_cpu_second(speed, (double)speed->bytes);
+    return io_benchmark_per_cpu_second(speed, (double)speed->bytes);
 }

@@ -1,24 +1,24 @@
 /*
- * speed — how fast a file's blocks are read or written through a backend: what `millrace bench io`
+ * benchmark — how fast a file's blocks are read or written through a backend: what `millrace bench io`
  * measures.
  *
- *     struct io_speed_job job = {.kind = IO_READ, .block_bytes = 128 << 10, .depth = 32,
+ *     struct io_benchmark_job job = {.kind = IO_READ, .block_bytes = 128 << 10, .depth = 32,
  *                                .file_bytes = size, .ns_max = 1000000000};
- *     struct io_speed speed = {0};
- *     io_speed_run(io, file, path, &job, &speed, err);         // adds to speed
+ *     struct io_benchmark speed = {0};
+ *     io_benchmark_run(io, file, path, &job, &speed, err);         // adds to speed
  *
  * CPU time is that of the whole process, its and the kernel's, so nothing else should run in it
  * meanwhile.
  */
-#ifndef MILLRACE_IO_SPEED_H
-#define MILLRACE_IO_SPEED_H
+#ifndef MILLRACE_IO_BENCHMARK_H
+#define MILLRACE_IO_BENCHMARK_H
 
 #include "io/io.h"
 
 #include <stdatomic.h>
 
 /* Immutable. */
-struct io_speed_job {
+struct io_benchmark_job {
     enum io_request_kind kind;
     uint64_t file_bytes;  /* a multiple of block_bytes */
     uint64_t block_bytes; /* a multiple of IO_ALIGN_BYTES */
@@ -29,27 +29,28 @@ struct io_speed_job {
     const atomic_int *stop; /* ends when it is not zero; NULL: nobody asks for that */
 };
 
-struct io_speed {
+struct io_benchmark {
     uint64_t bytes, operations_count;
     uint64_t elapsed_ns, cpu_ns;
 };
 
 /* Blocks until the job ends. -EINTR: stopped; otherwise what the engine reports, with path and
  * offset. */
-int io_speed_run(struct io *io, struct io_file *file, const char *path,
-                 const struct io_speed_job *job, struct io_speed *speed, struct err *err);
+int io_benchmark_run(struct io *io, struct io_file *file, const char *path,
+                     const struct io_benchmark_job *job, struct io_benchmark *speed,
+                     struct err *err);
 
 /* What comes between begin and end counts as well: an fsync. */
-void io_speed_begin(struct io_speed *speed);
-void io_speed_end(struct io_speed *speed);
+void io_benchmark_begin(struct io_benchmark *speed);
+void io_benchmark_end(struct io_benchmark *speed);
 
 /* So many in so long: by the clock, and by CPU time. */
-double io_speed_per_second(const struct io_speed *speed, double count);
-double io_speed_per_cpu_second(const struct io_speed *speed, double count);
-double io_speed_bytes_per_second(const struct io_speed *speed);
-double io_speed_bytes_per_cpu_second(const struct io_speed *speed);
+double io_benchmark_per_second(const struct io_benchmark *speed, double count);
+double io_benchmark_per_cpu_second(const struct io_benchmark *speed, double count);
+double io_benchmark_bytes_per_second(const struct io_benchmark *speed);
+double io_benchmark_bytes_per_cpu_second(const struct io_benchmark *speed);
 
 /* Copies memory to memory, larger than caches, by one thread. -ENOMEM. */
-int io_speed_copy(uint64_t ns_max, struct io_speed *speed, struct err *err);
+int io_benchmark_copy(uint64_t ns_max, struct io_benchmark *speed, struct err *err);
 
 #endif

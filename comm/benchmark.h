@@ -1,38 +1,38 @@
 /*
- * speed — how fast ranks exchange: what `millrace bench comm` measures.
+ * benchmark — how fast ranks exchange: what `millrace bench comm` measures.
  *
- *     struct comm_speed_job job = {
- *         .comm = comm, .what = COMM_SPEED_ALL_GATHER, .bytes = 1 << 20, .ns_least = 200000000};
- *     comm_speed_run(&job, &speed, err);       // all ranks, with the same job
+ *     struct comm_benchmark_job job = {
+ *         .comm = comm, .what = COMM_BENCHMARK_ALL_GATHER, .bytes = 1 << 20, .ns_least = 200000000};
+ *     comm_benchmark_run(&job, &speed, err);       // all ranks, with the same job
  *
  * An exchange follows the other, so what is measured is one from its call to the end of its wait.
  * All ranks make as many: the slowest says when it was long enough.
  */
-#ifndef MILLRACE_COMM_SPEED_H
-#define MILLRACE_COMM_SPEED_H
+#ifndef MILLRACE_COMM_BENCHMARK_H
+#define MILLRACE_COMM_BENCHMARK_H
 
 #include "comm/comm.h"
 
 #include <stdatomic.h>
 
-enum comm_speed_what {
-    COMM_SPEED_ALL_GATHER,
-    COMM_SPEED_CANONICAL, /* reduce_scatter of F32, as are the next */
-    COMM_SPEED_FAST,
-    COMM_SPEED_ALL_TO_ALL,
-    COMM_SPEED_ALL_REDUCE, /* of int64 */
+enum comm_benchmark_what {
+    COMM_BENCHMARK_ALL_GATHER,
+    COMM_BENCHMARK_CANONICAL, /* reduce_scatter of F32, as are the next */
+    COMM_BENCHMARK_FAST,
+    COMM_BENCHMARK_ALL_TO_ALL,
+    COMM_BENCHMARK_ALL_REDUCE, /* of int64 */
     /* no exchange: each rank copies as many bytes as come to it in one, all at once */
-    COMM_SPEED_COPY,
-    COMM_SPEED_COUNT
+    COMM_BENCHMARK_COPY,
+    COMM_BENCHMARK_COUNT
 };
 
 /* "all-gather" */
-const char *comm_speed_name(enum comm_speed_what what);
+const char *comm_benchmark_name(enum comm_benchmark_what what);
 
 /* Immutable. */
-struct comm_speed_job {
+struct comm_benchmark_job {
     struct comm *comm; /* borrowed; of more than one rank */
-    enum comm_speed_what what;
+    enum comm_benchmark_what what;
     uint64_t
         /* of all ranks' slices together; of an all-reduce, what each brings. At least 8 each */
         bytes;
@@ -41,15 +41,16 @@ struct comm_speed_job {
     const atomic_int *stop; /* any rank's ends it when it is not zero; NULL: nobody asks for that */
 };
 
-struct comm_speed {
+struct comm_benchmark {
     uint64_t bytes; /* that came to each rank from others, in one exchange */
     uint64_t exchanges_count, elapsed_ns;
 };
 
 /* -EINTR: stopped, on all ranks; -ENOMEM; what the exchange gives. */
-int comm_speed_run(const struct comm_speed_job *job, struct comm_speed *ret_speed, struct err *err);
+int comm_benchmark_run(const struct comm_benchmark_job *job, struct comm_benchmark *ret_speed,
+                       struct err *err);
 /* How long it takes a thread to wake another one that waits, on the mean: what no exchange by a
  * thread of its own goes without. */
-int comm_speed_wake(uint64_t ns_least, uint64_t *ret_ns, struct err *err);
+int comm_benchmark_wake(uint64_t ns_least, uint64_t *ret_ns, struct err *err);
 
 #endif

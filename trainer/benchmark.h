@@ -1,29 +1,29 @@
 /*
- * speed — how fast a run's steps are, and what the products in them would take alone: what
+ * benchmark — how fast a run's steps are, and what the products in them would take alone: what
  * `millrace bench train` measures.
  *
- *     trainer_speed_run(&options, &job, &speed, err);      // all ranks, with the same job
+ *     trainer_benchmark_run(&options, &job, &speed, err);      // all ranks, with the same job
  *
  * It is a run of the configuration, from its data to the update, without what comes between steps:
  * no lines, no evaluation, no checkpoint.
  */
-#ifndef MILLRACE_TRAINER_SPEED_H
-#define MILLRACE_TRAINER_SPEED_H
+#ifndef MILLRACE_TRAINER_BENCHMARK_H
+#define MILLRACE_TRAINER_BENCHMARK_H
 
-#include "io/speed.h"
+#include "io/benchmark.h"
 #include "trainer/time_parts.h"
 #include "trainer/trainer.h"
 
 /* Immutable. */
-struct trainer_speed_job {
+struct trainer_benchmark_job {
     uint64_t warming_steps; /* that do not count */
     uint64_t steps;         /* that do; at least 1 */
     uint64_t products_ns;   /* products alone go on for so long, before the run */
 };
 
-struct trainer_speed {
-    struct io_speed took; /* of all steps: time, and CPU time of the whole process */
-    uint64_t median_ns;   /* of one step */
+struct trainer_benchmark {
+    struct io_benchmark took; /* of all steps: time, and CPU time of the whole process */
+    uint64_t median_ns;       /* of one step */
     uint64_t samples_count, tokens_count; /* of all ranks; tokens: 0 where the model has none */
     struct time_spent time;               /* of this rank; it adds up to that of all steps */
     bool queues;                          /* the device is not the host, see time_parts.h */
@@ -41,7 +41,8 @@ struct trainer_speed {
 
 /* Blocks. -EINTR: stopped, as options say; else as trainer_run. resume and profile are not looked
  * at; the run's folder is as trainer_run would make it, without checkpoints. */
-int trainer_speed_run(const struct trainer_options *options, const struct trainer_speed_job *job,
-                      struct trainer_speed *ret_speed, struct err *err);
+int trainer_benchmark_run(const struct trainer_options *options,
+                          const struct trainer_benchmark_job *job,
+                          struct trainer_benchmark *ret_speed, struct err *err);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * speed — see speed.h.
+ * benchmark — see benchmark.h.
  */
-#include "trainer/speed.h"
+#include "trainer/benchmark.h"
 
 #include "base/clock.h"
 #include "base/workers.h"
-#include "io/speed.h"
+#include "io/benchmark.h"
 #include "trainer/gauges.h"
 #include "trainer/ops_cpu_blas.h"
 #include "trainer/run.h"
@@ -38,17 +38,17 @@ static void multiply(void *context, size_t tile, unsigned worker)
 static double repeat_products(struct workers *crew, struct products *products, uint64_t ns)
 {
     unsigned threads = workers_count(crew);
-    struct io_speed speed = {0};
+    struct io_benchmark speed = {0};
     workers_run(crew, threads, multiply, products); /* finds its memory */
     uint64_t until_ns = clock_now_ns() + ns;
-    io_speed_begin(&speed);
+    io_benchmark_begin(&speed);
     do {
         workers_run(crew, threads, multiply, products);
         speed.operations_count += threads;
     } while (clock_now_ns() < until_ns);
-    io_speed_end(&speed);
+    io_benchmark_end(&speed);
     double flops = 2.0 * SIDE * SIDE * SIDE * (double)speed.operations_count;
-    return io_speed_per_cpu_second(&speed, flops) * threads;
+    return io_benchmark_per_cpu_second(&speed, flops) * threads;
 }
 
 static int measure_products(unsigned threads, uint64_t ns, double *ret_flops_per_second,
@@ -100,15 +100,15 @@ static int compare(const void *a, const void *b)
 
 /* waits: of each step, how long it waited for others' gradients, as a number below 0: of all ranks'
  * the largest is the least wait. */
-static int make_steps(struct run *run, const struct trainer_speed_job *job, uint64_t *step_ns,
-                      int64_t *waits, struct trainer_speed *speed, struct err *err)
+static int make_steps(struct run *run, const struct trainer_benchmark_job *job, uint64_t *step_ns,
+                      int64_t *waits, struct trainer_benchmark *speed, struct err *err)
 {
     int status = 0;
     time_parts_start(&run->ranges.parts, clock_now_ns());
     for (uint64_t i = 0; i < job->warming_steps && !status; i++)
         status = make_step(run, err);
     run->window = (struct step_totals){0};
-    io_speed_begin(&speed->took); /* around the parts, which so never add up to more */
+    io_benchmark_begin(&speed->took); /* around the parts, which so never add up to more */
     time_parts_take(&run->ranges.parts, clock_now_ns());
     uint64_t began_ns = run->ranges.parts.turned_ns;
     for (uint64_t i = 0; i < job->steps && !status; i++) {
@@ -121,7 +121,7 @@ static int make_steps(struct run *run, const struct trainer_speed_job *job, uint
     }
     if (status)
         return status;
-    io_speed_end(&speed->took);
+    io_benchmark_end(&speed->took);
     speed->time = time_parts_take(&run->ranges.parts, began_ns);
     qsort(step_ns, job->steps, sizeof *step_ns, compare);
     speed->median_ns = step_ns[job->steps / 2];
@@ -169,8 +169,8 @@ static int exchange(struct run *run, struct err *err)
 }
 
 /* waits: as make_steps leaves them. */
-static int measure_exchanges(struct run *run, const struct trainer_speed_job *job, int64_t *waits,
-                             struct trainer_speed *speed, struct err *err)
+static int measure_exchanges(struct run *run, const struct trainer_benchmark_job *job,
+                             int64_t *waits, struct trainer_benchmark *speed, struct err *err)
 {
     struct comm_options options = run_comm_options(run, "comparing waits");
     struct comm_work work;
@@ -192,8 +192,8 @@ static int measure_exchanges(struct run *run, const struct trainer_speed_job *jo
 
 /* ---- The whole. ---- */
 
-static void describe(const struct run *run, const struct trainer_speed_job *job,
-                     struct trainer_speed *speed)
+static void describe(const struct run *run, const struct trainer_benchmark_job *job,
+                     struct trainer_benchmark *speed)
 {
     bool is_text = run->config->model.type != MODEL_VIT, is_host = run->device->ops->is_host;
     struct gauges gauges;
@@ -211,8 +211,8 @@ static void describe(const struct run *run, const struct trainer_speed_job *job,
     gauges_close(&gauges);
 }
 
-static int measure_steps(struct run *run, const struct trainer_speed_job *job,
-                         struct trainer_speed *speed, struct err *err)
+static int measure_steps(struct run *run, const struct trainer_benchmark_job *job,
+                         struct trainer_benchmark *speed, struct err *err)
 {
     uint64_t *step_ns = malloc(job->steps * sizeof *step_ns);
     int64_t *waits = malloc(job->steps * sizeof *waits);
@@ -233,10 +233,11 @@ static int measure_steps(struct run *run, const struct trainer_speed_job *job,
     return status;
 }
 
-int trainer_speed_run(const struct trainer_options *options, const struct trainer_speed_job *job,
-                      struct trainer_speed *ret_speed, struct err *err)
+int trainer_benchmark_run(const struct trainer_options *options,
+                          const struct trainer_benchmark_job *job,
+                          struct trainer_benchmark *ret_speed, struct err *err)
 {
-    struct trainer_speed speed = {0};
+    struct trainer_benchmark speed = {0};
     struct run run;
     struct err detail = {0};
     int status = run_open(&run, options, err);

@@ -1,7 +1,7 @@
 /*
- * speed — see speed.h.
+ * benchmark — see benchmark.h.
  */
-#include "loader/speed.h"
+#include "loader/benchmark.h"
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -18,7 +18,7 @@ enum {
     DEPTH = 32,
 };
 
-static bool is_stopped(const struct loader_speed_job *job)
+static bool is_stopped(const struct loader_benchmark_job *job)
 {
     return job->stop && atomic_load(job->stop);
 }
@@ -31,7 +31,7 @@ static int stopped(struct err *err)
 /* ---- A loader. ---- */
 
 /* A micro-batch taken and given back. *ret_goes_on: there was one. */
-static int take(struct loader *loader, struct loader_speed *speed, bool *ret_goes_on,
+static int take(struct loader *loader, struct loader_benchmark *speed, bool *ret_goes_on,
                 struct err *err)
 {
     const struct batch *batch;
@@ -49,8 +49,8 @@ static int take(struct loader *loader, struct loader_speed *speed, bool *ret_goe
 /* A fixed number of micro-batches, or for half of the time; their samples don't count. How far
  * ahead is read grows mostly here; the rest of it, and memory that is touched for it, belongs to
  * what is measured. */
-static int warm(struct loader *loader, const struct loader_speed_job *job,
-                struct loader_speed *speed, struct err *err)
+static int warm(struct loader *loader, const struct loader_benchmark_job *job,
+                struct loader_benchmark *speed, struct err *err)
 {
     uint64_t began_ns = clock_now_ns();
     bool goes_on = true;
@@ -76,8 +76,8 @@ static enum loader_stage limit_between(const struct loader_stats *before,
 
 /* For so long, and until some of it was read meanwhile: what was ready before says nothing of
  * reading. */
-static int deliver(struct loader *loader, const struct loader_speed_job *job,
-                   struct loader_speed *speed, struct err *err)
+static int deliver(struct loader *loader, const struct loader_benchmark_job *job,
+                   struct loader_benchmark *speed, struct err *err)
 {
     uint64_t reads_count = job->is_one_epoch ? 0 : loader_stats(loader).reads_count;
     uint64_t began_ns = clock_now_ns();
@@ -91,28 +91,28 @@ static int deliver(struct loader *loader, const struct loader_speed_job *job,
     return status;
 }
 
-int loader_speed_run(const struct loader_speed_job *job, struct loader_speed *ret_speed,
-                     struct err *err)
+int loader_benchmark_run(const struct loader_benchmark_job *job, struct loader_benchmark *ret_speed,
+                         struct err *err)
 {
     struct loader_options options = *job->options;
-    struct loader_speed speed = {0};
+    struct loader_benchmark speed = {0};
     struct loader_stats before = {0}, after;
     struct loader *loader;
     options.positions_max = 0;
     options.epochs_max = job->is_one_epoch ? 1 : 0;
     if (job->is_one_epoch)
-        io_speed_begin(&speed.took);
+        io_benchmark_begin(&speed.took);
     int status = loader_open(&options, &loader, err);
     if (status)
         return status;
     if (!job->is_one_epoch) {
         status = warm(loader, job, &speed, err);
         before = loader_stats(loader);
-        io_speed_begin(&speed.took);
+        io_benchmark_begin(&speed.took);
     }
     if (!status)
         status = deliver(loader, job, &speed, err);
-    io_speed_end(&speed.took);
+    io_benchmark_end(&speed.took);
     after = loader_stats(loader);
     loader_close(loader);
     speed.took.bytes = after.wanted_bytes - before.wanted_bytes;
@@ -150,8 +150,8 @@ static int decode_all(struct image_checker *checker, const struct batch *batch, 
     return status;
 }
 
-static int decode_again(const struct loader_speed_job *job, const struct batch *batch,
-                        struct loader_speed *speed, struct err *err)
+static int decode_again(const struct loader_benchmark_job *job, const struct batch *batch,
+                        struct loader_benchmark *speed, struct err *err)
 {
     struct image_checker *checker;
     uint64_t unused = 0;
@@ -161,22 +161,22 @@ static int decode_again(const struct loader_speed_job *job, const struct batch *
     status = decode_all(checker, batch, &unused, err); /* its memory grows to the largest */
     if (!status && unused == 0)
         status = err_set(err, -ENODATA, "the first samples hold no photos");
-    io_speed_begin(&speed->took);
+    io_benchmark_begin(&speed->took);
     uint64_t began_ns = clock_now_ns();
     do {
         if (!status)
             status = decode_all(checker, batch, &speed->samples_count, err);
     } while (!status && !is_stopped(job) && clock_now_ns() - began_ns < job->ns_max);
-    io_speed_end(&speed->took);
+    io_benchmark_end(&speed->took);
     image_checker_close(checker);
     return status;
 }
 
-int loader_speed_decode(const struct loader_speed_job *job, struct loader_speed *ret_speed,
-                        struct err *err)
+int loader_benchmark_decode(const struct loader_benchmark_job *job,
+                            struct loader_benchmark *ret_speed, struct err *err)
 {
     struct loader_options options = *job->options;
-    struct loader_speed speed = {0};
+    struct loader_benchmark speed = {0};
     struct loader *loader;
     const struct batch *batch;
     options.decode = LOADER_BYTES;
@@ -201,8 +201,8 @@ int loader_speed_decode(const struct loader_speed_job *job, struct loader_speed 
 
 /* ---- Plain reads. ---- */
 
-static int read_file(struct io *io, const char *path, const struct loader_speed_job *job,
-                     uint64_t ns_left, struct io_speed *took, struct err *err)
+static int read_file(struct io *io, const char *path, const struct loader_benchmark_job *job,
+                     uint64_t ns_left, struct io_benchmark *took, struct err *err)
 {
     struct io_file *file;
     int status = io->ops->file_open(io, path, &file, err);
@@ -210,21 +210,22 @@ static int read_file(struct io *io, const char *path, const struct loader_speed_
         return status;
     uint64_t bytes = io->ops->file_size(file), least = bytes_min(bytes, BLOCK_BYTES);
     uint64_t block_bytes = least - least % IO_ALIGN_BYTES;
-    struct io_speed_job reading = {.kind = IO_READ,
-                                   .file_bytes = block_bytes ? bytes - bytes % block_bytes : 0,
-                                   .block_bytes = block_bytes,
-                                   .depth = DEPTH,
-                                   .is_one_pass = true,
-                                   .ns_max = ns_left,
-                                   .stop = job->stop};
+    struct io_benchmark_job reading = {.kind = IO_READ,
+                                       .file_bytes = block_bytes ? bytes - bytes % block_bytes : 0,
+                                       .block_bytes = block_bytes,
+                                       .depth = DEPTH,
+                                       .is_one_pass = true,
+                                       .ns_max = ns_left,
+                                       .stop = job->stop};
     if (block_bytes > 0)
-        status = io_speed_run(io, file, path, &reading, took, err);
+        status = io_benchmark_run(io, file, path, &reading, took, err);
     io->ops->file_close(file);
     return status;
 }
 
 static int read_files(struct io *io, const struct dataset *dataset,
-                      const struct loader_speed_job *job, struct io_speed *took, struct err *err)
+                      const struct loader_benchmark_job *job, struct io_benchmark *took,
+                      struct err *err)
 {
     int status = 0;
     for (uint64_t i = 0; !status && i < dataset->shards_count && took->elapsed_ns < job->ns_max;
@@ -237,10 +238,10 @@ static int read_files(struct io *io, const struct dataset *dataset,
     return status;
 }
 
-int loader_speed_plain(struct io *io, const struct loader_speed_job *job,
-                       struct loader_speed *ret_speed, struct err *err)
+int loader_benchmark_plain(struct io *io, const struct loader_benchmark_job *job,
+                           struct loader_benchmark *ret_speed, struct err *err)
 {
-    struct loader_speed speed = {0};
+    struct loader_benchmark speed = {0};
     struct dataset *dataset;
     int status = dataset_open(io, job->options->dataset, &dataset, err);
     if (status)
