@@ -215,10 +215,9 @@ static int split_late_checked(struct err *err)
 {
     struct comm *checked, *part = NULL;
     int status = comm_checked_open(world, CLOCK_NS_PER_S / 5, &checked, err);
-    if (!status && world->rank == 1)
-        return wait_for_nothing(err);
     if (!status)
-        status = checked->ops->split(checked, 0, 0, &part, err);
+        status = world->rank == 1 ? wait_for_nothing(err)
+                                  : checked->ops->split(checked, 0, 0, &part, err);
     comm_close(part);
     comm_close(checked);
     return status;
