@@ -2,10 +2,11 @@
  * benchmark — how fast ranks exchange: what `millrace bench comm` measures.
  *
  *     struct comm_benchmark_job job = {
- *         .comm = comm, .what = COMM_BENCHMARK_ALL_GATHER, .bytes = 1 << 20, .ns_least = 200000000};
+ *         .comm = comm, .what = COMM_BENCHMARK_ALL_GATHER, .bytes = 1 << 20,
+ *         .ns_least = 200000000};
  *     comm_benchmark_run(&job, &speed, err);       // all ranks, with the same job
  *
- * An exchange follows the other, so what is measured is one from its call to the end of its wait.
+ * Exchanges run one after another: each is measured from its call to the end of its wait.
  * All ranks make as many: the slowest says when it was long enough.
  */
 #ifndef MILLRACE_COMM_BENCHMARK_H

@@ -1,6 +1,6 @@
 /*
- * benchmark — how fast a file's blocks are read or written through a backend: what `millrace bench io`
- * measures.
+ * benchmark — measures reading and writing a file's blocks through a backend, for
+ * `millrace bench io`.
  *
  *     struct io_benchmark_job job = {.kind = IO_READ, .block_bytes = 128 << 10, .depth = 32,
  *                                .file_bytes = size, .ns_max = 1000000000};

@@ -1,6 +1,6 @@
 /*
- * benchmark — how fast a loader delivers, and what its files' bytes and its photos alone would allow:
- * what `millrace bench loader` measures.
+ * benchmark — measures a loader's throughput, and the limits set by its files' bytes and by its
+ * photos alone, for `millrace bench loader`.
  *
  *     struct loader_benchmark speed = {0};
  *     struct loader_benchmark_job job = {.options = &options, .ns_max = 1000000000};
