@@ -11,7 +11,7 @@
  * them.
  */
 #include "base/clock.h"
-#include "trainer/ops.h"
+#include "trainer/ops/ops.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "io/io.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 
 #include <stdatomic.h>
 

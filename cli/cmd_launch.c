@@ -12,7 +12,7 @@
 #include "cli/verbs.h"
 #include "device/device_cuda.h"
 #include "io/whole.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 
 #include <errno.h>
 #include <inttypes.h>

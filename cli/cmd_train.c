@@ -14,7 +14,7 @@
 #include "cli/usage_json.h"
 #include "cli/verbs.h"
 #include "io/pending.h"
-#include "trainer/scalars.h"
+#include "trainer/report/scalars.h"
 #include "trainer/trainer.h"
 
 #include <errno.h>

@@ -16,7 +16,7 @@
 
 #include "cli/verb.h"
 #include "comm/comm.h"
-#include "trainer/rank_agreement.h"
+#include "trainer/run/rank_agreement.h"
 
 /* All ranks. From here on the console knows which rank it is. ret_local_rank: as struct ranks has
  * it; NULL is fine. -EINVAL where the environment contradicts itself or MPI. */

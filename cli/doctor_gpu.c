@@ -11,7 +11,7 @@
 #include "device/nvml.h"
 #include "device/peak.h"
 #include "loader/loader.h"
-#include "trainer/ops.h"
+#include "trainer/ops/ops.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #include "image/kernels.h"
 #include "loader/loader.h"
 #include "loader/shard_cache.h"
-#include "trainer/ops.h"
+#include "trainer/ops/ops.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,9 +10,9 @@
 #include "device/device.h"
 #include "image/jpeg.h"
 #include "shards/index_cache.h"
-#include "trainer/ops.h"
-#include "trainer/ops_cpu_blas.h"
-#include "trainer/yaml.h"
+#include "trainer/config/yaml.h"
+#include "trainer/ops/cpu/blas.h"
+#include "trainer/ops/ops.h"
 
 #include <errno.h>
 #include <gnu/libc-version.h>

@@ -1,6 +1,6 @@
 /*
  * dry_run — `millrace train --dry-run`: what a run takes, moves and computes, by rehearsal
- * (trainer/rehearsal.h), before it takes any of it.
+ * (trainer/plan/rehearsal.h), before it takes any of it.
  */
 #ifndef MILLRACE_CLI_DRY_RUN_H
 #define MILLRACE_CLI_DRY_RUN_H
@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "io/io.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 
 #include <stdbool.h>
 #include <stdint.h>

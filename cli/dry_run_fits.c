@@ -11,9 +11,9 @@
 #include "base/bytes.h"
 #include "base/str.h"
 #include "cli/output.h"
-#include "trainer/memory_need.h"
-#include "trainer/model.h"
-#include "trainer/strategy.h"
+#include "trainer/models/model.h"
+#include "trainer/parallel/strategy.h"
+#include "trainer/plan/memory_need.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
 #define MILLRACE_CLI_DRY_RUN_FITS_H
 
 #include "cli/dry_run.h"
-#include "trainer/rehearsal.h"
+#include "trainer/plan/rehearsal.h"
 
 enum { DRY_RUN_RANKS_MAX = 64 }; /* that are told one by one */
 

@@ -13,7 +13,7 @@
 #define MILLRACE_CLI_GRAMMAR_H
 
 #include "cli/verb.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 
 enum grammar_kind {
     GRAMMAR_NOTHING,

@@ -9,7 +9,7 @@
 
 #include "base/str.h"
 #include "cli/options.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 
 /* What the program is, a paragraph. */
 extern const char help_intro[];

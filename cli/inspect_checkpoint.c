@@ -10,7 +10,7 @@
 #include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
 #include "cli/inspect.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /*
- * usage_json — what a rank takes and moves (trainer/usage.h), as results have it: measured and told
- * before under the same names.
+ * usage_json — what a rank takes and moves (trainer/report/usage.h), as results have it: measured
+ * and told before under the same names.
  */
 #ifndef MILLRACE_CLI_USAGE_JSON_H
 #define MILLRACE_CLI_USAGE_JSON_H
 
 #include "base/json_writer.h"
-#include "trainer/usage.h"
+#include "trainer/report/usage.h"
 
 /* "parameters", ...; lives for ever. */
 const char *usage_name(enum mem_use use);

@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "base/workers.h"
 #include "io/benchmark.h"
-#include "trainer/gauges.h"
-#include "trainer/ops_cpu_blas.h"
-#include "trainer/run.h"
+#include "trainer/ops/cpu/blas.h"
+#include "trainer/report/gauges.h"
+#include "trainer/run/run.h"
 
 #include <errno.h>
 #include <stdlib.h>

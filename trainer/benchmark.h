@@ -11,7 +11,7 @@
 #define MILLRACE_TRAINER_BENCHMARK_H
 
 #include "io/benchmark.h"
-#include "trainer/time_parts.h"
+#include "trainer/ops/time_parts.h"
 #include "trainer/trainer.h"
 
 /* Immutable. */

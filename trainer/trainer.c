@@ -5,11 +5,11 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
-#include "trainer/announce.h"
-#include "trainer/gauges.h"
-#include "trainer/profile.h"
-#include "trainer/run.h"
-#include "trainer/stop_watch.h"
+#include "trainer/report/gauges.h"
+#include "trainer/run/announce.h"
+#include "trainer/run/profile.h"
+#include "trainer/run/run.h"
+#include "trainer/run/stop_watch.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -17,9 +17,9 @@
 #include "comm/comm.h"
 #include "io/io.h"
 #include "loader/loader.h"
-#include "trainer/config.h"
-#include "trainer/range.h"
-#include "trainer/usage.h"
+#include "trainer/config/config.h"
+#include "trainer/report/range.h"
+#include "trainer/report/usage.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

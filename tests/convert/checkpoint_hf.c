@@ -6,7 +6,7 @@
 #include "tests/support/scratch.h"
 #include "tests/trainer/hf_case.h"
 #include "tests/trainer/model_case.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
  */
 #include "base/clock.h"
 #include "tests/cuda_on_cpu/control.h"
-#include "trainer/cuda/device_clock.h"
+#include "trainer/ops/cuda/device_clock.h"
 
 #include <stdatomic.h>
 

@@ -36,7 +36,7 @@ struct collective_matrices {
     uint32_t result[4]; /* of each matrix */
 };
 
-/* Fragments of mma.m16n8k16 as trainer/cuda/tensor_core.h draws them; c += a b. */
+/* Fragments of mma.m16n8k16 as trainer/ops/cuda/tensor_core.h draws them; c += a b. */
 struct collective_product {
     bool half; /* elements are half, else bfloat16 */
     uint32_t a[4], b[2];

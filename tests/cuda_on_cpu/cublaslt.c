@@ -15,7 +15,7 @@
 #include "tests/cuda_on_cpu/memory.h"
 #include "tests/cuda_on_cpu/queue.h"
 #include "tests/cuda_on_cpu/violation.h"
-#include "trainer/ops_cpu_blas.h"
+#include "trainer/ops/cpu/blas.h"
 
 #include <assert.h>
 #include <cublasLt.h>

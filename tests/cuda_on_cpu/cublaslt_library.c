@@ -1,8 +1,8 @@
 /*
- * cublaslt_library — trainer/cuda/cublaslt_library.h for tests on the CPU: the cuBLASLt that stands
- * in (cublaslt.c).
+ * cublaslt_library — trainer/ops/cuda/gemm/cublaslt_library.h for tests on the CPU: the cuBLASLt
+ * that stands in (cublaslt.c).
  */
-#include "trainer/cuda/cublaslt_library.h"
+#include "trainer/ops/cuda/gemm/cublaslt_library.h"
 
 int cublaslt_library_load(const struct cublaslt_library **ret_library, struct err *err)
 {

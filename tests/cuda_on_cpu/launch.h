@@ -1,5 +1,5 @@
 /*
- * launch — trainer/cuda/launch.h's three macros for the CPU. C++ only.
+ * launch — trainer/ops/cuda/launch.h's three macros for the CPU. C++ only.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_LAUNCH_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_LAUNCH_H

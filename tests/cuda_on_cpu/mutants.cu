@@ -3,10 +3,10 @@
  */
 #include "tests/cuda_on_cpu/mutants.h"
 
-#include "trainer/cuda/element.h"
-#include "trainer/cuda/launch.h"
-#include "trainer/cuda/reduce.h"
-#include "trainer/cuda/tensor_core.h"
+#include "trainer/ops/cuda/element.h"
+#include "trainer/ops/cuda/launch.h"
+#include "trainer/ops/cuda/reduce.h"
+#include "trainer/ops/cuda/tensor_core.h"
 
 template <enum mutation M> __global__ void reverse_kernel(float *out, const float *x, int rounds)
 {

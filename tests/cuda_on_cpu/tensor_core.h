@@ -1,5 +1,5 @@
 /*
- * tensor_core — trainer/cuda/tensor_core.h's functions for the CPU. C++ only.
+ * tensor_core — trainer/ops/cuda/tensor_core.h's functions for the CPU. C++ only.
  *
  * An asynchronous copy is made when its thread waits for it; until then its target is NaN, and out
  * of bounds to AddressSanitizer.

@@ -1,8 +1,8 @@
 /*
- * config — fuzz target: the YAML configuration (trainer/yaml.h, trainer/config.h). What is accepted
- * can be printed, and what was printed is accepted and prints the same.
+ * config — fuzz target: the YAML configuration (trainer/config/yaml.h, trainer/config/config.h).
+ * What is accepted can be printed, and what was printed is accepted and prints the same.
  */
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

@@ -24,12 +24,12 @@ if [[ -n ${MPI_INCLUDE_DIR:-} ]]; then
 else
   mapfile -t all < <(printf '%s\n' "${all[@]}" | grep -v '^comm/mpi_')
 fi
-# REAL_BITS is the parameter of a template of kernels, see trainer/ops_cpu_real.h.
+# REAL_BITS is the parameter of a template of kernels, see trainer/ops/cpu/real.h.
 as_ours='-x c -std=gnu11 -D_GNU_SOURCE -DREAL_BITS=32 -Wno-unused-function '$mpi_flags
 every_header_compiles_alone_with_gcc() { compiles "$as_ours" gcc "${all[@]}"; }
 every_header_compiles_alone_with_clang() { compiles "$as_ours" clang "${all[@]}"; }
 
-mapfile -t beside_kernels < <(cd "$TEST_SOURCE_DIR" && grep -l 'extern "C"' trainer/cuda/*.h)
+mapfile -t beside_kernels < <(cd "$TEST_SOURCE_DIR" && grep -l 'extern "C"' trainer/ops/cuda/*.h trainer/ops/cuda/*/*.h)
 headers_beside_kernels_compile_alone_as_c_and_cpp() {
   local cuda=${CUDA_INCLUDE_DIR:-}
   [[ -n $cuda ]] || skip "this build found no CUDA toolkit"

@@ -4,7 +4,7 @@
 #ifndef MILLRACE_TESTS_TRAINER_BLOCK_CASE_H
 #define MILLRACE_TESTS_TRAINER_BLOCK_CASE_H
 
-#include "trainer/block.h"
+#include "trainer/models/block.h"
 
 enum { BLOCK_VARIANTS = 32, BLOCK_ITEMS = 2, BLOCK_TOKENS = 5, BLOCK_WIDTH = 16 };
 

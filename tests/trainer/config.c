@@ -4,9 +4,9 @@
 #include "tests/support/test.h"
 
 #include "base/json.h"
-#include "trainer/config.h"
-#include "trainer/schedule.h"
-#include "trainer/strategy.h"
+#include "trainer/config/config.h"
+#include "trainer/optim/schedule.h"
+#include "trainer/parallel/strategy.h"
 
 #include <errno.h>
 #include <math.h>

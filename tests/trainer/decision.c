@@ -1,7 +1,7 @@
 /*
  * decision (test) — clipping, overflows, and which update is next.
  */
-#include "trainer/decision.h"
+#include "trainer/ops/decision.h"
 #include "tests/support/test.h"
 
 enum { VALID = 8 };

@@ -2,7 +2,7 @@
  * delivery — tests on two real ranks: neither waits for the other at a place of the pass that time
  * alone chose.
  */
-#include "trainer/delivery.h"
+#include "trainer/parallel/delivery.h"
 
 #include "base/clock.h"
 #include "tests/support/ranks.h"

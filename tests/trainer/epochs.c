@@ -1,9 +1,9 @@
 /*
  * epochs (test) — steps and epochs where the batch grows, counted one by one.
  */
-#include "trainer/epochs.h"
+#include "trainer/config/epochs.h"
 #include "tests/support/test.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 
 #include <errno.h>
 #include <string.h>

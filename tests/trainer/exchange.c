@@ -1,7 +1,7 @@
 /*
  * exchange — tests: pieces that did not come are not handed over.
  */
-#include "trainer/exchange.h"
+#include "trainer/parallel/exchange.h"
 
 #include "tests/support/test.h"
 

@@ -2,10 +2,10 @@
  * freeze (test) — which parameters patterns freeze, and that a pass makes the gradients of the
  * others alone, with the same bits.
  */
-#include "trainer/freeze.h"
+#include "trainer/models/freeze.h"
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
-#include "trainer/rehearsal.h"
+#include "trainer/plan/rehearsal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * gather — tests on two real ranks of torchrun: whoever only looks is told why a run ended, as
  * whoever waits is.
  */
-#include "trainer/gather.h"
+#include "trainer/parallel/gather.h"
 
 #include "comm/ranks.h"
 #include "tests/support/test.h"

@@ -5,7 +5,7 @@
 
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
-#include "trainer/init.h"
+#include "trainer/models/init.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #define MILLRACE_TESTS_TRAINER_HF_CASE_H
 
 #include "io/io.h"
-#include "trainer/model.h"
+#include "trainer/models/model.h"
 
 /* As tests/oracle/hf.py has them. */
 enum { HF_ITEMS = 2, HF_BLOCK = 12, HF_VOCABULARY = 61 };

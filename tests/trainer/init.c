@@ -1,13 +1,13 @@
 /*
  * init (test) — weights of Hugging Face's transformers compute here what they compute there.
  */
-#include "trainer/init.h"
+#include "trainer/models/init.h"
 
 #include "ckpt/safetensors.h"
 #include "tests/support/scratch.h"
 #include "tests/trainer/hf_case.h"
 #include "tests/trainer/model_case.h"
-#include "trainer/run.h"
+#include "trainer/run/run.h"
 
 #include <errno.h>
 #include <stdio.h>

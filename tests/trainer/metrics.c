@@ -1,7 +1,7 @@
 /*
  * metrics (test) — what a run that goes on keeps of the lines before it.
  */
-#include "trainer/metrics.h"
+#include "trainer/report/metrics.h"
 #include "base/str.h"
 #include "io/whole.h"
 #include "tests/support/test.h"

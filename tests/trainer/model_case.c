@@ -5,7 +5,7 @@
 
 #include "base/philox.h"
 #include "tests/support/test.h"
-#include "trainer/weights.h"
+#include "trainer/parallel/weights.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #ifndef MILLRACE_TESTS_TRAINER_MODEL_CASE_H
 #define MILLRACE_TESTS_TRAINER_MODEL_CASE_H
 
-#include "trainer/model.h"
+#include "trainer/models/model.h"
 
 /* A device and ops of its own, a model, and the memory of one micro-batch. */
 struct model_case {

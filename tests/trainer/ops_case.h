@@ -6,7 +6,7 @@
 #define MILLRACE_TESTS_TRAINER_OPS_CASE_H
 
 #include "tests/support/test.h"
-#include "trainer/ops.h"
+#include "trainer/ops/ops.h"
 
 #include <math.h>
 #include <stdlib.h>

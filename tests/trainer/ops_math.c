@@ -2,7 +2,7 @@
  * ops_math — the kernels' own exp and log against libm's in double.
  */
 #include "tests/support/test.h"
-#include "trainer/ops_cpu_math.h"
+#include "trainer/ops/cpu/math.h"
 
 #include <float.h>
 

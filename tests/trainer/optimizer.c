@@ -4,7 +4,7 @@
 #include "tests/support/test.h"
 
 #include "base/exact_sum.h"
-#include "trainer/optimizer.h"
+#include "trainer/optim/optimizer.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #include "tests/support/ranks.h"
 #include "tests/trainer/text_case.h"
 
-#include "trainer/exchange_slot.h"
-#include "trainer/reduction.h"
+#include "trainer/parallel/exchange_slot.h"
+#include "trainer/parallel/reduction.h"
 #include "trainer/trainer.h"
 
 enum {

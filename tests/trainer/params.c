@@ -1,7 +1,7 @@
 /*
  * params — tests: where tensors lie in their arena, and their initial values.
  */
-#include "trainer/params.h"
+#include "trainer/models/params.h"
 
 #include "tests/support/test.h"
 

@@ -2,7 +2,7 @@
  * partition — tests: parts cover each group once, are cut at rows, are nearly equal, and make up
  * shards.
  */
-#include "trainer/partition.h"
+#include "trainer/parallel/partition.h"
 
 #include "tests/support/test.h"
 

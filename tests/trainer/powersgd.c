@@ -2,7 +2,7 @@
  * powersgd — tests: compressed gradients of real ranks are those of powersgd.py, which does with
  * numpy what the words say; shapes that are not worth it travel as they are.
  */
-#include "trainer/powersgd.h"
+#include "trainer/parallel/powersgd.h"
 
 #include "tests/support/ranks.h"
 #include "tests/trainer/reduction_case.h"

@@ -5,7 +5,7 @@
 #ifndef MILLRACE_TESTS_TRAINER_REDUCTION_CASE_H
 #define MILLRACE_TESTS_TRAINER_REDUCTION_CASE_H
 
-#include "trainer/reduction.h"
+#include "trainer/parallel/reduction.h"
 
 /* Of micro-batch `micro` of a step the gradient of that element of all that is trained. */
 typedef float scene_gradient(uint64_t step, uint64_t micro, uint64_t element);

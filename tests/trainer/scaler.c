@@ -1,7 +1,7 @@
 /*
  * scaler (test) — how the scale of the loss follows overflows.
  */
-#include "trainer/scaler.h"
+#include "trainer/ops/scaler.h"
 #include "tests/support/test.h"
 
 static void without_scaling_an_overflow_is_never_forgiven(void **state)

@@ -1,7 +1,7 @@
 /*
  * The comparison of ranks, on real ones: a bit that is flipped on one of them is named.
  */
-#include "trainer/sync_check.h"
+#include "trainer/parallel/sync_check.h"
 
 #include "tests/support/ranks.h"
 

@@ -2,9 +2,9 @@
  * What ranks hold, on real ranks that share weights as the strategies do: a bit that is flipped in
  * any of it is named.
  */
-#include "trainer/run.h"
+#include "trainer/run/run.h"
 
-#include "trainer/sync_check.h"
+#include "trainer/parallel/sync_check.h"
 
 #include "tests/support/ranks.h"
 #include "tests/trainer/model_case.h"

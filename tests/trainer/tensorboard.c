@@ -3,7 +3,7 @@
  * whatever was killed and resumed.
  */
 #include "tests/support/test.h"
-#include "trainer/metrics.h"
+#include "trainer/report/metrics.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /*
  * time_parts (test) — the parts are the time that passed, whatever is nested in what.
  */
-#include "trainer/time_parts.h"
+#include "trainer/ops/time_parts.h"
 #include "base/clock.h"
 #include "tests/support/test.h"
-#include "trainer/range.h"
+#include "trainer/report/range.h"
 
 #include <stdlib.h>
 #include <string.h>

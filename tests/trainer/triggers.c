@@ -1,7 +1,7 @@
 /*
  * triggers — when saves fall due and when time is up, by tables.
  */
-#include "trainer/triggers.h"
+#include "trainer/run/triggers.h"
 
 #include "base/clock.h"
 #include "tests/support/test.h"

@@ -5,7 +5,7 @@
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
 
-#include "trainer/weights.h"
+#include "trainer/parallel/weights.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * Tolerances are FlashAttention's: at most twice (gradients: three times) the largest error of
  * plain attention that rounds what it writes to the same type.
  */
-#include "trainer/cuda/attention.h"
+#include "trainer/ops/cuda/attention/attention.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/attention_case.h"
 

@@ -3,7 +3,7 @@
  */
 #include "tests/trainer/cuda/attention_case.h"
 
-#include "trainer/cuda/attention.h"
+#include "trainer/ops/cuda/attention/attention.h"
 
 #include <math.h>
 #include <stdlib.h>

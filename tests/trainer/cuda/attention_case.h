@@ -5,7 +5,7 @@
 #define MILLRACE_TESTS_TRAINER_CUDA_ATTENTION_CASE_H
 
 #include "tests/trainer/cuda/cuda_case.h"
-#include "trainer/ops.h"
+#include "trainer/ops/ops.h"
 
 struct attention_sizes {
     size_t qkv, out, lse; /* elements */

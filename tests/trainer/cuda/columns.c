@@ -1,7 +1,7 @@
 /*
  * columns — sums down columns on the device against sums in double.
  */
-#include "trainer/cuda/columns.h"
+#include "trainer/ops/cuda/columns.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
 

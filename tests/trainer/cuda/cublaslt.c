@@ -8,7 +8,7 @@
 #include "tests/support/test.h"
 
 #include "device/device_cuda.h"
-#include "trainer/cuda/cublaslt.h"
+#include "trainer/ops/cuda/gemm/cublaslt.h"
 
 #include <errno.h>
 

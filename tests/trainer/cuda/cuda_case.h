@@ -9,7 +9,7 @@
 
 #include "base/dtype.h"
 #include "tests/support/test.h"
-#include "trainer/ops.h"
+#include "trainer/ops/ops.h"
 
 #include <cuda_runtime_api.h>
 

@@ -5,7 +5,7 @@
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"
 
-#include "trainer/gauges.h"
+#include "trainer/report/gauges.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #include "tests/trainer/cuda/cuda_case.h"
 
 #include "device/device_cuda.h"
-#include "trainer/cuda/gemm.h"
+#include "trainer/ops/cuda/gemm/gemm.h"
 
 #include <math.h>
 #include <stdlib.h>

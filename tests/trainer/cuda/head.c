@@ -6,7 +6,7 @@
 #include "tests/trainer/cuda/cuda_case.h"
 
 #include "base/philox.h"
-#include "trainer/model.h"
+#include "trainer/models/model.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"
 
-#include "trainer/memory_need.h"
+#include "trainer/plan/memory_need.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * norm — LayerNorm and RMSNorm on the device, forward and backward, against the cpu ops in double.
  */
-#include "trainer/cuda/norm.h"
+#include "trainer/ops/cuda/norm.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
 

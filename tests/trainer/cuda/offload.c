@@ -5,7 +5,7 @@
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"
 
-#include "trainer/offload.h"
+#include "trainer/models/offload.h"
 
 #include <string.h>
 

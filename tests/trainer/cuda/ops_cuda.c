@@ -6,7 +6,7 @@
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"
 
-#include "trainer/ops.h"
+#include "trainer/ops/ops.h"
 
 #include <errno.h>
 #include <string.h>

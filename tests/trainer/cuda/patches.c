@@ -2,11 +2,11 @@
  * patches — images to rows of patches on the device: in float the bits of the cpu ops, else those
  * rounded.
  */
-#include "trainer/cuda/patches.h"
+#include "trainer/ops/cuda/patches.h"
 #include "base/philox.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
-#include "trainer/ops.h"
+#include "trainer/ops/ops.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * pointwise — activations, sums and conversions on the device against the cpu ops in double.
  */
-#include "trainer/cuda/pointwise.h"
+#include "trainer/ops/cuda/pointwise.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
 

@@ -9,8 +9,8 @@
 
 #include "ckpt/ckpt.h"
 #include "convert/dataset.h"
-#include "trainer/reduction.h"
-#include "trainer/rehearsal.h"
+#include "trainer/parallel/reduction.h"
+#include "trainer/plan/rehearsal.h"
 #include "trainer/trainer.h"
 
 #include <cuda_runtime_api.h>

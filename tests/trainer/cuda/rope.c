@@ -1,10 +1,10 @@
 /*
  * rope — rotary positions on the device against the cpu ops in double.
  */
-#include "trainer/cuda/rope.h"
+#include "trainer/ops/cuda/rope.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
-#include "trainer/ops.h"
+#include "trainer/ops/ops.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * Numbers to be summed are small multiples of 1/64: their sums are exact in float in any order, so
  * that a row too few, too many or of another table row shows as a difference at all.
  */
-#include "trainer/cuda/rows.h"
+#include "trainer/ops/cuda/rows.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
 

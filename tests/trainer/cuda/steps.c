@@ -9,7 +9,7 @@
 
 #include "ckpt/ckpt.h"
 #include "convert/dataset.h"
-#include "trainer/run.h"
+#include "trainer/run/run.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 #include "ckpt/diff.h"
 #include "convert/dataset.h"
 #include "image/jpeg.h"
-#include "trainer/rehearsal.h"
-#include "trainer/run.h"
+#include "trainer/plan/rehearsal.h"
+#include "trainer/run/run.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,12 +2,12 @@
  * update — the optimizer's step on the device against the cpu ops in double; exact sums against
  * those of the host, word by word.
  */
-#include "trainer/cuda/update.h"
+#include "trainer/ops/cuda/update.h"
 #include "base/exact_sum.h"
 #include "base/philox.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
-#include "trainer/decision.h"
+#include "trainer/ops/decision.h"
 
 #include <float.h>
 #include <math.h>

@@ -2,7 +2,7 @@
  * xent — softmax cross-entropy on the device against the cpu ops in double, in every order of
  * threads and blocks.
  */
-#include "trainer/cuda/xent.h"
+#include "trainer/ops/cuda/xent.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
 

@@ -1,0 +1,92 @@
+/*
+ * config_batch — batch.global, batch.micro and batch.accumulation: two of them make the third. See
+ * config.h.
+ */
+#include "base/json.h"
+#include "trainer/config/config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+static bool is_given(const int *lines, const char *key)
+{
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(fields[i].key, key) == 0)
+            return lines[i] != CONFIG_BY_DEFAULT;
+    return false;
+}
+
+void config_mark_batch(struct train_config *config, const int *lines)
+{
+    if (config->batch.accumulation == 0)
+        return;
+    if (!is_given(lines, "batch.global"))
+        config->batch.global = 0;
+    else if (!is_given(lines, "batch.micro"))
+        config->batch.micro = 0;
+}
+
+static int refuse(const struct train_config *config, uint32_t ranks, const char *what,
+                  struct err *err)
+{
+    err_set(err, -EINVAL, "%s", what);
+    err_expected(err, "batch.global = batch.micro * batch.accumulation * ranks");
+    err_found(err,
+              "global %" PRIu64 ", micro %" PRIu64 ", accumulation %" PRIu64 ", ranks %" PRIu32,
+              config->batch.global, config->batch.micro, config->batch.accumulation, ranks);
+    err_advise(err, "give two of the three");
+    return -EINVAL;
+}
+
+/* What the file could not be checked for while batch.micro was open. */
+static int check_micro(const struct train_config *config, uint32_t ranks, struct err *err)
+{
+    const char *mixes = config_lone_mix(config);
+    if (config->batch.micro > CONFIG_MICRO_MAX)
+        return refuse(config, ranks, "batch.accumulation makes micro-batches of more than 65536",
+                      err);
+    if (!mixes)
+        return 0;
+    refuse(config, ranks, "images are mixed within a micro-batch, and that has one", err);
+    err_advise(err, "lower batch.accumulation, or leave out %s", mixes);
+    return -EINVAL;
+}
+
+int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err *err)
+{
+    /* both below 2^32: the product of three may not fit */
+    uint64_t of_ranks = config->batch.accumulation * ranks, global = config->batch.global,
+             micro = config->batch.micro;
+    if (config->batch.accumulation == 0)
+        return 0;
+    if (micro == 0 && global == 0)
+        return refuse(config, ranks, "batch.accumulation alone makes no batch", err);
+    if (micro == 0 && global % of_ranks != 0)
+        return refuse(config, ranks,
+                      "batch.accumulation on these ranks does not divide batch.global", err);
+    if (micro == 0)
+        micro = global / of_ranks;
+    if (__builtin_mul_overflow(micro, of_ranks, &of_ranks) || (global > 0 && of_ranks != global))
+        return refuse(config, ranks, "the batch contradicts itself", err);
+    config->batch.global = of_ranks;
+    config->batch.micro = micro;
+    config->batch.accumulation = 0; /* on other ranks it is another */
+    return check_micro(config, ranks, err);
+}
+
+/* What was given must agree with the run by itself, which is for config_compare to say. */
+void config_keep_batch(struct train_config *config, const struct json_t *saved)
+{
+    uint64_t global = 0, micro = 0;
+    if (config->batch.accumulation == 0 || json_u64(json_get(saved, "batch.global"), &global) ||
+        json_u64(json_get(saved, "batch.micro"), &micro) || global == 0 || micro == 0)
+        return;
+    if (config->batch.global == 0)
+        config->batch.global = global;
+    if (config->batch.micro == 0)
+        config->batch.micro = micro;
+    config->batch.accumulation = 0;
+}

@@ -1,0 +1,372 @@
+/*
+ * config_check — what must agree between configuration keys. See config.h.
+ */
+#include "ckpt/ckpt.h"
+#include "io/io.h"
+#include "trainer/config/config.h"
+#include "trainer/config/epochs.h"
+#include "trainer/models/model.h"
+#include "trainer/optim/schedule.h"
+#include "trainer/parallel/reduction.h"
+#include "trainer/parallel/strategy.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct check {
+    const int *lines;
+    const char *name;
+    struct err *err;
+};
+
+/* Where the key was given: its line, CONFIG_BY_SET, or CONFIG_BY_DEFAULT. */
+static int line_of(const struct check *check, const char *key)
+{
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(fields[i].key, key) == 0)
+            return check->lines ? check->lines[i] : CONFIG_BY_DEFAULT;
+    return CONFIG_BY_DEFAULT;
+}
+
+/* " at lines 4 and 7", " at line 4 and by --set", "" where both have their defaults. */
+static void describe_places(int first, int second, char *text, size_t bytes)
+{
+    int upper = first > second ? first : second, lower = first > second ? second : first;
+    text[0] = '\0';
+    if (lower > 0 && lower != upper)
+        snprintf(text, bytes, " at lines %d and %d", lower, upper);
+    else if (upper > 0)
+        snprintf(text, bytes, " at line %d%s", upper,
+                 lower == CONFIG_BY_SET ? " and by --set" : "");
+    else if (lower == CONFIG_BY_SET)
+        snprintf(text, bytes, " by --set");
+}
+
+/* Between two keys, or within one. */
+static int contradiction(const struct check *check, const char *key, const char *other,
+                         const char *what, const char *advice)
+{
+    char places[64];
+    describe_places(line_of(check, key), line_of(check, other), places, sizeof places);
+    err_set(check->err, -EINVAL, "%s%s", what, places);
+    err_at(check->err, check->name, ERR_NO_OFFSET);
+    err_advise(check->err, "%s", advice);
+    return -EINVAL;
+}
+
+static int check_train(const struct train_config *config, const struct check *check)
+{
+    struct err why = {0};
+    int status = config_mix_check(&config->data.train, &why);
+    if (!status)
+        return 0;
+    contradiction(check, "data.train", "data.train", why.what, why.advice);
+    if (why.expected[0])
+        err_expected(check->err, "%s", why.expected);
+    if (why.found[0])
+        err_found(check->err, "%s", why.found);
+    return status;
+}
+
+static int check_path(const struct check *check, const char *key, const char *path)
+{
+    struct err why = {0};
+    if (io_check_path(path, &why) == 0)
+        return 0;
+    char what[ERR_TEXT_BYTES_MAX];
+    snprintf(what, sizeof what, "%s: %.160s", key, why.what);
+    contradiction(check, key, key, what, why.advice);
+    err_expected(check->err, "%s", why.expected);
+    err_found(check->err, "%s", path);
+    return -EINVAL;
+}
+
+/* Every key that is a path. */
+static int check_paths(const struct train_config *config, const struct check *check)
+{
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    int status = 0;
+    for (size_t i = 0; i < count && !status; i++)
+        if (fields[i].kind == CONFIG_PATH)
+            status = check_path(check, fields[i].key, (const char *)config + fields[i].offset);
+    for (uint64_t i = 0; i < config->data.train.count && !status; i++)
+        status = check_path(check, "data.train", config->data.train.sources[i].path);
+    return status;
+}
+
+static int check_run(const struct train_config *config, const struct check *check)
+{
+    int status = check_train(config, check);
+    if (status)
+        return status;
+    if (config->run.steps == 0 && config->run.epochs == 0)
+        return contradiction(check, "run.steps", "run.epochs", "the run has no end",
+                             "give run.steps or run.epochs");
+    if (config->run.steps > 0 && config->run.epochs > 0)
+        return contradiction(check, "run.steps", "run.epochs",
+                             "run.steps and run.epochs are both given", "give one of them");
+    if (config->batch.accumulation == 0 && (config->batch.global == 0 || config->batch.micro == 0))
+        return contradiction(check, "batch.global", "batch.micro",
+                             "batch.global or batch.micro is auto",
+                             "give batch.accumulation, or numbers for both");
+    if (config->batch.global > 0 && config->batch.micro > 0 &&
+        config->batch.global % config->batch.micro != 0)
+        return contradiction(check, "batch.micro", "batch.global",
+                             "batch.micro does not divide batch.global",
+                             "choose sizes of which one divides the other");
+    if (strcmp(config_device_name(config->device), "cpu") == 0 &&
+        config->precision.compute != CONFIG_FP32)
+        return contradiction(check, "precision.compute", "device", "the cpu computes in fp32",
+                             "set precision.compute: fp32, or device: cuda where there is a GPU");
+    if (config->data.image.scale_min > config->data.image.scale_max)
+        return contradiction(check, "data.image.scale", "data.image.scale",
+                             "data.image.scale is not rising", "give the smaller part first");
+    if (config->optimizer.lr < config->schedule.min_lr &&
+        config->schedule.type != SCHEDULE_CONSTANT)
+        return contradiction(check, "schedule.min_lr", "optimizer.lr",
+                             "schedule.min_lr is above optimizer.lr",
+                             "lower one or raise the other");
+    if (config->optimizer.nesterov && config->optimizer.momentum <= 0)
+        return contradiction(check, "optimizer.nesterov", "optimizer.momentum",
+                             "optimizer.nesterov is without momentum",
+                             "give optimizer.momentum, or leave optimizer.nesterov out");
+    return 0;
+}
+
+const char *config_lone_mix(const struct train_config *config)
+{
+    const char *mixes = config->data.image.mixup > 0    ? "data.image.mixup"
+                        : config->data.image.cutmix > 0 ? "data.image.cutmix"
+                                                        : NULL;
+    return config->model.type == MODEL_VIT && config->batch.micro == 1 ? mixes : NULL;
+}
+
+bool config_moves_gradients(const struct train_config *config)
+{
+    return config->parallel.reduction == REDUCTION_CANONICAL &&
+           config->precision.reduce == CONFIG_FP32 &&
+           config->parallel.compression.type == CONFIG_COMPRESSION_NONE;
+}
+
+static int check_mixing(const struct train_config *config, const struct check *check)
+{
+    const char *mixes = config_lone_mix(config);
+    if (!mixes)
+        return 0;
+    return contradiction(
+        check, mixes, "batch.micro", "images are mixed within a micro-batch, and that has one",
+        "set batch.micro to 2 or more, or leave out data.image.mixup and data.image.cutmix");
+}
+
+static int check_model(const struct train_config *config, const struct check *check)
+{
+    if (config->model.width % config->model.heads != 0)
+        return contradiction(check, "model.heads", "model.width",
+                             "model.heads does not divide model.width",
+                             "choose a width that is a multiple of heads");
+    if (config->model.kv_heads > 0 && config->model.heads % config->model.kv_heads != 0)
+        return contradiction(check, "model.kv_heads", "model.heads",
+                             "model.kv_heads does not divide model.heads",
+                             "choose a number of heads that is a multiple of kv_heads");
+    if (config->model.kv_heads > 0 && config->model.type != MODEL_LLAMA)
+        return contradiction(check, "model.kv_heads", "model.type", "model.kv_heads is a Llama's",
+                             "leave it out, or set model.type: llama");
+    if (config->model.type == MODEL_VIT && config->data.image.size % config->model.patch != 0)
+        return contradiction(check, "model.patch", "data.image.size",
+                             "model.patch does not divide data.image.size",
+                             "choose an image size that is a multiple of the patch");
+    return 0;
+}
+
+static int check_best_mode(const struct train_config *config, const struct check *check)
+{
+    const char *metric = config_metric_name(config->checkpoint.keep.best.metric);
+    enum ckpt_mode good;
+    char what[ERR_TEXT_BYTES_MAX];
+    if (!ckpt_metric_mode(metric, &good) ||
+        good == (enum ckpt_mode)config->checkpoint.keep.best.mode)
+        return 0;
+    snprintf(what, sizeof what, "the best %s is the %s", metric,
+             good == CKPT_MIN ? "smallest" : "largest");
+    return contradiction(check, "checkpoint.keep.best.metric", "checkpoint.keep.best.mode", what,
+                         good == CKPT_MIN ? "set checkpoint.keep.best.mode: min"
+                                          : "set checkpoint.keep.best.mode: max");
+}
+
+static int check_saves(const struct train_config *config, const struct check *check)
+{
+    if (config->checkpoint.layout == CKPT_FULL && !config->checkpoint.shared)
+        return contradiction(check, "checkpoint.layout", "checkpoint.shared",
+                             "checkpoint.layout: full is one file that all ranks write, so that "
+                             "all nodes must see its folder",
+                             "set checkpoint.shared: true with a folder that all nodes see, or "
+                             "checkpoint.layout: sharded");
+    if (config->checkpoint.keep.last == 0 &&
+        (config->checkpoint.keep.every > 0 || config->checkpoint.keep.best.count > 0))
+        return contradiction(
+            check, "checkpoint.keep.last",
+            config->checkpoint.keep.every > 0 ? "checkpoint.keep.every"
+                                              : "checkpoint.keep.best.count",
+            "checkpoint.keep.last: 0 keeps all, so that nothing is left to choose",
+            "set checkpoint.keep.last to how many of the newest stay, or leave the other rule out");
+    if (config->checkpoint.keep.best.count == 0)
+        return 0;
+    if (!config->data.val[0])
+        return contradiction(check, "checkpoint.keep.best.count", "data.val",
+                             "which checkpoints are best is not known without validation data",
+                             "give data.val, or leave checkpoint.keep.best out");
+    return check_best_mode(config, check);
+}
+
+static int check_loss_scale(const struct train_config *config, const struct check *check)
+{
+    uint64_t first = config->precision.loss_scale.first, least = config->precision.loss_scale.least;
+    if ((first & (first - 1)) != 0)
+        return contradiction(check, "precision.loss_scale.first", "precision.loss_scale.first",
+                             "precision.loss_scale.first is no power of two", "give one, as 65536");
+    if ((least & (least - 1)) != 0)
+        return contradiction(check, "precision.loss_scale.least", "precision.loss_scale.least",
+                             "precision.loss_scale.least is no power of two", "give one, as 1");
+    if (first < least)
+        return contradiction(check, "precision.loss_scale.first", "precision.loss_scale.least",
+                             "precision.loss_scale.first is below precision.loss_scale.least",
+                             "raise one or lower the other");
+    return 0;
+}
+
+/* Gradients that travel as thin matrices, after the passes. */
+static int check_compression(const struct train_config *config, const struct check *check)
+{
+    const struct strategy *strategy = strategy_of(config->parallel.strategy);
+    const char *key = "parallel.compression.type";
+    if (config->parallel.compression.type == CONFIG_COMPRESSION_NONE)
+        return 0;
+    if (config->parallel.reduction == REDUCTION_CANONICAL)
+        return contradiction(
+            check, key, "parallel.reduction",
+            "parallel.compression and parallel.reduction: canonical exclude each other",
+            "set parallel.reduction: fast, which gives up that bits do not depend on ranks");
+    if (strategy->shards != STRATEGY_ONE)
+        return contradiction(check, key, "parallel.strategy",
+                             "parallel.compression is of gradients that each rank has as a whole",
+                             "set parallel.strategy: ddp, or parallel.compression.type: none");
+    if (config->batch.sync_each)
+        return contradiction(check, key, "batch.sync_each",
+                             "parallel.compression is of gradients that travel once a step",
+                             "set batch.sync_each: false, or parallel.compression.type: none");
+    if (config->precision.compute != CONFIG_FP32 || config->precision.reduce != CONFIG_FP32)
+        return contradiction(
+            check, key,
+            config->precision.reduce != CONFIG_FP32 ? "precision.reduce" : "precision.compute",
+            "parallel.compression computes and sends fp32",
+            "set precision.compute and precision.reduce: fp32, or parallel.compression.type: none");
+    return 0;
+}
+
+/* Updates of each rank's own. */
+static int check_local_sgd(const struct train_config *config, const struct check *check)
+{
+    const struct strategy *strategy = strategy_of(config->parallel.strategy);
+    const char *key = "parallel.local_sgd.steps";
+    if (config->parallel.local_sgd.steps == 0)
+        return 0;
+    if (config->parallel.reduction == REDUCTION_CANONICAL)
+        return contradiction(
+            check, key, "parallel.reduction",
+            "parallel.local_sgd and parallel.reduction: canonical exclude each other",
+            "set parallel.reduction: fast, which gives up that bits do not depend on ranks");
+    if (strategy->shards != STRATEGY_ONE)
+        return contradiction(
+            check, key, "parallel.strategy",
+            "parallel.local_sgd is of weights and moments that each rank has as a whole",
+            "set parallel.strategy: ddp, or parallel.local_sgd.steps: 0");
+    if (config->batch.sync_each)
+        return contradiction(check, key, "batch.sync_each",
+                             "with parallel.local_sgd no gradients travel",
+                             "set batch.sync_each: false, or parallel.local_sgd.steps: 0");
+    if (config->parallel.compression.type != CONFIG_COMPRESSION_NONE)
+        return contradiction(check, key, "parallel.compression.type",
+                             "with parallel.local_sgd no gradients travel that could be compressed",
+                             "set parallel.compression.type: none, or parallel.local_sgd.steps: 0");
+    if (config->precision.reduce != CONFIG_FP32)
+        return contradiction(check, key, "precision.reduce",
+                             "with parallel.local_sgd no gradients travel that could be narrowed",
+                             "set precision.reduce: fp32, or parallel.local_sgd.steps: 0");
+    if (config->parallel.check_sync > 0)
+        return contradiction(check, key, "parallel.check_sync",
+                             "with parallel.local_sgd ranks differ between means",
+                             "set parallel.check_sync: 0, or parallel.local_sgd.steps: 0");
+    if (config->precision.compute == CONFIG_FP16)
+        return contradiction(check, key, "precision.compute",
+                             "with parallel.local_sgd ranks would skip different updates",
+                             "set precision.compute: bf16 or fp32, or parallel.local_sgd.steps: 0");
+    return 0;
+}
+
+static int check_batch_schedule(const struct train_config *config, const struct check *check)
+{
+    struct epochs epochs = {0};
+    struct err why = {0};
+    int status = epochs_parse(config->batch.schedule, &epochs, &why);
+    if (status) {
+        contradiction(check, "batch.schedule", "batch.schedule", why.what, why.advice);
+        err_expected(check->err, "%s", why.expected);
+        err_found(check->err, "%s", why.found);
+        return status;
+    }
+    if (epochs.changes_count > 0 && config->schedule.by == CONFIG_BY_EPOCH)
+        return contradiction(check, "batch.schedule", "schedule.by",
+                             "schedule.by: epoch wants epochs of as many steps, and batch.schedule "
+                             "makes them differ",
+                             "set schedule.by: step, or leave batch.schedule out");
+    return 0;
+}
+
+static int check_early_stop(const struct train_config *config, const struct check *check)
+{
+    if (config->early_stop.patience == 0 || config->data.val[0])
+        return 0;
+    return contradiction(check, "early_stop.patience", "data.val",
+                         "early_stop.patience counts evaluations, and there is no validation data",
+                         "give data.val, or leave early_stop out");
+}
+
+static int check_parallel(const struct train_config *config, const struct check *check)
+{
+    if (config->parallel.offload.params && !strategy_of(config->parallel.strategy)->shards_weights)
+        return contradiction(
+            check, "parallel.offload.params", "parallel.strategy",
+            "parallel.offload.params needs a strategy that does not keep weights whole",
+            "set parallel.strategy to zero3, shard_grad_op or hybrid_shard");
+    return 0;
+}
+
+int config_check(const struct train_config *config, const int *lines, const char *name,
+                 struct err *err)
+{
+    const struct check check = {.lines = lines, .name = name, .err = err};
+    int status = check_run(config, &check);
+    if (!status)
+        status = check_paths(config, &check);
+    if (!status)
+        status = check_mixing(config, &check);
+    if (!status)
+        status = check_model(config, &check);
+    if (!status)
+        status = check_batch_schedule(config, &check);
+    if (!status)
+        status = check_loss_scale(config, &check);
+    if (!status)
+        status = check_compression(config, &check);
+    if (!status)
+        status = check_local_sgd(config, &check);
+    if (!status)
+        status = check_early_stop(config, &check);
+    if (!status)
+        status = check_parallel(config, &check);
+    return status ? status : check_saves(config, &check);
+}

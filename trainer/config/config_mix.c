@@ -1,0 +1,144 @@
+/*
+ * config_mix — see config_mix.h.
+ */
+#include "trainer/config/config_mix.h"
+
+#include "base/json.h"
+#include "base/json_writer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WEIGHT_END = 1000000000 /* nine digits before the point */ };
+
+/* ---- Reading. ---- */
+
+static int set_path(struct config_source *source, const struct yaml_leaf *leaf)
+{
+    if (leaf->is_sequence || strlen(leaf->values[0]) >= sizeof source->path)
+        return -EINVAL;
+    snprintf(source->path, sizeof source->path, "%s", leaf->values[0]);
+    return 0;
+}
+
+static void begin(struct config_mix *mix, uint64_t count)
+{
+    memset(mix, 0, sizeof *mix);
+    mix->count = count;
+    for (uint64_t i = 0; i < count; i++)
+        mix->sources[i].weight = MIX_WEIGHT_UNIT;
+}
+
+static int read_whole(struct config_mix *mix, const struct yaml_leaf *leaf)
+{
+    if (leaf->is_sequence) {
+        if (leaf->mappings_count < 1 || leaf->mappings_count > MIX_DATASETS_MAX)
+            return -EINVAL;
+        begin(mix, leaf->mappings_count); /* their own leaves follow */
+        return 0;
+    }
+    begin(mix, 1);
+    return set_path(&mix->sources[0], leaf);
+}
+
+int config_mix_read(struct config_mix *mix, const char *rest, const struct yaml_leaf *leaf)
+{
+    if (!rest[0])
+        return read_whole(mix, leaf);
+    char *end;
+    unsigned long number = strtoul(rest + 1, &end, 10);
+    if (rest[1] < '0' || rest[1] > '9' || strncmp(end, "].", 2) != 0 || number > mix->count ||
+        number >= MIX_DATASETS_MAX)
+        return -ENOENT;
+    struct config_source entry = {.weight = MIX_WEIGHT_UNIT};
+    if (number < mix->count)
+        entry = mix->sources[number];
+    int status = -ENOENT;
+    if (strcmp(end + 2, "path") == 0)
+        status = set_path(&entry, leaf);
+    else if (strcmp(end + 2, "weight") == 0)
+        status = leaf->is_sequence ? -EINVAL : mix_weight_parse(leaf->values[0], &entry.weight);
+    if (status)
+        return status;
+    mix->sources[number] = entry;
+    mix->count += number == mix->count; /* --set may name one more */
+    return 0;
+}
+
+int config_mix_check(const struct config_mix *mix, struct err *err)
+{
+    uint64_t weights[MIX_DATASETS_MAX];
+    for (uint64_t i = 0; i < mix->count; i++) {
+        weights[i] = mix->sources[i].weight;
+        if (mix->sources[i].path[0])
+            continue;
+        if (mix->count == 1)
+            err_set(err, -EINVAL, "data.train is not given");
+        else
+            err_set(err, -EINVAL, "data.train[%" PRIu64 "].path is not given", i);
+        err_advise(err, "name the dataset.json to train on");
+        return -EINVAL;
+    }
+    return mix_weights_reduce(weights, (uint32_t)mix->count, err);
+}
+
+/* ---- Printing. ---- */
+
+/* "3", "0.25" */
+static void print_weight(struct json_writer *json, uint64_t weight)
+{
+    char text[32];
+    int bytes = snprintf(text, sizeof text, "%" PRIu64, weight / MIX_WEIGHT_UNIT);
+    if (weight % MIX_WEIGHT_UNIT) {
+        bytes += snprintf(text + bytes, sizeof text - (size_t)bytes, ".%06" PRIu64,
+                          weight % MIX_WEIGHT_UNIT);
+        while (text[bytes - 1] == '0')
+            bytes--;
+    }
+    json_write_raw(json, "weight", text, (size_t)bytes);
+}
+
+static void print_entry(struct json_writer *json, const char *path, uint64_t weight)
+{
+    json_begin_object(json, NULL);
+    json_write_string(json, "path", path);
+    print_weight(json, weight);
+    json_end_object(json);
+}
+
+void config_mix_print(const struct config_mix *mix, struct str *out)
+{
+    struct json_writer json = {.out = out};
+    if (mix->count == 1) {
+        json_write_string(&json, NULL, mix->sources[0].path);
+        return;
+    }
+    json_begin_array(&json, NULL);
+    for (uint64_t i = 0; i < mix->count; i++)
+        print_entry(&json, mix->sources[i].path, mix->sources[i].weight);
+    json_end_array(&json);
+}
+
+void config_mix_print_saved(const struct json_t *list, struct str *out)
+{
+    struct json_writer json = {.out = out};
+    json_begin_array(&json, NULL);
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json_t *entry = json_at(list, i);
+        const char *path = "";
+        double weight = 0; /* nine digits and six behind the point: a double holds them */
+        json_text(json_get(entry, "path"), &path);
+        json_f64(json_get(entry, "weight"), &weight);
+        json_begin_object(&json, NULL);
+        json_write_string(&json, "path", path);
+        if (weight >= 0 && weight < WEIGHT_END)
+            print_weight(&json, (uint64_t)(weight * MIX_WEIGHT_UNIT + 0.5));
+        else /* of no configuration that was read: as it stands there */
+            json_write_f64(&json, "weight", weight);
+        json_end_object(&json);
+    }
+    json_end_array(&json);
+}

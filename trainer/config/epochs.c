@@ -1,0 +1,95 @@
+/*
+ * epochs — see epochs.h.
+ */
+#include "trainer/config/epochs.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int refuse(const char *text, bool is_of_first, struct err *err)
+{
+    err_set(err, -EINVAL, "batch.schedule is no list of epochs and factors");
+    err_expected(err,
+                 "EPOCH:TIMES with commas between, as \"4:2, 8:4\": rising epochs from 1 on, at "
+                 "most %d of them, "
+                 "times from 1 to %d",
+                 EPOCHS_CHANGES_MAX, EPOCHS_TIMES_MAX);
+    err_found(err, "%.200s", text);
+    if (is_of_first)
+        err_advise(err, "set batch.global for epoch 0, the first");
+    return -EINVAL;
+}
+
+int epochs_parse(const char *text, struct epochs *epochs, struct err *err)
+{
+    const char *rest = text;
+    uint64_t last = 0;
+    uint32_t count = 0;
+    while (*rest) {
+        char epoch_text[10], times_text[8];
+        int length = 0;
+        if (sscanf(rest, " %9[0-9]:%7[0-9] %n", epoch_text, times_text, &length) != 2)
+            return refuse(text, false, err);
+        uint64_t epoch = strtoull(epoch_text, NULL, 10), times = strtoull(times_text, NULL, 10);
+        if (epoch <= last || times < 1 || times > EPOCHS_TIMES_MAX || count == EPOCHS_CHANGES_MAX)
+            return refuse(text, epoch == 0, err);
+        epochs->changes[count++] = (struct epochs_change){epoch, times};
+        last = epoch;
+        rest += length;
+        if (*rest && (*rest++ != ',' || !*rest))
+            return refuse(text, false, err);
+    }
+    epochs->changes_count = count;
+    return 0;
+}
+
+uint64_t epochs_times(const struct epochs *epochs, uint64_t epoch)
+{
+    uint64_t times = 1;
+    for (uint32_t i = 0; i < epochs->changes_count && epochs->changes[i].epoch <= epoch; i++)
+        times = epochs->changes[i].times;
+    return times;
+}
+
+uint64_t epochs_steps(const struct epochs *epochs, uint64_t epoch)
+{
+    return epochs->samples / (epochs->global * epochs_times(epochs, epoch));
+}
+
+uint64_t epochs_next_change(const struct epochs *epochs, uint64_t epoch)
+{
+    for (uint32_t i = 0; i < epochs->changes_count; i++)
+        if (epochs->changes[i].epoch > epoch &&
+            epochs->changes[i].times != epochs_times(epochs, epochs->changes[i].epoch - 1))
+            return epochs->changes[i].epoch;
+    return UINT64_MAX;
+}
+
+/* Stretches of epochs of one batch, one after another. */
+uint64_t epochs_first_step(const struct epochs *epochs, uint64_t epoch)
+{
+    uint64_t steps = 0;
+    for (uint64_t at = 0; at < epoch;) {
+        uint64_t next = epochs_next_change(epochs, at), end = next < epoch ? next : epoch, more;
+        if (__builtin_mul_overflow(end - at, epochs_steps(epochs, at), &more) ||
+            __builtin_add_overflow(steps, more, &steps))
+            return UINT64_MAX;
+        at = end;
+    }
+    return steps;
+}
+
+uint64_t epochs_at(const struct epochs *epochs, uint64_t step)
+{
+    uint64_t at = 0, first = 0;
+    for (;;) {
+        uint64_t next = epochs_next_change(epochs, at);
+        uint64_t epoch = at + (step - first) / epochs_steps(epochs, at);
+        if (epoch < next)
+            return epoch;
+        first += (next - at) * epochs_steps(epochs, at);
+        at = next;
+    }
+}

@@ -1,0 +1,231 @@
+/*
+ * yaml — see yaml.h.
+ */
+#include "trainer/config/yaml.h"
+
+#include "base/utf8.h"
+
+#include <errno.h>
+#include <libfyaml.h>
+#include <stdio.h>
+#include <string.h>
+
+struct walk {
+    const char *name;
+    int (*leaf)(void *context, const struct yaml_leaf *leaf);
+    void *context;
+    struct err *err;
+};
+
+static int line_of(struct fy_node *node)
+{
+    struct fy_token *token = node ? fy_node_get_scalar_token(node) : NULL;
+    const struct fy_mark *mark = token ? fy_token_start_mark(token) : NULL;
+    return mark ? mark->line + 1 : 0;
+}
+
+static int refuse(const struct walk *walk, int line, const char *what)
+{
+    err_set(walk->err, -EINVAL, "%s", what);
+    err_at(walk->err, walk->name, ERR_NO_OFFSET);
+    err_found(walk->err, "it at line %d", line);
+    return -EINVAL;
+}
+
+/* Copies a scalar into text, NUL-terminated. */
+static int scalar_text(const struct walk *walk, struct fy_node *node,
+                       char text[YAML_VALUE_BYTES_MAX])
+{
+    if (!fy_node_is_scalar(node) || fy_node_is_alias(node))
+        return refuse(walk, line_of(node), "aliases and nested values are not understood here");
+    size_t bytes = 0;
+    const char *scalar = fy_node_get_scalar(node, &bytes);
+    if (bytes >= YAML_VALUE_BYTES_MAX || (bytes > 0 && memchr(scalar, '\0', bytes)))
+        return refuse(walk, line_of(node), "a value is too long");
+    if (bytes > 0)
+        memcpy(text, scalar, bytes);
+    text[bytes] = '\0';
+    return 0;
+}
+
+static int visit(const struct walk *walk, struct fy_node *mapping, const char *prefix, int depth);
+
+static bool is_list_of_mappings(struct fy_node *value)
+{
+    return value && fy_node_is_sequence(value) &&
+           fy_node_is_mapping(fy_node_sequence_get_by_index(value, 0));
+}
+
+static int visit_mappings(const struct walk *walk, struct fy_node *list, const char *path, int line,
+                          int depth)
+{
+    int count = fy_node_sequence_item_count(list);
+    if (count < 0 || count > YAML_MAPPINGS_MAX)
+        return refuse(walk, line, "a list has too many entries");
+    struct yaml_leaf leaf = {
+        .path = path, .line = line, .is_sequence = true, .mappings_count = (size_t)count};
+    int status = walk->leaf(walk->context, &leaf);
+    for (int i = 0; i < count && !status; i++) {
+        struct fy_node *item = fy_node_sequence_get_by_index(list, i);
+        char entry[YAML_PATH_BYTES_MAX];
+        if (!fy_node_is_mapping(item))
+            return refuse(walk, line, "mappings and other values stand in one list");
+        int length = snprintf(entry, sizeof entry, "%s[%d]", path, i);
+        if (length < 0 || (size_t)length >= sizeof entry)
+            return refuse(walk, line, "keys are nested too deeply");
+        status = visit(walk, item, entry, depth + 1);
+    }
+    return status;
+}
+
+static int visit_leaf(const struct walk *walk, struct fy_node *value, const char *path, int line)
+{
+    char texts[YAML_VALUES_MAX][YAML_VALUE_BYTES_MAX];
+    const char *values[YAML_VALUES_MAX];
+    struct yaml_leaf leaf = {.path = path, .line = line, .values = values, .values_count = 0};
+    if (value && fy_node_is_sequence(value)) {
+        leaf.is_sequence = true;
+        void *iterator = NULL;
+        struct fy_node *item;
+        while ((item = fy_node_sequence_iterate(value, &iterator))) {
+            if (leaf.values_count == YAML_VALUES_MAX)
+                return refuse(walk, line, "a list has too many entries");
+            int status = scalar_text(walk, item, texts[leaf.values_count]);
+            if (status)
+                return status;
+            values[leaf.values_count] = texts[leaf.values_count];
+            leaf.values_count++;
+        }
+    } else {
+        texts[0][0] = '\0';
+        int status = value ? scalar_text(walk, value, texts[0]) : 0;
+        if (status)
+            return status;
+        values[0] = texts[0];
+        leaf.values_count = 1;
+    }
+    return walk->leaf(walk->context, &leaf);
+}
+
+static int visit(const struct walk *walk, struct fy_node *mapping, const char *prefix, int depth)
+{
+    void *iterator = NULL;
+    struct fy_node_pair *pair;
+    while ((pair = fy_node_mapping_iterate(mapping, &iterator))) {
+        struct fy_node *key = fy_node_pair_key(pair), *value = fy_node_pair_value(pair);
+        int line = line_of(key);
+        char name[YAML_VALUE_BYTES_MAX], path[YAML_PATH_BYTES_MAX];
+        int status = scalar_text(walk, key, name);
+        if (status)
+            return status;
+        int length = snprintf(path, sizeof path, "%s%s%s", prefix, prefix[0] ? "." : "", name);
+        if (length < 0 || (size_t)length >= sizeof path || depth == YAML_DEPTH_MAX)
+            return refuse(walk, line, "keys are nested too deeply");
+        if (value && fy_node_is_mapping(value))
+            status = visit(walk, value, path, depth + 1);
+        else if (is_list_of_mappings(value))
+            status = visit_mappings(walk, value, path, line, depth);
+        else
+            status = visit_leaf(walk, value, path, line);
+        if (status)
+            return status;
+    }
+    return 0;
+}
+
+/* Spaces and comments only: libfyaml makes no document of it, and names no error. */
+static bool says_nothing(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] == '#')
+            while (i + 1 < bytes && text[i + 1] != '\n')
+                i++;
+        else if (!strchr(" \t\r\n", text[i]) || text[i] == '\0')
+            return false;
+    }
+    return true;
+}
+
+/* libfyaml scans a directive with a byte that is no UTF-8 for ever. */
+static int check_encoding(const struct walk *walk, const char *text, size_t bytes)
+{
+    for (size_t at = 0, count; at < bytes; at += count) {
+        count = utf8_sequence_bytes((const unsigned char *)text + at, bytes - at);
+        if (count > 0 && text[at] != '\0')
+            continue;
+        err_set(walk->err, -EINVAL, "a configuration is UTF-8 text");
+        err_at(walk->err, walk->name, (int64_t)at);
+        err_found(walk->err, "byte 0x%02x", (unsigned char)text[at]);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+/* libfyaml reads the first document and forgets what follows; nothing of a configuration is to be
+ * forgotten. */
+static int check_one_document(const struct walk *walk, const char *text, size_t bytes)
+{
+    bool begun = false, ended = false;
+    int number = 1;
+    for (size_t at = 0; at < bytes; number++) {
+        const char *line = text + at, *newline = memchr(line, '\n', bytes - at);
+        size_t length = newline ? (size_t)(newline - line) : bytes - at;
+        at += length + 1;
+        if (length > 0 && line[0] == '%')
+            return refuse(walk, number, "YAML directives are not understood here");
+        bool begins = length >= 3 && memcmp(line, "---", 3) == 0;
+        if (says_nothing(line, length))
+            continue;
+        if (ended || (begins && begun))
+            return refuse(walk, number,
+                          "a configuration is one YAML document, this begins another");
+        begun = true;
+        ended = length >= 3 && memcmp(line, "...", 3) == 0;
+    }
+    return 0;
+}
+
+int yaml_walk(const char *text, size_t bytes, const char *name,
+              int (*leaf)(void *context, const struct yaml_leaf *leaf), void *context,
+              struct err *err)
+{
+    struct walk walk = {.name = name, .leaf = leaf, .context = context, .err = err};
+    int status = check_encoding(&walk, text, bytes);
+    if (!status)
+        status = check_one_document(&walk, text, bytes);
+    if (status)
+        return status;
+    struct fy_diag_cfg diagnostics = {.fp = NULL, .level = FYET_ERROR, .module_mask = ~0u};
+    struct fy_diag *diag = fy_diag_create(&diagnostics);
+    if (!diag)
+        return err_set(err, -ENOMEM, "out of memory for a YAML parser");
+    fy_diag_set_collect_errors(diag, true);
+    struct fy_parse_cfg parse = {.flags = FYPCF_QUIET, .diag = diag};
+    struct fy_document *document = fy_document_build_from_string(&parse, text, bytes);
+    if (!document && !says_nothing(text, bytes)) {
+        void *iterator = NULL;
+        struct fy_diag_error *error = fy_diag_errors_iterate(diag, &iterator);
+        err_set(err, -EINVAL, "not valid YAML");
+        err_at(err, name, ERR_NO_OFFSET);
+        err_found(err, "%s at line %d", error && error->msg ? error->msg : "a syntax error",
+                  error ? error->line : 0);
+        status = -EINVAL;
+    } else if (document) {
+        struct fy_node *root = fy_document_root(document);
+        if (!root)
+            status = 0; /* an empty file says nothing */
+        else if (fy_node_is_mapping(root))
+            status = visit(&walk, root, "", 0);
+        else
+            status = refuse(&walk, 1, "a configuration is a mapping of keys");
+        fy_document_destroy(document);
+    }
+    fy_diag_destroy(diag);
+    return status;
+}
+
+const char *yaml_library(char *text)
+{
+    snprintf(text, LIBRARY_TEXT_BYTES, "libfyaml %s", fy_library_version());
+    return text;
+}

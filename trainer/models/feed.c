@@ -1,0 +1,366 @@
+/*
+ * feed — see feed.h.
+ */
+#include "trainer/models/feed.h"
+
+#include "trainer/ops/arena.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether rows are sorted by token for who embeds them. */
+static bool wants_order(const struct feed_options *options, const struct ops *ops)
+{
+    return !options->images && ops->table->embed_bwd_wants_order;
+}
+
+/* Where the arrays of a slot lie, bytes: what is made here first, so that one copy takes it. */
+struct slot_layout {
+    uint64_t targets, partners, weights, row_starts, by_token, made_bytes;
+    uint64_t tokens, images, bytes;
+};
+
+static struct slot_layout lay_out_slot(const struct feed_options *o, const struct ops *ops)
+{
+    struct arena_layout l = {0};
+    struct slot_layout s = {0};
+    uint64_t rows = o->images ? o->items : o->items * o->block;
+    s.targets = arena_take(&l, rows, sizeof(int32_t));
+    s.partners = arena_take(&l, o->mixed ? rows : 0, sizeof(int32_t));
+    s.weights = arena_take(&l, o->mixed ? rows : 0, sizeof(float));
+    s.row_starts = arena_take(&l, o->document_starts ? rows : 0, sizeof(int32_t));
+    s.by_token = arena_take(&l, wants_order(o, ops) ? rows : 0, sizeof(int32_t));
+    s.made_bytes = l.bytes;
+    s.tokens = arena_take(&l, o->images ? 0 : o->items * (o->block + 1), sizeof(int32_t));
+    s.images = arena_take(&l, o->images ? o->items * o->side * o->side * 3 : 0, 1);
+    s.bytes = l.bytes;
+    return s;
+}
+
+static struct slot_layout slot_layout(const struct feed *feed)
+{
+    return lay_out_slot(&feed->options, feed->ops);
+}
+
+static struct feed_arrays arrays_at(const struct feed *feed, void *memory)
+{
+    const struct slot_layout s = slot_layout(feed);
+    return (struct feed_arrays){
+        .images = feed->options.images ? arena_at(memory, s.images) : NULL,
+        .tokens = feed->options.images ? NULL : arena_at(memory, s.tokens),
+        .targets = arena_at(memory, s.targets),
+        .partners = feed->options.mixed ? arena_at(memory, s.partners) : NULL,
+        .weights = feed->options.mixed ? arena_at(memory, s.weights) : NULL,
+        .row_starts = feed->options.document_starts ? arena_at(memory, s.row_starts) : NULL,
+        .by_token = feed->token_counts ? arena_at(memory, s.by_token) : NULL,
+    };
+}
+
+static bool is_host(const struct feed *feed)
+{
+    return feed->ops->device->ops->is_host;
+}
+
+/* Pictures that are whole go from the loader's buffer to the device; only where that is the host
+ * they are ever padded here. */
+static uint64_t staging_bytes(const struct feed *feed)
+{
+    const struct slot_layout s = slot_layout(feed);
+    return is_host(feed) ? s.bytes : s.images;
+}
+
+static int init_slot(struct feed *feed, struct feed_slot *slot, struct err *err)
+{
+    struct device *device = feed->ops->device;
+    int status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_LOADER),
+                                        staging_bytes(feed), &slot->staging_memory, err);
+    if (status)
+        return status;
+    slot->staging = slot->device = arrays_at(feed, slot->staging_memory);
+    if (is_host(feed))
+        return 0;
+    status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_LOADER),
+                                    slot_layout(feed).bytes, &slot->device_memory, err);
+    if (status)
+        return status;
+    slot->device = arrays_at(feed, slot->device_memory);
+    status = device->ops->event_open(device, &slot->copied, err);
+    return status ? status : device->ops->event_open(device, &slot->used, err);
+}
+
+int feed_init(struct feed *feed, const struct feed_options *options, struct ops *ops,
+              struct err *err)
+{
+    *feed = (struct feed){.options = *options, .ops = ops};
+    if (wants_order(options, ops)) {
+        feed->token_counts = calloc(options->vocabulary + 1, sizeof feed->token_counts[0]);
+        if (!feed->token_counts)
+            return err_set(err, -ENOMEM, "out of memory for the order of tokens");
+    }
+    int status = ops->device->ops->stream_open(ops->device, &feed->stream, err);
+    for (size_t i = 0; i < FEED_SLOTS && !status; i++)
+        status = init_slot(feed, &feed->slots[i], err);
+    if (status)
+        feed_deinit(feed);
+    return status;
+}
+
+void feed_deinit(struct feed *feed)
+{
+    if (!feed->ops)
+        return;
+    struct device *device = feed->ops->device;
+    feed_flush(feed, NULL);
+    if (feed->stream)
+        device->ops->stream_sync(device, feed->stream, NULL);
+    for (size_t i = 0; i < FEED_SLOTS; i++) {
+        struct feed_slot *slot = &feed->slots[i];
+        if (slot->copied)
+            device->ops->event_close(device, slot->copied);
+        if (slot->used)
+            device->ops->event_close(device, slot->used);
+        device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_LOADER), slot->device_memory,
+                              slot_layout(feed).bytes);
+        device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_LOADER), slot->staging_memory,
+                              staging_bytes(feed));
+    }
+    if (feed->stream)
+        device->ops->stream_close(device, feed->stream);
+    free(feed->token_counts);
+    *feed = (struct feed){0};
+}
+
+static void give_back(struct feed_slot *slot)
+{
+    if (slot->batch && slot->loader)
+        loader_release(slot->loader, slot->batch);
+    slot->batch = NULL;
+}
+
+/* Until the slot's batch is copied and back at its loader. */
+static int retire(struct feed *feed, struct feed_slot *slot, struct err *err)
+{
+    struct device *device = feed->ops->device;
+    int status =
+        slot->batch && slot->copied ? device->ops->event_wait(device, slot->copied, err) : 0;
+    give_back(slot);
+    return status;
+}
+
+int feed_flush(struct feed *feed, struct err *err)
+{
+    int status = 0;
+    for (uint64_t i = 0; i < FEED_SLOTS && feed->ops; i++) { /* the oldest first */
+        struct feed_slot *slot = &feed->slots[(feed->pushed_count + i) % FEED_SLOTS];
+        int one = retire(feed, slot, status ? NULL : err);
+        status = status ? status : one;
+    }
+    feed->is_open = false;
+    return status;
+}
+
+/* What of a batch's first array goes to the device: where it lies, and how many bytes. */
+struct source {
+    const void *data;
+    uint64_t bytes;
+};
+
+/* Whether a batch says with whom its pictures were mixed: an evaluation's do not. */
+static bool is_mixed(const struct feed *feed, const struct batch *batch)
+{
+    return feed->options.mixed && batch_field_named(batch, "partner_label");
+}
+
+/* Those of absent items count nothing. */
+static void take_partners(const struct feed *feed, const struct feed_slot *slot)
+{
+    const struct batch *batch = slot->batch;
+    const struct feed_options *o = &feed->options;
+    const int32_t *partners = batch_field_named(batch, "partner_label")->data;
+    const float *weights = batch_field_named(batch, "label_weight")->data;
+    for (uint64_t i = 0; i < o->items; i++) {
+        bool is_there = i < batch->items_count;
+        slot->staging.partners[i] = is_there ? partners[i] : -1;
+        slot->staging.weights[i] = is_there ? weights[i] : 1;
+    }
+}
+
+static void take_images(const struct feed *feed, struct feed_slot *slot, struct source *ret_source,
+                        uint64_t *ret_valid)
+{
+    const struct batch *batch = slot->batch;
+    const struct feed_options *o = &feed->options;
+    const struct batch_field *images = batch_field_named(batch, "image"),
+                             *labels = batch_field_named(batch, "label");
+    uint64_t image_bytes = o->side * o->side * 3;
+    for (uint64_t i = 0; i < o->items; i++) {
+        int32_t label = i < batch->items_count ? ((const int32_t *)labels->data)[i] : -1;
+        assert(i >= batch->items_count || (label >= 0 && (uint64_t)label < o->classes));
+        slot->staging.targets[i] = label;
+    }
+    if (is_mixed(feed, batch))
+        take_partners(feed, slot);
+    *ret_source = (struct source){images->data, batch->items_count * image_bytes};
+    if (batch->items_count < o->items && is_host(feed)) {
+        memcpy(slot->staging.images, images->data, ret_source->bytes);
+        memset(slot->staging.images + ret_source->bytes, 0,
+               (o->items - batch->items_count) * image_bytes);
+        ret_source->data = slot->staging.images;
+    }
+    *ret_valid = batch->items_count;
+}
+
+/* A token belongs to the document that the next document end at or behind it ends; its attention
+ * begins where that document does, or where the window does. */
+static void fill_row_starts(const struct feed *feed, int32_t *row_starts, const int32_t *tokens)
+{
+    const struct feed_options *o = &feed->options;
+    for (uint64_t i = 0; i < o->items; i++) {
+        int32_t start = 0;
+        for (uint64_t t = 0; t < o->block; t++) {
+            row_starts[i * o->block + t] = start;
+            if (tokens[i * (o->block + 1) + t] == o->document_end)
+                start = (int32_t)t + 1;
+        }
+    }
+}
+
+/* Counting sort: rows by token, those of one token by row. */
+static void fill_by_token(const struct feed *feed, int32_t *by_token, const int32_t *tokens)
+{
+    const struct feed_options *o = &feed->options;
+    uint32_t *next = feed->token_counts;
+    memset(next, 0, (o->vocabulary + 1) * sizeof next[0]);
+    for (uint64_t i = 0; i < o->items; i++)
+        for (uint64_t t = 0; t < o->block; t++)
+            next[tokens[i * (o->block + 1) + t] + 1]++;
+    for (uint64_t token = 0; token < o->vocabulary; token++)
+        next[token + 1] += next[token];
+    for (uint64_t i = 0; i < o->items; i++)
+        for (uint64_t t = 0; t < o->block; t++)
+            by_token[next[tokens[i * (o->block + 1) + t]]++] = (int32_t)(i * o->block + t);
+}
+
+static void take_tokens(const struct feed *feed, struct feed_slot *slot, struct source *ret_source,
+                        uint64_t *ret_valid)
+{
+    const struct batch *batch = slot->batch;
+    const struct feed_options *o = &feed->options;
+    const int32_t *tokens = batch_field_named(batch, "tokens")->data;
+    uint64_t row = o->block + 1, row_bytes = row * sizeof tokens[0];
+    if (batch->items_count < o->items) {
+        memcpy(slot->staging.tokens, tokens, batch->items_count * row_bytes);
+        memset(slot->staging.tokens + batch->items_count * row, 0,
+               (o->items - batch->items_count) * row_bytes);
+        for (uint64_t i = 0; i < o->items; i++)
+            for (uint64_t t = 0; t < o->block; t++)
+                slot->staging.targets[i * o->block + t] =
+                    i < batch->items_count ? tokens[i * row + t + 1] : -1;
+        tokens = slot->staging.tokens;
+    }
+    if (slot->staging.row_starts)
+        fill_row_starts(feed, slot->staging.row_starts, tokens);
+    if (slot->staging.by_token)
+        fill_by_token(feed, slot->staging.by_token, tokens);
+    *ret_source = (struct source){tokens, o->items * row_bytes};
+    *ret_valid = batch->items_count * o->block;
+}
+
+/* Queues the copies, and makes the ops wait for them. */
+static int send(struct feed *feed, struct feed_slot *slot, const struct source *source,
+                struct err *err)
+{
+    struct device *device = feed->ops->device;
+    const struct device_ops *ops = device->ops;
+    void *target = feed->options.images ? (void *)slot->device.images : (void *)slot->device.tokens;
+    int status = ops->stream_wait_event(device, feed->stream, slot->used, err);
+    if (!status)
+        status = ops->copy(device, feed->stream, slot->device_memory, slot->staging_memory,
+                           slot_layout(feed).made_bytes, err);
+    if (!status)
+        status = ops->copy(device, feed->stream, target, source->data, source->bytes, err);
+    if (!status)
+        status = ops->event_record(device, slot->copied, feed->stream, err);
+    if (!status)
+        status = ops->stream_wait_event(device, feed->ops->stream, slot->copied, err);
+    if (status) /* what was queued may still read the batch, and no event tells its end */
+        ops->stream_sync(device, feed->stream, NULL);
+    return status;
+}
+
+static struct model_input image_input(const struct feed *feed, const struct feed_slot *slot,
+                                      const struct source *source)
+{
+    return (struct model_input){
+        .images = is_host(feed) ? source->data : slot->device.images,
+        .labels = slot->device.targets,
+        .partner_labels = is_mixed(feed, slot->batch) ? slot->device.partners : NULL,
+        .label_weights = is_mixed(feed, slot->batch) ? slot->device.weights : NULL,
+    };
+}
+
+/* Targets are the tokens one further on, but where items are absent. */
+static struct model_input token_input(const struct feed *feed, const struct feed_slot *slot,
+                                      const struct source *source)
+{
+    bool is_whole = slot->batch->items_count == feed->options.items;
+    return (struct model_input){
+        .tokens = is_host(feed) ? source->data : slot->device.tokens,
+        .targets = is_whole ? NULL : slot->device.targets,
+        .row_starts = slot->device.row_starts,
+        .by_token = slot->device.by_token,
+    };
+}
+
+int feed_push(struct feed *feed, struct loader *loader, const struct batch *batch,
+              struct model_input *ret_input, uint64_t *ret_valid, struct err *err)
+{
+    assert(!feed->is_open);
+    struct feed_slot *slot = &feed->slots[feed->pushed_count % FEED_SLOTS];
+    int retired = retire(feed, slot, err);
+    struct source source = {0};
+    uint64_t valid = 0;
+    slot->loader = loader;
+    slot->batch = batch;
+    feed->variant = (uint32_t)(feed->pushed_count % FEED_SLOTS) * 2 +
+                    (batch->items_count < feed->options.items);
+    feed->pushed_count++;
+    feed->is_open = true;
+    if (retired)
+        return retired;
+    if (feed->options.images)
+        take_images(feed, slot, &source, &valid);
+    else
+        take_tokens(feed, slot, &source, &valid);
+    int status = is_host(feed) ? 0 : send(feed, slot, &source, err);
+    if (status)
+        return status;
+    *ret_input =
+        feed->options.images ? image_input(feed, slot, &source) : token_input(feed, slot, &source);
+    *ret_valid = valid;
+    return 0;
+}
+
+uint32_t feed_variant(const struct feed *feed)
+{
+    return feed->variant;
+}
+
+int feed_pop(struct feed *feed, struct err *err)
+{
+    assert(feed->is_open);
+    feed->is_open = false;
+    struct feed_slot *newest = &feed->slots[(feed->pushed_count - 1) % FEED_SLOTS];
+    if (is_host(feed)) {
+        give_back(newest);
+        return 0;
+    }
+    struct device *device = feed->ops->device;
+    int status = device->ops->event_record(device, newest->used, feed->ops->stream, err);
+    /* One batch at most stays here, so that a loader with two buffers goes on. */
+    for (uint64_t i = 0; i + 1 < FEED_SLOTS && !status; i++)
+        status = retire(feed, &feed->slots[(feed->pushed_count + i) % FEED_SLOTS], err);
+    return status;
+}

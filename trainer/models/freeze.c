@@ -1,0 +1,82 @@
+/*
+ * freeze — see freeze.h.
+ */
+#include "trainer/models/freeze.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <string.h>
+
+static int refuse(const char *pattern, const struct params *params, struct err *err)
+{
+    err_set(err, -EINVAL, "no parameter is matched by \"%s\" of model.freeze", pattern);
+    err_expected(err, "patterns of names as %s, with commas between them", params->list[0].name);
+    err_advise(err, "docs/models.md lists the names");
+    return -EINVAL;
+}
+
+/* One pattern, a leading ! included. */
+static int apply(struct params *params, const char *pattern, struct err *err)
+{
+    bool freezes = pattern[0] != '!';
+    uint64_t matched_count = 0;
+    for (uint64_t i = 0; i < params->count; i++) {
+        if (fnmatch(pattern + !freezes, params->list[i].name, 0) != 0)
+            continue;
+        params->list[i].frozen = freezes;
+        matched_count++;
+    }
+    return matched_count > 0 ? 0 : refuse(pattern, params, err);
+}
+
+/* What is left of a list up to its next comma, without the spaces around it. */
+static const char *next_pattern(char **rest)
+{
+    char *pattern = strsep(rest, ",");
+    while (isspace((unsigned char)*pattern))
+        pattern++;
+    size_t length = strlen(pattern);
+    while (length > 0 && isspace((unsigned char)pattern[length - 1]))
+        pattern[--length] = '\0';
+    return pattern;
+}
+
+static int check(const struct params *params, struct err *err)
+{
+    uint64_t trained_count = 0;
+    for (uint64_t i = 0; i < params->count; i++) {
+        const struct param *param = &params->list[i];
+        trained_count += !param->frozen;
+        if (!param->neighbour || param->frozen == param[-1].frozen)
+            continue;
+        err_set(err, -EINVAL,
+                "model.freeze tells %s and %s apart, whose gradients one product makes",
+                param[-1].name, param->name);
+        err_advise(err, "freeze all of q, k and v, or of gate and up, or none");
+        return -EINVAL;
+    }
+    if (trained_count > 0)
+        return 0;
+    err_set(err, -EINVAL, "model.freeze leaves nothing to train");
+    err_advise(err, "end it with what shall be trained, as \", !head.*\"");
+    return -EINVAL;
+}
+
+int freeze_params(struct params *params, const char *patterns, struct err *err)
+{
+    char text[FREEZE_PATTERNS_BYTES_MAX], *rest = text;
+    if (!patterns[0])
+        return 0;
+    if (strlen(patterns) >= sizeof text)
+        return err_set(err, -EINVAL, "model.freeze is too long");
+    strcpy(text, patterns);
+    int status = 0;
+    while (rest && !status)
+        status = apply(params, next_pattern(&rest), err);
+    if (!status)
+        status = check(params, err);
+    if (!status)
+        params_lay_out_trained(params);
+    return status;
+}

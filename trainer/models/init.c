@@ -1,0 +1,300 @@
+/*
+ * init — see init.h.
+ */
+#include "trainer/models/init.h"
+
+#include "base/json.h"
+#include "ckpt/hf_names.h"
+#include "ckpt/weights.h"
+#include "io/whole.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONFIG_BYTES_MAX = 1 << 20 };
+
+struct init {
+    char path[IO_PATH_BYTES_MAX];
+    const struct model_config *config;
+    const struct params *params;
+    struct weights *source;
+    bool has_family;
+    enum hf_family family;
+    float *turned; /* room for the largest transposed tensor */
+    uint64_t turned_count;
+    struct err *err; /* of the call that is made */
+};
+
+/* --- what a config.json must say --- */
+
+/* A key of transformers' configuration and the value that this model computes with. */
+struct expectation {
+    const char *key;
+    double value;
+    bool has_default; /* where the key is absent */
+    double default_value;
+};
+
+static int expect(const struct json_t *root, const char *path, const struct expectation *e,
+                  struct err *err)
+{
+    double found = e->default_value;
+    const struct json_t *node = json_get(root, e->key);
+    int status = json_f64(node, &found);
+    if (status && e->has_default && json_kind(node) == JSON_KIND_NULL)
+        status = 0;
+    if (!status && fabs(found - e->value) <= 1e-6 * fabs(e->value))
+        return 0;
+    err_set(err, -EINVAL, "the weights are of another model: \"%s\" differs", e->key);
+    err_at(err, path, ERR_NO_OFFSET);
+    err_expected(err, "%.9g", e->value);
+    if (status)
+        err_found(err, "no number");
+    else
+        err_found(err, "%.9g", found);
+    err_advise(err, "describe that model under `model:`");
+    return -EINVAL;
+}
+
+static int expect_text(const struct json_t *root, const char *path, const char *key,
+                       const char *value, struct err *err)
+{
+    const char *found = value;
+    if (json_text(json_get(root, key), &found) == 0 && strcmp(found, value) != 0) {
+        err_set(err, -EINVAL, "the weights are of another kind of model: \"%s\" differs", key);
+        err_at(err, path, ERR_NO_OFFSET);
+        err_expected(err, "%s", value);
+        err_found(err, "%.64s", found);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static int check_config(const struct init *l, const struct json_t *root, const char *path)
+{
+    const struct model_config *c = l->config;
+    bool llama = l->family == HF_LLAMA;
+    const struct expectation gpt2[] = {{"n_layer", c->layers, true, 12},
+                                       {"n_head", c->heads, true, 12},
+                                       {"layer_norm_epsilon", 1e-5, true, 1e-5}};
+    const struct expectation rotary[] = {
+        {"num_hidden_layers", c->layers, true, 32},
+        {"num_attention_heads", c->heads, true, 32},
+        {"num_key_value_heads", c->kv_heads ? c->kv_heads : c->heads, true, c->heads},
+        {"rms_norm_eps", c->norm_epsilon, true, 1e-6},
+        {"rope_theta", c->rope_base, true, 10000}};
+    const struct expectation *list = llama ? rotary : gpt2;
+    size_t count = llama ? sizeof rotary / sizeof rotary[0] : sizeof gpt2 / sizeof gpt2[0];
+    int status = expect_text(root, path, "model_type", llama ? "llama" : "gpt2", l->err);
+    if (!status)
+        status = llama ? expect_text(root, path, "hidden_act", "silu", l->err)
+                       : expect_text(root, path, "activation_function", "gelu_new", l->err);
+    for (size_t i = 0; i < count && !status; i++)
+        status = expect(root, path, &list[i], l->err);
+    if (!status && json_kind(json_get(root, "rope_scaling")) != JSON_KIND_NULL) {
+        status = err_set(l->err, -EINVAL,
+                         "the weights want scaled rotary positions, which are not built");
+        err_at(l->err, path, ERR_NO_OFFSET);
+    }
+    return status;
+}
+
+/* Beside the weights, if there is one. */
+static int check_config_file(const struct init *l, struct io *io)
+{
+    char folder[IO_PATH_BYTES_MAX], path[IO_PATH_BYTES_MAX], *text = NULL;
+    size_t bytes = 0;
+    struct io_stat info;
+    struct json_t *root = NULL;
+    int status = io->ops->stat(io, l->path, &info, l->err);
+    if (status)
+        return status;
+    if (info.kind == IO_ENTRY_FOLDER)
+        snprintf(folder, sizeof folder, "%s", l->path);
+    else
+        io_parent_path(l->path, folder);
+    status = io_join_path(folder, "config.json", path, l->err);
+    if (status || io->ops->stat(io, path, &info, NULL))
+        return status;
+    status = io_read_file(io, path, CONFIG_BYTES_MAX, &text, &bytes, l->err);
+    if (!status)
+        status = json_parse(text, bytes, path, 0, &root, l->err);
+    if (!status)
+        status = check_config(l, root, path);
+    json_free(root);
+    free(text);
+    return status;
+}
+
+/* --- tensors --- */
+
+static void format_shape(const uint64_t *shape, uint32_t rank, char text[128])
+{
+    int used = snprintf(text, 128, "[");
+    for (uint32_t d = 0; d < rank && used < 100; d++)
+        used += snprintf(text + used, 128 - (size_t)used, "%s%" PRIu64, d ? ", " : "", shape[d]);
+    snprintf(text + used, 128 - (size_t)used, "]");
+}
+
+/* Learned positions may be more than are wanted. */
+static int check_shape(const struct init *l, const struct weights_tensor *found,
+                       const uint64_t *shape, uint32_t rank, bool more_rows)
+{
+    const struct manifest_tensor *tensor = found->tensor;
+    bool fits = tensor->rank == rank;
+    for (uint32_t d = 0; d < rank && fits; d++)
+        fits = tensor->shape[d] == shape[d] || (d == 0 && more_rows && tensor->shape[d] > shape[d]);
+    if (fits)
+        return 0;
+    char expected[128], is[128];
+    format_shape(shape, rank, expected);
+    format_shape(tensor->shape, tensor->rank, is);
+    err_set(l->err, -EINVAL, "tensor \"%.100s\" has another shape than the model's", tensor->name);
+    err_at(l->err, found->reader->path, ERR_NO_OFFSET);
+    err_expected(l->err, "%s", expected);
+    err_found(l->err, "%s", is);
+    err_advise(l->err, "describe that model under `model:`");
+    return -EINVAL;
+}
+
+/* By their name; files of the bare model lack the first part of it. A head that is the table of
+ * tokens is stored once: transformers keeps the name of the table, safetensors' save_model that of
+ * the head. */
+static bool find_theirs(const struct init *l, const struct param *param, struct hf_place *place,
+                        struct weights_tensor *ret_tensor)
+{
+    if (!l->has_family || !hf_place_of(l->family, param->name, place))
+        return false;
+    const char *bare = strchr(place->name, '.') + 1;
+    if (weights_find(l->source, place->name, ret_tensor))
+        return true;
+    if (strcmp(param->name, "head.weight") == 0)
+        return hf_place_of(l->family, "embed.tokens.weight", place) &&
+               weights_find(l->source, place->name, ret_tensor);
+    if (weights_find(l->source, bare, ret_tensor))
+        return true;
+    return strcmp(param->name, "embed.tokens.weight") == 0 &&
+           weights_find(l->source, "lm_head.weight", ret_tensor);
+}
+
+static int make_room(struct init *l, uint64_t count)
+{
+    if (count <= l->turned_count)
+        return 0;
+    float *memory = realloc(l->turned, count * sizeof *memory);
+    if (!memory)
+        return err_set(l->err, -ENOMEM, "out of memory for a tensor of %" PRIu64 " elements",
+                       count);
+    l->turned = memory;
+    l->turned_count = count;
+    return 0;
+}
+
+/* Theirs is [in, out * parts], ours [out, in]. */
+static int load_transposed(struct init *l, const struct param *param, const struct hf_place *place,
+                           const struct weights_tensor *found, float *target)
+{
+    uint64_t out = param->shape[0], in = param->shape[1];
+    const uint64_t shape[2] = {in, out * place->parts}, start[2] = {0, out * place->part},
+                   extent[2] = {in, out};
+    int status = check_shape(l, found, shape, 2, false);
+    if (!status)
+        status = make_room(l, param->count);
+    if (!status)
+        status = weights_read(found, start, extent, l->turned, l->err);
+    for (uint64_t o = 0; o < out && !status; o++)
+        for (uint64_t i = 0; i < in; i++)
+            target[o * in + i] = l->turned[i * out + o];
+    return status;
+}
+
+static int load_straight(struct init *l, const struct param *param, const struct hf_place *place,
+                         const struct weights_tensor *found, float *target)
+{
+    const uint64_t shape[2] = {param->shape[0] * place->parts, param->shape[1]};
+    const uint64_t start[2] = {param->shape[0] * place->part, 0};
+    bool more_rows = strcmp(param->name, "embed.positions.weight") == 0 && l->has_family;
+    int status = check_shape(l, found, shape, param->rank, more_rows);
+    return status ? status : weights_read(found, start, param->shape, target, l->err);
+}
+
+static int load_param(struct init *l, const struct param *param, float *target)
+{
+    struct weights_tensor found;
+    struct hf_place place = {.parts = 1};
+    if (weights_find(l->source, param->name, &found))
+        return load_straight(l, param, &place, &found, target);
+    if (find_theirs(l, param, &place, &found))
+        return place.transposed ? load_transposed(l, param, &place, &found, target)
+                                : load_straight(l, param, &place, &found, target);
+    err_set(l->err, -ENOENT, "there is no tensor for %s", param->name);
+    err_at(l->err, l->path, ERR_NO_OFFSET);
+    err_expected(l->err, "%s%s%s", param->name, place.name[0] ? " or " : "", place.name);
+    err_advise(l->err, "see what there is with `millrace inspect`");
+    return -ENOENT;
+}
+
+/* A model of more layers would load without complaint. */
+static int check_depth(const struct init *l)
+{
+    struct weights_tensor found;
+    struct hf_place place;
+    struct param next = {0};
+    snprintf(next.name, sizeof next.name, "blocks.%" PRIu32 ".norm1.weight", l->config->layers);
+    if (!weights_find(l->source, next.name, &found) && !find_theirs(l, &next, &place, &found))
+        return 0;
+    err_set(l->err, -EINVAL, "the weights are of a model of more layers");
+    err_at(l->err, l->path, ERR_NO_OFFSET);
+    err_expected(l->err, "%" PRIu32, l->config->layers);
+    err_found(l->err, "tensor %.100s", found.tensor->name);
+    err_advise(l->err, "set model.layers");
+    return -EINVAL;
+}
+
+int init_open(struct io *io, const char *path, const struct model_config *config,
+              const struct params *params, const struct log *log, struct init **ret_init,
+              struct err *err)
+{
+    struct init *l = calloc(1, sizeof *l);
+    if (!l)
+        return err_set(err, -ENOMEM, "out of memory for the initial weights");
+    snprintf(l->path, sizeof l->path, "%s", path);
+    l->config = config;
+    l->params = params;
+    l->err = err;
+    l->has_family = hf_family_of(model_type_name(config->type), &l->family);
+    int status = weights_open(io, path, &l->source, log, err);
+    if (!status && l->has_family)
+        status = check_config_file(l, io);
+    if (!status)
+        status = check_depth(l);
+    if (status)
+        init_close(l);
+    else
+        *ret_init = l;
+    return status;
+}
+
+int init_load_group(struct init *l, uint64_t group, float *values, struct err *err)
+{
+    const struct param_group *g = &l->params->groups[group];
+    int status = 0;
+    l->err = err;
+    for (uint64_t p = g->first; p < g->first + g->count && !status; p++)
+        status =
+            load_param(l, &l->params->list[p], values + (l->params->list[p].offset - g->offset));
+    return status;
+}
+
+void init_close(struct init *l)
+{
+    if (!l)
+        return;
+    weights_close(l->source);
+    free(l->turned);
+    free(l);
+}

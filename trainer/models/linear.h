@@ -1,0 +1,106 @@
+/*
+ * linear — y = x W^T + b and its backward pass: three planned products. Header only.
+ *
+ * W is [out, in], as checkpoints have it. Offsets count elements from the base that weights and
+ * gradients are given by, the start of a unit of weights (compute type), and name the gradients too
+ * (master type), which lie elsewhere where a unit is frozen in part.
+ */
+#ifndef MILLRACE_TRAINER_MODELS_LINEAR_H
+#define MILLRACE_TRAINER_MODELS_LINEAR_H
+
+#include "trainer/models/params.h"
+#include "trainer/ops/ops.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Immutable once planned. */
+struct linear {
+    uint64_t rows, in, out;
+    uint64_t weight, bias; /* offsets, elements */
+    bool has_bias;
+    bool adds_gradients; /* to what is there; else they are written */
+    struct gemm_plan forward, backward_input, backward_weight;
+};
+
+/* Where the gradients of one unit go: laid out as what is trained of it. */
+struct unit_gradients {
+    const struct params *params;
+    uint64_t unit;
+    void *memory; /* where the unit begins */
+};
+
+/* Weights of the compute type at an offset in elements. */
+static inline const void *linear_weights(const struct ops *ops, const void *weights,
+                                         uint64_t offset)
+{
+    return (const char *)weights + offset * ops_compute_bytes(ops);
+}
+
+/* The gradient of the parameter whose weights are at that offset in the unit; NULL where it is
+ * frozen. */
+static inline void *linear_gradients(const struct ops *ops, const struct unit_gradients *gradients,
+                                     uint64_t offset)
+{
+    uint64_t place, first = gradients->params->units[gradients->unit].trained_offset;
+    return params_gradient(gradients->params, gradients->unit, offset, &place)
+               ? (char *)gradients->memory + (place - first) * ops_master_bytes(ops)
+               : NULL;
+}
+
+/* All but the plans is filled in. */
+static inline int linear_plan(struct linear *linear, struct ops *ops, struct err *err)
+{
+    const struct gemm_shape forward = {.m = linear->rows,
+                                       .n = linear->out,
+                                       .k = linear->in,
+                                       .trans_b = true,
+                                       .bias = linear->has_bias};
+    const struct gemm_shape backward_input = {.m = linear->rows, .n = linear->in, .k = linear->out};
+    const struct gemm_shape backward_weight = {.m = linear->out,
+                                               .n = linear->in,
+                                               .k = linear->rows,
+                                               .trans_a = true,
+                                               .master_output = true,
+                                               .accumulate = linear->adds_gradients};
+    int status = ops->table->plan_gemm(ops, &forward, &linear->forward, err);
+    if (status == 0)
+        status = ops->table->plan_gemm(ops, &backward_input, &linear->backward_input, err);
+    if (status == 0)
+        status = ops->table->plan_gemm(ops, &backward_weight, &linear->backward_weight, err);
+    if (status == 0 && linear->has_bias)
+        status = ops->table->plan_rows(ops, linear->rows, linear->out, err);
+    return status;
+}
+
+static inline void linear_forward(const struct linear *linear, struct ops *ops, const void *weights,
+                                  const void *x, void *y)
+{
+    const void *bias = linear->has_bias ? linear_weights(ops, weights, linear->bias) : NULL;
+    ops->table->gemm(ops, &linear->forward, x, linear_weights(ops, weights, linear->weight), bias,
+                     y);
+}
+
+/* Gradients of what is frozen are not made. d_x may be NULL where nobody wants it. */
+static inline void linear_backward(const struct linear *linear, struct ops *ops,
+                                   const void *weights, const void *x, const void *d_y,
+                                   const struct unit_gradients *gradients, void *d_x)
+{
+    void *d_weight = linear_gradients(ops, gradients, linear->weight);
+    void *d_bias = linear->has_bias ? linear_gradients(ops, gradients, linear->bias) : NULL;
+    if (d_weight)
+        ops->table->gemm(ops, &linear->backward_weight, d_y, x, NULL, d_weight);
+    if (d_bias)
+        ops->table->bias_bwd(ops, d_bias, d_y, linear->rows, linear->out, linear->adds_gradients);
+    if (d_x)
+        ops->table->gemm(ops, &linear->backward_input, d_y,
+                         linear_weights(ops, weights, linear->weight), NULL, d_x);
+}
+
+/* Of so many of the three products: 2 m n k each. */
+static inline double linear_flops(const struct linear *linear, unsigned products)
+{
+    return 2.0 * products * (double)linear->rows * (double)linear->in * (double)linear->out;
+}
+
+#endif

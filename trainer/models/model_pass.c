@@ -1,0 +1,364 @@
+/*
+ * model_pass — see model.h. What the passes of all kinds share: the memory of a stage, the row of
+ * blocks, the final norm, and when a group of parameters is needed and done.
+ */
+#include "trainer/models/model_kind.h"
+
+#include <assert.h>
+
+static void lay_out_head(const struct model *model, struct arena_layout *l,
+                         struct model_layout *ret)
+{
+    size_t compute = ops_compute_bytes(model->ops), master = ops_master_bytes(model->ops);
+    ret->normed = arena_take(l, model_hidden_elements(model), compute);
+    ret->mean = arena_take(l, model->rows, master);
+    ret->rstd = arena_take(l, model->rows, master);
+    if (model->head_rows != model->rows)
+        ret->pooled = arena_take(l, model->head_rows * model->config.width, compute);
+    ret->logits = arena_take(l, model->logits_rows * model->logits_cols, compute);
+}
+
+/* Blocks and head are never in their backward pass at once, so they share the scratch. It also
+ * takes a stream, the output of a block whose forward pass runs again: d_normed is one. */
+static void lay_out_scratch(const struct model *model, struct arena_layout *l,
+                            struct model_layout *ret)
+{
+    size_t compute = ops_compute_bytes(model->ops);
+    struct arena_layout head = {0};
+    uint64_t d_normed = arena_take(&head, model_hidden_elements(model), compute);
+    uint64_t d_pooled = arena_take(&head, model->head_rows * model->config.width, compute);
+    uint64_t d_frozen =
+        arena_take(&head, 2 * (uint64_t)model->config.width, ops_master_bytes(model->ops));
+    uint64_t bytes =
+        head.bytes > model->block.scratch_bytes ? head.bytes : model->block.scratch_bytes;
+    ret->scratch = arena_take(l, bytes, 1);
+    ret->d_normed = ret->scratch + d_normed;
+    ret->d_pooled = ret->scratch + d_pooled;
+    ret->d_frozen = ret->scratch + d_frozen;
+}
+
+static struct saved_plan saved_plan_of(const struct model *model, const struct model_stage *stage)
+{
+    uint64_t passive =
+        model->first_trained > MODEL_UNIT_BLOCKS ? model->first_trained - MODEL_UNIT_BLOCKS : 0;
+    uint64_t layers = model->config.layers;
+    return (struct saved_plan){model->config.recompute_every, model->config.offload_every,
+                               stage->first_block, stage->blocks_count,
+                               (uint32_t)(passive < layers ? passive : layers)};
+}
+
+static struct model_layout lay_out(const struct model *model, const struct model_stage *stage)
+{
+    size_t compute = ops_compute_bytes(model->ops);
+    struct arena_layout one = {0}, l = {0};
+    struct model_layout layout = {0};
+    const struct saved_plan saved = saved_plan_of(model, stage);
+    arena_take(&one, model_hidden_elements(model), compute);
+    layout.hidden_bytes = one.bytes;
+    layout.hidden =
+        arena_take(&l, stage->blocks_count + (stage->heads ? 1 : 0), layout.hidden_bytes);
+    layout.saved = arena_take(&l, saved_places_count(&saved), model->block.saved_bytes);
+    if (stage->embeds) {
+        layout.patches = arena_take(&l, model->kind->patch_elements(model), compute);
+        layout.d = arena_take(&l, model_hidden_elements(model), compute);
+    }
+    if (stage->heads)
+        lay_out_head(model, &l, &layout);
+    lay_out_scratch(model, &l, &layout);
+    layout.bytes = l.bytes;
+    return layout;
+}
+
+uint64_t model_activation_bytes(const struct model *model, const struct model_stage *stage)
+{
+    return lay_out(model, stage).bytes;
+}
+
+uint64_t model_offload_bytes(const struct model *model, const struct model_stage *stage)
+{
+    const struct saved_plan saved = saved_plan_of(model, stage);
+    return offload_pinned_bytes(saved_items_count(&saved), model->block.saved_bytes);
+}
+
+int model_open_offload(const struct model *model, const struct model_stage *stage,
+                       struct offload **ret_offload, struct err *err)
+{
+    const struct saved_plan saved = saved_plan_of(model, stage);
+    if (model_offload_bytes(model, stage) > 0)
+        return offload_open(model->ops, saved_items_count(&saved), model->block.saved_bytes,
+                            ret_offload, err);
+    *ret_offload = NULL;
+    return 0;
+}
+
+const void *model_logits(const struct model *model, const struct model_stage *stage,
+                         const struct model_activations *activations)
+{
+    assert(stage->heads);
+    return model->logits_rows < model->head_rows
+               ? NULL
+               : (const char *)activations->memory + lay_out(model, stage).logits;
+}
+
+static void check_stage(const struct model *model, const struct model_stage *stage)
+{
+    (void)model; /* where asserts are off */
+    (void)stage;
+    assert(stage->first_block + stage->blocks_count <= model->config.layers);
+    assert(stage->blocks_count > 0 || stage->heads);
+    assert(!stage->embeds || stage->first_block == 0);
+    assert(!stage->heads || stage->first_block + stage->blocks_count == model->config.layers);
+}
+
+/* A mean over rows spread over them, one row each: a copy. */
+static void copy_stream(struct model *model, void *target, const void *source)
+{
+    model->ops->table->pool_bwd(model->ops, target, source, model->rows, 1, model->config.width);
+}
+
+/* A row of zeros spread over all rows. */
+static void zero_stream(struct model *model, void *target)
+{
+    model->ops->table->pool_bwd(model->ops, target, model->zeros, 1, model->rows,
+                                model->config.width);
+}
+
+static void *hidden_at(const struct model_pass *pass, uint32_t block)
+{
+    return arena_at(pass->activations, pass->layout.hidden + block * pass->layout.hidden_bytes);
+}
+
+static void *saved_at(const struct model *model, const struct model_pass *pass,
+                      const struct saved_place *saved)
+{
+    return arena_at(pass->activations,
+                    pass->layout.saved + saved->place * model->block.saved_bytes);
+}
+
+static uint64_t block_unit(const struct model_pass *pass, uint32_t block)
+{
+    return MODEL_UNIT_BLOCKS + (uint64_t)pass->stage->first_block + block;
+}
+
+/* block: of the stage. */
+static void forward_block(struct model *model, const struct model_pass *pass, uint32_t block,
+                          void *out)
+{
+    const struct saved_place place = saved_place_of(&pass->saved, block);
+    bool moves = place.kind == SAVED_OFFLOADED && pass->offload;
+    void *saved = saved_at(model, pass, &place);
+    if (moves)
+        offload_before_forward(pass->offload, place.item);
+    block_forward(&model->block, model_unit_weights(model, pass, block_unit(pass, block)), saved,
+                  hidden_at(pass, block), pass->input->row_starts, out);
+    if (moves)
+        offload_after_forward(pass->offload, place.item, saved);
+}
+
+static void backward_block(struct model *model, const struct model_pass *pass, uint32_t block,
+                           void *d)
+{
+    uint64_t unit = block_unit(pass, block);
+    const struct saved_place place = saved_place_of(&pass->saved, block);
+    bool moves = place.kind == SAVED_OFFLOADED && pass->offload;
+    void *scratch = arena_at(pass->activations, pass->layout.scratch);
+    void *saved = saved_at(model, pass, &place);
+    if (place.kind == SAVED_RECOMPUTED) /* the scratch takes the output, which is known */
+        forward_block(model, pass, block, scratch);
+    if (moves)
+        offload_before_backward(pass->offload, place.item);
+    const struct unit_gradients gradients = model_unit_gradients(model, pass, unit);
+    block_backward(&model->block, model_unit_weights(model, pass, unit), saved,
+                   hidden_at(pass, block), pass->input->row_starts, scratch, &gradients, d);
+    if (moves)
+        offload_after_backward(pass->offload, place.item, saved);
+}
+
+static struct norm_shape final_norm(const struct model *model)
+{
+    return model->block.norm;
+}
+
+static const void *final_norm_bias(const struct model *model, const void *weights)
+{
+    return model->block.norm.kind == NORM_LAYER
+               ? linear_weights(model->ops, weights, model->norm_bias)
+               : NULL;
+}
+
+static void head_norm(struct model *model, const struct model_pass *pass, const void *x)
+{
+    struct ops *ops = model->ops;
+    const struct model_layout *l = &pass->layout;
+    const struct norm_shape shape = final_norm(model);
+    const void *weights = model_unit_weights(model, pass, model_unit_head(model));
+    ops->table->norm_fwd(ops, &shape, arena_at(pass->activations, l->normed),
+                         arena_at(pass->activations, l->mean), arena_at(pass->activations, l->rstd),
+                         x, linear_weights(ops, weights, model->norm_weight),
+                         final_norm_bias(model, weights));
+}
+
+static void head_backward(struct model *model, const struct model_pass *pass,
+                          const struct model_result *result, const void *x, void *d)
+{
+    struct ops *ops = model->ops;
+    const struct model_layout *l = &pass->layout;
+    const struct norm_shape shape = final_norm(model);
+    uint64_t head = model_unit_head(model);
+    const struct unit_gradients gradients = model_unit_gradients(model, pass, head);
+    bool layer = shape.kind == NORM_LAYER;
+    void *d_weight = linear_gradients(ops, &gradients, model->norm_weight);
+    void *d_bias = layer ? linear_gradients(ops, &gradients, model->norm_bias) : NULL;
+    if (!d_weight)
+        d_weight = arena_at(pass->activations, l->d_frozen);
+    if (layer && !d_bias)
+        d_bias = arena_at(pass->activations, l->d_frozen + shape.cols * ops_master_bytes(ops));
+    model->kind->head_backward(model, pass, result);
+    zero_stream(model, d); /* norm_bwd adds, and nothing goes past the last norm */
+    ops->table->norm_bwd(
+        ops, &shape, d, d_weight, d_bias, arena_at(pass->activations, l->d_normed), x,
+        arena_at(pass->activations, l->mean), arena_at(pass->activations, l->rstd),
+        linear_weights(ops, model_unit_weights(model, pass, head), model->norm_weight),
+        model->config.adds_gradients);
+}
+
+/* Does the stage's pass use another unit of the group right before this one; with the other use:
+ * right behind it? */
+static bool follows_its_group(const struct model *model, const struct model_stage *stage,
+                              uint64_t unit, enum model_use use)
+{
+    uint64_t first, count, other = use == MODEL_FORWARD ? unit - 1 : unit + 1;
+    model_stage_units(model, stage, &first, &count);
+    return other >= first && other < first + count &&
+           params_group_of(&model->params, other) == params_group_of(&model->params, unit);
+}
+
+/* The head uses the embedding's table where it is tied: that of another group than its own, or -1.
+ * In a backward pass the group then stays until it is done itself. */
+static int64_t tied_group(const struct model *model, const struct model_stage *stage)
+{
+    uint64_t embed = params_group_of(&model->params, MODEL_UNIT_EMBED);
+    bool is_other = params_group_of(&model->params, model_unit_head(model)) != embed;
+    return model->tied >= 0 && stage->heads && is_other ? (int64_t)embed : -1;
+}
+
+static void call_need(const struct model_memory *memory, uint64_t group, enum model_use use)
+{
+    if (memory->need)
+        memory->need(memory->context, group, use);
+}
+
+static void call_done(const struct model_memory *memory, uint64_t group, enum model_use use)
+{
+    if (memory->done)
+        memory->done(memory->context, group, use);
+}
+
+static void need(const struct model *model, const struct model_stage *stage,
+                 const struct model_memory *memory, uint64_t unit, enum model_use use)
+{
+    uint64_t group = params_group_of(&model->params, unit);
+    int64_t tied = tied_group(model, stage);
+    bool is_there = use == MODEL_BACKWARD && tied == (int64_t)group;
+    if (!is_there && !follows_its_group(model, stage, unit, use))
+        call_need(memory, group, use);
+    if (unit == model_unit_head(model) && tied >= 0)
+        call_need(memory, (uint64_t)tied, use);
+}
+
+static void done(const struct model *model, const struct model_stage *stage,
+                 const struct model_memory *memory, uint64_t unit, enum model_use use)
+{
+    int64_t tied = tied_group(model, stage);
+    if (unit == model_unit_head(model) && tied >= 0 && use == MODEL_FORWARD)
+        call_done(memory, (uint64_t)tied, use);
+    if (!follows_its_group(model, stage, unit,
+                           use == MODEL_FORWARD ? MODEL_BACKWARD : MODEL_FORWARD))
+        call_done(memory, params_group_of(&model->params, unit), use);
+}
+
+void model_walk(const struct model *model, const struct model_stage *stage,
+                const struct model_memory *memory, enum model_use use)
+{
+    uint64_t first, count;
+    model_stage_units(model, stage, &first, &count);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t unit = use == MODEL_FORWARD ? first + i : first + count - 1 - i;
+        need(model, stage, memory, unit, use);
+        done(model, stage, memory, unit, use);
+    }
+}
+
+void model_forward(struct model *model, const struct model_stage *stage,
+                   const struct model_memory *memory, const struct model_activations *activations,
+                   const struct model_input *input, const void *hidden_in, void *hidden_out,
+                   const struct model_result *result)
+{
+    check_stage(model, stage);
+    const struct model_pass pass = {.stage = stage,
+                                    .memory = memory,
+                                    .activations = activations->memory,
+                                    .offload = result ? NULL : activations->offload,
+                                    .input = input,
+                                    .layout = lay_out(model, stage),
+                                    .saved = saved_plan_of(model, stage)};
+    void *x = hidden_at(&pass, 0);
+    if (stage->embeds) {
+        need(model, stage, memory, MODEL_UNIT_EMBED, MODEL_FORWARD);
+        model->kind->embed_forward(model, &pass, x);
+        done(model, stage, memory, MODEL_UNIT_EMBED, MODEL_FORWARD);
+    } else {
+        copy_stream(model, x, hidden_in);
+    }
+    for (uint32_t i = 0; i < stage->blocks_count; i++) {
+        bool leaves = i + 1 == stage->blocks_count && !stage->heads;
+        need(model, stage, memory, block_unit(&pass, i), MODEL_FORWARD);
+        forward_block(model, &pass, i, leaves ? hidden_out : hidden_at(&pass, i + 1));
+        done(model, stage, memory, block_unit(&pass, i), MODEL_FORWARD);
+    }
+    assert(!result || stage->heads);
+    if (!stage->heads)
+        return;
+    need(model, stage, memory, model_unit_head(model), MODEL_FORWARD);
+    head_norm(model, &pass, hidden_at(&pass, stage->blocks_count));
+    if (result)
+        model->kind->head_forward(model, &pass, result);
+    done(model, stage, memory, model_unit_head(model), MODEL_FORWARD);
+}
+
+void model_backward(struct model *model, const struct model_stage *stage,
+                    const struct model_memory *memory, const struct model_activations *activations,
+                    const struct model_input *input, const struct model_result *result,
+                    const void *d_hidden_out, void *d_hidden_in)
+{
+    check_stage(model, stage);
+    assert(!stage->heads || input->loss_scale);
+    assert(activations->offload || model_offload_bytes(model, stage) == 0);
+    const struct model_pass pass = {.stage = stage,
+                                    .memory = memory,
+                                    .activations = activations->memory,
+                                    .offload = activations->offload,
+                                    .input = input,
+                                    .layout = lay_out(model, stage),
+                                    .saved = saved_plan_of(model, stage)};
+    void *d = stage->embeds ? arena_at(pass.activations, pass.layout.d) : d_hidden_in;
+    if (stage->heads) {
+        need(model, stage, memory, model_unit_head(model), MODEL_BACKWARD);
+        head_backward(model, &pass, result, hidden_at(&pass, stage->blocks_count), d);
+        done(model, stage, memory, model_unit_head(model), MODEL_BACKWARD);
+    } else {
+        copy_stream(model, d, d_hidden_out);
+    }
+    for (uint32_t i = stage->blocks_count; i-- > 0;) {
+        need(model, stage, memory, block_unit(&pass, i), MODEL_BACKWARD);
+        if (block_unit(&pass, i) >= model->first_trained)
+            backward_block(model, &pass, i, d);
+        done(model, stage, memory, block_unit(&pass, i), MODEL_BACKWARD);
+    }
+    if (stage->embeds) {
+        need(model, stage, memory, MODEL_UNIT_EMBED, MODEL_BACKWARD);
+        if (model->first_trained == MODEL_UNIT_EMBED)
+            model->kind->embed_backward(model, &pass, d);
+        done(model, stage, memory, MODEL_UNIT_EMBED, MODEL_BACKWARD);
+    }
+}

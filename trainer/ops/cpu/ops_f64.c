@@ -1,0 +1,6 @@
+/*
+ * ops_cpu_f64 — the cpu's compute ops in double, for checks of backward passes by central
+ * differences.
+ */
+#define REAL_BITS 64
+#include "trainer/ops/cpu/table.inc"

@@ -1,0 +1,81 @@
+/*
+ * attention — see attention.h: which kernels run what, and how the workspace is cut.
+ */
+#include "trainer/ops/cuda/attention/attention_kernels.h"
+
+enum { HEAD_DIM_MAX = 256, HEAD_DIM_ALIGN = 8 /* 16 bytes, as asynchronous copies move them */ };
+
+static bool runs_on_tensor_cores(enum dtype type)
+{
+    return type == DTYPE_BF16 || type == DTYPE_F16;
+}
+
+/* Kernels count tokens and blocks in int: the queries of all heads, padded, are as many at most. */
+static bool is_countable(const struct attn_shape *shape)
+{
+    const uint64_t most = INT_MAX;
+    if (shape->batch == 0 || shape->tokens == 0 || shape->heads == 0)
+        return false;
+    if (shape->batch > most || shape->heads > most / shape->batch ||
+        shape->tokens > most - ATTENTION_STATS_ROWS)
+        return false;
+    return (uint64_t)attention_padded((int)shape->tokens) <= most / (shape->batch * shape->heads);
+}
+
+bool cuda_attention_takes(enum dtype type, const struct attn_shape *shape)
+{
+    if (!is_countable(shape) || shape->kv_heads == 0 || shape->heads % shape->kv_heads != 0)
+        return false;
+    if (shape->head_dim == 0 || shape->head_dim > HEAD_DIM_MAX)
+        return false;
+    return type == DTYPE_F32 ||
+           (runs_on_tensor_cores(type) && shape->head_dim % HEAD_DIM_ALIGN == 0);
+}
+
+cudaError_t cuda_attention_prepare(enum dtype type, const struct attn_shape *shape)
+{
+    if (!cuda_attention_takes(type, shape))
+        return cudaErrorInvalidValue;
+    if (!runs_on_tensor_cores(type))
+        return attention_f32_prepare(shape);
+    cudaError_t status = attention_mma_fwd_prepare(type, shape);
+    return status != cudaSuccess ? status : attention_mma_bwd_prepare(type, shape);
+}
+
+cudaError_t cuda_attention_fwd(enum dtype type, const struct attn_shape *shape,
+                               const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream)
+{
+    if (!cuda_attention_takes(type, shape))
+        return cudaErrorInvalidValue;
+    return runs_on_tensor_cores(type) ? attention_mma_fwd(type, shape, arrays, stream)
+                                      : attention_f32_fwd(shape, arrays, stream);
+}
+
+/* The workspace: statistics of queries, then bounds of starts. */
+static uint64_t query_stats_count(const struct attn_shape *shape)
+{
+    return shape->batch * shape->heads * attention_padded((int)shape->tokens);
+}
+
+uint64_t cuda_attention_bwd_workspace(const struct attn_shape *shape)
+{
+    uint64_t bounds = shape->batch * (attention_padded((int)shape->tokens) / ATTENTION_BOUNDS_ROWS);
+    return (query_stats_count(shape) * sizeof(float2) + bounds * sizeof(struct start_bounds)) /
+           sizeof(float);
+}
+
+cudaError_t cuda_attention_bwd(enum dtype type, const struct attn_shape *shape,
+                               const struct cuda_attention_bwd_arrays *arrays, cudaStream_t stream)
+{
+    if (!cuda_attention_takes(type, shape))
+        return cudaErrorInvalidValue;
+    struct attention_stats stats = {reinterpret_cast<float2 *>(arrays->workspace), NULL};
+    if (arrays->row_starts != NULL)
+        stats.bounds =
+            reinterpret_cast<struct start_bounds *>(stats.queries + query_stats_count(shape));
+    cudaError_t status = attention_stats_fill(type, shape, arrays, &stats, stream);
+    if (status != cudaSuccess)
+        return status;
+    return runs_on_tensor_cores(type) ? attention_mma_bwd(type, shape, arrays, &stats, stream)
+                                      : attention_f32_bwd(shape, arrays, &stats, stream);
+}

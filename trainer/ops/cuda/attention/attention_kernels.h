@@ -1,0 +1,120 @@
+/*
+ * attention_kernels — what the kernels of attention share: where things lie, who sees whom, and the
+ * launchers of each kind of kernel, among which attention.cu chooses. C++ only.
+ */
+#ifndef MILLRACE_TRAINER_OPS_CUDA_ATTENTION_ATTENTION_KERNELS_H
+#define MILLRACE_TRAINER_OPS_CUDA_ATTENTION_ATTENTION_KERNELS_H
+
+#include "trainer/ops/cuda/attention/attention.h"
+#include "trainer/ops/cuda/launch.h"
+#include "trainer/ops/ops.h"
+
+#include <limits.h>
+#include <math.h>
+
+/* Scores are turned into powers of two, log-sum-exps back. */
+#define LOG2_E 1.44269504088896340736f
+#define LN_2   0.69314718055994530942f
+
+__host__ __device__ static inline int tiles_of(int count, int tile)
+{
+    return (count + tile - 1) / tile;
+}
+
+/* Of queries, the backward pass keeps statistics, padded to so many; and of so many the bounds of
+ * their starts. */
+enum { ATTENTION_STATS_ROWS = 128, ATTENTION_BOUNDS_ROWS = 64 };
+
+__host__ __device__ static inline int attention_padded(int tokens)
+{
+    return tiles_of(tokens, ATTENTION_STATS_ROWS) * ATTENTION_STATS_ROWS;
+}
+
+/* The smallest and the largest start of some queries: keys before min are seen by none of them,
+ * keys from max on by all, but for the causal mask. */
+struct start_bounds {
+    int min, max;
+};
+
+/* The keys that a query sees. */
+struct key_span {
+    int first, end;
+};
+
+/* The shape as kernels take it. Offsets are in elements. */
+struct attention_geometry {
+    int tokens, heads, kv_heads, head_dim;
+    bool causal;
+    float scale;
+
+    __device__ uint64_t qkv_width() const
+    {
+        return (uint64_t)(heads + 2 * kv_heads) * head_dim;
+    }
+    __device__ uint64_t out_width() const
+    {
+        return (uint64_t)heads * head_dim;
+    }
+    /* Token 0 of a q, k or v head in qkv, and of a head in out. */
+    __device__ uint64_t q_at(int batch, int head) const
+    {
+        return (uint64_t)batch * tokens * qkv_width() + (uint64_t)head * head_dim;
+    }
+    __device__ uint64_t k_at(int batch, int kv_head) const
+    {
+        return q_at(batch, heads + kv_head);
+    }
+    __device__ uint64_t v_at(int batch, int kv_head) const
+    {
+        return q_at(batch, heads + kv_heads + kv_head);
+    }
+    __device__ uint64_t out_at(int batch, int head) const
+    {
+        return (uint64_t)batch * tokens * out_width() + (uint64_t)head * head_dim;
+    }
+    /* starts: of the item's token 0, or NULL. Queries past the tokens, which fill up a tile, see
+     * all keys. */
+    __device__ struct key_span seen_by(int query, const int32_t *starts) const
+    {
+        if (query >= tokens)
+            return {0, tokens};
+        return {starts == NULL ? 0 : starts[query], causal ? query + 1 : tokens};
+    }
+};
+
+static inline struct attention_geometry attention_geometry_of(const struct attn_shape *shape)
+{
+    return {(int)shape->tokens,   (int)shape->heads, (int)shape->kv_heads,
+            (int)shape->head_dim, shape->causal,     (float)(1.0 / sqrt((double)shape->head_dim))};
+}
+
+/* What the backward pass first makes of its inputs. A padding query has the log-sum-exp infinity,
+ * hence no probabilities. */
+struct attention_stats {
+    float2 *queries; /* [batch, heads, padded tokens]: {log-sum-exp * log2(e), d_out . out} */
+    struct start_bounds
+        *bounds; /* [batch, padded tokens / ATTENTION_BOUNDS_ROWS]; NULL: no starts */
+};
+
+cudaError_t attention_stats_fill(enum dtype type, const struct attn_shape *shape,
+                                 const struct cuda_attention_bwd_arrays *arrays,
+                                 const struct attention_stats *stats, cudaStream_t stream);
+
+/* On tensor cores, by mma.sync: BF16 and F16. */
+cudaError_t attention_mma_fwd_prepare(enum dtype type, const struct attn_shape *shape);
+cudaError_t attention_mma_fwd(enum dtype type, const struct attn_shape *shape,
+                              const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream);
+cudaError_t attention_mma_bwd_prepare(enum dtype type, const struct attn_shape *shape);
+cudaError_t attention_mma_bwd(enum dtype type, const struct attn_shape *shape,
+                              const struct cuda_attention_bwd_arrays *arrays,
+                              const struct attention_stats *stats, cudaStream_t stream);
+
+/* In plain float. */
+cudaError_t attention_f32_prepare(const struct attn_shape *shape);
+cudaError_t attention_f32_fwd(const struct attn_shape *shape,
+                              const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream);
+cudaError_t attention_f32_bwd(const struct attn_shape *shape,
+                              const struct cuda_attention_bwd_arrays *arrays,
+                              const struct attention_stats *stats, cudaStream_t stream);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * device_clock — the time on a device, as nanoseconds that go on from kernel to kernel, on all its
+ * multiprocessors alike. It ticks every microsecond or faster: for what takes many of them.
+ */
+#ifndef MILLRACE_TRAINER_OPS_CUDA_DEVICE_CLOCK_H
+#define MILLRACE_TRAINER_OPS_CUDA_DEVICE_CLOCK_H
+
+#include <stdint.h>
+
+#ifdef __CUDACC__
+
+__device__ inline uint64_t device_clock_ns()
+{
+    uint64_t now_ns;
+    asm volatile("mov.u64 %0, %%globaltimer;\n" : "=l"(now_ns));
+    return now_ns;
+}
+
+#else
+
+#ifdef __cplusplus
+extern "C"
+#endif
+    uint64_t
+    device_clock_ns(void); /* of the tests: tests/cuda_on_cpu/clock.c */
+
+#endif
+
+#endif

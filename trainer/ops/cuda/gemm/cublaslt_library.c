@@ -1,0 +1,74 @@
+/*
+ * cublaslt_library — see cublaslt_library.h: the library by the system's loader, at most once.
+ */
+#include "trainer/ops/cuda/gemm/cublaslt_library.h"
+
+#include "base/library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+/* Guarded by the mutex; is_loaded: the table is complete and no longer changes. */
+static struct {
+    pthread_mutex_t mutex;
+    bool is_loaded;
+    struct cublaslt_library table;
+} loaded = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static int find_functions(void *library, struct cublaslt_library *ret_table, struct err *err)
+{
+    struct cublaslt_library t = {0};
+    const struct library_function wanted[] = {
+        {"cublasLtCreate", &t.Create},
+        {"cublasLtDestroy", &t.Destroy},
+        {"cublasLtGetVersion", &t.GetVersion},
+        {"cublasLtMatmulDescCreate", &t.MatmulDescCreate},
+        {"cublasLtMatmulDescDestroy", &t.MatmulDescDestroy},
+        {"cublasLtMatmulDescSetAttribute", &t.MatmulDescSetAttribute},
+        {"cublasLtMatrixLayoutCreate", &t.MatrixLayoutCreate},
+        {"cublasLtMatrixLayoutDestroy", &t.MatrixLayoutDestroy},
+        {"cublasLtMatrixLayoutSetAttribute", &t.MatrixLayoutSetAttribute},
+        {"cublasLtMatmulPreferenceCreate", &t.MatmulPreferenceCreate},
+        {"cublasLtMatmulPreferenceDestroy", &t.MatmulPreferenceDestroy},
+        {"cublasLtMatmulPreferenceSetAttribute", &t.MatmulPreferenceSetAttribute},
+        {"cublasLtMatmulAlgoGetHeuristic", &t.MatmulAlgoGetHeuristic},
+        {"cublasLtMatmulAlgoConfigGetAttribute", &t.MatmulAlgoConfigGetAttribute},
+        {"cublasLtMatmul", &t.Matmul},
+    };
+    const char *lacking = library_find(library, wanted, sizeof wanted / sizeof wanted[0]);
+    if (lacking) {
+        err_set(err, -ELIBACC, "this cuBLASLt lacks %s", lacking);
+        err_advise(err, "install that of CUDA 12 or 13");
+        return -ELIBACC;
+    }
+    *ret_table = t;
+    return 0;
+}
+
+static int load(struct cublaslt_library *ret_table, struct err *err)
+{
+    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
+                                        MR_CUDA_LIBRARY_FOLDER "/libcublasLt.so.13",
+                                        MR_CUDA_LIBRARY_FOLDER "/libcublasLt.so.12"};
+    void *library = library_load(names, sizeof names / sizeof names[0]);
+    if (!library) {
+        err_set(err, -ELIBACC, "could not load cuBLASLt: %s", dlerror());
+        err_advise(err,
+                   "install the CUDA toolkit's libcublas, or set LD_LIBRARY_PATH to where it is");
+        return -ELIBACC;
+    }
+    return find_functions(library, ret_table, err);
+}
+
+int cublaslt_library_load(const struct cublaslt_library **ret_library, struct err *err)
+{
+    pthread_mutex_lock(&loaded.mutex);
+    int status = loaded.is_loaded ? 0 : load(&loaded.table, err);
+    loaded.is_loaded = status == 0;
+    pthread_mutex_unlock(&loaded.mutex);
+    if (!status)
+        *ret_library = &loaded.table;
+    return status;
+}

@@ -1,0 +1,46 @@
+/*
+ * norm — LayerNorm and RMSNorm, forward and backward. ops.h has what they compute.
+ *
+ * x, out and their gradients are of the compute type, as are weight and bias; statistics and the
+ * gradients of weight and bias float. All is queued on the stream.
+ */
+#ifndef MILLRACE_TRAINER_OPS_CUDA_NORM_H
+#define MILLRACE_TRAINER_OPS_CUDA_NORM_H
+
+#include "base/dtype.h"
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct norm_shape;
+
+struct cuda_norm_fwd_arrays {
+    void *out;
+    float *mean, *rstd; /* mean: of LayerNorm alone */
+    const void *x, *weight, *bias;
+};
+cudaError_t cuda_norm_fwd(enum dtype type, const struct norm_shape *shape,
+                          const struct cuda_norm_fwd_arrays *arrays, cudaStream_t stream);
+
+struct cuda_norm_bwd_arrays {
+    void *d_x;                /* added to */
+    float *d_weight, *d_bias; /* d_bias: of LayerNorm alone */
+    const void *d_out, *x, *weight;
+    const float *mean, *rstd;
+    float *workspace; /* cuda_norm_bwd_workspace floats */
+};
+uint64_t cuda_norm_bwd_workspace(const struct norm_shape *shape);
+cudaError_t cuda_norm_bwd(enum dtype type, const struct norm_shape *shape,
+                          const struct cuda_norm_bwd_arrays *arrays, bool accumulate,
+                          cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,575 @@
+/*
+ * ops_cuda — see ops_cuda.h: the table over the kernels of trainer/ops/cuda/, their workspace, and
+ * failures.
+ *
+ * Nothing here waits for the device but sync, and nothing allocates but opening and planning. A
+ * kernel that could not be queued is remembered and told by sync, as is what the device itself
+ * reports. The workspace is as large as what was planned needs, and shared by operations that
+ * follow one another on the one stream.
+ */
+#include "trainer/ops/cuda/ops_cuda.h"
+
+#include "base/bytes.h"
+#include "device/device_cuda.h"
+#include "trainer/ops/cuda/attention/attention.h"
+#include "trainer/ops/cuda/columns.h"
+#include "trainer/ops/cuda/gemm/gemm.h"
+#include "trainer/ops/cuda/norm.h"
+#include "trainer/ops/cuda/patches.h"
+#include "trainer/ops/cuda/pointwise.h"
+#include "trainer/ops/cuda/rope.h"
+#include "trainer/ops/cuda/rows.h"
+#include "trainer/ops/cuda/times.h"
+#include "trainer/ops/cuda/update.h"
+#include "trainer/ops/cuda/xent.h"
+#include "trainer/ops/null/ops_null.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    /* Counts up with every change of a kernel that may change bits. */
+    OPS_CUDA_KERNELS_VERSION = 1,
+    NATIVE_CAPABILITY_MAJOR =
+        9, /* what kernels are machine code for; others' drivers compile them */
+    LOGITS_ALIGN =
+        64, /* tiles of products are of 64 columns, and their rows are read by 16 bytes */
+    ROPE_TABLES_MAX = 4, /* different shapes of rotary positions in one run */
+};
+
+/* Angles of one base and head dimension, for up to so many tokens. */
+struct rope_table {
+    float *angles;
+    uint64_t tokens, head_dim;
+    double base;
+};
+
+static uint64_t rope_table_bytes(const struct rope_table *table)
+{
+    return cuda_rope_table_floats(table->tokens, table->head_dim) * sizeof(float);
+}
+
+/* Owner thread. */
+struct ops_cuda {
+    struct ops ops;
+    cudaStream_t stream;
+    struct cuda_gemm *gemm;
+    float *workspace; /* partial sums of one operation */
+    uint64_t workspace_bytes;
+    struct rope_table ropes[ROPE_TABLES_MAX];
+    int ropes_count;
+    int status; /* the first failure since the last sync */
+    struct err failure;
+};
+
+static struct ops_cuda *cuda_of(struct ops *ops)
+{
+    return (struct ops_cuda *)ops; /* the first member */
+}
+
+static void remember(struct ops_cuda *cuda, int status, const struct err *detail)
+{
+    if (status == 0 || cuda->status)
+        return;
+    cuda->status = status;
+    cuda->failure = *detail;
+}
+
+/* What a launcher said. */
+static void check(struct ops_cuda *cuda, cudaError_t code, const char *what)
+{
+    struct err detail = {0};
+    if (code != cudaSuccess)
+        remember(cuda, device_cuda_status(cuda->ops.device, (int)code, what, &detail), &detail);
+}
+
+/* For an operation's partial sums, which plan_rows reserved. */
+static float *workspace_of(const struct ops_cuda *cuda, uint64_t floats)
+{
+    (void)floats; /* where asserts are off */
+    assert(floats * sizeof(float) <= cuda->workspace_bytes);
+    return cuda->workspace;
+}
+
+static int plan_gemm(struct ops *ops, const struct gemm_shape *shape, struct gemm_plan *ret_plan,
+                     struct err *err)
+{
+    return cuda_gemm_plan(cuda_of(ops)->gemm, shape, ret_plan, err);
+}
+
+static void gemm(struct ops *ops, const struct gemm_plan *plan, const void *a, const void *b,
+                 const void *bias, void *c)
+{
+    struct err detail = {0};
+    remember(cuda_of(ops), cuda_gemm_run(cuda_of(ops)->gemm, plan, a, b, bias, c, &detail),
+             &detail);
+}
+
+static uint64_t rows_workspace_bytes(uint64_t rows, uint64_t cols)
+{
+    const struct norm_shape norm = {.rows = rows, .cols = cols};
+    uint64_t floats =
+        bytes_max(cuda_bias_bwd_workspace(rows, cols), cuda_norm_bwd_workspace(&norm));
+    return bytes_max(floats, cuda_embed_bwd_workspace(rows, cols)) * sizeof(float);
+}
+
+static int plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err)
+{
+    struct ops_cuda *cuda = cuda_of(ops);
+    struct device *device = ops->device;
+    uint64_t bytes = rows_workspace_bytes(rows, cols);
+    void *memory;
+    if (bytes <= cuda->workspace_bytes)
+        return 0;
+    int status = device->ops->mem_alloc(device, MEM_DEVICE, bytes, &memory, err);
+    if (status)
+        return status;
+    device->ops->mem_free(device, MEM_DEVICE, cuda->workspace, cuda->workspace_bytes);
+    cuda->workspace = memory;
+    cuda->workspace_bytes = bytes;
+    return 0;
+}
+
+static void bias_bwd(struct ops *ops, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols,
+                     bool accumulate)
+{
+    struct ops_cuda *cuda = cuda_of(ops);
+    float *workspace = workspace_of(cuda, cuda_bias_bwd_workspace(rows, cols));
+    check(
+        cuda,
+        cuda_bias_bwd(ops->compute, d_bias, d_out, rows, cols, accumulate, workspace, cuda->stream),
+        "the gradient of a bias");
+}
+
+static void norm_fwd(struct ops *ops, const struct norm_shape *shape, void *out, void *mean,
+                     void *rstd, const void *x, const void *weight, const void *bias)
+{
+    const struct cuda_norm_fwd_arrays arrays = {out, mean, rstd, x, weight, bias};
+    check(cuda_of(ops), cuda_norm_fwd(ops->compute, shape, &arrays, cuda_of(ops)->stream),
+          "a norm");
+}
+
+static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x, void *d_weight,
+                     void *d_bias, const void *d_out, const void *x, const void *mean,
+                     const void *rstd, const void *weight, bool accumulate)
+{
+    struct ops_cuda *cuda = cuda_of(ops);
+    const struct cuda_norm_bwd_arrays arrays = {
+        d_x,   d_weight, d_bias,
+        d_out, x,        weight,
+        mean,  rstd,     workspace_of(cuda, cuda_norm_bwd_workspace(shape))};
+    check(cuda, cuda_norm_bwd(ops->compute, shape, &arrays, accumulate, cuda->stream),
+          "the gradient of a norm");
+}
+
+/* Kernels take such attention, but the device does not take the kernels. */
+static int too_wide_a_head(const struct ops *ops, const struct attn_shape *shape, struct err *err)
+{
+    const struct device_cuda_info *info = device_cuda_info(ops->device);
+    cudaGetLastError(); /* told once */
+    err_set(err, -EINVAL,
+            "attention of head dimension %" PRIu64 " takes more shared memory than %s has",
+            shape->head_dim, info->name);
+    err_found(err, "%" PRIu64 " bytes a block", info->shared_bytes_max);
+    err_advise(err, "choose more heads, which are narrower%s",
+               ops->compute == DTYPE_F32 ? "" : ", or precision.compute: fp32");
+    return -EINVAL;
+}
+
+static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err)
+{
+    if (shape->batch == 0 || shape->tokens == 0 || shape->heads == 0 || shape->kv_heads == 0 ||
+        shape->heads % shape->kv_heads != 0 || !cuda_attention_takes(ops->compute, shape)) {
+        err_set(err, -EINVAL,
+                "no attention of %" PRIu64 " tokens, %" PRIu64 " heads, %" PRIu64
+                " key-value heads, head dimension %" PRIu64 " on a GPU",
+                shape->tokens, shape->heads, shape->kv_heads, shape->head_dim);
+        err_expected(err, "a head dimension of at most 256, a multiple of 8 in %s",
+                     dtype_name(ops->compute));
+        return -EINVAL;
+    }
+    cudaError_t code = cuda_attention_prepare(ops->compute, shape);
+    if (code == cudaErrorInvalidValue)
+        return too_wide_a_head(ops, shape, err);
+    return device_cuda_status(ops->device, (int)code, "attention", err);
+}
+
+static void attn_fwd(struct ops *ops, const struct attn_shape *shape, void *out, void *lse,
+                     const void *qkv, const int32_t *row_starts)
+{
+    const struct cuda_attention_fwd_arrays arrays = {out, lse, qkv, row_starts};
+    check(cuda_of(ops), cuda_attention_fwd(ops->compute, shape, &arrays, cuda_of(ops)->stream),
+          "attention");
+}
+
+static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qkv,
+                     const void *d_out, const void *qkv, const void *out, const void *lse,
+                     const int32_t *row_starts, void *scratch)
+{
+    const struct cuda_attention_bwd_arrays arrays = {d_qkv, d_out,      qkv,    out,
+                                                     lse,   row_starts, scratch};
+    check(cuda_of(ops), cuda_attention_bwd(ops->compute, shape, &arrays, cuda_of(ops)->stream),
+          "the gradient of attention");
+}
+
+static uint64_t attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape)
+{
+    (void)ops;
+    return cuda_attention_bwd_workspace(shape);
+}
+
+/* The angles for a shape, NULL where none are planned. */
+static const float *rope_angles(const struct ops_cuda *cuda, const struct attn_shape *shape,
+                                double base)
+{
+    for (int i = 0; i < cuda->ropes_count; i++) {
+        const struct rope_table *table = &cuda->ropes[i];
+        if (table->tokens >= shape->tokens && table->head_dim == shape->head_dim &&
+            table->base == base)
+            return table->angles;
+    }
+    return NULL;
+}
+
+static int plan_rope(struct ops *ops, const struct attn_shape *shape, double base, struct err *err)
+{
+    struct ops_cuda *cuda = cuda_of(ops);
+    struct rope_table table = {.tokens = shape->tokens, .head_dim = shape->head_dim, .base = base};
+    if (rope_angles(cuda, shape, base))
+        return 0;
+    if (cuda->ropes_count == ROPE_TABLES_MAX)
+        return err_set(err, -EINVAL, "more than %d kinds of rotary positions", ROPE_TABLES_MAX);
+    int status = ops->device->ops->mem_alloc(ops->device, MEM_DEVICE, rope_table_bytes(&table),
+                                             (void **)&table.angles, err);
+    if (status)
+        return status;
+    cuda->ropes[cuda->ropes_count++] = table;
+    cudaError_t code =
+        cuda_rope_table_fill(table.angles, table.tokens, table.head_dim, base, cuda->stream);
+    return device_cuda_status(ops->device, (int)code, "rotary positions", err);
+}
+
+static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv, double base,
+                 bool backward)
+{
+    struct ops_cuda *cuda = cuda_of(ops);
+    const float *angles = rope_angles(cuda, shape, base);
+    assert(angles);
+    check(cuda, cuda_rope_turn(ops->compute, shape, qkv, angles, backward, cuda->stream),
+          "rotary positions");
+}
+
+static void gelu_fwd(struct ops *ops, void *out, const void *x, uint64_t count)
+{
+    check(cuda_of(ops), cuda_gelu_fwd(ops->compute, out, x, count, cuda_of(ops)->stream), "GELU");
+}
+
+static void gelu_bwd(struct ops *ops, void *d_x, const void *d_out, const void *x, uint64_t count)
+{
+    check(cuda_of(ops), cuda_gelu_bwd(ops->compute, d_x, d_out, x, count, cuda_of(ops)->stream),
+          "the gradient of GELU");
+}
+
+static void swiglu_fwd(struct ops *ops, void *out, const void *gate_up, uint64_t rows,
+                       uint64_t cols)
+{
+    check(cuda_of(ops),
+          cuda_swiglu_fwd(ops->compute, out, gate_up, rows, cols, cuda_of(ops)->stream), "SwiGLU");
+}
+
+static void swiglu_bwd(struct ops *ops, void *d_gate_up, const void *d_out, const void *gate_up,
+                       uint64_t rows, uint64_t cols)
+{
+    check(
+        cuda_of(ops),
+        cuda_swiglu_bwd(ops->compute, d_gate_up, d_out, gate_up, rows, cols, cuda_of(ops)->stream),
+        "the gradient of SwiGLU");
+}
+
+static void add(struct ops *ops, void *out, const void *a, const void *b, uint64_t count)
+{
+    check(cuda_of(ops), cuda_add(ops->compute, out, a, b, count, cuda_of(ops)->stream), "a sum");
+}
+
+static void tree_add(struct ops *ops, void *target, const void *source, uint64_t count)
+{
+    check(cuda_of(ops), cuda_add(ops->master, target, target, source, count, cuda_of(ops)->stream),
+          "a sum of gradients");
+}
+
+static void narrow(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
+                   uint64_t count)
+{
+    check(cuda_of(ops), cuda_narrow(type, out, x, scale, count, cuda_of(ops)->stream),
+          "a rounding of gradients");
+}
+
+static void widen(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
+                  uint64_t count)
+{
+    check(cuda_of(ops), cuda_widen(type, out, x, scale, count, cuda_of(ops)->stream),
+          "a widening of gradients");
+}
+
+static void embed_fwd(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride,
+                      const void *table, const void *positions, uint64_t items, uint64_t tokens,
+                      uint64_t cols)
+{
+    const struct cuda_embed embed = {ids, id_stride, items, tokens, cols};
+    check(cuda_of(ops),
+          cuda_embed_fwd(ops->compute, &embed, out, table, positions, cuda_of(ops)->stream),
+          "an embedding");
+}
+
+static void embed_bwd(struct ops *ops, void *d_table, const void *d_out, const int32_t *ids,
+                      uint64_t id_stride, const int32_t *by_id, uint64_t items, uint64_t tokens,
+                      uint64_t cols, uint64_t vocabulary, bool accumulate)
+{
+    struct ops_cuda *cuda = cuda_of(ops);
+    const struct cuda_embed embed = {ids, id_stride, items, tokens, cols};
+    const struct cuda_embed_bwd_arrays arrays = {
+        d_table, d_out, by_id, workspace_of(cuda, cuda_embed_bwd_workspace(items * tokens, cols))};
+    check(cuda, cuda_embed_bwd(ops->compute, &embed, &arrays, vocabulary, accumulate, cuda->stream),
+          "the gradient of an embedding");
+}
+
+static void positions_fwd(struct ops *ops, void *out, const void *x, const void *positions,
+                          uint64_t items, uint64_t rows, uint64_t cols)
+{
+    const struct cuda_items shape = {items, rows, cols};
+    check(cuda_of(ops),
+          cuda_positions_fwd(ops->compute, &shape, out, x, positions, cuda_of(ops)->stream),
+          "positions");
+}
+
+static void positions_bwd(struct ops *ops, void *d_positions, const void *d_out, uint64_t items,
+                          uint64_t rows, uint64_t cols, bool accumulate)
+{
+    const struct cuda_items shape = {items, rows, cols};
+    check(cuda_of(ops),
+          cuda_positions_bwd(ops->compute, &shape, d_positions, d_out, accumulate,
+                             cuda_of(ops)->stream),
+          "the gradient of positions");
+}
+
+static void patches(struct ops *ops, void *out, const uint8_t *images, uint64_t items,
+                    uint64_t side, uint64_t patch, const float mean[3], const float deviation[3])
+{
+    const struct cuda_images shape = {items, side, patch, mean, deviation};
+    check(cuda_of(ops), cuda_patches(ops->compute, &shape, out, images, cuda_of(ops)->stream),
+          "patches");
+}
+
+static void pool_fwd(struct ops *ops, void *out, const void *x, uint64_t items, uint64_t rows,
+                     uint64_t cols)
+{
+    const struct cuda_items shape = {items, rows, cols};
+    check(cuda_of(ops), cuda_pool_fwd(ops->compute, &shape, out, x, cuda_of(ops)->stream),
+          "a mean");
+}
+
+static void pool_bwd(struct ops *ops, void *d_x, const void *d_out, uint64_t items, uint64_t rows,
+                     uint64_t cols)
+{
+    const struct cuda_items shape = {items, rows, cols};
+    check(cuda_of(ops), cuda_pool_bwd(ops->compute, &shape, d_x, d_out, cuda_of(ops)->stream),
+          "the gradient of a mean");
+}
+
+static void xent(struct ops *ops, const struct xent_shape *shape, void *logits, double *losses,
+                 uint8_t *correct, const int32_t *targets, const struct xent_mix *mix,
+                 const double *gradient_scale)
+{
+    const struct cuda_xent_arrays arrays = {logits,
+                                            losses,
+                                            correct,
+                                            targets,
+                                            mix ? mix->targets : NULL,
+                                            mix ? mix->weights : NULL,
+                                            gradient_scale};
+    check(cuda_of(ops), cuda_xent(ops->compute, shape, &arrays, cuda_of(ops)->stream),
+          "the cross-entropy");
+}
+
+static void adamw(struct ops *ops, const struct update_arrays *arrays,
+                  const struct adamw_options *options, const struct update_scalars *scalars)
+{
+    check(cuda_of(ops), cuda_adamw(arrays, ops->compute, options, scalars, cuda_of(ops)->stream),
+          "an update");
+}
+
+static void sgd(struct ops *ops, const struct update_arrays *arrays,
+                const struct sgd_options *options, const struct update_scalars *scalars)
+{
+    check(cuda_of(ops), cuda_sgd(arrays, ops->compute, options, scalars, cuda_of(ops)->stream),
+          "an update");
+}
+
+static void decide(struct ops *ops, struct decision *decision, const int64_t *losses,
+                   const int64_t *squares, const struct decision_request *request)
+{
+    check(cuda_of(ops), cuda_decide(decision, losses, squares, request, cuda_of(ops)->stream),
+          "the decision about an update");
+}
+
+static void to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)
+{
+    check(cuda_of(ops), cuda_from_f32(ops->compute, compute, master, count, cuda_of(ops)->stream),
+          "a conversion of weights");
+}
+
+static void row_sumsq(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols)
+{
+    check(cuda_of(ops), cuda_row_sumsq(sums, x, rows, cols, cuda_of(ops)->stream),
+          "a sum of squares");
+}
+
+static void exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count)
+{
+    check(cuda_of(ops), cuda_exact_add(words, terms, count, cuda_of(ops)->stream), "an exact sum");
+}
+
+static void count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count)
+{
+    check(cuda_of(ops), cuda_count_add(word, flags, count, cuda_of(ops)->stream), "a count");
+}
+
+static void turn(struct ops *ops, struct time_parts *parts, enum time_part part)
+{
+    check(cuda_of(ops), cuda_turn(parts, part, cuda_of(ops)->stream), "a look at the clock");
+}
+
+static void numerics_id(struct ops *ops, struct str *out)
+{
+    const struct device_cuda_info *info = device_cuda_info(ops->device);
+    str_add_format(out, "cuda: %s, capability %d.%d, %d multiprocessors, runtime %d; ", info->name,
+                   info->capability_major, info->capability_minor, info->multiprocessors,
+                   info->runtime_version);
+    if (info->capability_major != NATIVE_CAPABILITY_MAJOR || info->capability_minor != 0)
+        str_add_format(out, "compiled by driver %d; ", info->driver_version);
+    cuda_gemm_describe(cuda_of(ops)->gemm, out);
+    str_add_format(out, "; kernels %d; %s", OPS_CUDA_KERNELS_VERSION, dtype_name(ops->compute));
+}
+
+static int cuda_status(const struct ops *ops, struct err *err)
+{
+    const struct ops_cuda *cuda = (const struct ops_cuda *)ops;
+    if (cuda->status && err)
+        *err = cuda->failure;
+    return cuda->status;
+}
+
+static int cuda_sync(struct ops *ops, struct err *err)
+{
+    int synced = ops->device->ops->stream_sync(ops->device, ops->stream, err);
+    int status = cuda_status(ops, err); /* the first cause, also where the device failed for it */
+    cuda_of(ops)->status = 0;
+    return status ? status : synced;
+}
+
+static void cuda_close(struct ops *ops)
+{
+    struct ops_cuda *cuda = cuda_of(ops);
+    const struct device_ops *device = ops->device->ops;
+    if (ops->stream)
+        device->stream_sync(ops->device, ops->stream, NULL);
+    cuda_gemm_close(cuda->gemm);
+    for (int i = 0; i < cuda->ropes_count; i++)
+        device->mem_free(ops->device, MEM_DEVICE, cuda->ropes[i].angles,
+                         rope_table_bytes(&cuda->ropes[i]));
+    device->mem_free(ops->device, MEM_DEVICE, cuda->workspace, cuda->workspace_bytes);
+    if (ops->stream)
+        device->stream_close(ops->device, ops->stream);
+    free(cuda);
+}
+
+static const struct ops_table table = {
+    .name = "cuda",
+    .plan_gemm = plan_gemm,
+    .gemm = gemm,
+    .plan_rows = plan_rows,
+    .bias_bwd = bias_bwd,
+    .norm_fwd = norm_fwd,
+    .norm_bwd = norm_bwd,
+    .plan_attn = plan_attn,
+    .attn_fwd = attn_fwd,
+    .attn_bwd = attn_bwd,
+    .attn_bwd_scratch = attn_bwd_scratch,
+    .plan_rope = plan_rope,
+    .rope = rope,
+    .gelu_fwd = gelu_fwd,
+    .gelu_bwd = gelu_bwd,
+    .swiglu_fwd = swiglu_fwd,
+    .swiglu_bwd = swiglu_bwd,
+    .add = add,
+    .embed_fwd = embed_fwd,
+    .embed_bwd = embed_bwd,
+    .embed_bwd_wants_order = true,
+    .positions_fwd = positions_fwd,
+    .positions_bwd = positions_bwd,
+    .patches = patches,
+    .pool_fwd = pool_fwd,
+    .pool_bwd = pool_bwd,
+    .xent = xent,
+    .logits_align = LOGITS_ALIGN,
+    .tree_add = tree_add,
+    .narrow = narrow,
+    .widen = widen,
+    .adamw = adamw,
+    .sgd = sgd,
+    .to_compute = to_compute,
+    .row_sumsq = row_sumsq,
+    .exact_add = exact_add,
+    .count_add = count_add,
+    .decide = decide,
+    .turn = turn,
+    .numerics_id = numerics_id,
+    .sync = cuda_sync,
+    .status = cuda_status,
+    .close = cuda_close,
+};
+
+int ops_cuda_open(struct device *device, enum dtype compute, struct ops **ret_ops, struct err *err)
+{
+    if (compute != DTYPE_F32 && compute != DTYPE_BF16 && compute != DTYPE_F16)
+        return err_set(err, -EINVAL, "a GPU computes in F32, BF16 or F16, not in %s",
+                       dtype_name(compute));
+    struct ops_cuda *cuda = calloc(1, sizeof *cuda);
+    if (!cuda)
+        return err_set(err, -ENOMEM, "out of memory for the compute ops");
+    cuda->ops =
+        (struct ops){.table = &table, .device = device, .compute = compute, .master = DTYPE_F32};
+    int status = device_cuda_use(device, err);
+    if (!status)
+        status = device->ops->stream_open(device, &cuda->ops.stream, err);
+    if (!status) {
+        cuda->stream = device_cuda_stream(cuda->ops.stream);
+        status = cuda_gemm_open(device, cuda->stream, compute, &cuda->gemm, err);
+    }
+    if (status) {
+        cuda_close(&cuda->ops);
+        return status;
+    }
+    *ret_ops = &cuda->ops;
+    return 0;
+}
+
+static uint64_t null_rope_bytes(const struct attn_shape *shape)
+{
+    return cuda_rope_table_floats(shape->tokens, shape->head_dim) * sizeof(float);
+}
+
+const struct ops_null_model *ops_null_cuda(void)
+{
+    static const struct ops_null_model model = {.embed_bwd_wants_order = true,
+                                                .logits_align = LOGITS_ALIGN,
+                                                .fixed_bytes = CUDA_GEMM_WORKSPACE_BYTES,
+                                                .gemm_bytes = cuda_gemm_partials_bytes,
+                                                .rows_bytes = rows_workspace_bytes,
+                                                .rope_bytes = null_rope_bytes,
+                                                .attn_bwd_scratch = cuda_attention_bwd_workspace};
+    return &model;
+}

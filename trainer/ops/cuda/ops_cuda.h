@@ -1,0 +1,14 @@
+/*
+ * ops_cuda — the compute ops of a CUDA device. Kernels and their launchers are in
+ * trainer/ops/cuda/.
+ */
+#ifndef MILLRACE_TRAINER_OPS_CUDA_OPS_CUDA_H
+#define MILLRACE_TRAINER_OPS_CUDA_OPS_CUDA_H
+
+#include "trainer/ops/ops.h"
+
+/* device: of device_cuda_open, borrowed. compute: DTYPE_F32, DTYPE_BF16 or DTYPE_F16; the master
+ * type is F32. Gives the ops. -ENODEV where this build has no CUDA. */
+int ops_cuda_open(struct device *device, enum dtype compute, struct ops **ret_ops, struct err *err);
+
+#endif

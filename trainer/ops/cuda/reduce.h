@@ -1,0 +1,66 @@
+/*
+ * reduce — sums and maxima over a warp and over a block, in an order that the number of threads
+ * alone decides. C++ only.
+ */
+#ifndef MILLRACE_TRAINER_OPS_CUDA_REDUCE_H
+#define MILLRACE_TRAINER_OPS_CUDA_REDUCE_H
+
+#include <cuda_runtime.h>
+
+enum { WARP_THREADS = 32, WARPS_MAX = 32 };
+
+#define FULL_MASK 0xffffffffu
+
+/* All lanes get the same bits: each step adds what the partner adds, and addition commutes. */
+template <typename T> __device__ inline T warp_sum(T x)
+{
+    for (int distance = WARP_THREADS / 2; distance > 0; distance /= 2)
+        x += __shfl_xor_sync(FULL_MASK, x, distance);
+    return x;
+}
+
+__device__ inline float warp_max(float x)
+{
+    for (int distance = WARP_THREADS / 2; distance > 0; distance /= 2)
+        x = fmaxf(x, __shfl_xor_sync(FULL_MASK, x, distance));
+    return x;
+}
+
+__device__ inline int warp_max(int x)
+{
+    for (int distance = WARP_THREADS / 2; distance > 0; distance /= 2) {
+        int other = __shfl_xor_sync(FULL_MASK, x, distance);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+
+/* Of a block of blockDim.x threads, a multiple of 32; warps[WARPS_MAX] in shared memory, free again
+ * on return. All get the sum. */
+template <typename T> __device__ inline T block_sum(T x, T *warps)
+{
+    int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
+    x = warp_sum(x);
+    if (lane == 0)
+        warps[warp] = x;
+    __syncthreads();
+    x = lane < (int)(blockDim.x / WARP_THREADS) ? warps[lane] : T(0);
+    x = warp_sum(x);
+    __syncthreads();
+    return x;
+}
+
+/* As block_sum. */
+__device__ inline float block_max(float x, float *warps)
+{
+    int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
+    x = warp_max(x);
+    if (lane == 0)
+        warps[warp] = x;
+    __syncthreads();
+    x = warp_max(warps[lane < (int)(blockDim.x / WARP_THREADS) ? lane : 0]);
+    __syncthreads();
+    return x;
+}
+
+#endif

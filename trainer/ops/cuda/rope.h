@@ -1,0 +1,43 @@
+/*
+ * rope — rotary positions on a CUDA device, as trainer/ops/ops.h has them: pairs (d, d + head_dim /
+ * 2) of the q and k heads.
+ *
+ * Angles are computed once, in double, into a table in device memory that the caller owns. Turning
+ * is in float, rounded once.
+ */
+#ifndef MILLRACE_TRAINER_OPS_CUDA_ROPE_H
+#define MILLRACE_TRAINER_OPS_CUDA_ROPE_H
+
+#include "base/dtype.h"
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct attn_shape;
+
+/* Floats of a table of so many tokens: {cosine, sine} a pair. */
+static inline uint64_t cuda_rope_table_floats(uint64_t tokens, uint64_t head_dim)
+{
+    return tokens * head_dim;
+}
+
+/* Fills the table, 8-byte aligned: the angle of token t and pair i is t * base^(-i / (head_dim /
+ * 2)). cudaErrorInvalidValue where head_dim is odd. */
+cudaError_t cuda_rope_table_fill(float *table, uint64_t tokens, uint64_t head_dim, double base,
+                                 cudaStream_t stream);
+
+/* Turns in place; backward: the other way. qkv is 16-byte aligned; table: of at least shape->tokens
+ * tokens, and of this head_dim. */
+cudaError_t cuda_rope_turn(enum dtype type, const struct attn_shape *shape, void *qkv,
+                           const float *table, bool backward, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * tensor_core — the instructions that C++ has no words for: asynchronous copies to shared memory,
+ * matrix fragments, and products of them. Each is one inline function; under the tests' compiler
+ * its twin in plain C++ (tests/cuda_on_cpu/). C++ only.
+ *
+ * Fragments of mma.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16"): with lane = threadIdx.x
+ * % 32, group = lane / 4, pair = lane % 4, and element pairs packed low half first,
+ *
+ *     A (16 x 16, row-major)   a[0]: row group, columns 2 pair, +1 a[1]: row group + 8, the same
+ *                              columns
+ *                              a[2]: row group,     columns 2 pair + 8, +9 a[3]: row group + 8, the
+ *                                                   same columns
+ *     B (16 x 8, by columns)   b[0]: rows 2 pair, +1 of column group b[1]: rows 2 pair + 8, +9
+ *     C, D (16 x 8, float)     c[0], c[1]: row group, columns 2 pair, +1 c[2], c[3]: row group + 8
+ */
+#ifndef MILLRACE_TRAINER_OPS_CUDA_TENSOR_CORE_H
+#define MILLRACE_TRAINER_OPS_CUDA_TENSOR_CORE_H
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+
+__device__ inline uint32_t shared_address(const void *shared)
+{
+    return (uint32_t)__cvta_generic_to_shared(shared);
+}
+
+/* Begins to copy 16 bytes from global to shared memory, both 16-byte aligned; zeros where not valid
+ * (source is then not read). */
+__device__ inline void copy_async_16(void *shared, const void *global, bool valid)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(shared)),
+                 "l"(global), "r"(valid ? 16 : 0)
+                 : "memory");
+}
+
+/* Closes the group of this thread's copies since the last. */
+__device__ inline void copy_async_commit()
+{
+    asm volatile("cp.async.commit_group;\n" ::: "memory");
+}
+
+/* Until at most `pending` of this thread's newest groups are under way. What others copied needs a
+ * barrier after it. */
+template <int pending> __device__ inline void copy_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;\n" ::"n"(pending) : "memory");
+}
+
+/* threadIdx.x, read again: what is computed from it is computed again too, instead of held in
+ * registers over a loop that has none to spare. */
+__device__ inline unsigned thread_again()
+{
+    unsigned thread;
+    asm volatile("mov.u32 %0, %%tid.x;\n" : "=r"(thread));
+    return thread;
+}
+
+/* Four 8 x 8 matrices of 16-bit elements from shared memory: lane l gives the address (16-byte
+ * aligned) of row l % 8 of matrix l / 8; r[m] gets of matrix m, row lane / 4, the elements 2 (lane
+ * % 4) and the next; `transposed`: of its transpose. */
+template <bool transposed>
+__device__ inline void load_matrices(uint32_t r[4], const void *shared_row)
+{
+    if (transposed)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                     : "r"(shared_address(shared_row))
+                     : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                     : "r"(shared_address(shared_row))
+                     : "memory");
+}
+
+/* 2^x with a relative error of at most 2^-22; 0 where that is below the smallest normal number,
+ * exactly 1 of 0. */
+__device__ inline float exp2_approximate(float x)
+{
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(power) : "f"(x));
+    return power;
+}
+
+/* c += a b, accumulated in float. T: __nv_bfloat16 or __half, the type of the elements. */
+template <typename T>
+__device__ inline void multiply_add(float c[4], const uint32_t a[4], const uint32_t b[2]);
+
+template <>
+__device__ inline void multiply_add<__nv_bfloat16>(float c[4], const uint32_t a[4],
+                                                   const uint32_t b[2])
+{
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+template <>
+__device__ inline void multiply_add<__half>(float c[4], const uint32_t a[4], const uint32_t b[2])
+{
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+#endif
+
+#endif

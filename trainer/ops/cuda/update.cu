@@ -1,0 +1,271 @@
+/*
+ * update — see update.h.
+ */
+#include "trainer/ops/cuda/update.h"
+
+#include "base/exact_parts.h"
+#include "base/exact_sum.h"
+#include "trainer/ops/cuda/dispatch.h"
+#include "trainer/ops/cuda/element.h"
+#include "trainer/ops/cuda/launch.h"
+#include "trainer/ops/cuda/reduce.h"
+#include "trainer/ops/decision.h"
+#include "trainer/ops/ops.h"
+
+#include <float.h>
+
+enum { THREADS = 256, WARPS = THREADS / WARP_THREADS, SUM_BLOCKS_MAX = 128 };
+
+/* A moment that fades out ends at 0, as on the cpu. */
+__device__ static float without_subnormals(float x)
+{
+    return fabsf(x) < FLT_MIN ? 0.0f : x;
+}
+
+/* A rule is what an optimizer does to an element: it knows its options, takes an update's scalars,
+ * and says which moments it has. */
+struct adamw_rule {
+    float beta1, beta2, rest1, rest2, epsilon, decay;
+    static constexpr bool has_moment1 = true, has_moment2 = true;
+
+    __device__ float step(const struct update_scalars &s, float w, float g, float decays, float *m,
+                          float *v) const
+    {
+        *m = without_subnormals(beta1 * *m + rest1 * g);
+        *v = without_subnormals(beta2 * *v + rest2 * g * g);
+        float step = *m * (float)s.correction1 / (sqrtf(*v * (float)s.correction2) + epsilon);
+        return w - (float)s.lr * (step + decays * w);
+    }
+};
+
+template <bool has_momentum> struct sgd_rule {
+    float momentum, decay;
+    bool nesterov;
+    static constexpr bool has_moment1 = has_momentum, has_moment2 = false;
+
+    __device__ float step(const struct update_scalars &s, float w, float g, float decays, float *m,
+                          float *) const
+    {
+        g += decays * w;
+        if (!has_momentum)
+            return w - (float)s.lr * g;
+        *m = without_subnormals(momentum * *m + g);
+        return w - (float)s.lr * (nesterov ? g + momentum * *m : *m);
+    }
+};
+
+__device__ static float seen_gradient(const struct update_scalars &s, float sum)
+{
+    float limit = (float)s.gradient_limit;
+    return fmaxf(fminf(sum * (float)s.gradient_scale, limit), -limit);
+}
+
+/* A thread takes four elements, which share their decision about decay. */
+template <typename Rule, typename T>
+__global__ void __launch_bounds__(THREADS)
+    update(float *params, float *moment1, float *moment2, const float *gradients,
+           const uint8_t *decays, T *compute, uint64_t count, Rule rule,
+           const struct update_scalars *scalars)
+{
+    constexpr int width = packed<float>::count;
+    static_assert(OPS_DECAY_ELEMENTS % width == 0, "one decision a thread");
+    uint64_t first = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * width;
+    if (first >= count || scalars->is_skipped)
+        return;
+    struct update_scalars s = *scalars;
+    float decay = decays[first / OPS_DECAY_ELEMENTS] ? rule.decay : 0.0f;
+    if (first + width <= count) {
+        packed<float> w = load_packed(params + first), g = load_packed(gradients + first), m = {},
+                      v = {};
+        if (Rule::has_moment1)
+            m = load_packed(moment1 + first);
+        if (Rule::has_moment2)
+            v = load_packed(moment2 + first);
+        for (int i = 0; i < width; i++)
+            w.element[i] = rule.step(s, w.element[i], seen_gradient(s, g.element[i]), decay,
+                                     &m.element[i], &v.element[i]);
+        store_packed(params + first, w);
+        if (Rule::has_moment1)
+            store_packed(moment1 + first, m);
+        if (Rule::has_moment2)
+            store_packed(moment2 + first, v);
+        packed<T, width> rounded;
+        for (int i = 0; i < width; i++)
+            rounded.element[i] = from_float<T>(w.element[i]);
+        if (compute)
+            store_packed(compute + first, rounded);
+        return;
+    }
+    for (uint64_t i = first; i < count; i++) {
+        float *m = Rule::has_moment1 ? &moment1[i] : nullptr,
+              *v = Rule::has_moment2 ? &moment2[i] : nullptr;
+        params[i] = rule.step(s, params[i], seen_gradient(s, gradients[i]), decay, m, v);
+        if (compute)
+            compute[i] = from_float<T>(params[i]);
+    }
+}
+
+template <typename Rule>
+static cudaError_t launch_update(const struct update_arrays *a, enum dtype compute_type,
+                                 const Rule &rule, const struct update_scalars *scalars,
+                                 cudaStream_t stream)
+{
+    return dispatch_type(compute_type, [&](auto t) {
+        using T = decltype(t);
+        return LAUNCH(
+            (update<Rule, T>), blocks_of(a->count, (uint64_t)THREADS * packed<float>::count),
+            THREADS, 0, stream, (float *)a->params, (float *)a->moment1, (float *)a->moment2,
+            (const float *)a->gradients, a->decays, (T *)a->compute, a->count, rule, scalars);
+    });
+}
+
+cudaError_t cuda_adamw(const struct update_arrays *arrays, enum dtype compute_type,
+                       const struct adamw_options *options, const struct update_scalars *scalars,
+                       cudaStream_t stream)
+{
+    const struct adamw_rule rule = {(float)options->beta1,       (float)options->beta2,
+                                    (float)(1 - options->beta1), (float)(1 - options->beta2),
+                                    (float)options->epsilon,     (float)options->decay};
+    return launch_update(arrays, compute_type, rule, scalars, stream);
+}
+
+cudaError_t cuda_sgd(const struct update_arrays *arrays, enum dtype compute_type,
+                     const struct sgd_options *options, const struct update_scalars *scalars,
+                     cudaStream_t stream)
+{
+    float momentum = (float)options->momentum, decay = (float)options->decay;
+    if (options->momentum > 0)
+        return launch_update(arrays, compute_type,
+                             sgd_rule<true>{momentum, decay, options->nesterov}, scalars, stream);
+    return launch_update(arrays, compute_type, sgd_rule<false>{momentum, decay, options->nesterov},
+                         scalars, stream);
+}
+
+/* One thread's work; a block is a warp. */
+__global__ void __launch_bounds__(WARP_THREADS)
+    decide(struct decision *decision, const int64_t *losses, const int64_t *squares,
+           struct decision_request request)
+{
+    if (threadIdx.x == 0)
+        decision_make(decision, losses, squares, &request);
+}
+
+cudaError_t cuda_decide(struct decision *decision, const int64_t *losses, const int64_t *squares,
+                        const struct decision_request *request, cudaStream_t stream)
+{
+    return LAUNCH(decide, 1, WARP_THREADS, 0, stream, decision, losses, squares, *request);
+}
+
+/* A warp a row; a lane moves N elements at once. */
+template <int N>
+__global__ void __launch_bounds__(THREADS)
+    row_sumsq_wide(double *sums, const float *x, uint64_t rows, uint64_t cols)
+{
+    uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS;
+    uint64_t lane = threadIdx.x % WARP_THREADS;
+    double sum = 0;
+    for (uint64_t col = lane * N; row < rows && col < cols; col += WARP_THREADS * N) {
+        packed<float, N> p = load_packed<float, N>(x + row * cols + col);
+        for (int i = 0; i < N; i++)
+            sum += (double)p.element[i] * p.element[i];
+    }
+    sum = warp_sum(sum);
+    if (row < rows && lane == 0)
+        sums[row] = sum;
+}
+
+/* A thread a row: biases and the weights of norms have rows of one element. */
+__global__ void __launch_bounds__(THREADS)
+    row_sumsq_narrow(double *sums, const float *x, uint64_t rows, uint64_t cols)
+{
+    uint64_t row = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    double sum = 0;
+    for (uint64_t col = 0; row < rows && col < cols; col++) {
+        double value = x[row * cols + col];
+        sum += value * value;
+    }
+    if (row < rows)
+        sums[row] = sum;
+}
+
+cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t cols,
+                           cudaStream_t stream)
+{
+    if (cols < WARP_THREADS)
+        return LAUNCH(row_sumsq_narrow, blocks_of(rows, THREADS), THREADS, 0, stream, sums, x, rows,
+                      cols);
+    if (rows_are_packed<float>(cols))
+        return LAUNCH((row_sumsq_wide<packed<float>::count>), blocks_of(rows, WARPS), THREADS, 0,
+                      stream, sums, x, rows, cols);
+    return LAUNCH((row_sumsq_wide<1>), blocks_of(rows, WARPS), THREADS, 0, stream, sums, x, rows,
+                  cols);
+}
+
+__device__ static void add_integer(int64_t *word, int64_t value)
+{
+    if (value != 0) /* two's complement: unsigned addition is the same */
+        atomicAdd((unsigned long long *)word, (unsigned long long)value);
+}
+
+/* Each block gathers its terms, then adds its words: integers, so that the order does not matter.
+ * Terms are mostly of like size and have their digits in the same words, where threads would wait
+ * for each other: a warp whose terms all have adds them up first. */
+__global__ void __launch_bounds__(THREADS)
+    exact_add(int64_t *words, const double *terms, uint64_t count)
+{
+    __shared__ int64_t mine[EXACT_SUM_WORDS];
+    for (int i = threadIdx.x; i < EXACT_SUM_WORDS; i += THREADS)
+        mine[i] = 0;
+    __syncthreads();
+    uint64_t step = (uint64_t)gridDim.x * THREADS;
+    for (uint64_t first = (uint64_t)blockIdx.x * THREADS; first < count; first += step) {
+        uint64_t i = first + threadIdx.x;
+        double term = i < count ? terms[i] : 0.0;
+        struct exact_parts parts = exact_parts_of(term);
+        uint32_t digit = __shfl_sync(FULL_MASK, parts.digit, 0);
+        bool alike = __all_sync(FULL_MASK, parts.is_finite && (parts.digit == digit || term == 0));
+        if (!parts.is_finite)
+            add_integer(&mine[EXACT_SUM_NONFINITE], 1);
+        for (int j = 0; j < EXACT_PARTS; j++) {
+            if (alike) {
+                int64_t sum = warp_sum(parts.part[j]);
+                if (threadIdx.x % WARP_THREADS == 0)
+                    add_integer(&mine[digit + j], sum);
+            } else if (parts.is_finite) {
+                add_integer(&mine[parts.digit + j], parts.part[j]);
+            }
+        }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < EXACT_SUM_WORDS; i += THREADS)
+        add_integer(&words[i], mine[i]);
+}
+
+static uint32_t sum_blocks(uint64_t count)
+{
+    uint32_t blocks = blocks_of(count, THREADS);
+    return blocks < (uint32_t)SUM_BLOCKS_MAX ? blocks : (uint32_t)SUM_BLOCKS_MAX;
+}
+
+cudaError_t cuda_exact_add(int64_t *words, const double *terms, uint64_t count, cudaStream_t stream)
+{
+    return LAUNCH(exact_add, sum_blocks(count), THREADS, 0, stream, words, terms, count);
+}
+
+__global__ void __launch_bounds__(THREADS)
+    count_add(int64_t *word, const uint8_t *flags, uint64_t count)
+{
+    __shared__ int64_t warps[WARPS_MAX];
+    int64_t sum = 0;
+    uint64_t step = (uint64_t)gridDim.x * THREADS;
+    for (uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += step)
+        sum += flags[i];
+    sum = block_sum(sum, warps);
+    if (threadIdx.x == 0)
+        add_integer(word, sum);
+}
+
+cudaError_t cuda_count_add(int64_t *word, const uint8_t *flags, uint64_t count, cudaStream_t stream)
+{
+    return LAUNCH(count_add, sum_blocks(count), THREADS, 0, stream, word, flags, count);
+}

@@ -1,0 +1,49 @@
+/*
+ * update — the optimizer's step, and the exact sums that it and the metrics need. ops.h has what
+ * they compute. All are queued on the stream.
+ */
+#ifndef MILLRACE_TRAINER_OPS_CUDA_UPDATE_H
+#define MILLRACE_TRAINER_OPS_CUDA_UPDATE_H
+
+#include "base/dtype.h"
+
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct update_arrays;
+struct update_scalars;
+struct adamw_options;
+struct sgd_options;
+struct decision;
+struct decision_request;
+
+/* Arrays are 16-byte aligned, compute of the type said. All, and scalars, are device memory. */
+cudaError_t cuda_adamw(const struct update_arrays *arrays, enum dtype compute_type,
+                       const struct adamw_options *options, const struct update_scalars *scalars,
+                       cudaStream_t stream);
+cudaError_t cuda_sgd(const struct update_arrays *arrays, enum dtype compute_type,
+                     const struct sgd_options *options, const struct update_scalars *scalars,
+                     cudaStream_t stream);
+
+/* decision, losses, squares: device memory. */
+cudaError_t cuda_decide(struct decision *decision, const int64_t *losses, const int64_t *squares,
+                        const struct decision_request *request, cudaStream_t stream);
+
+/* x is 16-byte aligned where cols is a multiple of 4. */
+cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t cols,
+                           cudaStream_t stream);
+/* words: of a struct exact_sum. Adding integers commutes, so the bits depend on the terms alone. */
+cudaError_t cuda_exact_add(int64_t *words, const double *terms, uint64_t count,
+                           cudaStream_t stream);
+cudaError_t cuda_count_add(int64_t *word, const uint8_t *flags, uint64_t count,
+                           cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

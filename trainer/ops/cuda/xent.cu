@@ -1,0 +1,228 @@
+/*
+ * xent — see xent.h.
+ */
+#include "trainer/ops/cuda/xent.h"
+
+#include "trainer/ops/cuda/dispatch.h"
+#include "trainer/ops/cuda/element.h"
+#include "trainer/ops/cuda/launch.h"
+#include "trainer/ops/cuda/reduce.h"
+#include "trainer/ops/ops.h"
+
+#include <float.h>
+#include <math.h>
+
+/* Threads of a row, by its classes. */
+enum {
+    MANY_CLASSES = 4096,
+    MANY_THREADS = 512,
+    MANY_BLOCKS =
+        3, /* of a multiprocessor at a time, so that while one waits at a barrier others read */
+    SOME_CLASSES = 512,
+    SOME_THREADS = 256,
+    FEW_THREADS = WARP_THREADS, /* several rows a block of SOME_THREADS */
+};
+
+/* So that columns, and a block's step beyond them, are of 32 bits. */
+static const uint64_t STRIDE_MAX = UINT64_C(1) << 30;
+
+/* What concerns few packs of elements stands behind a branch, here and below: exponentials keep the
+ * arithmetic units busy enough. */
+template <int N>
+__device__ static void fill_padding(float (&x)[N], int col, int classes, float value)
+{
+    if (col + N <= classes)
+        return;
+    for (int i = 0; i < N; i++)
+        x[i] = col + i < classes ? x[i] : value;
+}
+
+template <typename T, int N> __device__ static void load_floats(float (&x)[N], const T *from)
+{
+    packed<T, N> p = load_packed<T, N>(from);
+    for (int i = 0; i < N; i++)
+        x[i] = to_float(p.element[i]);
+}
+
+/* What a row is held against: part of the first, the rest of the second. */
+struct row_target {
+    int first, second;
+    float part;
+};
+
+/* What a thread knows of a row after it read its part. */
+struct softmax {
+    float max;
+    double sum; /* of e^(logit - max) */
+    bool
+        /* a logit before the target is equal to it; of no meaning where a larger one is */
+        has_earlier;
+};
+
+/* N: elements that a thread moves at once; GROUP: threads of the row. The maximum begins with a
+ * number, for exponentials of differences from it to be defined. */
+template <typename T, int N, int GROUP>
+__device__ static struct softmax softmax_part(const T *x, int classes, int target,
+                                              float target_logit)
+{
+    struct softmax part = {-FLT_MAX, 0, false};
+    for (int col = threadIdx.x % GROUP * N; col < classes; col += GROUP * N) {
+        float logits[N], max = part.max, sum = 0;
+        load_floats(logits, x + col);
+        fill_padding(logits, col, classes, -INFINITY);
+        for (int i = 0; i < N; i++)
+            max = fmaxf(max, logits[i]);
+        if (max > part.max) {
+            part.sum *= (double)expf(part.max - max);
+            part.max = max;
+        }
+        for (int i = 0; i < N; i++)
+            sum += expf(logits[i] - max);
+        part.sum += (double)sum;
+        if (max == target_logit) {
+            for (int i = 0; i < N; i++)
+                part.has_earlier |= logits[i] == target_logit && col + i < target;
+        }
+    }
+    return part;
+}
+
+template <int N> __device__ static void subtract_at(float (&x)[N], int col, int target, float value)
+{
+    if (target < col || target >= col + N)
+        return;
+    for (int i = 0; i < N; i++)
+        x[i] -= col + i == target ? value : 0.0f;
+}
+
+/* Backwards: what was read last is in the nearest cache. All is 0 where the first target is
+ * negative. */
+template <typename T, int N, int GROUP, bool MIXED>
+__device__ static void write_gradient(T *x, struct xent_shape shape,
+                                      const struct row_target &target, const struct softmax &row,
+                                      double gradient_scale)
+{
+    int first = threadIdx.x % GROUP * N;
+    float factor = (float)(gradient_scale / row.sum);
+    float scale = (float)(gradient_scale * (MIXED ? (double)target.part : 1.0));
+    float second_scale = MIXED ? (float)(gradient_scale * (1.0 - (double)target.part)) : 0.0f;
+    int turns = ((int)shape.stride - first + GROUP * N - 1) / (GROUP * N);
+    for (int turn = turns - 1; turn >= 0; turn--) {
+        int col = first + turn * GROUP * N;
+        float gradient[N];
+        load_floats(gradient, x + col);
+        for (int i = 0; i < N; i++)
+            gradient[i] = expf(gradient[i] - row.max) * factor;
+        subtract_at(gradient, col, target.first, scale);
+        if (MIXED)
+            subtract_at(gradient, col, target.second, second_scale);
+        fill_padding(gradient, col, target.first < 0 ? 0 : (int)shape.classes, 0.0f);
+        packed<T, N> p;
+        for (int i = 0; i < N; i++)
+            p.element[i] = from_float<T>(gradient[i]);
+        store_packed(x + col, p);
+    }
+}
+
+template <bool MIXED>
+__device__ static struct row_target target_of(const struct cuda_xent_arrays &arrays,
+                                              const struct xent_shape &shape, uint64_t row)
+{
+    uint64_t at = row / shape.tokens * shape.target_stride + row % shape.tokens;
+    int first = arrays.targets[at];
+    if constexpr (MIXED)
+        return {first, arrays.second_targets[at], arrays.weights[at]};
+    return {first, first, 1.0f};
+}
+
+template <typename T, int N, int GROUP, bool MIXED>
+__global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
+                                  GROUP == MANY_THREADS ? MANY_BLOCKS : 1)
+    xent_rows(struct cuda_xent_arrays arrays, struct xent_shape shape)
+{
+    __shared__ float maxima[WARPS_MAX];
+    __shared__ double sums[WARPS_MAX];
+    uint64_t row = (uint64_t)blockIdx.x * (blockDim.x / GROUP) + threadIdx.x / GROUP;
+    bool is_row = row < shape.items * shape.tokens;
+    int classes = (int)shape.classes;
+    struct row_target target = {-1, -1, 1.0f};
+    if (is_row)
+        target = target_of<MIXED>(arrays, shape, row);
+    bool is_class = target.first >= 0 && target.first < classes;
+    if (MIXED)
+        is_class = is_class && target.second >= 0 && target.second < classes;
+    T *x = (T *)arrays.logits + row * shape.stride;
+    float target_logit = is_class ? to_float(x[target.first]) : 0.0f;
+    float second_logit = MIXED && is_class ? to_float(x[target.second]) : target_logit;
+    bool is_second = MIXED && target.part < 0.5f;
+    int guess = is_second ? target.second : target.first;
+    float guess_logit = is_second ? second_logit : target_logit;
+
+    struct softmax part = softmax_part<T, N, GROUP>(x, is_class ? classes : 0, guess, guess_logit),
+                   whole;
+    if constexpr (GROUP == WARP_THREADS) {
+        whole.max = warp_max(part.max);
+        whole.sum = warp_sum(part.sum * (double)expf(part.max - whole.max));
+        whole.has_earlier = __any_sync(FULL_MASK, part.has_earlier);
+        __syncwarp(); /* all have read the target's logit, which may be overwritten now */
+    } else {
+        whole.max = block_max(part.max, maxima);
+        whole.sum = block_sum(part.sum * (double)expf(part.max - whole.max), sums);
+        whole.has_earlier = __syncthreads_or(part.has_earlier);
+    }
+    if (is_row && threadIdx.x % GROUP == 0) {
+        double loss = target.first < 0 ? 0.0 : (double)NAN,
+               logit = (double)target_logit - (double)whole.max;
+        if (MIXED && target.part < 1.0f)
+            logit = (double)target.part * logit +
+                    (1.0 - (double)target.part) * ((double)second_logit - (double)whole.max);
+        if (is_class)
+            loss = log(whole.sum) - logit;
+        arrays.losses[row] = loss;
+        arrays.correct[row] = is_class && guess_logit == whole.max && !whole.has_earlier;
+    }
+    target.first = is_class ? target.first : -1;
+    if (is_row && arrays.gradient_scale)
+        write_gradient<T, N, GROUP, MIXED>(x, shape, target, whole, *arrays.gradient_scale);
+}
+
+template <typename T, int N, int GROUP, bool MIXED>
+static cudaError_t launch_rows(const struct xent_shape *s, const struct cuda_xent_arrays *arrays,
+                               cudaStream_t stream)
+{
+    constexpr int threads = GROUP < SOME_THREADS ? SOME_THREADS : GROUP;
+    return LAUNCH((xent_rows<T, N, GROUP, MIXED>), blocks_of(s->items * s->tokens, threads / GROUP),
+                  threads, 0, stream, *arrays, *s);
+}
+
+template <typename T, int N, bool MIXED>
+static cudaError_t launch_groups(const struct xent_shape *s, const struct cuda_xent_arrays *arrays,
+                                 cudaStream_t stream)
+{
+    if (s->classes >= MANY_CLASSES)
+        return launch_rows<T, N, MANY_THREADS, MIXED>(s, arrays, stream);
+    if (s->classes >= SOME_CLASSES)
+        return launch_rows<T, N, SOME_THREADS, MIXED>(s, arrays, stream);
+    return launch_rows<T, N, FEW_THREADS, MIXED>(s, arrays, stream);
+}
+
+template <typename T, bool MIXED>
+static cudaError_t launch_kind(const struct xent_shape *s, const struct cuda_xent_arrays *arrays,
+                               cudaStream_t stream)
+{
+    return rows_are_packed<T>(s->stride)
+               ? launch_groups<T, packed<T>::count, MIXED>(s, arrays, stream)
+               : launch_groups<T, 1, MIXED>(s, arrays, stream);
+}
+
+cudaError_t cuda_xent(enum dtype type, const struct xent_shape *shape,
+                      const struct cuda_xent_arrays *arrays, cudaStream_t stream)
+{
+    if (shape->stride < shape->classes || shape->stride > STRIDE_MAX)
+        return cudaErrorInvalidValue;
+    return dispatch_type(type, [&](auto t) {
+        using T = decltype(t);
+        return arrays->second_targets ? launch_kind<T, true>(shape, arrays, stream)
+                                      : launch_kind<T, false>(shape, arrays, stream);
+    });
+}

@@ -1,0 +1,423 @@
+/*
+ * ops_null — see ops_null.h.
+ */
+#include "trainer/ops/null/ops_null.h"
+
+#include "device/device_null.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* A piece of memory that grows. */
+struct piece {
+    void *memory;
+    uint64_t bytes;
+};
+
+enum { ROPES_MAX = 4 };
+
+struct ops_null {
+    struct ops ops;
+    struct ops_table table; /* with what the model says */
+    const struct ops_null_model *model;
+    struct piece fixed, gemm, rows, ropes[ROPES_MAX];
+    struct attn_shape rope_shapes[ROPES_MAX];
+    int ropes_count;
+    double flops;
+};
+
+static struct ops_null *null_of(struct ops *ops)
+{
+    return (struct ops_null *)ops; /* the first member */
+}
+
+/* Takes the larger piece before it gives the smaller one back, as the backends do. */
+static int reserve(struct ops *ops, struct piece *piece, uint64_t bytes, struct err *err)
+{
+    const struct device_ops *device = ops->device->ops;
+    void *memory;
+    if (bytes <= piece->bytes)
+        return 0;
+    int status = device->mem_alloc(ops->device, MEM_DEVICE, bytes, &memory, err);
+    if (status)
+        return status;
+    device->mem_free(ops->device, MEM_DEVICE, piece->memory, piece->bytes);
+    *piece = (struct piece){memory, bytes};
+    return 0;
+}
+
+static int plan_gemm(struct ops *ops, const struct gemm_shape *shape, struct gemm_plan *ret_plan,
+                     struct err *err)
+{
+    struct ops_null *null = null_of(ops);
+    *ret_plan = (struct gemm_plan){.shape = *shape};
+    return null->model->gemm_bytes ? reserve(ops, &null->gemm, null->model->gemm_bytes(shape), err)
+                                   : 0;
+}
+
+static int plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err)
+{
+    struct ops_null *null = null_of(ops);
+    return null->model->rows_bytes
+               ? reserve(ops, &null->rows, null->model->rows_bytes(rows, cols), err)
+               : 0;
+}
+
+static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err)
+{
+    (void)ops;
+    if (shape->batch == 0 || shape->tokens == 0 || shape->head_dim == 0 || shape->heads == 0 ||
+        shape->kv_heads == 0 || shape->heads % shape->kv_heads != 0)
+        return err_set(err, -EINVAL, "no such attention can be");
+    return 0;
+}
+
+static int plan_rope(struct ops *ops, const struct attn_shape *shape, double base, struct err *err)
+{
+    struct ops_null *null = null_of(ops);
+    (void)base;
+    for (int i = 0; i < null->ropes_count; i++)
+        if (null->rope_shapes[i].tokens >= shape->tokens &&
+            null->rope_shapes[i].head_dim == shape->head_dim)
+            return 0;
+    if (!null->model->rope_bytes || null->ropes_count == ROPES_MAX)
+        return 0;
+    null->rope_shapes[null->ropes_count] = *shape;
+    return reserve(ops, &null->ropes[null->ropes_count++], null->model->rope_bytes(shape), err);
+}
+
+static uint64_t attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape)
+{
+    const struct ops_null_model *model = null_of(ops)->model;
+    return model->attn_bwd_scratch ? model->attn_bwd_scratch(shape) : 0;
+}
+
+static void gemm(struct ops *ops, const struct gemm_plan *plan, const void *a, const void *b,
+                 const void *bias, void *c)
+{
+    (void)a, (void)b, (void)bias, (void)c;
+    null_of(ops)->flops +=
+        2.0 * (double)plan->shape.m * (double)plan->shape.n * (double)plan->shape.k;
+}
+
+/* Of the scores, and of their products with the values. */
+static double attention_flops(const struct attn_shape *shape)
+{
+    double tokens = (double)shape->tokens;
+    double pairs = shape->causal ? tokens * (tokens + 1) / 2 : tokens * tokens;
+    return 2 * 2.0 * pairs * (double)(shape->batch * shape->heads * shape->head_dim);
+}
+
+static void attn_fwd(struct ops *ops, const struct attn_shape *shape, void *out, void *lse,
+                     const void *qkv, const int32_t *row_starts)
+{
+    (void)out, (void)lse, (void)qkv, (void)row_starts;
+    null_of(ops)->flops += attention_flops(shape);
+}
+
+/* Twice as many; the scores that are made again are not counted. */
+static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qkv,
+                     const void *d_out, const void *qkv, const void *out, const void *lse,
+                     const int32_t *row_starts, void *scratch)
+{
+    (void)d_qkv, (void)d_out, (void)qkv, (void)out, (void)lse, (void)row_starts, (void)scratch;
+    null_of(ops)->flops += 2 * attention_flops(shape);
+}
+
+/* ---- What is neither a product nor a plan. ---- */
+
+static void bias_bwd(struct ops *ops, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols,
+                     bool accumulate)
+{
+    (void)ops, (void)d_bias, (void)d_out, (void)rows, (void)cols, (void)accumulate;
+}
+
+static void norm_fwd(struct ops *ops, const struct norm_shape *shape, void *out, void *mean,
+                     void *rstd, const void *x, const void *weight, const void *bias)
+{
+    (void)ops, (void)shape, (void)out, (void)mean, (void)rstd, (void)x, (void)weight, (void)bias;
+}
+
+static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x, void *d_weight,
+                     void *d_bias, const void *d_out, const void *x, const void *mean,
+                     const void *rstd, const void *weight, bool accumulate)
+{
+    (void)ops, (void)shape, (void)d_x, (void)d_weight, (void)d_bias, (void)d_out, (void)x,
+        (void)mean, (void)rstd, (void)weight, (void)accumulate;
+}
+
+static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv, double base,
+                 bool backward)
+{
+    (void)ops, (void)shape, (void)qkv, (void)base, (void)backward;
+}
+
+static void gelu_fwd(struct ops *ops, void *out, const void *x, uint64_t count)
+{
+    (void)ops, (void)out, (void)x, (void)count;
+}
+
+static void gelu_bwd(struct ops *ops, void *d_x, const void *d_out, const void *x, uint64_t count)
+{
+    (void)ops, (void)d_x, (void)d_out, (void)x, (void)count;
+}
+
+static void swiglu_fwd(struct ops *ops, void *out, const void *gate_up, uint64_t rows,
+                       uint64_t cols)
+{
+    (void)ops, (void)out, (void)gate_up, (void)rows, (void)cols;
+}
+
+static void swiglu_bwd(struct ops *ops, void *d_gate_up, const void *d_out, const void *gate_up,
+                       uint64_t rows, uint64_t cols)
+{
+    (void)ops, (void)d_gate_up, (void)d_out, (void)gate_up, (void)rows, (void)cols;
+}
+
+static void add(struct ops *ops, void *out, const void *a, const void *b, uint64_t count)
+{
+    (void)ops, (void)out, (void)a, (void)b, (void)count;
+}
+
+static void embed_fwd(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride,
+                      const void *table, const void *positions, uint64_t items, uint64_t tokens,
+                      uint64_t cols)
+{
+    (void)ops, (void)out, (void)ids, (void)id_stride, (void)table, (void)positions, (void)items,
+        (void)tokens, (void)cols;
+}
+
+static void embed_bwd(struct ops *ops, void *d_table, const void *d_out, const int32_t *ids,
+                      uint64_t id_stride, const int32_t *by_id, uint64_t items, uint64_t tokens,
+                      uint64_t cols, uint64_t vocabulary, bool accumulate)
+{
+    (void)ops, (void)d_table, (void)d_out, (void)ids, (void)id_stride, (void)by_id, (void)items,
+        (void)tokens, (void)cols, (void)vocabulary, (void)accumulate;
+}
+
+static void positions_fwd(struct ops *ops, void *out, const void *x, const void *positions,
+                          uint64_t items, uint64_t rows, uint64_t cols)
+{
+    (void)ops, (void)out, (void)x, (void)positions, (void)items, (void)rows, (void)cols;
+}
+
+static void positions_bwd(struct ops *ops, void *d_positions, const void *d_out, uint64_t items,
+                          uint64_t rows, uint64_t cols, bool accumulate)
+{
+    (void)ops, (void)d_positions, (void)d_out, (void)items, (void)rows, (void)cols,
+        (void)accumulate;
+}
+
+static void patches(struct ops *ops, void *out, const uint8_t *images, uint64_t items,
+                    uint64_t side, uint64_t patch, const float mean[3], const float deviation[3])
+{
+    (void)ops, (void)out, (void)images, (void)items, (void)side, (void)patch, (void)mean,
+        (void)deviation;
+}
+
+static void pool_fwd(struct ops *ops, void *out, const void *x, uint64_t items, uint64_t rows,
+                     uint64_t cols)
+{
+    (void)ops, (void)out, (void)x, (void)items, (void)rows, (void)cols;
+}
+
+static void pool_bwd(struct ops *ops, void *d_x, const void *d_out, uint64_t items, uint64_t rows,
+                     uint64_t cols)
+{
+    (void)ops, (void)d_x, (void)d_out, (void)items, (void)rows, (void)cols;
+}
+
+static void xent(struct ops *ops, const struct xent_shape *shape, void *logits, double *losses,
+                 uint8_t *correct, const int32_t *targets, const struct xent_mix *mix,
+                 const double *gradient_scale)
+{
+    (void)ops, (void)shape, (void)logits, (void)losses, (void)correct, (void)targets, (void)mix,
+        (void)gradient_scale;
+}
+
+static void tree_add(struct ops *ops, void *target, const void *source, uint64_t count)
+{
+    (void)ops, (void)target, (void)source, (void)count;
+}
+
+/* Also back: widen. */
+static void narrow(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
+                   uint64_t count)
+{
+    (void)ops, (void)type, (void)out, (void)x, (void)scale, (void)count;
+}
+
+/* An update reads and writes what lies in the host's memory over the link. */
+static void cross_update(struct ops *ops, const struct update_arrays *arrays)
+{
+    const void *const both_ways[] = {arrays->params, arrays->moment1, arrays->moment2};
+    for (size_t i = 0; i < sizeof both_ways / sizeof both_ways[0]; i++)
+        if (both_ways[i] && device_null_kind(both_ways[i]) != MEM_DEVICE)
+            device_null_cross(ops->device, 2 * arrays->count * ops_master_bytes(ops));
+}
+
+static void adamw(struct ops *ops, const struct update_arrays *arrays,
+                  const struct adamw_options *options, const struct update_scalars *scalars)
+{
+    (void)options, (void)scalars;
+    cross_update(ops, arrays);
+}
+
+static void sgd(struct ops *ops, const struct update_arrays *arrays,
+                const struct sgd_options *options, const struct update_scalars *scalars)
+{
+    (void)options, (void)scalars;
+    cross_update(ops, arrays);
+}
+
+static void to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)
+{
+    (void)ops, (void)compute, (void)master, (void)count;
+}
+
+static void row_sumsq(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols)
+{
+    (void)ops, (void)sums, (void)x, (void)rows, (void)cols;
+}
+
+static void exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count)
+{
+    (void)ops, (void)words, (void)terms, (void)count;
+}
+
+static void count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count)
+{
+    (void)ops, (void)word, (void)flags, (void)count;
+}
+
+static void decide(struct ops *ops, struct decision *decision, const int64_t *losses,
+                   const int64_t *squares, const struct decision_request *request)
+{
+    (void)ops, (void)decision, (void)losses, (void)squares, (void)request;
+}
+
+static void numerics_id(struct ops *ops, struct str *out)
+{
+    (void)ops;
+    str_add_text(out, "null");
+}
+
+static int status(const struct ops *ops, struct err *err)
+{
+    (void)ops, (void)err;
+    return 0;
+}
+
+static int null_sync(struct ops *ops, struct err *err)
+{
+    return status(ops, err);
+}
+
+static void null_close(struct ops *ops)
+{
+    struct ops_null *null = null_of(ops);
+    const struct device_ops *device = ops->device->ops;
+    struct piece *pieces[] = {&null->fixed, &null->gemm, &null->rows};
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
+        device->mem_free(ops->device, MEM_DEVICE, pieces[i]->memory, pieces[i]->bytes);
+    for (int i = 0; i < null->ropes_count; i++)
+        device->mem_free(ops->device, MEM_DEVICE, null->ropes[i].memory, null->ropes[i].bytes);
+    if (ops->stream)
+        device->stream_close(ops->device, ops->stream);
+    free(null);
+}
+
+static const struct ops_table null_table = {
+    .name = "null",
+    .is_imaginary = true,
+    .plan_gemm = plan_gemm,
+    .gemm = gemm,
+    .plan_rows = plan_rows,
+    .bias_bwd = bias_bwd,
+    .norm_fwd = norm_fwd,
+    .norm_bwd = norm_bwd,
+    .plan_attn = plan_attn,
+    .attn_fwd = attn_fwd,
+    .attn_bwd = attn_bwd,
+    .attn_bwd_scratch = attn_bwd_scratch,
+    .plan_rope = plan_rope,
+    .rope = rope,
+    .gelu_fwd = gelu_fwd,
+    .gelu_bwd = gelu_bwd,
+    .swiglu_fwd = swiglu_fwd,
+    .swiglu_bwd = swiglu_bwd,
+    .add = add,
+    .embed_fwd = embed_fwd,
+    .embed_bwd = embed_bwd,
+    .positions_fwd = positions_fwd,
+    .positions_bwd = positions_bwd,
+    .patches = patches,
+    .pool_fwd = pool_fwd,
+    .pool_bwd = pool_bwd,
+    .xent = xent,
+    .tree_add = tree_add,
+    .narrow = narrow,
+    .widen = narrow,
+    .adamw = adamw,
+    .sgd = sgd,
+    .to_compute = to_compute,
+    .row_sumsq = row_sumsq,
+    .exact_add = exact_add,
+    .count_add = count_add,
+    .decide = decide,
+    .numerics_id = numerics_id,
+    .sync = null_sync,
+    .status = status,
+    .close = null_close,
+};
+
+const struct ops_null_model *ops_null_cpu(void)
+{
+    static const struct ops_null_model model = {.is_host = true, .logits_align = 1};
+    return &model;
+}
+
+static int open_on(struct device *device, const struct ops_null_model *model, enum dtype compute,
+                   enum dtype master, struct ops **ret_ops, struct err *err)
+{
+    struct ops_null *null = calloc(1, sizeof *null);
+    if (!null)
+        return err_set(err, -ENOMEM, "out of memory for the null ops");
+    null->table = null_table;
+    null->table.logits_align = model->logits_align;
+    null->table.embed_bwd_wants_order = model->embed_bwd_wants_order;
+    null->model = model;
+    null->ops =
+        (struct ops){.table = &null->table, .device = device, .compute = compute, .master = master};
+    int result = device->ops->stream_open(device, &null->ops.stream, err);
+    if (!result)
+        result = reserve(&null->ops, &null->fixed, model->fixed_bytes, err);
+    if (result) {
+        null_close(&null->ops);
+        return result;
+    }
+    *ret_ops = &null->ops;
+    return 0;
+}
+
+int ops_null_open(const struct ops_null_model *model, enum dtype compute, enum dtype master,
+                  struct device **ret_device, struct ops **ret_ops, struct err *err)
+{
+    struct device *device;
+    int result =
+        model->is_host ? device_null_open_host(&device, err) : device_null_open(&device, err);
+    if (result)
+        return result;
+    result = open_on(device, model, compute, master, ret_ops, err);
+    if (result) {
+        device_close(device);
+        return result;
+    }
+    *ret_device = device;
+    return 0;
+}
+
+double ops_null_flops(const struct ops *ops)
+{
+    return ((const struct ops_null *)ops)->flops;
+}

@@ -1,0 +1,304 @@
+/*
+ * ops — the compute table: what a model is computed with, on one device in one precision.
+ *
+ * Matrices are row-major and dense. Every operation is a pure function of its arguments in a fixed
+ * order of additions that depends on shapes alone, never on threads: the bits are the same whatever
+ * the crew. Operations are queued on the ops' stream (the cpu runs them at once) and return
+ * nothing; a failure is remembered and `sync` tells it, once a step. All arrays lie in device
+ * memory; pinned memory is the device's too.
+ *
+ * Two element types: `compute` for activations and the weights that products use, `master` for
+ * parameters, gradients and moments. On the cpu both are F32 (F64 for tests by central
+ * differences); on a GPU compute is F32, BF16 or F16, and master F32.
+ *
+ * Threads: an ops belongs to one thread, which works in its crew.
+ */
+#ifndef MILLRACE_TRAINER_OPS_OPS_H
+#define MILLRACE_TRAINER_OPS_OPS_H
+
+#include "base/dtype.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "device/device.h"
+#include "trainer/ops/time_parts.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ops;
+struct trace;
+
+/* C[m,n] = op(A) op(B) (+ bias[n] on each row) (+ C). A is [m,k], or [k,m] where trans_a; B is
+ * [k,n], or [n,k] where trans_b. */
+struct gemm_shape {
+    uint64_t m, n, k;
+    bool trans_a, trans_b;
+    bool bias;          /* of the compute type */
+    bool accumulate;    /* add to what C holds */
+    bool master_output; /* C is of the master type (gradients), else of the compute type */
+};
+
+/* One algorithm and workspace a shape, fixed when planned. Immutable; lives as long as its ops. */
+struct gemm_plan {
+    struct gemm_shape shape;
+    const void *algorithm; /* the backend's */
+    uint32_t algorithm_id; /* part of numerics_id */
+};
+
+enum norm_kind { NORM_LAYER, NORM_RMS };
+
+struct norm_shape {
+    enum norm_kind kind;
+    uint64_t rows, cols;
+    double epsilon;
+};
+
+/* qkv is [batch * tokens, (heads + 2 * kv_heads) * head_dim]: all q heads, then k, then v. Scale is
+ * 1/sqrt(head_dim). heads is a multiple of kv_heads (grouped-query attention; equal:
+ * multi-head). */
+struct attn_shape {
+    uint64_t batch, tokens, heads, kv_heads, head_dim;
+    bool causal;
+};
+
+/* Row item * tokens + t of the logits has the target targets[item * target_stride + t]. stride:
+ * elements from a row to the next, at least classes; what lies between is padding. */
+struct xent_shape {
+    uint64_t items, tokens, target_stride, classes, stride;
+};
+
+/* A second target a row, of pictures that were mixed with another; device memory, elements where
+ * those of the targets are. */
+struct xent_mix {
+    const int32_t *targets;
+    const float *weights; /* what the first target counts, 0..1; the second counts the rest */
+};
+
+/* Weight decay is decided for so many elements at a time. */
+enum { OPS_DECAY_ELEMENTS = 64 };
+
+/* What an update reads and changes: `count` elements of each, decays excepted. Master type, compute
+ * excepted. */
+struct update_arrays {
+    void *params;
+    void *
+        /* gets the new weights in the compute type; NULL where that is the master type, and then
+         * params */
+        compute;
+    void *moment1,
+        *moment2; /* changed in place; those smaller than the smallest normal number become 0 */
+    const void *gradients;
+    const uint8_t *decays; /* [i / OPS_DECAY_ELEMENTS] is 1 where element i decays, else 0 */
+    uint64_t count;
+};
+
+/* Of one update; in device memory. g = gradient * gradient_scale, brought to [-gradient_limit,
+ * gradient_limit], is what it sees. */
+struct update_scalars {
+    double lr;
+    double correction1, correction2; /* of AdamW: 1 / (1 - beta^t) */
+    double gradient_scale; /* gradients are sums: 1 / valid items, times the clip factor */
+    double gradient_limit; /* INFINITY: none */
+    bool is_skipped;       /* nothing is changed */
+};
+
+/* m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g^2, w -= lr * (m_hat /
+ * (sqrt(v_hat) + epsilon) + decay * w), m_hat = m * correction1, v_hat = v * correction2
+ * (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019). */
+struct adamw_options {
+    double beta1, beta2, epsilon, decay;
+};
+
+/* m = momentum * m + g + decay * w, w -= lr * m; with Nesterov's momentum w -= lr * (g + decay * w
+ * + momentum * m) (Sutskever et al., "On the importance of initialization and momentum in deep
+ * learning", ICML 2013, as torch.optim.SGD has it). moment2 is unused, and moment1 where momentum
+ * is 0. */
+struct sgd_options {
+    double momentum, decay;
+    bool nesterov;
+};
+
+struct decision; /* trainer/ops/decision.h */
+struct decision_request;
+
+/* All hooks are required but those that say so. Sizes are in elements; rows and columns of
+ * row-major matrices. Targets and sources do not overlap unless said. */
+struct ops_table {
+    const char *name; /* "cpu", "cuda" */
+
+    int (*plan_gemm)(struct ops *ops, const struct gemm_shape *shape, struct gemm_plan *ret_plan,
+                     struct err *err);
+    void (*gemm)(struct ops *ops, const struct gemm_plan *plan, const void *a, const void *b,
+                 const void *bias, void *c);
+    /* Reserves what bias_bwd, norm_bwd and embed_bwd of a matrix of gradients [rows, cols] work in;
+     * to be called before the first of them. -ENOMEM. */
+    int (*plan_rows)(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err);
+    /* bias[cols] (master) = column sums of d_out[rows, cols] (+ bias). */
+    void (*bias_bwd)(struct ops *ops, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols,
+                     bool accumulate);
+
+    /* out = norm(x) * weight (+ bias; NULL for RMS). mean (unused for RMS) and rstd: [rows], master
+     * type. */
+    void (*norm_fwd)(struct ops *ops, const struct norm_shape *shape, void *out, void *mean,
+                     void *rstd, const void *x, const void *weight, const void *bias);
+    /* d_x += ..., d_weight and d_bias (master; NULL for RMS) = sums over rows (+ what they hold,
+     * where accumulate). */
+    void (*norm_bwd)(struct ops *ops, const struct norm_shape *shape, void *d_x, void *d_weight,
+                     void *d_bias, const void *d_out, const void *x, const void *mean,
+                     const void *rstd, const void *weight, bool accumulate);
+
+    /* Reserves what attention of this shape works in; to be called before the first attn_fwd or
+     * attn_bwd of it. -EINVAL with detail where no such attention can be. */
+    int (*plan_attn)(struct ops *ops, const struct attn_shape *shape, struct err *err);
+    /* out: [batch * tokens, heads * head_dim]; lse: [batch, heads, tokens], master: the log-sum-exp
+     * of each row of scores. Memory is linear in tokens. */
+    /* row_starts: of each of batch * tokens rows the first key that it sees, at most its own; NULL:
+     * all see key 0, and the bits are those of zeros. */
+    void (*attn_fwd)(struct ops *ops, const struct attn_shape *shape, void *out, void *lse,
+                     const void *qkv, const int32_t *row_starts);
+    /* Every element of d_qkv is written. scratch: attn_bwd_scratch elements of the master type;
+     * NULL where that is 0. row_starts: as in the forward pass. */
+    void (*attn_bwd)(struct ops *ops, const struct attn_shape *shape, void *d_qkv,
+                     const void *d_out, const void *qkv, const void *out, const void *lse,
+                     const int32_t *row_starts, void *scratch);
+    uint64_t (*attn_bwd_scratch)(struct ops *ops, const struct attn_shape *shape);
+    /* Makes the angles that rope of this shape and base turns by; to be called before the first of
+     * it. -ENOMEM, -EINVAL. */
+    int (*plan_rope)(struct ops *ops, const struct attn_shape *shape, double base, struct err *err);
+    /* Rotary positions in place on the q and k heads of qkv (Su et al., "RoFormer", 2021), pairs
+     * (d, d + head_dim/2) as Hugging Face; backward turns the other way. */
+    void (*rope)(struct ops *ops, const struct attn_shape *shape, void *qkv, double base,
+                 bool backward);
+
+    /* GELU, tanh approximation (Hendrycks and Gimpel, 2016), as GPT-2. d_x = d_out * gelu'(x). */
+    void (*gelu_fwd)(struct ops *ops, void *out, const void *x, uint64_t count);
+    void (*gelu_bwd)(struct ops *ops, void *d_x, const void *d_out, const void *x, uint64_t count);
+    /* gate_up is [rows, 2 * cols]: gate, then up. out = silu(gate) * up (Shazeer, "GLU variants
+     * improve transformer", 2020). */
+    void (*swiglu_fwd)(struct ops *ops, void *out, const void *gate_up, uint64_t rows,
+                       uint64_t cols);
+    void (*swiglu_bwd)(struct ops *ops, void *d_gate_up, const void *d_out, const void *gate_up,
+                       uint64_t rows, uint64_t cols);
+    void (*add)(struct ops *ops, void *out, const void *a, const void *b,
+                uint64_t count); /* out may be a or b */
+
+    /* out[item * tokens + t] = table[ids[item * id_stride + t]] (+ positions[t]; may be NULL). Ids
+     * are rows of the table: who lets them in checks them. */
+    void (*embed_fwd)(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride,
+                      const void *table, const void *positions, uint64_t items, uint64_t tokens,
+                      uint64_t cols);
+    /* d_table (vocabulary rows; all are written), master: sums in order of rows, no atomics. by_id:
+     * the rows of d_out (item * tokens + t) by rising id, those of equal ids by rising row; NULL
+     * where embed_bwd_wants_order is false. */
+    void (*embed_bwd)(struct ops *ops, void *d_table, const void *d_out, const int32_t *ids,
+                      uint64_t id_stride, const int32_t *by_id, uint64_t items, uint64_t tokens,
+                      uint64_t cols, uint64_t vocabulary, bool accumulate);
+    bool embed_bwd_wants_order;
+    /* out[item * rows + r] = x[item * rows + r] + positions[r], and its backward: d_positions =
+     * sums over items. */
+    void (*positions_fwd)(struct ops *ops, void *out, const void *x, const void *positions,
+                          uint64_t items, uint64_t rows, uint64_t cols);
+    void (*positions_bwd)(struct ops *ops, void *d_positions, const void *d_out, uint64_t items,
+                          uint64_t rows, uint64_t cols, bool accumulate);
+    /* uint8 images [items, side, side, 3] to rows of patches [items * (side/patch)^2, patch * patch
+     * * 3] (row-major within the patch, colours last), value (u/255 - mean[c]) / deviation[c]. */
+    void (*patches)(struct ops *ops, void *out, const uint8_t *images, uint64_t items,
+                    uint64_t side, uint64_t patch, const float mean[3], const float deviation[3]);
+    /* out[item] = mean of its rows; the backward spreads d_out / rows over them. */
+    void (*pool_fwd)(struct ops *ops, void *out, const void *x, uint64_t items, uint64_t rows,
+                     uint64_t cols);
+    void (*pool_bwd)(struct ops *ops, void *d_x, const void *d_out, uint64_t items, uint64_t rows,
+                     uint64_t cols);
+
+    /* Softmax cross-entropy. Where gradient_scale (device memory) is not NULL, logits[rows,
+     * classes] become d_logits = *gradient_scale * (softmax - onehot), the gradient of the scaled
+     * *sum* of losses, and their padding 0. Rows with target < 0 get a gradient of zero and lose
+     * nothing. losses: F64 [rows]; correct: U8 [rows], 1 where the first largest logit is the
+     * target. mix: where it is not NULL, onehot is that of both targets, weighted, losses are so
+     * too, and correct is asked of the one that counts more, the first where both count the same; a
+     * weight of 1 gives the bits that are there without. */
+    void (*xent)(struct ops *ops, const struct xent_shape *shape, void *logits, double *losses,
+                 uint8_t *correct, const int32_t *targets, const struct xent_mix *mix,
+                 const double *gradient_scale);
+    uint32_t
+        /* products are fast where rows of logits are a multiple of so many elements; a power of
+         * two */
+        logits_align;
+
+    /* Master type. target += source: one node of the canonical tree. */
+    void (*tree_add)(struct ops *ops, void *target, const void *source, uint64_t count);
+    /* out (DTYPE_BF16 or DTYPE_F16) = x (master) * scale, rounded to nearest, ties to even; what is
+     * too large is infinite. And back: out (master) = x * scale. scale: a power of two. */
+    void (*narrow)(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
+                   uint64_t count);
+    void (*widen)(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
+                  uint64_t count);
+    /* One update of the parameters. */
+    void (*adamw)(struct ops *ops, const struct update_arrays *arrays,
+                  const struct adamw_options *options, const struct update_scalars *scalars);
+    void (*sgd)(struct ops *ops, const struct update_arrays *arrays,
+                const struct sgd_options *options, const struct update_scalars *scalars);
+    void (*to_compute)(struct ops *ops, void *compute, const void *master, uint64_t count);
+    /* sums[row] = sum of squares of x[row, ...] (master), in fp64 and a fixed order. */
+    void (*row_sumsq)(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols);
+    /* The words of a struct exact_sum (base/exact_sum.h) += terms. */
+    void (*exact_add)(struct ops *ops, int64_t *words, const double *terms, uint64_t count);
+    /* *word += how many flags are 1; the others are 0. */
+    void (*count_add)(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
+
+    /* decision_make (trainer/ops/decision.h), of all in device memory but the request. */
+    void (*decide)(struct ops *ops, struct decision *decision, const int64_t *losses,
+                   const int64_t *squares, const struct decision_request *request);
+
+    /* Optional: time_parts_turn by the device's own clock, when it comes to it. parts: device
+     * memory, zero at first. */
+    void (*turn)(struct ops *ops, struct time_parts *parts, enum time_part part);
+
+    /* Everything that the bits depend on: device model, libraries with versions, algorithms.
+     * Appends text. */
+    void (*numerics_id)(struct ops *ops, struct str *out);
+    int (*sync)(struct ops *ops,
+                struct err *err); /* blocks; the first failure since the last call */
+    /* Does not block: the failure that sync would tell, as far as it is known, and tells again. */
+    int (*status)(const struct ops *ops, struct err *err);
+    /* Addresses have no memory behind them (ops_null.h): what the host itself would do to numbers
+     * between operations is left out. */
+    bool is_imaginary;
+    /* Optional: the threads of the crew add to the trace, which outlives the ops, from now on. */
+    void (*add_tracks)(struct ops *ops, struct trace *trace);
+    void (*close)(struct ops *ops);
+};
+
+/* Backends embed it first. Immutable. */
+struct ops {
+    const struct ops_table *table;
+    struct device *device;
+    /* Of the device: what is queued on it runs in one order with the operations. */
+    struct device_stream *stream;
+    enum dtype compute, master;
+};
+
+/* compute: DTYPE_F32, or DTYPE_F64 (tests). threads: 0 takes one a CPU. Borrows the device; NULL:
+ * an ops without a stream, on any memory. Gives the ops. */
+int ops_cpu_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
+                 struct err *err);
+/* The ops of that device: compute DTYPE_F32 on the cpu, also DTYPE_BF16 and DTYPE_F16 on a GPU.
+ * -EINVAL names what it can't. */
+int ops_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
+             struct err *err);
+void ops_close(struct ops *ops); /* NULL is fine */
+/* The instruction set that the cpu's own kernels use here: "avx512f", "avx2", "baseline". The
+ * products' are OpenBLAS's. */
+const char *ops_cpu_kernels(void);
+
+static inline size_t ops_compute_bytes(const struct ops *ops)
+{
+    return dtype_bytes(ops->compute);
+}
+
+static inline size_t ops_master_bytes(const struct ops *ops)
+{
+    return dtype_bytes(ops->master);
+}
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * scaler — see scaler.h.
+ */
+#include "trainer/ops/scaler.h"
+
+struct scaler scaler_begin_with(const struct scaler_options *options, uint64_t rows)
+{
+    struct scaler scaler = {
+        .options = *options, .is_dynamic = true, .scale = options->first, .rows = 1};
+    while (scaler.rows < (double)rows)
+        scaler.rows *= 2;
+    return scaler;
+}
+
+struct scaler scaler_begin(bool is_dynamic, uint64_t rows)
+{
+    const struct scaler_options options = {SCALER_FIRST, SCALER_LEAST, SCALER_CLEAN_STEPS, 1};
+    return is_dynamic ? scaler_begin_with(&options, rows) : (struct scaler){.scale = 1, .rows = 1};
+}
+
+bool scaler_is_valid(const struct scaler *scaler)
+{
+    double scale = SCALER_LEAST;
+    while (scale < scaler->scale && scale < SCALER_MOST)
+        scale *= 2;
+    return scaler->scale == scale;
+}

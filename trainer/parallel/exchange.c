@@ -1,0 +1,259 @@
+/*
+ * exchange — see exchange.h: which chunk goes through which slot, and when.
+ *
+ * Chunks start in the order in which their groups were begun, and end in that order too, so that
+ * additions are queued in the same order on every rank and in every run.
+ */
+#include "trainer/parallel/exchange.h"
+
+#include "base/clock.h"
+#include "trainer/parallel/exchange_slot.h"
+#include "trainer/parallel/leaves.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+/* Each group once, or, where each micro-batch is exchanged, what leaves have room for: with few
+ * groups, one of them more than once. */
+static uint64_t waiting_max(uint64_t groups_count)
+{
+    return groups_count > LEAVES_COUNT ? groups_count : LEAVES_COUNT;
+}
+
+static int allocate(struct exchange *exchange, struct err *err)
+{
+    int ranks = exchange->options.comm->ranks;
+    exchange->waiting_max = waiting_max(exchange->options.partition->params->groups_count);
+    exchange->waiting = calloc(exchange->waiting_max, sizeof *exchange->waiting);
+    exchange->sources = calloc(exchange->options.pieces_total_max, sizeof *exchange->sources);
+    exchange->whats = partition_whats(exchange->options.partition, "gradients");
+    bool has_all = exchange->waiting && exchange->sources && exchange->whats;
+    for (int i = 0; i < 2; i++) {
+        exchange->offsets[i] = calloc((size_t)ranks, sizeof *exchange->offsets[i]);
+        exchange->bytes[i] = calloc((size_t)ranks, sizeof *exchange->bytes[i]);
+        has_all = has_all && exchange->offsets[i] && exchange->bytes[i];
+    }
+    return has_all ? 0 : err_set(err, -ENOMEM, "out of memory for the exchange of gradients");
+}
+
+int exchange_open(const struct exchange_options *options, struct exchange **ret_exchange,
+                  struct err *err)
+{
+    assert(options->chunk_elements > 0 && options->pieces_max <= EXCHANGE_PIECES_MAX);
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    if (!exchange)
+        return err_set(err, -ENOMEM, "out of memory for the exchange of gradients");
+    exchange->options = *options;
+    exchange->element_bytes = ops_master_bytes(options->ops);
+    exchange->wire_bytes = exchange_wire_bytes(options);
+    int status = allocate(exchange, err);
+    if (!status && exchange_wide_bytes(options) > 0)
+        status = options->ops->device->ops->mem_alloc(
+            options->ops->device, mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION),
+            exchange_wide_bytes(options), &exchange->wide, err);
+    for (int i = 0; i < EXCHANGE_SLOTS && !status; i++)
+        status = exchange_slot_open(exchange, &exchange->slots[i], err);
+    if (status) {
+        exchange_close(exchange);
+        return status;
+    }
+    *ret_exchange = exchange;
+    return 0;
+}
+
+void exchange_close(struct exchange *exchange)
+{
+    if (!exchange)
+        return;
+    for (int i = 0; i < EXCHANGE_SLOTS; i++)
+        exchange_slot_close(exchange, &exchange->slots[i]);
+    for (int i = 0; i < 2; i++) {
+        free(exchange->offsets[i]);
+        free(exchange->bytes[i]);
+    }
+    exchange->options.ops->device->ops->mem_free(
+        exchange->options.ops->device, mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION), exchange->wide,
+        exchange_wide_bytes(&exchange->options));
+    if (exchange_is_idle(exchange))
+        free(exchange->whats);
+    else
+        comm_retain(exchange->whats);
+    free(exchange->waiting);
+    free(exchange->sources);
+    free(exchange);
+}
+
+/* Is the event of the slot past? Blocks for it where told to. */
+static int event_is_past(struct exchange *exchange, struct exchange_slot *slot, bool blocks,
+                         bool *ret_past, struct err *err)
+{
+    struct device *device = exchange->options.ops->device;
+    *ret_past = true;
+    if (blocks)
+        return device->ops->event_wait(device, slot->copied, err);
+    return device->ops->event_done(device, slot->copied, ret_past, err);
+}
+
+/* Starts the next chunk of the group that waits longest, where its slot is free. */
+static int start_chunk(struct exchange *exchange, bool blocks, bool *ret_started, struct err *err)
+{
+    struct exchange_slot *slot = &exchange->slots[exchange->started % EXCHANGE_SLOTS];
+    struct exchange_waiting *waiting =
+        &exchange->waiting[exchange->waiting_first % exchange->waiting_max];
+    *ret_started = false;
+    if (exchange->waiting_count == 0 || slot->state != EXCHANGE_FREE)
+        return 0;
+    bool is_past = true;
+    int status = slot->is_used ? event_is_past(exchange, slot, blocks, &is_past, err) : 0;
+    if (status || !is_past)
+        return status;
+    slot->group = waiting->group;
+    slot->first = waiting->first;
+    slot->pieces = waiting->pieces;
+    waiting->first += exchange->options.chunk_elements;
+    slot->is_last = waiting->first >= waiting->end;
+    if (slot->is_last) {
+        exchange->waiting_first++;
+        exchange->waiting_count--;
+    }
+    exchange->started++;
+    *ret_started = true;
+    if (!slot->send)
+        return exchange_slot_send(exchange, slot, err);
+    slot->state = EXCHANGE_COPYING;
+    return exchange_slot_pack(exchange, slot, err);
+}
+
+/* Sends what has been copied, in order. */
+static int send_copied(struct exchange *exchange, bool blocks, struct err *err)
+{
+    int status = 0;
+    for (uint64_t n = exchange->ended; n < exchange->started && !status; n++) {
+        struct exchange_slot *slot = &exchange->slots[n % EXCHANGE_SLOTS];
+        bool is_past = true;
+        if (slot->state != EXCHANGE_COPYING)
+            continue;
+        status = event_is_past(exchange, slot, blocks, &is_past, err);
+        if (!status && !is_past)
+            return 0;
+        if (!status)
+            status = exchange_slot_send(exchange, slot, err);
+    }
+    return status;
+}
+
+/* Ends the oldest chunk where it has come. */
+static int end_chunk(struct exchange *exchange, bool blocks, bool *ret_ended, struct err *err)
+{
+    struct ops *ops = exchange->options.ops;
+    struct exchange_slot *slot = &exchange->slots[exchange->ended % EXCHANGE_SLOTS];
+    *ret_ended = false;
+    if (exchange->ended == exchange->started || slot->state != EXCHANGE_SENDING)
+        return 0;
+    int status = exchange_slot_ask(exchange, slot, blocks, ret_ended, err);
+    if (status || !*ret_ended)
+        return status;
+    slot->state = EXCHANGE_FREE;
+    exchange->ended++;
+    status = exchange_slot_hand_over(exchange, slot, err);
+    slot->is_used =
+        !exchange->options.comm->takes_device_memory; /* else the next one follows this use */
+    if (!status && slot->is_used)
+        status = ops->device->ops->event_record(ops->device, slot->copied, ops->stream, err);
+    return status;
+}
+
+/* One round of what can be done; blocks for the oldest chunk where told to. */
+static int make_round(struct exchange *exchange, bool blocks, bool *ret_moved, struct err *err)
+{
+    bool ended = false, started = true;
+    int status = send_copied(exchange, blocks, err);
+    if (!status)
+        status = end_chunk(exchange, blocks, &ended, err);
+    *ret_moved = ended;
+    while (!status && started) {
+        status = start_chunk(exchange, blocks, &started, err);
+        *ret_moved = *ret_moved || started;
+    }
+    return status;
+}
+
+static int move_on(struct exchange *exchange, bool blocks, bool *ret_moved, struct err *err)
+{
+    *ret_moved = false;
+    if (!exchange->status)
+        exchange->status = make_round(exchange, blocks, ret_moved, &exchange->detail);
+    if (exchange->status && err)
+        *err = exchange->detail;
+    return exchange->status;
+}
+
+int exchange_pump(struct exchange *exchange, struct err *err)
+{
+    bool moved = true;
+    int status = 0;
+    while (moved && !status)
+        status = move_on(exchange, false, &moved, err);
+    return status;
+}
+
+int exchange_begin(struct exchange *exchange, uint64_t group, const struct exchange_pieces *pieces,
+                   struct err *err)
+{
+    uint64_t end = 1; /* a group without elements has a chunk, too */
+    for (uint32_t rank = 0; rank < (uint32_t)exchange->options.comm->ranks; rank++)
+        if (exchange_part(exchange, group, rank).elements > end)
+            end = exchange_part(exchange, group, rank).elements;
+    assert(exchange->waiting_count < exchange->waiting_max);
+    uint64_t at = exchange->waiting_first + exchange->waiting_count++;
+    exchange->waiting[at % exchange->waiting_max] =
+        (struct exchange_waiting){.group = group, .end = end, .pieces = *pieces};
+    return exchange_pump(exchange, err);
+}
+
+bool exchange_is_idle(const struct exchange *exchange)
+{
+    return !exchange || (exchange->waiting_count == 0 && exchange->ended == exchange->started);
+}
+
+/* Does a chunk that has not ended read from there? */
+static bool reads(const struct exchange *exchange, const void *source)
+{
+    for (uint64_t i = 0; i < exchange->waiting_count; i++)
+        if (exchange->waiting[(exchange->waiting_first + i) % exchange->waiting_max]
+                .pieces.sources[0] == source)
+            return true;
+    for (uint64_t n = exchange->ended; n < exchange->started; n++)
+        if (exchange->slots[n % EXCHANGE_SLOTS].pieces.sources[0] == source)
+            return true;
+    return false;
+}
+
+/* NULL: until nothing is under way. */
+static int wait_for(struct exchange *exchange, const void *source, struct err *err)
+{
+    uint64_t began_ns = clock_now_ns();
+    int status = 0;
+    bool moved;
+    while (!status && (source ? reads(exchange, source) : !exchange_is_idle(exchange)))
+        status = move_on(exchange, true, &moved, err);
+    exchange->waited_ns += clock_now_ns() - began_ns;
+    return status;
+}
+
+int exchange_wait(struct exchange *exchange, const void *source, struct err *err)
+{
+    assert(source);
+    return wait_for(exchange, source, err);
+}
+
+int exchange_drain(struct exchange *exchange, struct err *err)
+{
+    return wait_for(exchange, NULL, err);
+}
+
+uint64_t exchange_waited_ns(const struct exchange *exchange)
+{
+    return exchange ? exchange->waited_ns : 0;
+}

@@ -1,0 +1,319 @@
+/*
+ * gather — see gather.h.
+ */
+#include "trainer/parallel/gather.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct slot {
+    uint64_t group;
+    enum gather_level level;
+    char *buffer;
+    size_t element_bytes;
+    char *staging; /* where the communicator does not take the device's memory: a group */
+    struct device_event
+        *copied;     /* of this rank's piece to staging; then of the others' from there */
+    bool is_started; /* else its piece is being copied */
+    struct comm_work work;
+};
+
+/* Owner thread. */
+struct gather {
+    struct gather_options options;
+    struct slot slots[GATHER_SLOTS];
+    uint64_t begun, ended;               /* number n uses slot n % GATHER_SLOTS */
+    size_t *offsets, *bytes;             /* [ranks]: of what each gives */
+    size_t *own_offsets, *own_bytes;     /* [ranks]: of what this one gives to each */
+    char (*whats)[PARTITION_WHAT_BYTES]; /* [groups_count] */
+    uint64_t waited_ns;
+};
+
+static bool is_staged(const struct gather_options *options)
+{
+    return !options->ops->device->ops->is_host && !options->comm->takes_device_memory;
+}
+
+static size_t staging_bytes(const struct gather_options *options)
+{
+    return is_staged(options)
+               ? options->partition->group_elements_max * ops_master_bytes(options->ops)
+               : 0;
+}
+
+static int allocate(struct gather *gather, struct err *err)
+{
+    const struct gather_options *options = &gather->options;
+    struct device *device = options->ops->device;
+    size_t **arrays[] = {&gather->offsets, &gather->bytes, &gather->own_offsets,
+                         &gather->own_bytes};
+    int status = 0;
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0] && !status; i++) {
+        *arrays[i] = calloc((size_t)options->comm->ranks, sizeof(size_t));
+        if (!*arrays[i])
+            status = err_set(err, -ENOMEM, "out of memory for gathering weights");
+    }
+    gather->whats = partition_whats(options->partition, options->what);
+    if (!status && !gather->whats)
+        status = err_set(err, -ENOMEM, "out of memory for gathering weights");
+    for (int i = 0; i < GATHER_SLOTS && !status; i++) {
+        status = device->ops->event_open(device, &gather->slots[i].copied, err);
+        if (!status && is_staged(options))
+            status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
+                                            staging_bytes(options),
+                                            (void **)&gather->slots[i].staging, err);
+    }
+    return status;
+}
+
+int gather_open(const struct gather_options *options, struct gather **ret_gather, struct err *err)
+{
+    struct gather *gather = calloc(1, sizeof *gather);
+    if (!gather)
+        return err_set(err, -ENOMEM, "out of memory for gathering weights");
+    gather->options = *options;
+    int status = allocate(gather, err);
+    if (status) {
+        gather_close(gather);
+        return status;
+    }
+    *ret_gather = gather;
+    return 0;
+}
+
+static struct slot *slot_of(struct gather *gather, uint64_t number)
+{
+    return &gather->slots[number % GATHER_SLOTS];
+}
+
+bool gather_is_idle(const struct gather *gather)
+{
+    return !gather || gather->begun == gather->ended;
+}
+
+uint64_t gather_waited_ns(const struct gather *gather)
+{
+    return gather ? gather->waited_ns : 0;
+}
+
+void gather_close(struct gather *gather)
+{
+    if (!gather)
+        return;
+    struct device *device = gather->options.ops->device;
+    bool is_idle =
+        gather->begun == gather->ended; /* else staging may be written to until the process exits */
+    for (int i = 0; i < GATHER_SLOTS; i++) {
+        if (gather->slots[i].copied)
+            device->ops->event_close(device, gather->slots[i].copied);
+        if (gather->slots[i].staging && is_idle)
+            device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
+                                  gather->slots[i].staging, staging_bytes(&gather->options));
+    }
+    free(gather->offsets);
+    free(gather->bytes);
+    free(gather->own_offsets);
+    free(gather->own_bytes);
+    if (is_idle) {
+        free(gather->whats);
+        free(gather);
+    } else { /* with the handles of what is under way */
+        comm_retain(gather->whats);
+        comm_retain(gather);
+    }
+}
+
+static uint32_t rank_of(const struct gather *gather)
+{
+    return (uint32_t)gather->options.comm->rank;
+}
+
+static bool is_member(const struct gather *gather, const struct slot *slot, uint32_t rank)
+{
+    const struct partition *partition = gather->options.partition;
+    return slot->level == GATHER_PARTS
+               ? partition_share(partition, slot->group, rank, rank_of(gather))
+               : partition_is_together(partition, slot->group, rank, rank_of(gather));
+}
+
+/* What a member gives, from where the buffer begins. */
+static struct span piece_of(const struct gather *gather, const struct slot *slot, uint32_t rank)
+{
+    const struct partition *partition = gather->options.partition;
+    uint64_t group = slot->group;
+    bool is_part = slot->level == GATHER_PARTS;
+    struct span piece = is_part ? partition_trained_part(partition, group, rank)
+                                : partition_shard(partition, group, rank);
+    piece.offset -= is_part ? partition_trained_shard(partition, group, rank_of(gather)).offset
+                            : partition_group(partition, group).offset;
+    return piece;
+}
+
+static int copy_piece(struct gather *gather, const struct slot *slot, uint32_t rank,
+                      bool to_staging, struct err *err)
+{
+    struct ops *ops = gather->options.ops;
+    struct span piece = piece_of(gather, slot, rank);
+    size_t offset = piece.offset * slot->element_bytes;
+    char *target = to_staging ? slot->staging : slot->buffer,
+         *source = to_staging ? slot->buffer : slot->staging;
+    if (piece.elements == 0)
+        return 0;
+    return ops->device->ops->copy(ops->device, gather->options.stream, target + offset,
+                                  source + offset, piece.elements * slot->element_bytes, err);
+}
+
+static int start(struct gather *gather, struct slot *slot, struct err *err)
+{
+    struct comm *comm = gather->options.comm;
+    struct span own = piece_of(gather, slot, rank_of(gather));
+    char *memory = slot->staging ? slot->staging : slot->buffer;
+    uint64_t timeout_ns = gather->options.timeout_ns;
+    const struct comm_options options = {
+        .deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
+        .what = gather->whats[slot->group],
+        .flight = gather->options.flight,
+        .stream = comm->takes_device_memory ? gather->options.stream : NULL};
+    for (uint32_t rank = 0; rank < (uint32_t)comm->ranks; rank++) {
+        bool is_other = rank != rank_of(gather) && is_member(gather, slot, rank);
+        struct span piece = is_other ? piece_of(gather, slot, rank) : (struct span){0};
+        gather->offsets[rank] = piece.offset * slot->element_bytes;
+        gather->bytes[rank] = piece.elements * slot->element_bytes;
+        gather->own_offsets[rank] = own.offset * slot->element_bytes;
+        gather->own_bytes[rank] = is_other ? own.elements * slot->element_bytes : 0;
+    }
+    int status = comm->ops->all_to_all(comm, memory, gather->own_offsets, gather->own_bytes, memory,
+                                       gather->offsets, gather->bytes, &options, &slot->work, err);
+    slot->is_started = status == 0; /* else whoever waits for it fails as this does */
+    return status;
+}
+
+/* The oldest: its piece is sent, the others' have come and are where they belong. */
+static int end_oldest(struct gather *gather, struct err *err)
+{
+    struct ops *ops = gather->options.ops;
+    struct slot *slot = slot_of(gather, gather->ended);
+    int status = 0;
+    if (!slot->is_started) {
+        status = ops->device->ops->event_wait(ops->device, slot->copied, err);
+        if (!status)
+            status = start(gather, slot, err);
+    }
+    uint64_t began_ns = clock_now_ns();
+    if (!status)
+        status = comm_wait(gather->options.comm, &slot->work, err);
+    gather->waited_ns += clock_now_ns() - began_ns;
+    if (status)
+        return status;
+    gather->ended++;
+    for (uint32_t rank = 0;
+         slot->staging && rank < (uint32_t)gather->options.comm->ranks && !status; rank++)
+        if (rank != rank_of(gather) && is_member(gather, slot, rank))
+            status = copy_piece(gather, slot, rank, false, err);
+    if (slot->staging && !status)
+        status =
+            ops->device->ops->event_record(ops->device, slot->copied, gather->options.stream, err);
+    return status;
+}
+
+/* Starts what has been copied, in order; never blocks. */
+static int start_copied(struct gather *gather, struct err *err)
+{
+    struct device *device = gather->options.ops->device;
+    int status = 0;
+    for (uint64_t n = gather->ended; n < gather->begun && !status; n++) {
+        struct slot *slot = slot_of(gather, n);
+        bool is_past = true;
+        if (slot->is_started)
+            continue;
+        status = device->ops->event_done(device, slot->copied, &is_past, err);
+        if (!status && !is_past)
+            return 0;
+        if (!status)
+            status = start(gather, slot, err);
+    }
+    return status;
+}
+
+/* Has the oldest come? */
+static int ask_oldest(struct gather *gather, bool *ret_done, struct err *err)
+{
+    struct slot *slot = slot_of(gather, gather->ended);
+    *ret_done = false;
+    if (gather->ended == gather->begun || !slot->is_started)
+        return 0;
+    *ret_done = slot->work.done;
+    return *ret_done ? 0 : gather->options.comm->ops->test(&slot->work, ret_done, err);
+}
+
+int gather_pump(struct gather *gather, bool *ret_has_room, struct err *err)
+{
+    struct device *device = gather->options.ops->device;
+    const struct slot *next = slot_of(gather, gather->begun);
+    bool has_come = true, is_past = true;
+    int status = start_copied(gather, err);
+    while (has_come && !status) {
+        status = ask_oldest(gather, &has_come, err);
+        if (has_come && !status)
+            status = end_oldest(gather, err);
+    }
+    bool is_free = gather->begun - gather->ended < GATHER_SLOTS;
+    if (!status && is_free && next->staging && gather->begun >= GATHER_SLOTS)
+        status = device->ops->event_done(device, next->copied, &is_past, err);
+    *ret_has_room = is_free && is_past;
+    return status;
+}
+
+int gather_begin(struct gather *gather, uint64_t group, enum gather_level level, void *buffer,
+                 size_t element_bytes, struct err *err)
+{
+    struct ops *ops = gather->options.ops;
+    int status = gather->begun - gather->ended == GATHER_SLOTS ? end_oldest(gather, err) : 0;
+    if (status)
+        return status;
+    struct slot *slot = slot_of(gather, gather->begun);
+    if (slot->staging && gather->begun >= GATHER_SLOTS) /* until its last use is past */
+        status = ops->device->ops->event_wait(ops->device, slot->copied, err);
+    if (status)
+        return status;
+    slot->group = group;
+    slot->level = level;
+    slot->buffer = buffer;
+    slot->element_bytes = element_bytes;
+    slot->is_started = false;
+    gather->begun++;
+    if (slot->staging) {
+        status = copy_piece(gather, slot, rank_of(gather), true, err);
+        if (!status)
+            status = ops->device->ops->event_record(ops->device, slot->copied,
+                                                    gather->options.stream, err);
+    } else {
+        status = start(gather, slot, err);
+    }
+    if (status)
+        return status;
+    return gather->options.in_turn && *gather->options.in_turn ? gather_wait_all(gather, err)
+                                                               : start_copied(gather, err);
+}
+
+int gather_wait(struct gather *gather, uint64_t group, struct err *err)
+{
+    uint64_t until = gather->ended;
+    for (uint64_t n = gather->ended; n < gather->begun; n++)
+        if (slot_of(gather, n)->group == group)
+            until = n + 1;
+    int status = start_copied(gather, err);
+    while (gather->ended < until && !status)
+        status = end_oldest(gather, err);
+    return status;
+}
+
+int gather_wait_all(struct gather *gather, struct err *err)
+{
+    int status = 0;
+    while (gather->ended < gather->begun && !status)
+        status = end_oldest(gather, err);
+    return status;
+}

@@ -1,0 +1,71 @@
+/*
+ * gather — what ranks hold of a group in pieces becomes whole on each of them: parts become shards,
+ * shards become the group.
+ *
+ *     // this rank's own piece is at its place in buffer
+ *     gather_begin(&gather, group, GATHER_SHARDS, buffer, element_bytes, err);
+ *     gather_wait(&gather, group, err);  // the others' are at theirs
+ *
+ * Begun ones go on side by side and beside the computation. All ranks begin the same ones in the
+ * same order. Where device memory is not the host's, and the communicator takes only that, bytes
+ * pass through pinned memory.
+ */
+#ifndef MILLRACE_TRAINER_PARALLEL_GATHER_H
+#define MILLRACE_TRAINER_PARALLEL_GATHER_H
+
+#include "comm/comm.h"
+#include "trainer/ops/ops.h"
+#include "trainer/parallel/partition.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum gather_level {
+    /* of a shard of what is trained: among the ranks that hold the same one; buffer is where the
+     * shard begins */
+    GATHER_PARTS,
+    /* of a group's weights: among those that hold one copy together; buffer is where the group
+     * begins */
+    GATHER_SHARDS,
+};
+
+enum { GATHER_SLOTS = 4 };
+
+struct gather_options {
+    struct comm *comm; /* borrowed; nothing else is done on it */
+    struct ops *ops;   /* borrowed */
+    struct device_stream
+        *stream; /* borrowed: pieces are made, and what was gathered is used, on it */
+    const struct partition *partition; /* borrowed */
+    uint64_t timeout_ns;               /* of one; 0: none */
+    const char *what;                  /* is gathered, in errors: "weights" */
+    const char *flight;                /* as in struct comm_options: "gather weights" */
+    const bool *
+        in_turn; /* borrowed; while it is set, each ends before the call returns. NULL: never set */
+};
+
+struct gather;
+
+/* Allocates all that it will take. -ENOMEM. Gives the gather. */
+int gather_open(const struct gather_options *options, struct gather **ret_gather, struct err *err);
+void gather_close(
+    struct gather *gather); /* NULL is fine. What is under way is let go: see comm.h */
+
+/* Once the writes of this rank's piece are queued. Blocks for the oldest where GATHER_SLOTS are
+ * under way. element_bytes: at most a master's. */
+int gather_begin(struct gather *gather, uint64_t group, enum gather_level level, void *buffer,
+                 size_t element_bytes, struct err *err);
+/* Starts and ends what can be, and never blocks. *ret_has_room: nor would the next gather_begin. */
+int gather_pump(struct gather *gather, bool *ret_has_room, struct err *err);
+/* Blocks until the group's is done, as are those begun before it; what is queued on the stream from
+ * then on sees it. Nothing where none is under way. */
+int gather_wait(struct gather *gather, uint64_t group, struct err *err);
+int gather_wait_all(struct gather *gather, struct err *err);
+/* Nothing is under way: else, after a failure, the buffers may be read and written until the
+ * process exits (comm.h). NULL is idle. */
+bool gather_is_idle(const struct gather *gather);
+
+/* How long all that blocked has waited for other ranks. NULL: 0. */
+uint64_t gather_waited_ns(const struct gather *gather);
+
+#endif

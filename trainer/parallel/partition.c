@@ -1,0 +1,266 @@
+/*
+ * partition — see partition.h.
+ */
+#include "trainer/parallel/partition.h"
+
+#include "base/bytes.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_aligned(uint64_t element)
+{
+    return element % PARAMS_ALIGN == 0;
+}
+
+/* The first place at or behind `at` where a cut may be. Aligned places behind a tensor's last
+ * element are padding. */
+static uint64_t next_cut(const struct params *params, const struct param_group *group, uint64_t at)
+{
+    uint64_t end = group->offset + group->elements;
+    for (uint64_t i = group->first; i < group->first + group->count; i++) {
+        const struct param *param = &params->list[i];
+        uint64_t row = param_row_elements(param);
+        if (at >= param->offset + param->count)
+            continue;
+        uint64_t from = at > param->offset ? at : param->offset;
+        uint64_t cut = param->offset + (from - param->offset + row - 1) / row * row;
+        while (cut < param->offset + param->count && !is_aligned(cut))
+            cut += row;
+        if (is_aligned(cut))
+            return cut < end ? cut : end;
+        at = cut; /* a neighbour begins within the same aligned elements */
+    }
+    uint64_t cut = bytes_round_up(at, PARAMS_ALIGN);
+    return cut < end ? cut : end;
+}
+
+/* What is trained before a cut. */
+static uint64_t trained_place(const struct params *params, const struct param_group *group,
+                              uint64_t cut)
+{
+    if (cut == group->offset + group->elements)
+        return group->trained_offset + group->trained_elements;
+    const struct param *param = &params->list[group->first];
+    const struct param *end = param + group->count;
+    while (param + 1 < end && param[1].offset <= cut)
+        param++;
+    return param->trained_offset + (param->frozen ? 0 : cut - param->offset);
+}
+
+static void cut_group(struct partition *partition, uint64_t g)
+{
+    const struct param_group *group = &partition->params->groups[g];
+    uint32_t ranks = partition->options.ranks;
+    uint64_t *cuts = partition->cuts + g * (ranks + 1);
+    cuts[0] = group->offset;
+    for (uint32_t i = 1; i < ranks; i++) {
+        /* i/ranks of the elements, without a product that overflows */
+        uint64_t ideal = group->elements / ranks * i + group->elements % ranks * i / ranks;
+        uint64_t cut = next_cut(partition->params, group, group->offset + ideal);
+        cuts[i] = cut > cuts[i - 1] ? cut : cuts[i - 1];
+    }
+    cuts[ranks] = group->offset + group->elements;
+    for (uint32_t i = 0; i <= ranks; i++)
+        partition->trained_cuts[g * (ranks + 1) + i] =
+            trained_place(partition->params, group, cuts[i]);
+}
+
+static void append(struct partition_arena *arena, uint64_t group, struct span span)
+{
+    arena->offsets[group] = arena->elements;
+    arena->elements += span.elements;
+}
+
+static void grow(uint64_t *most, struct span span)
+{
+    if (span.elements > *most)
+        *most = span.elements;
+}
+
+static void measure(struct partition *partition)
+{
+    uint32_t rank = partition->options.rank;
+    struct partition_arena *arenas[] = {&partition->shards, &partition->trained_shards,
+                                        &partition->trained_parts};
+    for (uint64_t g = 0; g < partition->params->groups_count; g++) {
+        append(&partition->shards, g, partition_shard(partition, g, rank));
+        append(&partition->trained_shards, g, partition_trained_shard(partition, g, rank));
+        append(&partition->trained_parts, g, partition_trained_part(partition, g, rank));
+        grow(&partition->group_elements_max, partition_group(partition, g));
+        grow(&partition->trained_group_elements_max, partition_trained_group(partition, g));
+        for (uint32_t r = 0; r < partition->options.ranks; r++)
+            grow(&partition->trained_part_elements_max, partition_trained_part(partition, g, r));
+    }
+    /* a model may be too small for so many ranks */
+    for (size_t i = 0; i < sizeof arenas / sizeof arenas[0]; i++)
+        if (arenas[i]->elements == 0)
+            arenas[i]->elements = PARAMS_ALIGN;
+}
+
+static int allocate(struct partition *partition, struct err *err)
+{
+    uint64_t groups = partition->params->groups_count,
+             cuts = groups * (partition->options.ranks + 1);
+    partition->cuts = calloc(cuts, sizeof *partition->cuts);
+    partition->trained_cuts = calloc(cuts, sizeof *partition->trained_cuts);
+    partition->shards.offsets = calloc(groups, sizeof *partition->shards.offsets);
+    partition->trained_shards.offsets = calloc(groups, sizeof *partition->trained_shards.offsets);
+    partition->trained_parts.offsets = calloc(groups, sizeof *partition->trained_parts.offsets);
+    if (partition->cuts && partition->trained_cuts && partition->shards.offsets &&
+        partition->trained_shards.offsets && partition->trained_parts.offsets)
+        return 0;
+    return err_set(err, -ENOMEM, "out of memory for the shards of %u ranks",
+                   partition->options.ranks);
+}
+
+int partition_init(struct partition *partition, const struct partition_options *options,
+                   const struct params *params, struct err *err)
+{
+    assert(options->ranks > 0 && options->rank < options->ranks && options->shards > 0);
+    *partition = (struct partition){.options = *options, .params = params};
+    if (options->ranks % options->shards != 0) {
+        err_set(err, -EINVAL, "the shards do not divide the ranks");
+        err_expected(err, "parallel.shard to divide %u ranks", options->ranks);
+        err_found(err, "%u", options->shards);
+        return -EINVAL;
+    }
+    int status = allocate(partition, err);
+    if (status) {
+        partition_deinit(partition);
+        return status;
+    }
+    for (uint64_t g = 0; g < params->groups_count; g++)
+        cut_group(partition, g);
+    measure(partition);
+    return 0;
+}
+
+void partition_deinit(struct partition *partition)
+{
+    free(partition->cuts);
+    free(partition->trained_cuts);
+    free(partition->shards.offsets);
+    free(partition->trained_shards.offsets);
+    free(partition->trained_parts.offsets);
+    *partition = (struct partition){0};
+}
+
+bool partition_is_whole(const struct partition *partition, uint64_t group)
+{
+    return partition->options.shards == 1 ||
+           partition->params->groups[group].elements < partition->options.keep_below_elements;
+}
+
+static uint32_t shards_of(const struct partition *partition, uint64_t group)
+{
+    return partition_is_whole(partition, group) ? 1 : partition->options.shards;
+}
+
+uint32_t partition_replicas(const struct partition *partition, uint64_t group)
+{
+    return partition->options.ranks / shards_of(partition, group);
+}
+
+/* rank = replica * shards + shard: the ranks of a shard group are neighbours. Parts go the other
+ * way round, so that those of a shard are. */
+static uint32_t part_index(const struct partition *partition, uint64_t group, uint32_t rank)
+{
+    uint32_t shards = shards_of(partition, group);
+    return rank % shards * (partition->options.ranks / shards) + rank / shards;
+}
+
+static struct span between(const struct partition *partition, const uint64_t *cuts, uint64_t group,
+                           uint32_t first, uint32_t count)
+{
+    cuts += group * (partition->options.ranks + 1);
+    return (struct span){cuts[first], cuts[first + count] - cuts[first]};
+}
+
+static struct span group_by(const struct partition *partition, const uint64_t *cuts, uint64_t group)
+{
+    return between(partition, cuts, group, 0, partition->options.ranks);
+}
+
+static struct span shard_by(const struct partition *partition, const uint64_t *cuts, uint64_t group,
+                            uint32_t rank)
+{
+    uint32_t shards = shards_of(partition, group), replicas = partition->options.ranks / shards;
+    return between(partition, cuts, group, rank % shards * replicas, replicas);
+}
+
+static struct span part_by(const struct partition *partition, const uint64_t *cuts, uint64_t group,
+                           uint32_t rank)
+{
+    return between(partition, cuts, group, part_index(partition, group, rank), 1);
+}
+
+struct span partition_group(const struct partition *partition, uint64_t group)
+{
+    return group_by(partition, partition->cuts, group);
+}
+
+struct span partition_shard(const struct partition *partition, uint64_t group, uint32_t rank)
+{
+    return shard_by(partition, partition->cuts, group, rank);
+}
+
+struct span partition_part(const struct partition *partition, uint64_t group, uint32_t rank)
+{
+    return part_by(partition, partition->cuts, group, rank);
+}
+
+struct span partition_trained_group(const struct partition *partition, uint64_t group)
+{
+    return group_by(partition, partition->trained_cuts, group);
+}
+
+struct span partition_trained_shard(const struct partition *partition, uint64_t group,
+                                    uint32_t rank)
+{
+    return shard_by(partition, partition->trained_cuts, group, rank);
+}
+
+struct span partition_trained_part(const struct partition *partition, uint64_t group, uint32_t rank)
+{
+    return part_by(partition, partition->trained_cuts, group, rank);
+}
+
+bool partition_share(const struct partition *partition, uint64_t group, uint32_t rank,
+                     uint32_t other)
+{
+    uint32_t shards = shards_of(partition, group);
+    return rank % shards == other % shards;
+}
+
+bool partition_is_together(const struct partition *partition, uint64_t group, uint32_t rank,
+                           uint32_t other)
+{
+    uint32_t shards = shards_of(partition, group);
+    return rank / shards == other / shards;
+}
+
+char (*partition_whats(const struct partition *partition, const char *kind))[PARTITION_WHAT_BYTES]
+{
+    uint64_t count = partition->params->groups_count;
+    char(*whats)[PARTITION_WHAT_BYTES] = calloc(count, sizeof *whats);
+    for (uint64_t g = 0; whats && g < count; g++)
+        snprintf(whats[g], sizeof whats[g], "%s of %s", kind, partition->params->groups[g].name);
+    return whats;
+}
+
+struct row_range span_rows(const struct span *span, const struct param *param)
+{
+    uint64_t row = param_row_elements(param);
+    uint64_t first = span->offset > param->offset ? span->offset : param->offset;
+    uint64_t end = span->offset + span->elements, param_end = param->offset + param->count;
+    if (end > param_end)
+        end = param_end;
+    if (first >= end)
+        return (struct row_range){0, 0};
+    assert((first - param->offset) % row == 0 && (end - param->offset) % row == 0);
+    return (struct row_range){(first - param->offset) / row, (end - first) / row};
+}

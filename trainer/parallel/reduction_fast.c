@@ -1,0 +1,250 @@
+/*
+ * reduction_fast — as little work and memory as sums can take: bits depend on how many ranks there
+ * are. See reduction.h.
+ *
+ * - Once a step: a rank's passes add to one buffer. A part of it goes to the rank that it belongs
+ *   to, which the library adds on the way (exchange.h), and the sum takes the place of the rank's
+ *   own part.
+ * - After each micro-batch: the library's sums of one round after the other are added at this
+ *   rank's parts.
+ */
+#include "trainer/parallel/delivery.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Owner thread. */
+struct fast {
+    struct reduction base;
+    struct delivery delivery; /* unused with one rank, as are counts */
+    uint32_t *counts;         /* [ranks]: of pieces that each gives: 1 */
+    uint64_t *rounds;         /* [groups_count]: that have come, of this step */
+    void *arena; /* gradients of all groups; NULL where each micro-batch is exchanged */
+    void *parts; /* sums of this rank's parts; NULL else */
+};
+
+static struct fast *fast_of(struct reduction *reduction)
+{
+    return (struct fast *)reduction;
+}
+
+static int receive(void *context, const struct exchange_chunk *chunk, struct err *err);
+
+static struct delivery_options delivery_options_of(const struct reduction_options *options,
+                                                   void *context)
+{
+    return (struct delivery_options){.reduction = *options,
+                                     .pieces_max = 1,
+                                     .pieces_total_max = options->batching.ranks,
+                                     .sums = true,
+                                     .received = receive,
+                                     .context = context};
+}
+
+static uint64_t own_elements(const struct reduction_options *options)
+{
+    return reduction_exchanges_each(options) ? options->partition->trained_parts.elements
+                                             : options->partition->params->trained_elements;
+}
+
+static uint32_t buffers(const struct reduction_options *options)
+{
+    return !reduction_exchanges_each(options);
+}
+
+/* Where this rank's part of a group is summed. */
+static void *part_place(const struct fast *fast, uint64_t group)
+{
+    const struct reduction_options *options = &fast->base.options;
+    const struct partition *partition = options->partition;
+    uint64_t element =
+        fast->parts ? partition->trained_parts.offsets[group]
+                    : partition_trained_part(partition, group, partition->options.rank).offset;
+    return (char *)(fast->parts ? fast->parts : fast->arena) +
+           element * ops_master_bytes(options->ops);
+}
+
+static int receive(void *context, const struct exchange_chunk *chunk, struct err *err)
+{
+    struct fast *fast = context;
+    struct ops *ops = fast->base.options.ops;
+    size_t element_bytes = ops_master_bytes(ops);
+    char *place = part_place(fast, chunk->group);
+    int status = 0;
+    for (uint32_t i = 0; i < chunk->sources_count && chunk->elements > 0 && !status; i++) {
+        char *sum = place + chunk->first * element_bytes;
+        if (i > 0 || fast->rounds[chunk->group] > 0)
+            ops->table->tree_add(ops, sum, chunk->sources[i], chunk->elements);
+        else
+            status = ops->device->ops->copy(ops->device, ops->stream, sum, chunk->sources[i],
+                                            chunk->elements * element_bytes, err);
+    }
+    if (status || !chunk->is_last)
+        return status;
+    bool is_whole =
+        fast->parts ? ++fast->rounds[chunk->group] == reduction_rounds(&fast->base) : true;
+    return is_whole ? delivery_share(&fast->delivery, chunk->group, place, fast->arena, err) : 0;
+}
+
+static int open_delivery(struct fast *fast, const struct reduction_options *options,
+                         struct err *err)
+{
+    fast->counts = calloc(options->batching.ranks, sizeof *fast->counts);
+    fast->rounds = calloc(options->partition->params->groups_count, sizeof *fast->rounds);
+    if (!fast->counts || !fast->rounds)
+        return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
+    for (uint32_t rank = 0; rank < options->batching.ranks; rank++)
+        fast->counts[rank] = 1;
+    const struct delivery_options delivery = delivery_options_of(options, fast);
+    return delivery_open(&fast->delivery, &delivery, err);
+}
+
+static void fast_close(struct reduction *reduction)
+{
+    struct fast *fast = fast_of(reduction);
+    struct ops *ops = reduction->options.ops;
+    bool is_idle = delivery_is_idle(&fast->delivery);
+    delivery_close(&fast->delivery);
+    size_t bytes = own_elements(&reduction->options) * ops_master_bytes(ops);
+    if (is_idle)
+        ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), fast->arena,
+                                   bytes);
+    else
+        comm_retain(fast->arena);
+    ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), fast->parts,
+                               bytes);
+    free(fast->counts);
+    free(fast->rounds);
+    free(fast);
+}
+
+static int fast_open(const struct reduction_options *options, struct reduction **ret_reduction,
+                     struct err *err)
+{
+    struct device *device = options->ops->device;
+    struct fast *fast = calloc(1, sizeof *fast);
+    if (!fast)
+        return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
+    fast->base.options = *options;
+    int status = device->ops->mem_alloc(
+        device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+        own_elements(options) * ops_master_bytes(options->ops),
+        reduction_exchanges_each(options) ? &fast->parts : &fast->arena, err);
+    if (!status && !reduction_is_alone(options))
+        status = open_delivery(fast, options, err);
+    if (status) {
+        fast_close(&fast->base);
+        return status;
+    }
+    *ret_reduction = &fast->base;
+    return 0;
+}
+
+static int fast_connect(struct reduction *reduction, struct err *err)
+{
+    return delivery_connect(&fast_of(reduction)->delivery, err);
+}
+
+static int fast_open_exchange(struct reduction *reduction, struct err *err)
+{
+    return delivery_open_exchange(&fast_of(reduction)->delivery, err);
+}
+
+static int begin(struct reduction *reduction, uint64_t step, struct err *err)
+{
+    struct fast *fast = fast_of(reduction);
+    struct ops *ops = reduction->options.ops;
+    (void)step;
+    for (uint64_t g = 0; fast->rounds && g < reduction->options.partition->params->groups_count;
+         g++)
+        fast->rounds[g] = 0;
+    if (!fast->arena)
+        return 0;
+    return ops->device->ops->fill(ops->device, ops->stream, fast->arena, 0,
+                                  own_elements(&reduction->options) * ops_master_bytes(ops), err);
+}
+
+static void *leaf(struct reduction *reduction)
+{
+    return fast_of(reduction)->arena;
+}
+
+static void end_leaf(struct reduction *reduction)
+{
+    (void)reduction; /* it was added to */
+}
+
+/* A rank that has no micro-batch in this round gives zeros. */
+static int need_group(struct reduction *reduction, uint64_t group, struct err *err)
+{
+    struct ops *ops = reduction->options.ops;
+    void **gradients = &reduction->group_gradients[group];
+    if (!reduction_exchanges_each(&reduction->options))
+        return 0;
+    int status = delivery_need(&fast_of(reduction)->delivery, group, gradients, err);
+    if (status || reduction_computes(reduction, reduction->round))
+        return status;
+    uint64_t elements = partition_trained_group(reduction->options.partition, group).elements;
+    return ops->device->ops->fill(ops->device, ops->stream, *gradients, 0,
+                                  elements * ops_master_bytes(ops), err);
+}
+
+static int done_group(struct reduction *reduction, uint64_t group, struct err *err)
+{
+    struct fast *fast = fast_of(reduction);
+    uint64_t first = partition_trained_group(reduction->options.partition, group).offset;
+    struct exchange_pieces pieces = {.counts = fast->counts};
+    if (fast->arena)
+        pieces.sources[0] = (char *)fast->arena + first * ops_master_bytes(reduction->options.ops);
+    else
+        pieces.sources[0] = leaves_give(&fast->delivery.leaves, group);
+    return reduction->status ? 0 : delivery_send(&fast->delivery, group, &pieces, err);
+}
+
+static int finish(struct reduction *reduction, struct err *err)
+{
+    return reduction_is_alone(&reduction->options)
+               ? 0
+               : delivery_finish(&fast_of(reduction)->delivery, err);
+}
+
+static const void *part(const struct reduction *reduction, uint64_t group)
+{
+    return part_place((const struct fast *)reduction, group);
+}
+
+static int shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
+                 struct err *err)
+{
+    struct fast *fast = fast_of(reduction);
+    if (!delivery_gathers(&fast->delivery, group)) {
+        *ret_gradients = part(reduction, group);
+        return 0;
+    }
+    *ret_gradients = delivery_shard(&fast->delivery, group, fast->arena);
+    return delivery_wait(&fast->delivery, group, err);
+}
+
+static uint64_t waited_ns(const struct reduction *reduction)
+{
+    return delivery_waited_ns(&((const struct fast *)reduction)->delivery);
+}
+
+const struct reduction_ops reduction_fast_ops = {
+    .name = "fast",
+    .buffers = buffers,
+    .adds = true,
+    .open = fast_open,
+    .connect = fast_connect,
+    .open_exchange = fast_open_exchange,
+    .close = fast_close,
+    .begin = begin,
+    .leaf = leaf,
+    .end_leaf = end_leaf,
+    .need_group = need_group,
+    .done_group = done_group,
+    .finish = finish,
+    .part = part,
+    .shard = shard,
+    .waited_ns = waited_ns,
+};

@@ -1,0 +1,87 @@
+/*
+ * strategy — see strategy.h.
+ */
+#include "trainer/parallel/strategy.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+
+/* name, shards, shards_weights, reshards, sums_each */
+#define STRATEGIES(ROW)                                                                            \
+    ROW("ddp", STRATEGY_ONE, false, false, false)                                                  \
+    ROW("zero1", STRATEGY_RANKS, false, false, false)                                              \
+    ROW("zero2", STRATEGY_RANKS, false, false, true)                                               \
+    ROW("zero3", STRATEGY_RANKS, true, true, true)                                                 \
+    ROW("shard_grad_op", STRATEGY_RANKS, true, false, true)                                        \
+    ROW("hybrid_shard", STRATEGY_LOCAL, true, true, true)
+
+#define STRATEGY(...)   {__VA_ARGS__},
+#define NAME(name, ...) name,
+
+static const struct strategy strategies[] = {STRATEGIES(STRATEGY)};
+const char *const strategy_names[] = {STRATEGIES(NAME) NULL};
+const struct config_alias strategy_aliases[] = {{"no_shard", "ddp"},
+                                                {"full_shard", "zero3"},
+                                                {"deepspeed_stage_0", "ddp"},
+                                                {"deepspeed_stage_1", "zero1"},
+                                                {"deepspeed_stage_2", "zero2"},
+                                                {"deepspeed_stage_3", "zero3"},
+                                                {NULL, NULL}};
+
+const struct strategy *strategy_of(uint64_t index)
+{
+    assert(index < sizeof strategies / sizeof strategies[0]);
+    return &strategies[index];
+}
+
+struct strategy_mesh strategy_mesh_of(const struct train_config *config)
+{
+    return (struct strategy_mesh){.shard = (uint32_t)config->parallel.shard,
+                                  .replicate = (uint32_t)config->parallel.replicate};
+}
+
+/* Of the copies that the mesh wants. */
+static int check_copies(const struct strategy *strategy, struct strategy_mesh mesh, uint32_t ranks,
+                        struct err *err)
+{
+    uint64_t shard = mesh.shard ? mesh.shard : ranks / mesh.replicate;
+    if (shard * mesh.replicate == ranks)
+        return 0;
+    err_set(err, -EINVAL, "parallel.strategy %s: the ranks are no such copies", strategy->name);
+    if (mesh.shard)
+        err_expected(err, "parallel.shard x parallel.replicate to be %" PRIu32 " ranks", ranks);
+    else
+        err_expected(err, "parallel.replicate to divide %" PRIu32 " ranks", ranks);
+    if (mesh.shard)
+        err_found(err, "%" PRIu32 " x %" PRIu32, mesh.shard, mesh.replicate);
+    else
+        err_found(err, "%" PRIu32, mesh.replicate);
+    err_advise(err, "give one of the two");
+    return -EINVAL;
+}
+
+int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh mesh,
+                          uint32_t ranks, uint32_t local_ranks, uint32_t *ret_shards,
+                          struct err *err)
+{
+    uint32_t shards = 1;
+    if (strategy->shards != STRATEGY_ONE && mesh.replicate) {
+        int status = check_copies(strategy, mesh, ranks, err);
+        if (status)
+            return status;
+        shards = ranks / mesh.replicate;
+    } else if (strategy->shards != STRATEGY_ONE) {
+        shards = mesh.shard ? mesh.shard : strategy->shards == STRATEGY_LOCAL ? local_ranks : ranks;
+    }
+    if (shards == 0 || ranks % shards != 0) {
+        err_set(err, -EINVAL, "parallel.strategy %s: the ranks can't be cut into shard groups",
+                strategy->name);
+        err_expected(err, "parallel.shard to divide %u ranks", ranks);
+        err_found(err, "%u", shards);
+        err_advise(err, "give parallel.shard");
+        return -EINVAL;
+    }
+    *ret_shards = shards;
+    return 0;
+}

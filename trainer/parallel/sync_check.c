@@ -1,0 +1,356 @@
+/*
+ * sync_check — see sync_check.h.
+ */
+#include "trainer/parallel/sync_check.h"
+
+#include "base/hash.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { BLOCK_BYTES = 1 << 20 };
+
+struct held {
+    uint64_t offset_bytes, bytes, hash;
+};
+
+/* What a rank holds of the tensor that is looked at. */
+struct holder {
+    struct held held;
+    int rank;
+};
+
+struct sync_check {
+    struct comm *comm;
+    struct device *device;
+    struct tensor_name {
+        const char *kind, *name;
+    } * names; /* [pieces_max] */
+    uint64_t pieces_count, pieces_max;
+    struct held *own, *all; /* [pieces_max], of this rank; [ranks][pieces_count] */
+    bool *is_alone;         /* [pieces_max]: no other rank holds it */
+    struct holder *holders; /* [ranks] */
+    struct hash_stream *stream;
+    char *block; /* of an array on a device; NULL where that is the host, as copies */
+    struct device_stream *copies;
+    uint64_t step;        /* of the comparison */
+    bool watches, again;  /* it found no difference; its pieces are looked at once more */
+    uint64_t again_count; /* so many of them */
+    int status;           /* of reading, or of what this rank alone holds */
+    struct err failure;
+    bool has_failed;
+};
+
+static bool is_host(const struct device *device)
+{
+    return !device || device->ops->is_host;
+}
+
+int sync_check_open(struct comm *comm, struct device *device, uint64_t pieces_max,
+                    struct sync_check **ret_check, struct err *err)
+{
+    struct sync_check *check = calloc(1, sizeof *check);
+    if (!check)
+        return err_set(err, -ENOMEM, "out of memory to compare ranks");
+    *check =
+        (struct sync_check){.comm = comm,
+                            .device = device,
+                            .pieces_max = pieces_max,
+                            .names = calloc(pieces_max, sizeof *check->names),
+                            .own = calloc(pieces_max, sizeof *check->own),
+                            .all = calloc((size_t)comm->ranks * pieces_max, sizeof *check->all),
+                            .is_alone = calloc(pieces_max, sizeof *check->is_alone),
+                            .holders = calloc((size_t)comm->ranks, sizeof *check->holders),
+                            .stream = hash_stream_open(),
+                            .block = is_host(device) ? NULL : malloc(BLOCK_BYTES)};
+    int status = 0;
+    if (!check->names || !check->own || !check->all || !check->is_alone || !check->holders ||
+        !check->stream || (!is_host(device) && !check->block))
+        status = err_set(err, -ENOMEM, "out of memory to compare ranks");
+    if (!status && !is_host(device))
+        status = device->ops->stream_open(device, &check->copies, err);
+    if (status)
+        sync_check_close(check);
+    else
+        *ret_check = check;
+    return status;
+}
+
+void sync_check_close(struct sync_check *check)
+{
+    if (!check)
+        return;
+    if (check->copies)
+        check->device->ops->stream_close(check->device, check->copies);
+    hash_stream_close(check->stream);
+    if (check->has_failed) {
+        comm_retain(check->own);
+        comm_retain(check->all);
+    } else {
+        free(check->own);
+        free(check->all);
+    }
+    free(check->is_alone);
+    free(check->holders);
+    free(check->names);
+    free(check->block);
+    free(check);
+}
+
+static int hash_piece(struct sync_check *check, const struct sync_piece *piece, uint64_t *ret_hash,
+                      struct err *err)
+{
+    const char *data = piece->data;
+    hash_stream_reset(check->stream);
+    if (!check->block)
+        hash_stream_update(check->stream, data, piece->bytes);
+    for (uint64_t done = 0; check->block && done < piece->bytes; done += BLOCK_BYTES) {
+        size_t bytes = piece->bytes - done < BLOCK_BYTES ? piece->bytes - done : BLOCK_BYTES;
+        int status = check->device->ops->copy(check->device, check->copies, check->block,
+                                              data + done, bytes, err);
+        if (!status)
+            status = check->device->ops->stream_sync(check->device, check->copies, err);
+        if (status)
+            return status;
+        hash_stream_update(check->stream, check->block, bytes);
+    }
+    *ret_hash = hash_stream_64(check->stream);
+    return 0;
+}
+
+void sync_check_begin(struct sync_check *check)
+{
+    check->pieces_count = 0;
+    check->watches = check->again = false;
+    check->status = 0;
+}
+
+void sync_check_begin_again(struct sync_check *check)
+{
+    assert(check->watches);
+    check->watches = false;
+    check->again = true;
+    check->again_count = 0;
+    check->status = 0;
+}
+
+static int name_change(struct sync_check *check, const struct sync_piece *piece, uint64_t before,
+                       uint64_t now)
+{
+    struct err *err = &check->failure;
+    err_set(err, -EBADMSG, "after step %" PRIu64 " %s%s%.120s changed without an update",
+            check->step, piece->kind ? piece->kind : "", piece->kind ? " of " : "", piece->name);
+    err_expected(err, "%016" PRIx64 ", which this rank alone holds", before);
+    err_found(err, "%016" PRIx64, now);
+    err_advise(
+        err,
+        "remove a checkpoint of that step, go on from the one before it, and have this machine's "
+        "memory tested");
+    return -EBADMSG;
+}
+
+/* One that others hold as well is for the next comparison. */
+static void look_again(struct sync_check *check, const struct sync_piece *piece)
+{
+    uint64_t n = check->again_count++, hash = 0;
+    assert(n < check->pieces_count && check->own[n].bytes == piece->bytes);
+    if (!check->is_alone[n] || check->status)
+        return;
+    check->status = hash_piece(check, piece, &hash, &check->failure);
+    if (!check->status && hash != check->own[n].hash)
+        check->status = name_change(check, piece, check->own[n].hash, hash);
+}
+
+void sync_check_add(struct sync_check *check, const struct sync_piece *piece)
+{
+    if (check->again) {
+        look_again(check, piece);
+        return;
+    }
+    assert(check->pieces_count < check->pieces_max);
+    struct held *held = &check->own[check->pieces_count];
+    check->names[check->pieces_count++] = (struct tensor_name){piece->kind, piece->name};
+    *held = (struct held){piece->offset_bytes, piece->bytes, 0};
+    if (piece->bytes > 0 && !check->status)
+        check->status = hash_piece(check, piece, &held->hash, &check->failure);
+}
+
+static const struct held *held_by(const struct sync_check *check, int rank, uint64_t n)
+{
+    return &check->all[(uint64_t)rank * check->pieces_count + n];
+}
+
+static bool is_comparable(const struct held *a, const struct held *b)
+{
+    return a->bytes > 0 && a->offset_bytes == b->offset_bytes && a->bytes == b->bytes;
+}
+
+static bool is_alike(const struct sync_check *check, int rank, int other, uint64_t n)
+{
+    const struct held *a = held_by(check, rank, n), *b = held_by(check, other, n);
+    return is_comparable(a, b) && a->hash == b->hash;
+}
+
+static bool differs(const struct sync_check *check, int rank, int other, uint64_t n)
+{
+    const struct held *a = held_by(check, rank, n), *b = held_by(check, other, n);
+    return is_comparable(a, b) && a->hash != b->hash;
+}
+
+/* Of the ranks that hold the same stretch as this one: one that holds what most do, the first of
+ * them. are_most: as many hold nothing else. */
+static int find_most(const struct sync_check *check, int rank, uint64_t n, bool *ret_are_most)
+{
+    int most = rank, best = 0;
+    *ret_are_most = false;
+    for (int r = 0; r < check->comm->ranks; r++) {
+        int alike = 0;
+        if (!is_comparable(held_by(check, r, n), held_by(check, rank, n)))
+            continue;
+        for (int other = 0; other < check->comm->ranks; other++)
+            alike += is_alike(check, r, other, n);
+        if (alike > best) {
+            best = alike;
+            most = r;
+            *ret_are_most = true;
+        } else if (alike == best && differs(check, r, most, n)) {
+            *ret_are_most = false;
+        }
+    }
+    return most;
+}
+
+enum { NAMED_BYTES_MAX = 80 };
+
+/* "0, 2": those that hold what the rank does, or something else than it; as many as there is room
+ * for. */
+static void name_ranks(const struct sync_check *check, int rank, bool alike, uint64_t n,
+                       char names[NAMED_BYTES_MAX])
+{
+    size_t used = 0;
+    names[0] = '\0';
+    for (int r = 0; r < check->comm->ranks; r++) {
+        bool is_named = alike ? is_alike(check, r, rank, n) : differs(check, r, rank, n);
+        if (is_named && used + 16 < NAMED_BYTES_MAX)
+            used +=
+                (size_t)snprintf(names + used, NAMED_BYTES_MAX - used, "%s%d", used ? ", " : "", r);
+    }
+}
+
+static int name_difference(const struct sync_check *check, int rank, uint64_t n, uint64_t step,
+                           struct err *err)
+{
+    const struct tensor_name *name = &check->names[n];
+    char those[NAMED_BYTES_MAX], others[NAMED_BYTES_MAX];
+    bool are_most;
+    int most = find_most(check, rank, n, &are_most);
+    uint64_t hash = held_by(check, most, n)->hash;
+    name_ranks(check, most, true, n, those);
+    name_ranks(check, most, false, n, others);
+    err_set(err, -EBADMSG,
+            "after step %" PRIu64 " %s%s%.120s is not the same on all ranks that hold it", step,
+            name->kind ? name->kind : "", name->kind ? " of " : "", name->name);
+    if (are_most) {
+        err_expected(err, "%016" PRIx64 " everywhere, as on rank %d", hash, most);
+        err_found(err, "other bits on rank %s", others);
+        err_advise(
+            err,
+            "check that this machine has the same libraries and files as the others, then test its "
+            "memory; resume from the newest checkpoint");
+    } else {
+        err_expected(err, "the same bits everywhere");
+        err_found(err,
+                  "%016" PRIx64
+                  " on rank %s but other bits on rank %s: one of them is wrong, and which can "
+                  "not be told",
+                  hash, those, others);
+        err_advise(
+            err,
+            "check that these machines have the same libraries and files, then test their memory; "
+            "resume from the newest checkpoint");
+    }
+    return -EBADMSG;
+}
+
+/* Those that hold the same stretch become neighbours, the first rank before the others. */
+static int by_stretch(const void *left, const void *right)
+{
+    const struct holder *a = left, *b = right;
+    if (a->held.offset_bytes != b->held.offset_bytes)
+        return a->held.offset_bytes < b->held.offset_bytes ? -1 : 1;
+    if (a->held.bytes != b->held.bytes)
+        return a->held.bytes < b->held.bytes ? -1 : 1;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static bool are_neighbours(const struct sync_check *check, size_t left, size_t right)
+{
+    return right < (size_t)check->comm->ranks &&
+           is_comparable(&check->holders[left].held, &check->holders[right].held);
+}
+
+/* Each rank with a neighbour that holds the same stretch. */
+static int find_difference(struct sync_check *check, uint64_t step, struct err *err)
+{
+    size_t ranks = (size_t)check->comm->ranks;
+    for (uint64_t n = 0; n < check->pieces_count; n++) {
+        for (size_t r = 0; r < ranks; r++)
+            check->holders[r] = (struct holder){*held_by(check, (int)r, n), (int)r};
+        qsort(check->holders, ranks, sizeof *check->holders, by_stretch);
+        for (size_t i = 0; i < ranks; i++)
+            if (check->holders[i].rank == check->comm->rank)
+                check->is_alone[n] = check->holders[i].held.bytes > 0 &&
+                                     !are_neighbours(check, i, i + 1) &&
+                                     (i == 0 || !are_neighbours(check, i - 1, i));
+        for (size_t i = 1; i < ranks; i++)
+            if (differs(check, check->holders[i].rank, check->holders[i - 1].rank, n))
+                return name_difference(check, check->holders[i].rank, n, step, err);
+    }
+    return 0;
+}
+
+static int agree(struct sync_check *check, int status, const struct comm_options *options,
+                 struct err *err)
+{
+    if (!status && check->status) {
+        status = check->status;
+        if (err)
+            *err = check->failure;
+    }
+    return comm_agree(check->comm, status, options, err);
+}
+
+int sync_check_compare(struct sync_check *check, uint64_t step, int status,
+                       const struct comm_options *options, struct err *err)
+{
+    struct comm_work work;
+    status = agree(check, status, options, err);
+    if (status)
+        return status;
+    status =
+        check->comm->ops->all_gather(check->comm, check->own, check->all,
+                                     check->pieces_count * sizeof *check->own, options, &work, err);
+    if (!status)
+        status = comm_wait(check->comm, &work, err);
+    check->has_failed = check->has_failed || status;
+    if (!status && find_difference(check, step, err)) /* the same on all ranks */
+        status = comm_agree(check->comm, -EBADMSG, options, err);
+    check->step = step;
+    check->watches = !status;
+    return status;
+}
+
+bool sync_check_watches(const struct sync_check *check)
+{
+    return check->watches;
+}
+
+int sync_check_end_again(struct sync_check *check, int status, const struct comm_options *options,
+                         struct err *err)
+{
+    check->again = false;
+    return agree(check, status, options, err);
+}

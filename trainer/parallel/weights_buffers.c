@@ -1,0 +1,334 @@
+/*
+ * weights_buffers — see weights_buffers.h.
+ */
+#include "trainer/parallel/weights_buffers.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+uint64_t weights_buffer_bytes(const struct weights_options *options)
+{
+    return options->partition->group_elements_max * ops_compute_bytes(options->ops);
+}
+
+/* A pass uses one group, and with a tied head that of the embedding beside its own. */
+static uint32_t used_at_once(const struct weights_options *options, const struct model *model)
+{
+    const struct params *params = options->partition->params;
+    int64_t tied = model_tied_param(model);
+    return tied >= 0 && params->list[tied].group + 1 < params->groups_count ? 2 : 1;
+}
+
+uint32_t weights_buffers_count(const struct weights_options *options, const struct model *model)
+{
+    uint64_t count = options->partition->params->groups_count;
+    uint64_t wanted = used_at_once(options, model) + (uint64_t)options->ahead;
+    if (!options->shards)
+        return 0;
+    if (options->reshards && wanted < count)
+        count = wanted;
+    if (options->groups_max > 0 && options->groups_max < count)
+        count = options->groups_max;
+    return (uint32_t)count;
+}
+
+static int check_buffers(const struct weights_options *options, const struct model *model,
+                         struct err *err)
+{
+    uint32_t used = used_at_once(options, model);
+    if (!options->shards || options->groups_max == 0 || options->groups_max >= used)
+        return 0;
+    err_set(err, -EINVAL, "parallel.groups_at_once is fewer than a pass uses");
+    err_expected(err, "%u or more: the head and the embedding, whose table it shares", used);
+    err_found(err, "%u", options->groups_max);
+    return -EINVAL;
+}
+
+static int allocate_buffers(struct weights *weights, const struct model *model, struct err *err)
+{
+    struct device *device = weights->options.ops->device;
+    uint32_t count = weights_buffers_count(&weights->options, model);
+    weights->buffers = calloc(count, sizeof *weights->buffers);
+    weights->group_weights =
+        calloc(weights->options.partition->params->groups_count, sizeof *weights->group_weights);
+    if (!weights->buffers || !weights->group_weights)
+        return err_set(err, -ENOMEM, "out of memory for weights that are gathered");
+    int status = 0;
+    for (; weights->buffers_count < count && !status; weights->buffers_count += !status) {
+        struct weights_buffer *buffer = &weights->buffers[weights->buffers_count];
+        buffer->group = UINT64_MAX;
+        status =
+            device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_PARAMETERS),
+                                   weights_buffer_bytes(&weights->options), &buffer->memory, err);
+    }
+    return status;
+}
+
+/* A stream for what comes from pinned memory, and what orders it and the passes. */
+static int open_stream(struct weights *weights, struct err *err)
+{
+    struct device *device = weights->options.ops->device;
+    int status = device->ops->stream_open(device, &weights->stream, err);
+    if (!status)
+        status = device->ops->event_open(device, &weights->updated, err);
+    for (uint32_t i = 0; i < weights->buffers_count && !status; i++) {
+        status = device->ops->event_open(device, &weights->buffers[i].passed, err);
+        if (!status)
+            status = device->ops->event_open(device, &weights->buffers[i].moved, err);
+    }
+    return status;
+}
+
+static void close_stream(struct weights *weights)
+{
+    struct device *device = weights->options.ops->device;
+    for (uint32_t i = 0; i < weights->buffers_count; i++) {
+        device->ops->event_close(device, weights->buffers[i].passed);
+        device->ops->event_close(device, weights->buffers[i].moved);
+    }
+    device->ops->event_close(device, weights->updated);
+    device->ops->stream_close(device, weights->stream);
+}
+
+static void note_order(void *context, uint64_t group, enum model_use use)
+{
+    struct weights *weights = context;
+    (void)use;
+    if (weights->order)
+        weights->order[weights->order_count] = group;
+    weights->order_count++;
+}
+
+static int list_order(struct weights *weights, const struct model *model,
+                      const struct model_stage *stage, struct err *err)
+{
+    const struct model_memory memory = {.need = note_order, .context = weights};
+    model_walk(model, stage, &memory, MODEL_FORWARD);
+    model_walk(model, stage, &memory, MODEL_BACKWARD);
+    weights->order = calloc(weights->order_count, sizeof *weights->order);
+    if (!weights->order)
+        return err_set(err, -ENOMEM, "out of memory for weights that are gathered");
+    weights->order_count = 0;
+    model_walk(model, stage, &memory, MODEL_FORWARD);
+    model_walk(model, stage, &memory, MODEL_BACKWARD);
+    return 0;
+}
+
+int weights_buffers_open(struct weights *weights, const struct model *model,
+                         const struct model_stage *stage, struct err *err)
+{
+    int status = check_buffers(&weights->options, model, err);
+    if (!status)
+        status = allocate_buffers(weights, model, err);
+    if (!status && weights->options.offloads)
+        status = open_stream(weights, err);
+    return status ? status : list_order(weights, model, stage, err);
+}
+
+void weights_buffers_close(struct weights *weights, bool is_idle)
+{
+    struct device *device = weights->options.ops->device;
+    if (weights->options.offloads)
+        close_stream(weights);
+    for (uint32_t i = 0; i < weights->buffers_count; i++) {
+        if (is_idle)
+            device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_PARAMETERS),
+                                  weights->buffers[i].memory,
+                                  weights_buffer_bytes(&weights->options));
+        else
+            comm_retain(weights->buffers[i].memory);
+    }
+    free(weights->buffers);
+    free(weights->order);
+    free(weights->group_weights);
+}
+
+static struct weights_buffer *buffer_with(struct weights *weights, uint64_t group)
+{
+    for (uint32_t i = 0; i < weights->buffers_count; i++)
+        if (weights->buffers[i].group == group)
+            return &weights->buffers[i];
+    return NULL;
+}
+
+void weights_buffers_forget(struct weights *weights, uint64_t group)
+{
+    struct weights_buffer *buffer = buffer_with(weights, group);
+    if (!buffer)
+        return;
+    assert(!buffer->is_coming); /* a pass before the update needed it */
+    buffer->group = UINT64_MAX;
+}
+
+int weights_begin_pass(struct weights *weights, struct err *err)
+{
+    struct device *device = weights->options.ops->device;
+    weights->order_next = 0;
+    if (weights->options.offloads)
+        return device->ops->stream_wait_event(device, weights->stream, weights->updated, err);
+    return weights->whole ? weights_settle(weights, err) : 0;
+}
+
+/* Is the group needed before `end` of the order? */
+static bool is_near(const struct weights *weights, uint64_t group, uint64_t end)
+{
+    for (uint64_t i = weights->order_next; i < end && i < weights->order_count; i++)
+        if (weights->order[i] == group)
+            return true;
+    return false;
+}
+
+/* The buffer that is free longest and holds nothing that is needed before `end`; NULL where there
+ * is none. */
+static struct weights_buffer *free_buffer(struct weights *weights, uint64_t end)
+{
+    struct weights_buffer *best = NULL;
+    for (uint32_t i = 0; i < weights->buffers_count; i++) {
+        struct weights_buffer *buffer = &weights->buffers[i];
+        bool is_wanted = buffer->group != UINT64_MAX && is_near(weights, buffer->group, end);
+        if (!buffer->is_used && !is_wanted && (!best || buffer->turn < best->turn))
+            best = buffer;
+    }
+    return best;
+}
+
+static void note_failure(struct weights *weights, int status, const struct err *err)
+{
+    if (!status || weights->status)
+        return;
+    weights->status = status;
+    weights->err = *err;
+}
+
+/* Passes find it where it is kept. */
+static bool is_kept(const struct weights *weights, uint64_t group)
+{
+    return partition_is_whole(weights->options.partition, group) && !weights->options.offloads;
+}
+
+/* In the type that passes compute with. */
+static const void *kept_shard(const struct weights *weights, uint64_t group)
+{
+    const void *compute = weights_compute_shard(weights, group);
+    return compute ? compute : weights_shard(weights, group);
+}
+
+/* This rank's shard into the buffer, once its last use has passed. */
+static int copy_shard(struct weights *weights, struct weights_buffer *buffer, uint64_t group,
+                      struct err *err)
+{
+    struct device *device = weights->options.ops->device;
+    size_t element_bytes = ops_compute_bytes(weights->options.ops);
+    const struct partition *partition = weights->options.partition;
+    struct span shard = partition_shard(partition, group, partition->options.rank);
+    uint64_t first = shard.offset - partition_group(partition, group).offset;
+    const void *source = kept_shard(weights, group);
+    int status = 0;
+    if (weights->options.offloads)
+        status = device->ops->stream_wait_event(device, weights->stream, buffer->passed, err);
+    if (!status && shard.elements > 0)
+        status = device->ops->copy(device, weights->stream,
+                                   (char *)buffer->memory + first * element_bytes, source,
+                                   shard.elements * element_bytes, err);
+    if (!status && weights->options.offloads)
+        status = device->ops->event_record(device, buffer->moved, weights->stream, err);
+    return status;
+}
+
+/* What others hold of the buffer's group has come. */
+static int await(struct weights *weights, struct weights_buffer *buffer, struct err *err)
+{
+    struct device *device = weights->options.ops->device;
+    if (!buffer->is_coming)
+        return 0;
+    int status = gather_wait(weights->gather, buffer->group, err);
+    if (!status && weights->options.offloads)
+        status = device->ops->event_record(device, buffer->moved, weights->stream, err);
+    buffer->is_coming = status != 0;
+    return status;
+}
+
+/* This rank's shard into the buffer, and the others' on their way. */
+static int fill_buffer(struct weights *weights, struct weights_buffer *buffer, uint64_t group,
+                       struct err *err)
+{
+    int status = await(weights, buffer, err);
+    if (!status)
+        status = copy_shard(weights, buffer, group, err);
+    buffer->group = group;
+    if (status || partition_is_whole(weights->options.partition, group))
+        return status;
+    buffer->is_coming = true;
+    return gather_begin(weights->gather, group, GATHER_SHARDS, buffer->memory,
+                        ops_compute_bytes(weights->options.ops), err);
+}
+
+/* Begins to gather what comes next, as far as buffers are free. */
+static int look_ahead(struct weights *weights, struct err *err)
+{
+    uint64_t end = weights->order_next + weights->options.ahead;
+    int status = 0;
+    for (uint64_t i = weights->order_next; i < end && i < weights->order_count && !status; i++) {
+        uint64_t group = weights->order[i];
+        if (is_kept(weights, group) || buffer_with(weights, group))
+            continue;
+        struct weights_buffer *buffer = free_buffer(weights, end);
+        if (!buffer)
+            return 0;
+        status = fill_buffer(weights, buffer, group, err);
+    }
+    return status;
+}
+
+static int need(struct weights *weights, uint64_t group, struct err *err)
+{
+    struct ops *ops = weights->options.ops;
+    struct weights_buffer *buffer = buffer_with(weights, group);
+    int status = 0;
+    assert(weights->order_next < weights->order_count &&
+           weights->order[weights->order_next] == group);
+    weights->order_next++;
+    if (!buffer) {
+        buffer = free_buffer(weights, weights->order_next);
+        assert(buffer);
+        status = fill_buffer(weights, buffer, group, err);
+    }
+    buffer->is_used = true;
+    weights->group_weights[group] = buffer->memory;
+    if (!status)
+        status = look_ahead(weights, err);
+    if (!status)
+        status = await(weights, buffer, err);
+    if (!status && weights->options.offloads)
+        status = ops->device->ops->stream_wait_event(ops->device, ops->stream, buffer->moved, err);
+    return status;
+}
+
+void weights_need(struct weights *weights, uint64_t group)
+{
+    struct err err = {0};
+    if (!weights->options.shards)
+        return;
+    if (is_kept(weights, group)) {
+        weights->order_next++;
+        weights->group_weights[group] = kept_shard(weights, group);
+        return;
+    }
+    note_failure(weights, need(weights, group, &err), &err);
+}
+
+void weights_done(struct weights *weights, uint64_t group)
+{
+    struct ops *ops = weights->options.ops;
+    struct weights_buffer *buffer = buffer_with(weights, group);
+    struct err err = {0};
+    if (!buffer)
+        return;
+    buffer->turn = ++weights->turns;
+    buffer->is_used = false;
+    if (weights->options.offloads)
+        note_failure(weights,
+                     ops->device->ops->event_record(ops->device, buffer->passed, ops->stream, &err),
+                     &err);
+}

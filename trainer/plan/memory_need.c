@@ -1,0 +1,118 @@
+/*
+ * memory_need — see memory_need.h.
+ */
+#include "trainer/plan/memory_need.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the run would take with other settings; UINT64_MAX where there is no such run. */
+static uint64_t need_with(const struct rehearsal_options *run, const struct train_config *config)
+{
+    struct rehearsal_options other = *run;
+    struct rehearsal rehearsal;
+    other.config = config;
+    return rehearse(&other, &rehearsal, NULL) ? UINT64_MAX
+                                              : memory_need_bytes(rehearsal.device_bytes);
+}
+
+/* Adds "SETTING saves X" where it saves anything. */
+static void add_saving(char text[ERR_TEXT_BYTES_MAX], const char *setting, uint64_t now,
+                       uint64_t then)
+{
+    char size[STR_SIZE_BYTES];
+    size_t length = strlen(text);
+    if (then < now)
+        snprintf(text + length, ERR_TEXT_BYTES_MAX - length, "%s%s saves %s", length ? ", " : "",
+                 setting, str_format_size(now - then, size));
+}
+
+/* config: to try in. */
+static void list_savings(const struct rehearsal_options *run, uint64_t need,
+                         struct train_config *config, char text[ERR_TEXT_BYTES_MAX])
+{
+    const struct train_config *given = run->config;
+    char half[64];
+    snprintf(half, sizeof half, "batch.micro: %" PRIu64, given->batch.micro / 2);
+    *config = *given;
+    config->batch.micro /= 2;
+    if (given->batch.micro % 2 == 0)
+        add_saving(text, half, need, need_with(run, config));
+    if (run->is_evaluation)
+        return;
+    *config = *given;
+    config->model.recompute = 1;
+    add_saving(text, "model.recompute: 1", need, need_with(run, config));
+    *config = *given;
+    config->model.offload = 1;
+    add_saving(text, "model.offload: 1", need, need_with(run, config));
+    *config = *given;
+    config->parallel.offload.optimizer = true;
+    add_saving(text, "parallel.offload.optimizer: true", need, need_with(run, config));
+    *config = *given;
+    config->batch.schedule[0] = '\0';
+    add_saving(text, "no batch.schedule", need, need_with(run, config));
+    *config = *given;
+    config->batch.global = config->batch.micro;
+    if (run->ranks == 1) /* each rank needs a micro-batch */
+        add_saving(text, "batch.global equal to batch.micro", need, need_with(run, config));
+}
+
+static void advise(const struct rehearsal_options *run, uint64_t need, struct err *err)
+{
+    char text[ERR_TEXT_BYTES_MAX] = "";
+    struct train_config *config = malloc(sizeof *config);
+    if (config)
+        list_savings(run, need, config, text);
+    free(config);
+    err_advise(err, "%s", text[0] ? text : "make the model smaller");
+}
+
+static void describe(const struct usage *usage, uint64_t need, struct err *err)
+{
+    static const struct {
+        enum mem_use use;
+        const char *name;
+    } parts[] = {
+        {MEM_FOR_PARAMETERS, "weights"}, {MEM_FOR_GRADIENTS, "gradients"},
+        {MEM_FOR_OPTIMIZER, "moments"},  {MEM_FOR_ACTIVATIONS, "activations of a micro-batch"},
+        {MEM_FOR_LOADER, "batches"},     {MEM_FOR_COMMUNICATION, "communication"},
+        {MEM_FOR_WORK, "work"}};
+    char text[ERR_TEXT_BYTES_MAX - 48], size[STR_SIZE_BYTES];
+    uint64_t pinned = 0;
+    int at = snprintf(text, sizeof text, "%s:", str_format_size(need, size));
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && (size_t)at < sizeof text; i++)
+        at += snprintf(text + at, sizeof text - (size_t)at, "%s %s %s", i ? "," : "", parts[i].name,
+                       str_format_size(usage->peak_bytes[parts[i].use][MEM_DEVICE], size));
+    for (int use = 0; use < MEM_USE_COUNT; use++)
+        pinned += usage->peak_bytes[use][MEM_PINNED];
+    err_expected(err, "%s; in the host %s pinned", text, str_format_size(pinned, size));
+}
+
+int memory_need_check(const struct rehearsal_options *run, struct device *device, struct err *err)
+{
+    struct device_mem_info info;
+    struct rehearsal rehearsal;
+    char size[STR_SIZE_BYTES];
+    device->ops->mem_info(device, &info);
+    if (device->ops->is_host || info.total_bytes == 0)
+        return 0;
+    int status = rehearse(run, &rehearsal, err);
+    if (status)
+        return status;
+    uint64_t need = memory_need_bytes(rehearsal.device_bytes), given = info.used_bytes[MEM_DEVICE];
+    if (need <= info.free_bytes + given)
+        return 0;
+    err_set(err, -ENOMEM, "the device's memory is too small for this run");
+    if (!err)
+        return -ENOMEM;
+    describe(&rehearsal.usage, need, err);
+    err_found(err, "%s free", str_format_size(info.free_bytes + given, size));
+    advise(run, need, err);
+    return -ENOMEM;
+}

@@ -1,0 +1,357 @@
+/*
+ * rehearsal — see rehearsal.h.
+ */
+#include "trainer/plan/rehearsal.h"
+
+#include "base/bytes.h"
+#include "ckpt/full.h"
+#include "ckpt/layout.h"
+#include "ckpt/snapshot.h"
+#include "comm/comm_nccl.h"
+#include "comm/comm_null.h"
+#include "device/device_cuda.h"
+#include "device/device_null.h"
+#include "trainer/parallel/strategy.h"
+#include "trainer/run/run.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int rehearsal_model(const struct train_config *config, const struct ops_null_model **ret_model,
+                    struct err *err)
+{
+    const char *name = config_device_name(config->device);
+    int count = 0;
+    bool is_cuda = strcmp(name, "cuda") == 0 ||
+                   (strcmp(name, "cpu") != 0 && device_cuda_count(&count, NULL) == 0 && count > 0);
+    *ret_model = is_cuda ? ops_null_cuda() : ops_null_cpu();
+    if (*ret_model)
+        return 0;
+    err_set(err, -ENODEV, "this build has no CUDA, and does not know what memory its kernels take");
+    err_advise(err, "give --set device=cpu, or use a build with CUDA");
+    return -ENODEV;
+}
+
+bool rehearsal_is_by_nccl(const struct train_config *config, const struct ops_null_model *model,
+                          uint32_t local_ranks)
+{
+    int count = 0;
+    if (model->is_host || config->parallel.comm == CONFIG_COMM_HOST)
+        return false;
+    if (config->parallel.comm == CONFIG_COMM_NCCL)
+        return true;
+    bool has_too_few =
+        device_cuda_count(&count, NULL) == 0 && count > 0 && local_ranks > (uint32_t)count;
+    return comm_nccl_check(NULL) == 0 && !has_too_few;
+}
+
+/* The ranks' communicators, without ranks. */
+static int open_comms(struct run *run, const struct rehearsal_options *options, struct err *err)
+{
+    int rank = (int)options->rank, ranks = (int)options->ranks;
+    int status = comm_null_open(rank, ranks, false, &run->own_comm, err);
+    run->plain_comm = run->own_comm;
+    if (!status)
+        status = run_count_traffic(run, err);
+    if (status || !options->by_nccl || ranks == 1)
+        return status;
+    status = comm_null_open(rank, ranks, true, &run->nccl, err);
+    return status ? status : run_count_bulk(run, err);
+}
+
+static int open_backend(struct run *run, const struct rehearsal_options *options, struct err *err)
+{
+    static const enum dtype compute[] = {
+        [CONFIG_FP32] = DTYPE_F32, [CONFIG_BF16] = DTYPE_BF16, [CONFIG_FP16] = DTYPE_F16};
+    if (options->model->is_host && compute[run->config->precision.compute] != DTYPE_F32) {
+        err_set(err, -EINVAL, "the cpu computes in F32, not in %s",
+                dtype_name(compute[run->config->precision.compute]));
+        err_advise(err, "set precision.compute: fp32, or device: cuda");
+        return -EINVAL;
+    }
+    int status = ops_null_open(options->model, compute[run->config->precision.compute], DTYPE_F32,
+                               &run->device, &run->ops, err);
+    return status ? status : open_comms(run, options, err);
+}
+
+static int open_batch(struct run *run, const struct rehearsal_options *options, struct err *err)
+{
+    const struct train_config *c = run->config;
+    run->batching = (struct batching){
+        .global = options->is_evaluation ? c->batch.micro * options->ranks : c->batch.global,
+        .micro = c->batch.micro,
+        .rank = options->rank,
+        .ranks = options->ranks,
+        .interleaved = !options->is_evaluation && (c->batch.sync_each || run_sums_each(run))};
+    int status = batching_check(&run->batching, err);
+    return status || options->is_evaluation
+               ? status
+               : strategy_shards_count(strategy_of(c->parallel.strategy), strategy_mesh_of(c),
+                                       options->ranks, options->local_ranks, &run->shards, err);
+}
+
+/* Of data that is open already. */
+static int take_shape(struct run *run, const struct rehearsal_options *options, struct err *err)
+{
+    const struct loader_shape *shape = options->shape;
+    run->shape = *shape;
+    if (run->config->model.classes == 0)
+        run->config->model.classes = shape->classes_count;
+    if (run->config->model.vocabulary == 0)
+        run->config->model.vocabulary = shape->vocabulary;
+    if (options->is_evaluation)
+        return 0;
+    run_set_batch(run, options->epoch);
+    return run_count_steps(run, options->epoch, err);
+}
+
+/* Looks at the data, and at that of evaluations, whose loader is there beside the other one. */
+static int open_data(struct run *run, struct loader **ret_beside, struct err *err)
+{
+    int status = run_open_data(run, NULL, "", err);
+    if (status || !run->config->data.val[0])
+        return status;
+    const struct loader_options options = run_loader_options(run, false);
+    return loader_open(&options, ret_beside, err);
+}
+
+/* What a rank stages, as a saver plans it. */
+struct planned_save {
+    struct full full; /* of the layout full */
+    struct layout layout;
+    struct staging staging;
+};
+
+static void close_staging(struct planned_save *save)
+{
+    staging_deinit(&save->staging);
+    layout_deinit(&save->layout);
+    full_deinit(&save->full);
+}
+
+/* Who writes what of the file that all write follows from what all of them hold. */
+static int plan_full(struct run *run, const struct rehearsal_options *options, struct full *full,
+                     struct err *err)
+{
+    struct ckpt_tensor **tensors = calloc(options->ranks, sizeof *tensors);
+    char **names = calloc(options->ranks, sizeof *names);
+    struct full_holding *holdings = calloc(options->ranks, sizeof *holdings);
+    bool has_memory = tensors && names && holdings;
+    int status = has_memory ? 0 : err_set(err, -ENOMEM, "out of memory for a rehearsal");
+    for (uint32_t rank = 0; rank < options->ranks && !status; rank++) {
+        status = run_describe_tensors_of(run, rank, &tensors[rank], &names[rank],
+                                         &holdings[rank].tensors_count, err);
+        holdings[rank].tensors = tensors[rank];
+    }
+    if (!status)
+        status = full_rehearse(full, holdings, (int)options->rank, (int)options->ranks,
+                               (uint32_t)run->params->groups_count, err);
+    for (uint32_t rank = 0; has_memory && rank < options->ranks; rank++) {
+        free(tensors[rank]);
+        free(names[rank]);
+    }
+    free(tensors);
+    free(names);
+    free(holdings);
+    return status;
+}
+
+/* The memory that a saver stages in, and its files. */
+static int open_staging(struct run *run, const struct rehearsal_options *options,
+                        struct planned_save *save, struct err *err)
+{
+    bool is_full = run->config->checkpoint.layout == CKPT_FULL;
+    int status = run_describe_tensors(run, false, &run->tensors, &run->tensor_names,
+                                      &run->tensors_count, err);
+    if (!status && is_full)
+        status = plan_full(run, options, &save->full, err);
+    if (status)
+        return status;
+    bool is_shared = run->config->checkpoint.shared;
+    const struct layout_options wanted = {
+        .tensors = run->tensors,
+        .tensors_count = run->tensors_count,
+        .groups_count = (uint32_t)run->params->groups_count,
+        .rank = (int)options->rank,
+        .ranks = (int)options->ranks,
+        .node_rank = (int)(is_shared ? options->rank : options->rank % options->local_ranks),
+        .node_ranks = (int)(is_shared ? options->ranks : options->local_ranks),
+        .full = is_full ? &save->full : NULL};
+    unsigned buffers;
+    status = layout_init(&save->layout, &wanted, err);
+    if (!status)
+        status = snapshot_count_buffers(&save->layout, run_staging_bytes(run), &buffers, err);
+    return status ? status
+                  : staging_init(&save->staging, &save->layout, run->device, run->ops->stream,
+                                 buffers, err);
+}
+
+/* A micro-batch forward and backward, or what a rank does beside others that have one. */
+static void make_pass(struct run *run, uint64_t round, const struct model_memory *memory)
+{
+    const struct model_result result = {run->losses, run->correct};
+    const void *any = run->activations.memory; /* nobody reads it */
+    const struct model_input input = {.images = any,
+                                      .labels = any,
+                                      .tokens = any,
+                                      .targets = any,
+                                      .by_token = any,
+                                      .loss_scale = &run->device_record->decision.loss_factor};
+    if (!reduction_computes(run->reduction, round)) {
+        model_walk(run->model, &run->stage, memory, MODEL_FORWARD);
+        model_walk(run->model, &run->stage, memory, MODEL_BACKWARD);
+        return;
+    }
+    model_forward(run->model, &run->stage, memory, &run->activations, &input, NULL, NULL, NULL);
+    model_backward(run->model, &run->stage, memory, &run->activations, &input, &result, NULL, NULL);
+}
+
+static int sum_gradients(struct run *run, struct err *err)
+{
+    int status = reduction_begin(run->reduction, run->step, err);
+    for (uint64_t round = 0; round < reduction_rounds(run->reduction) && !status; round++) {
+        struct model_memory memory;
+        status = run_begin_pass(run, round, &memory, err);
+        if (status)
+            return status;
+        make_pass(run, round, &memory);
+        status = reduction_end_round(run->reduction, round, err);
+        if (!status)
+            status = weights_status(&run->weights, err);
+    }
+    return status ? status : reduction_finish(run->reduction, err);
+}
+
+static int update(struct run *run, struct err *err)
+{
+    const struct update_scalars *scalars = &run->device_record->decision.scalars;
+    int status = 0;
+    for (uint64_t group = 0; group < run->params->groups_count && !status; group++) {
+        const void *gradients;
+        if (run->params->groups[group].trained_elements == 0)
+            continue;
+        status = reduction_shard(run->reduction, group, &gradients, err);
+        if (status)
+            return status;
+        optimizer_update_shard(&run->optimizer, group, weights_shard(&run->weights, group),
+                               weights_compute_shard(&run->weights, group), gradients, scalars);
+        status = weights_updated(&run->weights, group, err);
+    }
+    return status;
+}
+
+static int make_step(struct run *run, struct err *err)
+{
+    struct run_words words = {0};
+    int status = sum_gradients(run, err);
+    if (!status && run->comm->ranks > 1)
+        status = run_reduce_words(run, &words, "the step's counts, losses and norm", err);
+    return status ? status : update(run, err);
+}
+
+/* What is held from the first step on, as frozen weights that were gathered, does not come again:
+ * the second tells. Both are the stretch's last, when what only first ones do, as PowerSGD before
+ * its start_step, is over. */
+static int make_steps(struct run *run, struct rehearsal *rehearsal, struct err *err)
+{
+    run->step = run->turn_step - 1;
+    int status = make_step(run, err);
+    const struct comm_traffic before = comm_counts_read(&run->traffic);
+    double flops = ops_null_flops(run->ops);
+    uint64_t crossed_bytes = device_null_crossed_bytes(run->device);
+    if (!status)
+        status = make_step(run, err);
+    rehearsal->flops = ops_null_flops(run->ops) - flops;
+    rehearsal->crossed_bytes = device_null_crossed_bytes(run->device) - crossed_bytes;
+    run->step_traffic = comm_counts_since(&run->traffic, &before);
+    run->weights_differ = run_is_local(run);
+    if (!status)
+        status = run_share_weights(run, true, err);
+    return status ? status : weights_settle(&run->weights, err);
+}
+
+static int train(struct run *run, const struct rehearsal_options *options,
+                 struct rehearsal *rehearsal, struct err *err)
+{
+    struct planned_save save = {0};
+    int status = run_open_optimizer(run, err);
+    if (!status)
+        status = run_connect(run, err);
+    if (!status)
+        status = open_staging(run, options, &save, err);
+    if (!status && !options->memory_only)
+        status = make_steps(run, rehearsal, err);
+    rehearsal->file_bytes = save.layout.image_bytes;
+    close_staging(&save);
+    return status;
+}
+
+static int rehearse_run(struct run *run, const struct rehearsal_options *options,
+                        struct rehearsal *rehearsal, struct err *err)
+{
+    struct loader *beside = NULL;
+    int status = open_backend(run, options, err);
+    if (!status)
+        status = open_batch(run, options, err);
+    if (!status && !options->shape)
+        status = open_data(run, &beside, err);
+    else if (!status)
+        status = take_shape(run, options, err);
+    if (!status)
+        status = run_open_model(run, !options->is_evaluation, err);
+    if (!status && !options->is_evaluation)
+        status = train(run, options, rehearsal, err);
+    loader_close(beside);
+    if (status)
+        return status;
+    for (uint64_t i = 0; i < run->params->count; i++)
+        rehearsal->parameter_count += run->params->list[i].count;
+    rehearsal->shape = run->shape;
+    rehearsal->shape.pixels_libraries = rehearsal->shape.engine =
+        NULL; /* the loader's, which is closed */
+    rehearsal->steps = run->steps;
+    rehearsal->micros_count = batching_micros(&run->batching);
+    const struct comm_traffic traffic = run_traffic(run);
+    rehearsal->usage = usage_of(run->device, &traffic);
+    rehearsal->device_bytes = usage_device_bytes(&rehearsal->usage);
+    return 0;
+}
+
+/* The steps of one batch. *ret_next: the epoch of the next one; UINT64_MAX: the run ends before. */
+static int rehearse_stretch(const struct rehearsal_options *options,
+                            struct rehearsal *ret_rehearsal, uint64_t *ret_next, struct err *err)
+{
+    const struct trainer_options given = {
+        .config = options->config, .io = options->io, .log = options->log};
+    struct run run = {.options = &given, .io = options->io, .is_rehearsal = true};
+    *ret_rehearsal = (struct rehearsal){0};
+    int status = run_take_config(&run, options->config, err);
+    if (!status)
+        status = rehearse_run(&run, options, ret_rehearsal, err);
+    bool turns = !status && run.turn_step < run.steps;
+    *ret_next = turns ? epochs_next_change(&run.epochs, options->epoch) : UINT64_MAX;
+    run_close(&run);
+    return status;
+}
+
+/* The data is looked at once, and its memory is that of the first stretch. */
+int rehearse(const struct rehearsal_options *options, struct rehearsal *ret_rehearsal,
+             struct err *err)
+{
+    struct rehearsal_options stretch = *options;
+    struct rehearsal all = {0}, one;
+    assert(options->shape || options->epoch == 0);
+    do {
+        int status = rehearse_stretch(&stretch, &one, &stretch.epoch, err);
+        if (status)
+            return status;
+        usage_take_peaks(&one.usage, &all.usage);
+        one.device_bytes = bytes_max(one.device_bytes, all.device_bytes);
+        all = one;
+        stretch.shape = &all.shape;
+    } while (stretch.epoch != UINT64_MAX);
+    *ret_rehearsal = all;
+    return 0;
+}

@@ -1,0 +1,93 @@
+/*
+ * range — see range.h.
+ */
+#include "trainer/report/range.h"
+
+#include "base/clock.h"
+#include "device/profiler.h"
+
+#include <assert.h>
+
+const char *range_name(enum range range)
+{
+    static const char *const names[RANGE_COUNT] = {
+        [RANGE_STEP] = "step",         [RANGE_DATA] = "data",       [RANGE_FEED] = "feed",
+        [RANGE_MICRO] = "micro-batch", [RANGE_FORWARD] = "forward", [RANGE_BACKWARD] = "backward",
+        [RANGE_NORM] = "norm",         [RANGE_REDUCE] = "reduce",   [RANGE_UPDATE] = "update",
+        [RANGE_STAGE] = "stage",       [RANGE_WAIT] = "wait",       [RANGE_EVALUATE] = "evaluate",
+        [RANGE_SAVE] = "save",
+    };
+    return names[range];
+}
+
+/* Where the device queues, the host's thread computes nothing: what it does for the passes is
+ * queueing. */
+static enum time_part part_of(enum range range, bool queues)
+{
+    static const struct {
+        enum time_part computes, queues;
+    } parts[RANGE_COUNT] = {
+        [RANGE_STEP] = {TIME_OTHER, TIME_OTHER},
+        [RANGE_DATA] = {TIME_LOAD, TIME_LOAD},
+        [RANGE_FEED] = {TIME_LOAD, TIME_LOAD},
+        [RANGE_MICRO] = {TIME_REDUCE, TIME_QUEUE},
+        [RANGE_FORWARD] = {TIME_FORWARD, TIME_QUEUE},
+        [RANGE_BACKWARD] = {TIME_BACKWARD, TIME_QUEUE},
+        [RANGE_NORM] = {TIME_REDUCE, TIME_QUEUE},
+        [RANGE_REDUCE] = {TIME_REDUCE, TIME_REDUCE},
+        [RANGE_UPDATE] = {TIME_UPDATE, TIME_QUEUE},
+        [RANGE_STAGE] = {TIME_SAVE, TIME_SAVE},
+        [RANGE_WAIT] = {TIME_OTHER, TIME_DEVICE},
+        [RANGE_EVALUATE] = {TIME_EVALUATE, TIME_EVALUATE},
+        [RANGE_SAVE] = {TIME_SAVE, TIME_SAVE},
+    };
+    return queues ? parts[range].queues : parts[range].computes;
+}
+
+/* A disk, which a checkpoint waits for, may take longer than ranks may be late. */
+static void note(const struct ranges *ranges, const char *name, bool may_last)
+{
+    if (ranges->comm && ranges->comm->ops->note)
+        ranges->comm->ops->note(ranges->comm, name, *ranges->step + 1, may_last);
+}
+
+static void note_range(const struct ranges *ranges, enum range range)
+{
+    note(ranges, range_name(range), range == RANGE_STAGE || range == RANGE_SAVE);
+}
+
+void range_begin(struct ranges *ranges, enum range range)
+{
+    note_range(ranges, range);
+    assert(ranges->depth < RANGE_DEPTH_MAX);
+    profiler_push(range_name(range));
+    uint64_t now_ns = clock_now_ns();
+    ranges->open[ranges->depth].range = range;
+    ranges->open[ranges->depth].part = ranges->parts.part;
+    ranges->open[ranges->depth++].began_ns = ranges->measures ? now_ns : 0;
+    time_parts_turn(&ranges->parts, part_of(range, ranges->queues), now_ns);
+}
+
+void range_end(struct ranges *ranges)
+{
+    assert(ranges->depth > 0);
+    ranges->depth--;
+    enum range range = ranges->open[ranges->depth].range;
+    struct range_time *time = &ranges->times[range];
+    uint64_t began_ns = ranges->open[ranges->depth].began_ns, now_ns = clock_now_ns();
+    time_parts_turn(&ranges->parts, ranges->open[ranges->depth].part, now_ns);
+    if (began_ns > 0) {
+        time->count++;
+        time->ns += now_ns - began_ns;
+        if (ranges->track)
+            trace_add(ranges->track, &(struct trace_span){.name = range_name(range),
+                                                          .began_ns = began_ns,
+                                                          .ended_ns = now_ns,
+                                                          .kind = TRACE_NESTED});
+    }
+    profiler_pop();
+    if (ranges->depth > 0)
+        note_range(ranges, ranges->open[ranges->depth - 1].range);
+    else
+        note(ranges, "the end", false);
+}

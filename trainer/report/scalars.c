@@ -1,0 +1,111 @@
+/*
+ * scalars — see scalars.h.
+ */
+#include "trainer/report/scalars.h"
+
+#include <assert.h>
+
+struct list {
+    struct scalar *scalars;
+    size_t count;
+};
+
+static void add(struct list *list, const char *name, double value)
+{
+    assert(list->count < SCALARS_MAX);
+    list->scalars[list->count++] = (struct scalar){name, value, false};
+}
+
+static void add_count(struct list *list, const char *name, uint64_t value)
+{
+    assert(list->count < SCALARS_MAX);
+    list->scalars[list->count++] = (struct scalar){name, (double)value, true};
+}
+
+static void add_gauges(struct list *list, const struct trainer_gauges *gauges)
+{
+    add(list, "model_flops_per_second", gauges->flops_per_second);
+    if (gauges->peak_share > 0)
+        add(list, "peak_share", gauges->peak_share);
+    if (gauges->utilization_share >= 0)
+        add(list, "device_utilization_share", gauges->utilization_share);
+    if (gauges->device_used_bytes > 0)
+        add_count(list, "device_used_bytes", gauges->device_used_bytes);
+    if (gauges->device_taken_bytes > 0)
+        add_count(list, "device_taken_bytes", gauges->device_taken_bytes);
+    if (gauges->process_bytes > 0)
+        add_count(list, "process_bytes", gauges->process_bytes);
+}
+
+/* Those that can be known; they and "other" add up to elapsed_seconds. */
+static void add_time(struct list *list, const struct trainer_report *report)
+{
+    static const struct {
+        enum time_part part;
+        const char *name;
+        bool computes, queues; /* on devices of which kind it is known */
+    } parts[] = {
+        {TIME_LOAD, "load_seconds", true, true},
+        {TIME_FORWARD, "forward_seconds", true, false},
+        {TIME_BACKWARD, "backward_seconds", true, false},
+        {TIME_REDUCE, "reduce_seconds", true, true},
+        {TIME_UPDATE, "update_seconds", true, false},
+        {TIME_QUEUE, "queue_seconds", false, true},
+        {TIME_DEVICE, "device_seconds", false, true},
+        {TIME_SAVE, "save_seconds", true, true},
+        {TIME_OTHER, "other_seconds", true, true},
+    };
+    add(list, "elapsed_seconds", report->elapsed_seconds);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (report->queues ? parts[i].queues : parts[i].computes)
+            add(list, parts[i].name, (double)report->time.ns[parts[i].part] / 1e9);
+}
+
+/* What the device did in that time; the rest of it, it waited. */
+static void add_device_time(struct list *list, const struct time_spent *time)
+{
+    add(list, "device_forward_seconds", (double)time->ns[TIME_FORWARD] / 1e9);
+    add(list, "device_backward_seconds", (double)time->ns[TIME_BACKWARD] / 1e9);
+    add(list, "device_reduce_seconds", (double)time->ns[TIME_REDUCE] / 1e9);
+    add(list, "device_update_seconds", (double)time->ns[TIME_UPDATE] / 1e9);
+}
+
+static void add_step(struct list *list, const struct trainer_report *report)
+{
+    add(list, "loss", report->loss);
+    add(list, "lr", report->lr);
+    add(list, "gradient_norm", report->gradient_norm);
+    add(list, "samples_per_second", report->samples_per_second);
+    if (report->tokens_per_second > 0)
+        add(list, "tokens_per_second", report->tokens_per_second);
+    add(list, "data_wait_share", report->data_wait_share);
+    add(list, "checkpoint_wait_share", report->checkpoint_wait_share);
+    add_time(list, report);
+    if (report->queues)
+        add_device_time(list, &report->device_time);
+    add_gauges(list, &report->gauges);
+}
+
+size_t scalars_of(const struct trainer_report *report, struct scalar scalars[SCALARS_MAX])
+{
+    struct list list = {.scalars = scalars};
+    if (report->event != TRAINER_STEP && report->event != TRAINER_EVALUATED)
+        return 0;
+    add_count(&list, "epoch", report->epoch);
+    if (report->event == TRAINER_STEP) {
+        add_step(&list, report);
+    } else {
+        add(&list, SCALARS_VALIDATION_PREFIX "loss", report->loss);
+        add(&list, SCALARS_VALIDATION_PREFIX "accuracy", report->accuracy);
+    }
+    return list.count;
+}
+
+void scalars_write(struct json_writer *json, const struct scalar *scalars, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (scalars[i].is_count)
+            json_write_u64(json, scalars[i].name, (uint64_t)scalars[i].value);
+        else
+            json_write_f64(json, scalars[i].name, scalars[i].value);
+}

@@ -1,0 +1,69 @@
+/*
+ * usage — what one rank of a run takes and moves: memory at its peak, by what it is for and where
+ * it lies, and the bytes of a step. A run measures it; a rehearsal (rehearsal.h) tells it before.
+ * Header only.
+ */
+#ifndef MILLRACE_TRAINER_REPORT_USAGE_H
+#define MILLRACE_TRAINER_REPORT_USAGE_H
+
+#include "base/bytes.h"
+#include "comm/comm_counted.h"
+#include "device/device.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Words alone, so that ranks can gather it. */
+struct usage {
+    uint64_t peak_bytes[MEM_USE_COUNT][MEM_KIND_COUNT]; /* of each by itself */
+    struct comm_traffic traffic;                        /* of the newest step */
+    uint64_t resident_peak_bytes; /* of the process, as the kernel says; 0 in a rehearsal */
+};
+
+static inline struct usage usage_of(struct device *device, const struct comm_traffic *traffic)
+{
+    struct usage usage = {.traffic = *traffic};
+    struct device_mem_info info;
+    device->ops->mem_info(device, &info);
+    for (int use = 0; use < MEM_USE_COUNT; use++)
+        for (int kind = 0; kind < MEM_KIND_COUNT; kind++)
+            usage.peak_bytes[use][kind] = info.use_peak_bytes[use][kind];
+    return usage;
+}
+
+/* Of each peak the larger one; what was moved stays. */
+static inline void usage_take_peaks(struct usage *most, const struct usage *other)
+{
+    for (int use = 0; use < MEM_USE_COUNT; use++)
+        for (int kind = 0; kind < MEM_KIND_COUNT; kind++)
+            most->peak_bytes[use][kind] =
+                bytes_max(most->peak_bytes[use][kind], other->peak_bytes[use][kind]);
+}
+
+/* Of one use, wherever it lies. */
+static inline uint64_t usage_bytes(const struct usage *usage, enum mem_use use)
+{
+    uint64_t bytes = 0;
+    for (int kind = 0; kind < MEM_KIND_COUNT; kind++)
+        bytes += usage->peak_bytes[use][kind];
+    return bytes;
+}
+
+/* Of the device's own memory, or of all other. */
+static inline uint64_t usage_device_bytes(const struct usage *usage)
+{
+    uint64_t bytes = 0;
+    for (int use = 0; use < MEM_USE_COUNT; use++)
+        bytes += usage->peak_bytes[use][MEM_DEVICE];
+    return bytes;
+}
+
+static inline uint64_t usage_total_bytes(const struct usage *usage)
+{
+    uint64_t bytes = 0;
+    for (int use = 0; use < MEM_USE_COUNT; use++)
+        bytes += usage_bytes(usage, (enum mem_use)use);
+    return bytes;
+}
+
+#endif

@@ -1,0 +1,171 @@
+/*
+ * announce — see announce.h.
+ */
+#include "trainer/run/announce.h"
+
+#include "base/workers.h"
+#include "trainer/parallel/strategy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define QUALITY_POOR 0.9 /* of a full shuffle: below it the run says what to do */
+
+static void say_what_is_read(const struct run *run)
+{
+    const struct loader_dataset *list;
+    uint32_t count = loader_datasets(run->loader, &list);
+    const char *kind = order_kind_name(run->shape.order.kind);
+    if (count > 1)
+        run_say(run,
+                "data: a mix of %" PRIu32 " datasets, %" PRIu64 " samples and %" PRIu64
+                " steps an epoch, order %s, read by %s",
+                count, run->shape.samples, run->shape.steps, kind, run->shape.engine);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct order_params *o = &list[i].order;
+        const char *path = run->config->data.train.sources[i].path;
+        if (count > 1)
+            run_say(run,
+                    "data: weight %" PRIu64 ", %s, %" PRIu64 " samples (lanes %" PRIu64
+                    ", window %" PRIu64 ", run %" PRIu64 ")",
+                    list[i].weight, path, o->samples, o->lanes, o->window, o->run);
+        else
+            run_say(run,
+                    "data: %s, %" PRIu64 " samples, %" PRIu64
+                    " steps an epoch, order %s (lanes %" PRIu64 ", window %" PRIu64 ", run %" PRIu64
+                    "), read by %s",
+                    path, o->samples, run->shape.steps, kind, o->lanes, o->window, o->run,
+                    run->shape.engine);
+    }
+}
+
+static void say_quality(const struct run *run)
+{
+    double ratio;
+    if (run->shape.order.kind != ORDER_SHUFFLE || loader_quality(run->loader, &ratio, NULL))
+        return;
+    run_say(run, "data: batches are mixed %.0f %% as well as by a full shuffle%s",
+            ratio > 1 ? 100 : ratio * 100,
+            ratio < QUALITY_POOR
+                ? "; `millrace read DATASET --quality` tells what would mix them better"
+                : "");
+}
+
+static void tell_travel(const struct run *run, char *text, size_t bytes)
+{
+    if (run_is_local(run))
+        snprintf(text, bytes, "weights travel after every %" PRIu64 " updates, gradients never",
+                 run->config->parallel.local_sgd.steps);
+    else
+        snprintf(text, bytes, "gradients travel %s",
+                 run->batching.interleaved ? "after each micro-batch" : "once a step");
+}
+
+static void say_ranks(const struct run *run)
+{
+    char travel[80], loss[REDUCTION_LOSS_BYTES];
+    reduction_tell_loss(&run->reduction->options, loss, sizeof loss);
+    if (loss[0])
+        run_say(run,
+                "%s: the bits depend on the number of ranks, the promise that they do not is off",
+                loss);
+    if (run->batching.ranks == 1)
+        return;
+    tell_travel(run, travel, sizeof travel);
+    run_say(run, "ranks: %u, %s: state in %u shard%s, %s", run->batching.ranks,
+            strategy_of(run->config->parallel.strategy)->name, run->shards,
+            run->shards == 1 ? "" : "s", travel);
+    if (run->cpus > 0 && run->cpus < workers_cpu_count() &&
+        (run->config->threads == 0 || run->config->data.workers == 0))
+        run_say(
+            run,
+            "ranks: this machine's processors are divided among its ranks: rank 0 uses %u of %u",
+            run->cpus, workers_cpu_count());
+}
+
+static void say_memory(const struct run *run)
+{
+    const struct train_config *config = run->config;
+    struct device_mem_info memory;
+    run->device->ops->mem_info(run->device, &memory);
+    uint64_t used = memory.used_bytes[MEM_DEVICE], pinned = memory.used_bytes[MEM_PINNED];
+    bool is_host = run->device->ops->is_host;
+    uint64_t all = used + pinned +
+                   memory.used_bytes[MEM_HUGE]; /* of the host, where staging is of huge pages */
+    char here[STR_SIZE_BYTES], there[STR_SIZE_BYTES], more[STR_SIZE_BYTES];
+    char evaluating[80] = "", host[80] = "", buffers[48] = "";
+    uint32_t buffers_count = reduction_buffers(&run->reduction->options);
+    if (!is_host)
+        snprintf(host, sizeof host, " on the device, %s pinned in the host",
+                 str_format_size(pinned, there));
+    if (config->data.val[0])
+        snprintf(evaluating, sizeof evaluating, "; at most %s more while it evaluates",
+                 str_format_size(config->data.memory_bytes, more));
+    if (buffers_count > 0) /* else there is none of all gradients */
+        snprintf(buffers, sizeof buffers, " (%u buffer%s)", buffers_count,
+                 buffers_count == 1 ? "" : "s");
+    run_say(run, "memory: %s%s%s%s", str_format_size(is_host ? all : used, here),
+            run->batching.ranks > 1 ? " a rank" : "", host, evaluating);
+    run_say(
+        run,
+        "memory: for weights, gradients%s, moments, activations, batches, staging of checkpoints",
+        buffers);
+    if (is_host && (config->model.offload > 0 || config->parallel.offload.optimizer ||
+                    config->parallel.offload.params))
+        run_say(run, "memory: model.offload and parallel.offload save nothing on the cpu, whose "
+                     "memory is the host's");
+}
+
+/* A warm-up that is as long as the run, as the default is for a short one, leaves no step at a
+ * falling rate. */
+static void warn_of_warmup(const struct run *run)
+{
+    const struct schedule *schedule = &run->schedule;
+    uint64_t units = (run->steps + schedule->unit_steps - 1) / schedule->unit_steps;
+    const char *unit = run->config->schedule.by == CONFIG_BY_EPOCH ? "epochs" : "steps";
+    if (schedule->warmup == 0 || schedule->warmup < units || run->comm->rank != 0)
+        return;
+    log_line(run->options->log, LOG_WARN,
+             "schedule.warmup is %" PRIu64 " %s, and the run has %" PRIu64
+             ": the learning rate only rises, to %g of %g; lower schedule.warmup",
+             schedule->warmup, unit, units, schedule_lr(schedule, run->steps - 1), schedule->lr);
+}
+
+void announce_run(const struct run *run)
+{
+    uint64_t parameters = 0, frozen_count = 0;
+    for (uint64_t i = 0; i < run->params->count; i++) {
+        parameters += run->params->list[i].count;
+        frozen_count += run->params->list[i].frozen ? run->params->list[i].count : 0;
+    }
+    say_what_is_read(run);
+    say_quality(run);
+    run_say(run,
+            "model: %s, %.2f M parameters in %" PRIu64 " groups, %" PRIu64
+            " micro-batches of %" PRIu64 " a step",
+            model_type_name((enum model_type)run->config->model.type), (double)parameters / 1e6,
+            run->params->groups_count, batching_micros(&run->batching), run->batching.micro);
+    if (frozen_count > 0)
+        run_say(
+            run,
+            "model: %.2f M of the parameters are frozen: no gradients, moments or updates of them",
+            (double)frozen_count / 1e6);
+    const char *id = str_text(&run->numerics_id); /* the device's name is its first part, */
+    const char *rank = "rank 0: "; /* but for this where it holds those of all ranks */
+    id += strncmp(id, rank, strlen(rank)) == 0 ? strlen(rank) : 0;
+    run_say(run, "device %.*s; computes in %s", (int)strcspn(id, ";"), id,
+            dtype_name(run->ops->compute));
+    say_ranks(run);
+    say_memory(run);
+    warn_of_warmup(run);
+    const char *limit = run->config->run.steps > 0 ? "run.steps" : "run.epochs";
+    if (run->step == run->steps)
+        run_say(run, "this run has made all its %" PRIu64 " steps: a larger %s lets it go on",
+                run->steps, limit);
+    else if (run->step > run->steps)
+        run_say(run,
+                "this run has made %" PRIu64 " steps, which is more than all of %" PRIu64
+                ": a larger %s lets it go on",
+                run->step, run->steps, limit);
+}

@@ -1,0 +1,13 @@
+/*
+ * announce — what a run says of itself before its first step: data, how well it is mixed, model,
+ * device, memory.
+ */
+#ifndef MILLRACE_TRAINER_RUN_ANNOUNCE_H
+#define MILLRACE_TRAINER_RUN_ANNOUNCE_H
+
+#include "trainer/run/run.h"
+
+/* By run_say, a line each. */
+void announce_run(const struct run *run);
+
+#endif

@@ -1,0 +1,187 @@
+/*
+ * evaluate — the whole validation set, in its own order, centre crops, each sample once. See run.h.
+ */
+#include "base/clock.h"
+#include "trainer/run/run.h"
+
+#include <errno.h>
+
+static void walk(struct run *run, const struct model_memory *memory)
+{
+    if (weights_want_hooks(&run->weights)) /* others may need this rank's weights */
+        model_walk(run->model, &run->stage, memory, MODEL_FORWARD);
+}
+
+static int evaluate_batch(struct run *run, struct loader *loader, const struct batch *batch,
+                          const struct model_memory *memory, struct run_words *words,
+                          struct err *err)
+{
+    struct model_input input;
+    uint64_t valid = 0;
+    int status = feed_push(&run->feed, loader, batch, &input, &valid, err);
+    if (status)
+        return status;
+    if (valid > 0) {
+        const struct model_result result = {run->losses, run->correct};
+        model_forward(run->model, &run->stage, memory, &run->activations, &input, NULL, NULL,
+                      &result);
+        run_add_result(run, &result);
+        words->valid_count += (int64_t)valid;
+    } else {
+        walk(run, memory);
+    }
+    return feed_pop(&run->feed, err);
+}
+
+/* done: samples of this rank; the others are about as far. */
+static void report_done(const struct run *run, uint64_t done, uint64_t all)
+{
+    if (!run->options->report)
+        return;
+    uint64_t of_all_ranks = done * run->batching.ranks;
+    struct trainer_report report = {.event = TRAINER_EVALUATING,
+                                    .step = run->step,
+                                    .steps = run->steps,
+                                    .done = of_all_ranks < all ? of_all_ranks : all,
+                                    .all = all};
+    run_report(run, &report);
+}
+
+/* Does any rank have a batch, or wish to stop? All end after the same round: passes may need all of
+ * them, and who left alone would wait for the others at the end, longer than a deadline allows. */
+static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct err *err)
+{
+    struct comm_options options = run_comm_options(run, "a round of the evaluation");
+    struct comm_work work;
+    int64_t values[2] = {*has_batch, *stop};
+    if (run->comm->ranks == 1)
+        return 0;
+    int status =
+        run->comm->ops->all_reduce_i64(run->comm, values, 2, COMM_OR, &options, &work, err);
+    if (!status)
+        status = comm_wait(run->comm, &work, err);
+    *has_batch = values[0];
+    *stop = values[1];
+    return status;
+}
+
+/* The next batch of this rank, where it has one; *ret_goes_on: it or another has. */
+static int evaluate_round(struct run *run, struct loader *loader, struct run_words *mine,
+                          uint64_t *done, bool *ret_goes_on, struct err *err)
+{
+    const struct batch *batch = NULL;
+    struct model_memory memory;
+    int next = loader_next(loader, &batch, err);
+    if (next < 0)
+        return next;
+    *ret_goes_on = next == LOADER_BATCH;
+    int status = share_round(run, ret_goes_on, &mine->stop, err);
+    *ret_goes_on = *ret_goes_on && !mine->stop;
+    if (status || !*ret_goes_on)
+        return status;
+    status = run_begin_pass(run, UINT64_MAX, &memory, err);
+    if (status)
+        return status;
+    if (next != LOADER_BATCH) {
+        walk(run, &memory);
+        return weights_status(&run->weights, err);
+    }
+    *done += batch->items_count;
+    status = evaluate_batch(run, loader, batch, &memory, mine, err);
+    return status ? status : weights_status(&run->weights, err);
+}
+
+/* Every batch of the loader, until a stop is asked for. */
+static int evaluate_all(struct run *run, struct loader *loader, struct run_words *ret_words,
+                        struct err *err)
+{
+    struct run_words mine = {0};
+    uint64_t done = 0, all = loader_shape(loader).samples;
+    bool goes_on = true;
+    int status = run_begin_words(run, err);
+    report_done(run, done, all);
+    while (!status) {
+        status = evaluate_round(run, loader, &mine, &done, &goes_on, err);
+        if (status || !goes_on)
+            break;
+        report_done(run, done, all);
+        mine.stop = mine.stop || run_wishes_stop(run);
+    }
+    int flushed = feed_flush(&run->feed, status ? NULL : err);
+    status = status ? status : flushed;
+    if (!status)
+        status = run_read_words(run, ret_words, err);
+    if (!status) {
+        ret_words->valid_count = mine.valid_count;
+        ret_words->samples_count = (int64_t)done;
+        ret_words->bad_count = (int64_t)loader_stats(loader).bad_samples_count;
+        ret_words->stop = mine.stop;
+    }
+    return status;
+}
+
+int run_evaluate(struct run *run, struct err *err)
+{
+    struct loader_options options = run_loader_options(run, false);
+    struct loader *loader;
+    struct run_words words;
+    int status = loader_open(&options, &loader, err);
+    if (status)
+        return status;
+    status = run_compare_data(run, loader, "data.val", err);
+    if (!status)
+        status = evaluate_all(run, loader, &words, err);
+    if (!status)
+        status = run_reduce_words(run, &words, "the evaluation's counts and losses", err);
+    if (!status)
+        status = run_judge_bad(run, loader, (uint64_t)words.bad_count,
+                               (uint64_t)words.samples_count, err);
+    loader_close(loader);
+    if (status)
+        return status;
+    if (words.stop > 0) {
+        run->stop_requested = true;
+        return 0;
+    }
+    if (words.valid_count == 0) {
+        err_set(err, -ENODATA, "the validation data is empty");
+        err_at(err, run->config->data.val, ERR_NO_OFFSET);
+        return -ENODATA;
+    }
+    run->evaluation = (struct evaluation){
+        .present = true,
+        .step = run->step,
+        .valid_count = (uint64_t)words.valid_count,
+        .loss = exact_sum_value(&words.losses) / (double)words.valid_count,
+        .accuracy = (double)words.correct_count / (double)words.valid_count,
+    };
+    return 0;
+}
+
+int trainer_evaluate(const struct trainer_options *options, const char *from,
+                     struct trainer_evaluation *ret_evaluation, struct err *err)
+{
+    struct run run;
+    struct err detail = {0};
+    int status = run_open_for_evaluation(&run, options, from, err);
+    if (status)
+        return status;
+    uint64_t began_ns = clock_now_ns();
+    status = run_evaluate(&run, &detail);
+    if (status) {
+        run_give_up(&run, status, &detail);
+        if (err)
+            *err = detail;
+    }
+    if (!status && run.stop_requested)
+        status = err_set(err, -ECANCELED, "the evaluation was stopped on request");
+    if (!status)
+        *ret_evaluation = (struct trainer_evaluation){
+            .valid_count = run.evaluation.valid_count,
+            .loss = run.evaluation.loss,
+            .accuracy = run.evaluation.accuracy,
+            .seconds = clock_seconds(clock_now_ns() - began_ns),
+        };
+    run_close(&run);
+    return status;
+}

@@ -1,0 +1,98 @@
+/*
+ * profile — see profile.h.
+ */
+#include "trainer/run/profile.h"
+
+#include "base/clock.h"
+#include "device/profiler.h"
+#include "io/whole.h"
+#include "trainer/report/trace_file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+void profile_open(struct profile *profile)
+{
+    struct run *run = profile->run;
+    struct trace *trace = run->options->trace;
+    run->ranges.track = trace_add_track(trace, "trainer", 0);
+    if (trace && run->ops->table->add_tracks)
+        run->ops->table->add_tracks(run->ops, trace);
+    if (trace && run->comm->ops->add_tracks)
+        run->comm->ops->add_tracks(run->comm, trace);
+}
+
+int profile_begin(struct profile *profile, struct err *err)
+{
+    struct run *run = profile->run;
+    const struct trainer_steps *wanted = &run->options->profile;
+    uint64_t step = run->step + 1;
+    if (step < wanted->first || step > wanted->last || profile->made.first > 0)
+        return 0;
+    int status = run_settle_all(run, err);
+    if (status)
+        return status;
+    if (!run->device->ops->is_host)
+        profiler_start();
+    profile->made.first = step;
+    profile->began_ns = clock_now_ns();
+    run->ranges.measures = true;
+    if (run->options->trace)
+        trace_start(run->options->trace);
+    return 0;
+}
+
+void profile_stop(struct profile *profile)
+{
+    struct run *run = profile->run;
+    if (!run->ranges.measures)
+        return;
+    run->ranges.measures = false;
+    if (run->options->trace)
+        trace_stop(run->options->trace);
+    profile->ns = clock_now_ns() - profile->began_ns;
+    profile->made.last = run->step;
+    if (!run->device->ops->is_host)
+        profiler_stop();
+}
+
+/* A run is worth more than a trace of it: one that can't be written is said, and the run goes
+ * on. */
+static int write_trace(struct profile *profile, struct err *err)
+{
+    struct run *run = profile->run;
+    char name[64], path[IO_PATH_BYTES_MAX], text[ERR_LINE_BYTES_MAX];
+    struct err detail = {0};
+    int written;
+    snprintf(name, sizeof name, "trace-%" PRIu64 "-%" PRIu64 ".json", profile->made.first,
+             profile->made.last);
+    int status = io_join_path(run->config->run.dir, name, path, err);
+    if (status)
+        return status;
+    const struct trace_file file = {.io = run->io,
+                                    .path = path,
+                                    .trace = run->options->trace,
+                                    .comm = run->comm,
+                                    .timeout_ns = run->config->parallel.timeout_ns};
+    status = trace_file_write(&file, &written, &detail);
+    if (status && err)
+        *err = detail;
+    else if (!status && written)
+        log_line(run->options->log, LOG_WARN, "no trace of steps %" PRIu64 " to %" PRIu64 ": %s",
+                 profile->made.first, profile->made.last, err_format(&detail, text, sizeof text));
+    if (!status && !written && run->comm->rank == 0)
+        snprintf(profile->trace, sizeof profile->trace, "%s", path);
+    return status;
+}
+
+int profile_end(struct profile *profile, bool is_end, struct err *err)
+{
+    struct run *run = profile->run;
+    if (!run->ranges.measures || (run->step < run->options->profile.last && !is_end))
+        return 0;
+    int status = run_settle_all(run, err);
+    profile_stop(profile);
+    if (!status && run->options->trace)
+        status = write_trace(profile, err);
+    return status;
+}

@@ -1,0 +1,380 @@
+/*
+ * resume — see resume.h.
+ */
+#include "trainer/run/resume.h"
+
+#include "base/json.h"
+#include "ckpt/manifest.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct comparison {
+    const struct run *run;
+    const char *path;
+    uint64_t refused_count;
+    struct err *err;
+};
+
+static void report_difference(void *context, const struct config_field *field, const char *saved,
+                              const char *now)
+{
+    struct comparison *comparison = context;
+    bool is_place = strcmp(field->key, "run.dir") == 0 || strcmp(field->key, "checkpoint.dir") == 0;
+    if (!field->orders) {
+        if (!is_place)
+            run_say(comparison->run, "%s was %s, is now %s", field->key, saved, now);
+        return;
+    }
+    if (comparison->refused_count++ > 0)
+        return;
+    err_set(comparison->err, -EINVAL, "%s can't change in the middle of a run", field->key);
+    err_at(comparison->err, comparison->path, ERR_NO_OFFSET);
+    err_expected(comparison->err, "%s", saved);
+    err_found(comparison->err, "%s", now);
+    err_advise(comparison->err, "set it back, or start another run with another run.dir");
+}
+
+/* What batch.accumulation stands for is what it stood for where the run began; on other ranks it
+ * would be another. */
+static void keep_batch(struct run *run, const struct json_t *saved)
+{
+    uint64_t a_step = run->given->batch.accumulation * (uint64_t)run->comm->ranks;
+    config_keep_batch(run->given, saved);
+    uint64_t global = run->given->batch.global, micro = run->given->batch.micro;
+    bool is_kept = a_step > 0 && run->given->batch.accumulation == 0;
+    if (is_kept && global / micro != a_step)
+        run_say(run,
+                "batch: %" PRIu64 " samples an update in micro-batches of %" PRIu64
+                ", as the run began, whatever batch.accumulation is on these ranks",
+                global, micro);
+}
+
+int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
+                struct err *err)
+{
+    const struct ckpt_choice choice = {
+        .below = run->damaged.below,
+        .stop_at_damage = run->config->checkpoint.on_damage == CONFIG_DAMAGE_STOP,
+    };
+    char where[IO_PATH_BYTES_MAX];
+    int status = 0;
+    if (run->options->resume == CONFIG_RESUME_PATH)
+        status = ckpt_resolve(run->io, run->options->resume_path, where, err);
+    else
+        strcpy(where, run->folder);
+    if (!status)
+        status = ckpt_reader_open_together(run->io, where, &choice, run->comm, ret_reader,
+                                           run->options->log, err);
+    if (status == -ENOENT && *run->damaged.first) {
+        err_set(err, -EBADMSG, "no checkpoint is left to go on from: all are damaged");
+        err_at(err, where, ERR_NO_OFFSET);
+        err_advise(err, "restore one from a copy, or move the folder away to begin anew");
+        return -EBADMSG;
+    }
+    if (status == -EBADMSG && choice.stop_at_damage)
+        err_advise(
+            err, "let checkpoint.on_damage be fallback, or resume from another step with --resume");
+    if (status == -ENOENT && run->options->resume != CONFIG_RESUME_PATH) {
+        err_clear(err); /* nothing to go on from: the run begins */
+        return 0;
+    }
+    if (status)
+        return status;
+    strcpy(path, ckpt_reader_path(*ret_reader));
+    if (run->options->resume == CONFIG_RESUME_NEVER) {
+        err_set(err, -EEXIST, "the run's folder already holds a checkpoint");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_advise(err, "go on from it with --resume auto, or give another run.dir");
+        return -EEXIST;
+    }
+    struct comparison comparison = {.run = run, .path = path, .err = err};
+    const struct json_t *saved = json_get(ckpt_reader_state(*ret_reader), "config");
+    run->step = ckpt_reader_step(*ret_reader);
+    keep_batch(run, saved);
+    status = config_compare(run->given, saved, report_difference, &comparison, err);
+    if (status)
+        return status;
+    return comparison.refused_count > 0 ? -EINVAL : 0;
+}
+
+/* The newest step that the run does not know to be damaged. */
+static int find_newest(const struct run *run, char path[IO_PATH_BYTES_MAX], uint64_t *ret_step,
+                       struct err *err)
+{
+    const struct ckpt_choice any = {.below = UINT64_MAX}, choice = {.below = run->damaged.below};
+    int status =
+        ckpt_find_together(run->io, run->folder, &any, run->comm, path, ret_step, NULL, err);
+    if (!status && *run->damaged.first && strcmp(path, run->damaged.first) == 0)
+        status =
+            ckpt_find_together(run->io, run->folder, &choice, run->comm, path, ret_step, NULL, err);
+    return status;
+}
+
+int resume_check_newest(const struct run *run, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    uint64_t newest = 0;
+    int status = find_newest(run, path, &newest, err);
+    if (status == -ENOENT)
+        err_clear(err);
+    else if (status)
+        return status;
+    if (newest == run->step || (run->options->resume == CONFIG_RESUME_PATH && newest < run->step))
+        return 0;
+    if (run->options->resume == CONFIG_RESUME_PATH) {
+        err_set(err, -EEXIST, "the run's folder holds a later checkpoint than the one to resume");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_expected(err, "none after step %" PRIu64, run->step);
+        err_advise(err, "give another run.dir for the new branch, or remove the later steps");
+        return -EEXIST;
+    }
+    err_set(err, -EAGAIN, "another run saved a checkpoint here a moment ago");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_advise(err, "run the same command again");
+    return -EAGAIN;
+}
+
+/* The first thing in which the datasets of the run are not those saved: -EINVAL, -ESTALE, or 0
+ * where they are the same. */
+static int compare_datasets(const struct run *run, const struct json_t *saved, struct err *err)
+{
+    const struct loader_dataset *list;
+    uint64_t now = loader_datasets(run->loader, &list),
+             before = json_count(saved) ? json_count(saved) : 1;
+    if (now != before) {
+        err_set(err, -EINVAL, "the training data is another number of datasets than was saved");
+        err_expected(err, "%" PRIu64, before);
+        err_found(err, "%" PRIu64, now);
+        return -EINVAL;
+    }
+    for (size_t i = 0; i < json_count(saved); i++) {
+        const struct json_t *entry = json_at(saved, i);
+        const char *fingerprint = "";
+        char found[17];
+        uint64_t weight = 0;
+        snprintf(found, sizeof found, "%016" PRIx64, list[i].fingerprint);
+        if (json_text(json_get(entry, "fingerprint"), &fingerprint) ||
+            strcmp(fingerprint, found) != 0) {
+            err_set(err, -ESTALE, "data.train[%zu], %.200s, is not the dataset that was saved", i,
+                    list[i].path);
+            err_expected(err, "fingerprint %.16s", fingerprint);
+            err_found(err, "%s", found);
+            return -ESTALE;
+        }
+        if (json_u64(json_get(entry, "weight"), &weight) || weight != list[i].weight) {
+            err_set(err, -EINVAL,
+                    "the weight of data.train[%zu], %.200s, can't change in the middle of a run", i,
+                    list[i].path);
+            err_expected(err, "%" PRIu64 " (all weights divided by what they have in common)",
+                         weight);
+            err_found(err, "%" PRIu64, list[i].weight);
+            return -EINVAL;
+        }
+    }
+    return 0;
+}
+
+/* The fingerprint covers shards, and neither class names nor the tokenizer. */
+static int check_schema(const struct run *run, const struct json_t *state, const char *path,
+                        struct err *err)
+{
+    struct data_schema saved = {0};
+    int status = data_schema_decode(state, path, &saved, err);
+    if (!status)
+        status = data_schema_compare(&saved, &run->reference, err);
+    data_schema_deinit(&saved);
+    return status;
+}
+
+int resume_check_cursor(const struct run *run, const struct cursor *cursor,
+                        const struct json_t *state, const char *path, struct err *err)
+{
+    const struct order_params *saved = &cursor->params, *now = &run->shape.order;
+    bool same_data =
+        cursor->fingerprint == run->shape.fingerprint && saved->samples == now->samples;
+    bool same_order = cursor->order_version == ORDER_VERSION && saved->kind == now->kind &&
+                      saved->seed == now->seed && saved->lanes == now->lanes &&
+                      saved->window == now->window && saved->run == now->run;
+    if (same_data && same_order)
+        return check_schema(run, state, path, err);
+    int status = compare_datasets(run, json_get(json_get(state, "loader"), "mix"), err);
+    if (status) {
+        err_at(err, path, ERR_NO_OFFSET);
+        err_advise(err, "resume with the data and the weights that the run began with");
+        return status;
+    }
+    status = same_data ? -EINVAL : -ESTALE; /* the configuration's fault, the data's */
+    err_set(err, status,
+            same_data ? "the order of samples is not the saved one"
+                      : "the training data is not the saved one");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_expected(err, "dataset %016" PRIx64 ", order version %u", cursor->fingerprint,
+                 cursor->order_version);
+    err_found(err, "dataset %016" PRIx64 ", order version %u", run->shape.fingerprint,
+              (unsigned)ORDER_VERSION);
+    err_advise(err, "resume with the data and the order that the run began with");
+    return status;
+}
+
+/* What was not finite stands as null. */
+static int read_metric(const struct json_t *metrics, const char *key, double *ret_value)
+{
+    const struct json_t *value = json_get(metrics, key);
+    if (!value || json_kind(value) != JSON_KIND_NULL)
+        return json_f64(value, ret_value);
+    *ret_value = (double)NAN;
+    return 0;
+}
+
+static void restore_evaluation(struct run *run, const struct json_t *state)
+{
+    const struct json_t *metrics = json_get(state, "metrics");
+    struct evaluation *e = &run->evaluation;
+    e->present = json_u64(json_get(metrics, "val_step"), &e->step) == 0 &&
+                 read_metric(metrics, "val_loss", &e->loss) == 0 &&
+                 read_metric(metrics, "val_accuracy", &e->accuracy) == 0;
+}
+
+/* What the next line of progress will say of the loss; a state without it begins the window
+ * anew. */
+static void restore_window(struct run *run, const struct json_t *state)
+{
+    const struct json_t *window = json_get(state, "window"), *losses = json_get(window, "losses");
+    struct step_totals totals = {0};
+    if (json_count(losses) != EXACT_SUM_WORDS ||
+        json_u64(json_get(window, "valid_count"), &totals.valid_count))
+        return;
+    for (int i = 0; i < EXACT_SUM_WORDS; i++)
+        if (json_i64(json_at(losses, (size_t)i), &totals.losses.limb[i]))
+            return;
+    run->window = totals;
+}
+
+/* Moments of one optimizer mean nothing to another. */
+static int check_optimizer(const struct run *run, const struct json_t *state, const char *path,
+                           struct err *err)
+{
+    const char *saved, *now = optimizer_type_name(run->optimizer.options.type);
+    int status = json_get_string(json_get(state, "optimizer"), "type", &saved, path, err);
+    if (status || strcmp(saved, now) == 0)
+        return status;
+    err_set(err, -EINVAL, "optimizer.type can't change in the middle of a run");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_expected(err, "%s", saved);
+    err_found(err, "%s", now);
+    err_advise(err, "set it back, or begin another run with model.init: %.400s", path);
+    return -EINVAL;
+}
+
+/* A state of another precision has none, or none that a scaler comes to: the scale begins anew. */
+static void restore_scaler(struct run *run, const struct json_t *state)
+{
+    const struct json_t *object = json_get(state, "scaler");
+    struct scaler scaler = run->scaler;
+    if (scaler.is_dynamic && json_f64(json_get(object, "scale"), &scaler.scale) == 0 &&
+        json_u64(json_get(object, "clean_steps_count"), &scaler.clean_steps_count) == 0 &&
+        json_u64(json_get(object, "overflows_count"), &scaler.overflows_count) == 0 &&
+        scaler_is_valid(&scaler))
+        run->scaler = scaler;
+}
+
+/* What was counted by another metric, or not at all, is counted anew. Where no evaluation was
+ * finite, there is no best one yet. */
+static void restore_early_stop(struct run *run, const struct json_t *state)
+{
+    const struct json_t *object = json_get(state, "early_stop");
+    struct early_stop stop = run->early_stop;
+    const char *metric;
+    if (stop.options.patience == 0 || json_text(json_get(object, "metric"), &metric) ||
+        strcmp(metric, config_metric_name(run->config->early_stop.metric)) != 0 ||
+        json_u64(json_get(object, "best_step"), &stop.best_step) ||
+        json_u64(json_get(object, "waited_count"), &stop.waited_count))
+        return;
+    stop.has_best = json_f64(json_get(object, "best"), &stop.best) == 0;
+    run->early_stop = stop;
+    if (early_stop_is_over(&stop))
+        run_say(run,
+                "this run ended early, after step %" PRIu64 ": early_stop.patience above %" PRIu64
+                " lets it go on",
+                run->step, stop.waited_count);
+}
+
+/* A step that was asked for by its own name is not another. */
+static void note_damage(struct run *run, const char *path)
+{
+    if (run->options->resume == CONFIG_RESUME_PATH && strcmp(path, run->options->resume_path) == 0)
+        return;
+    run->damaged.below = run->step;
+    if (!*run->damaged.first)
+        snprintf(run->damaged.first, sizeof run->damaged.first, "%s", path);
+}
+
+/* What this rank holds of what the checkpoint has. Moments of parameters that were frozen when it
+ * was saved begin at zero, which is said. Gives the list and its names. */
+static int choose_tensors(const struct run *run, const struct manifest *manifest,
+                          struct ckpt_tensor **ret_wanted, char **ret_names, uint64_t *ret_count,
+                          struct err *err)
+{
+    struct ckpt_tensor *tensors;
+    uint64_t count = 0, wanted_count = 0;
+    int status = run_describe_tensors(run, true, &tensors, ret_names, &count, err);
+    *ret_wanted = tensors;
+    for (uint64_t i = 0; i < count && !status; i++) {
+        const char *name = tensors[i].name;
+        bool is_moment = strncmp(name, CKPT_OPTIMIZER_PREFIX, strlen(CKPT_OPTIMIZER_PREFIX)) == 0;
+        if (!is_moment || manifest_find(manifest, name))
+            tensors[wanted_count++] = tensors[i];
+    }
+    if (!status && wanted_count < count)
+        run_say(run,
+                "%" PRIu64 " moments are not in the checkpoint, which kept none of what was "
+                "frozen: they begin at zero",
+                count - wanted_count);
+    *ret_count = wanted_count;
+    return status;
+}
+
+int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
+{
+    const struct json_t *state = ckpt_reader_state(reader);
+    struct ckpt_tensor *wanted = NULL;
+    char *names = NULL;
+    uint64_t wanted_count = 0;
+    int status = check_optimizer(run, state, path, err);
+    if (!status)
+        status = json_get_u64(json_get(state, "optimizer"), "updates_count",
+                              &run->optimizer.updates, path, err);
+    if (!status)
+        status =
+            choose_tensors(run, ckpt_reader_manifest(reader), &wanted, &names, &wanted_count, err);
+    status = run_agree(run, status, "reading the state", err);
+    if (!status)
+        status =
+            ckpt_reader_load_together(reader, run->comm, wanted, wanted_count, run->device, err);
+    free(names);
+    free(wanted);
+    if (status == -EBADMSG)
+        note_damage(run, path);
+    if (status)
+        return status;
+    restore_evaluation(run, state);
+    restore_window(run, state);
+    restore_scaler(run, state);
+    restore_early_stop(run, state);
+    const char *saved_id = ckpt_reader_numerics_id(reader);
+    if (run->comm->rank == 0 && strcmp(saved_id, str_text(&run->numerics_id)) != 0)
+        log_line(
+            run->options->log, LOG_WARN,
+            "the bits may differ from the run that saved this: it was computed with %s, here %s",
+            saved_id, str_text(&run->numerics_id));
+    run_say(run, "resuming at step %" PRIu64 " from %s", run->step, path);
+    const char *lost = reduction_tell_lost(run->reduction, saved_id, run->step);
+    if (lost)
+        run_say(run, "%s", lost);
+    return 0;
+}

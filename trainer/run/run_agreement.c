@@ -1,0 +1,134 @@
+/*
+ * run_agreement — what the ranks of a run compare once each has opened its data and its device. See
+ * run.h; the configuration was compared before (cli/crew.h).
+ */
+#include "trainer/run/rank_agreement.h"
+#include "trainer/run/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+static void add_hex(struct rank_record *record, const char *key, uint64_t value)
+{
+    char text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, value);
+    rank_record_add(record, key, text);
+}
+
+static void add_count(struct rank_record *record, const char *key, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    rank_record_add(record, key, text);
+}
+
+static void add_datasets(struct rank_record *record, const struct loader *loader, const char *name)
+{
+    const struct loader_dataset *list;
+    uint32_t count = loader_datasets(loader, &list);
+    char key[64];
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(key, sizeof key, "%s[%" PRIu32 "] fingerprint", name, i);
+        add_hex(record, key, list[i].fingerprint);
+        snprintf(key, sizeof key, "%s[%" PRIu32 "] weight", name, i);
+        add_count(record, key, list[i].weight);
+    }
+    snprintf(key, sizeof key, "%s samples left out of damaged tars", name);
+    add_count(record, key, loader_stats(loader).left_out_count);
+}
+
+int run_look_at_validation(struct run *run, struct err *err)
+{
+    struct loader_options options = run_loader_options(run, false);
+    struct loader *loader;
+    if (!run->config->data.val[0])
+        return 0;
+    options.order_only = true;
+    options.log = NULL; /* each evaluation logs what it leaves out of damaged tars */
+    int status = loader_open(&options, &loader, err);
+    if (status)
+        return status;
+    run->validation_fingerprint = loader_shape(loader).fingerprint;
+    loader_close(loader);
+    return 0;
+}
+
+int run_compare_data(const struct run *run, const struct loader *loader, const char *name,
+                     struct err *err)
+{
+    struct comm_options options = run_comm_options(run, "comparing the data");
+    struct rank_record record = {0};
+    if (loader)
+        add_datasets(&record, loader, name);
+    add_hex(&record, "data.val fingerprint", run->validation_fingerprint);
+    add_hex(&record, "fingerprint of the weights to begin with", run->weights_fingerprint);
+    int status = rank_agreement_check(
+        run->comm, &record, "give all machines the same files; warnings above name damaged ones",
+        &options, err);
+    rank_record_deinit(&record);
+    return status;
+}
+
+int run_name_numerics(struct run *run, struct err *err)
+{
+    run->ops->table->numerics_id(run->ops, &run->numerics_id);
+    if (run->shape.pixels_version > 0)
+        str_add_format(&run->numerics_id, "; pixels %u by %s", run->shape.pixels_version,
+                       run->shape.pixels_libraries);
+    str_add_format(&run->numerics_id, "; micro-batch %" PRIu64, run->batching.micro);
+    char loss[REDUCTION_LOSS_BYTES] = "", library[COMM_LIBRARY_BYTES] = "";
+    if (run->reduction) /* an evaluation sums no gradients */
+        reduction_tell_loss(&run->reduction->options, loss, sizeof loss);
+    if (loss[0])
+        str_add_format(&run->numerics_id, "; %s", loss);
+    bool sums_fast = run->reduction && run->reduction->options.kind != REDUCTION_CANONICAL;
+    if (sums_fast && run->batching.ranks > 1 && run->comm->ops->tell_library)
+        run->comm->ops->tell_library(run->comm, library);
+    if (library[0])
+        str_add_format(&run->numerics_id, ", summed by %s", library);
+    int status = str_status(&run->numerics_id);
+    return status ? err_set(err, status, "out of memory for the numerics' name") : 0;
+}
+
+static int allow_mixed(struct run *run, const struct comm_options *options, struct err *err)
+{
+    struct str all = {0};
+    bool differs = false;
+    int status = rank_agreement_collect(run->comm, str_text(&run->numerics_id), &all, &differs,
+                                        options, err);
+    if (!status && str_status(&all))
+        status =
+            err_set(err, -ENOMEM, "out of memory for what %d ranks compute with", run->comm->ranks);
+    status = run_agree(run, status, options->what, err);
+    if (!status) {
+        str_deinit(&run->numerics_id);
+        run->numerics_id = all;
+        all = (struct str){0};
+    }
+    str_deinit(&all);
+    if (!status && differs && run->comm->rank == 0)
+        log_line(run->options->log, LOG_WARN,
+                 "ranks compute with different kernels, which parallel.mixed: allow permits: the "
+                 "result is "
+                 "not reproducible bit by bit; checkpoints record the numerics_id of every rank");
+    return status;
+}
+
+int run_compare_numerics(struct run *run, struct err *err)
+{
+    struct comm_options options = run_comm_options(run, "comparing what the ranks compute with");
+    struct rank_record record = {0};
+    if (run->comm->ranks == 1)
+        return 0;
+    if (run->config->parallel.mixed == CONFIG_MIXED_ALLOW)
+        return allow_mixed(run, &options, err);
+    rank_record_add(&record, "numerics_id", str_text(&run->numerics_id));
+    int status = rank_agreement_check(run->comm, &record,
+                                      "use machines with the same processors, GPUs and libraries, "
+                                      "or set parallel.mixed: allow, which "
+                                      "gives up reproducible bits",
+                                      &options, err);
+    rank_record_deinit(&record);
+    return status;
+}

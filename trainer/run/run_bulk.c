@@ -1,0 +1,209 @@
+/*
+ * run_bulk — which GPU a rank takes, and what weights and gradients travel by: the ranks'
+ * communicator, or NCCL beside it. See run.h.
+ */
+#include "trainer/run/run.h"
+
+#include "base/hash.h"
+#include "base/machine.h"
+#include "comm/comm_nccl.h"
+#include "device/device_cuda.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool may_be_gpu(const struct run *run)
+{
+    const char *name = config_device_name(run->config->device);
+    return strcmp(name, "cuda") == 0 || strcmp(name, "auto") == 0;
+}
+
+int run_open_device(struct run *run, struct err *err)
+{
+    const char *name = config_device_name(run->config->device);
+    char own[24] = "";
+    int count = 0, rank = run->options->local_rank;
+    if (config_counts_only(run->config)) {
+        err_set(err, -EINVAL, "device null computes nothing");
+        err_advise(err, "give --set device=auto; `millrace train` tells with it what a run takes");
+        return -EINVAL;
+    }
+    if (may_be_gpu(run) && rank > 0 && device_cuda_count(&count, NULL) == 0 && count > 0)
+        snprintf(own, sizeof own, "cuda:%d", rank % count);
+    return device_open(own[0] ? own : name, &run->device, err);
+}
+
+/* Where a rank computes, as it tells the others. */
+struct place {
+    uint64_t machine,
+        /* hashes; a machine by when it was started, else its name; a GPU by its place on the bus */
+        gpu;
+    int32_t is_gpu, has_nccl;
+};
+
+/* Of all containers of a machine the same, where it is known when that was started: they may share
+ * its GPUs. */
+static uint64_t machine_hash(void)
+{
+    char name[MACHINE_HOST_BYTES];
+    if (!*machine_boot(name, sizeof name))
+        machine_host(name);
+    return hash_64(name, strlen(name));
+}
+
+static struct place place_of(const struct run *run)
+{
+    struct place place = {.is_gpu = strcmp(run->device->ops->name, "cuda") == 0};
+    if (!place.is_gpu)
+        return place;
+    const char *bus = device_cuda_info(run->device)->bus;
+    place.machine = machine_hash();
+    place.gpu = hash_64(bus, strlen(bus));
+    place.has_nccl = comm_nccl_check(NULL) == 0;
+    return place;
+}
+
+/* What keeps ranks from using NCCL. */
+struct hindrance {
+    bool has_gpus;   /* any of them */
+    bool lacks_nccl; /* and each of them has one of its own, up to the first without NCCL */
+};
+
+/* Each rank has NCCL and a GPU of its own; else, on all ranks the same, -ENOTSUP with the first
+ * that has not. */
+static int check_places(const struct place *places, int ranks, struct hindrance *ret_hindrance,
+                        struct err *err)
+{
+    for (int r = 0; r < ranks; r++)
+        ret_hindrance->has_gpus = ret_hindrance->has_gpus || places[r].is_gpu;
+    for (int r = 0; r < ranks; r++) {
+        if (!places[r].is_gpu)
+            return err_set(err, -ENOTSUP, "rank %d computes on no GPU", r);
+        if (!places[r].has_nccl) {
+            ret_hindrance->lacks_nccl = true;
+            return err_set(err, -ENOTSUP, "rank %d has no NCCL that can be used", r);
+        }
+        for (int other = 0; other < r; other++)
+            if (places[r].machine == places[other].machine && places[r].gpu == places[other].gpu)
+                return err_set(err, -ENOTSUP, "ranks %d and %d share a GPU", other, r);
+    }
+    return 0;
+}
+
+/* -ENOTSUP where NCCL is not to be had, the same on all ranks. */
+static int compare_places(const struct run *run, struct hindrance *ret_hindrance, struct err *err)
+{
+    struct comm *comm = run->comm;
+    struct place *places = calloc((size_t)comm->ranks, sizeof *places);
+    const struct comm_options options = run_comm_options(run, "the ranks' GPUs");
+    struct comm_work work;
+    int status =
+        places ? 0 : err_set(err, -ENOMEM, "out of memory for the places of %d ranks", comm->ranks);
+    status = run_agree(run, status, options.what, err);
+    if (status) {
+        free(places);
+        return status;
+    }
+    places[comm->rank] = place_of(run);
+    status = comm->ops->all_gather(comm, &places[comm->rank], places, sizeof *places, &options,
+                                   &work, err);
+    if (!status)
+        status = comm_wait(comm, &work, err);
+    if (status) {
+        comm_retain(places);
+        return status;
+    }
+    status = check_places(places, comm->ranks, ret_hindrance, err);
+    free(places);
+    return status;
+}
+
+int run_count_bulk(struct run *run, struct err *err)
+{
+    struct comm *bulk;
+    int status = comm_counted_open(run->nccl, &run->traffic, &bulk, err);
+    if (!status)
+        run->bulk = bulk;
+    return status;
+}
+
+static int open_nccl(struct run *run, struct err *err)
+{
+    int status = comm_nccl_open(run->plain_comm, run->device, run->config->parallel.timeout_ns,
+                                &run->nccl, err);
+    if (status) {
+        err_advise(err, "NCCL_DEBUG=INFO tells more; parallel.comm: host does without NCCL");
+        return status;
+    }
+    status = run_agree(run, run_count_bulk(run, err), "connecting", err);
+    if (status)
+        return status;
+    run->in_turn = true;
+    char library[COMM_NCCL_TEXT_BYTES];
+    bool moves = config_moves_gradients(run->config);
+    comm_nccl_library(library, NULL);
+    run_say(run, "ranks: %s travel from GPU to GPU by %s%s",
+            moves ? "weights and gradients" : "weights that are gathered", library,
+            moves ? "" : ", sums through the host");
+    return 0;
+}
+
+/* lacking: the rank without NCCL. Why is known where this rank is, or is like it. */
+static void warn_of_host(const struct run *run, const struct err *lacking)
+{
+    struct err why = {0};
+    char text[ERR_LINE_BYTES_MAX];
+    if (run->comm->rank != 0)
+        return;
+    if (comm_nccl_check(&why) == 0)
+        err_advise(&why, "millrace doctor on its machine tells why");
+    log_line(run->options->log, LOG_WARN,
+             "weights and gradients travel through the host, which is much slower than from GPU to "
+             "GPU: %s; "
+             "%s; parallel.comm: host asks for this without a warning",
+             lacking->what, why.what[0] ? err_format(&why, text, sizeof text) : why.advice);
+}
+
+int run_open_bulk(struct run *run, struct err *err)
+{
+    enum config_comm wanted = (enum config_comm)run->config->parallel.comm;
+    struct err detail = {0};
+    struct hindrance hindrance = {0};
+    if (run->comm->ranks == 1 || wanted == CONFIG_COMM_HOST ||
+        (wanted == CONFIG_COMM_AUTO && !may_be_gpu(run)))
+        return 0;
+    int status = compare_places(run, &hindrance, &detail);
+    if (!status)
+        return open_nccl(run, err);
+    if (status == -ENOTSUP && wanted == CONFIG_COMM_AUTO) {
+        if (hindrance.lacks_nccl)
+            warn_of_host(run, &detail);
+        else if (hindrance.has_gpus)
+            run_say(run, "ranks: weights and gradients travel through the host, as %s",
+                    detail.what);
+        return 0;
+    }
+    if (status == -ENOTSUP)
+        err_advise(
+            &detail,
+            "give each rank a GPU of its own, see what millrace doctor says of NCCL, or take "
+            "parallel.comm: host");
+    if (err)
+        *err = detail;
+    return status;
+}
+
+void run_halt_bulk(struct run *run)
+{
+    if (run->nccl)
+        comm_nccl_halt(run->nccl);
+}
+
+void run_close_bulk(struct run *run)
+{
+    if (run->bulk != run->comm)
+        comm_close(run->bulk);
+    comm_close(run->nccl);
+}

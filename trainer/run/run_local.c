@@ -1,0 +1,99 @@
+/*
+ * run_local — a run whose ranks update their weights by their own gradients, and share the mean of
+ * them now and then (Stich, "Local SGD converges fast and communicates little", ICLR 2019). See
+ * run.h.
+ *
+ * Moments stay each rank's own between saves. What is evaluated is the mean of weights, what is
+ * saved that of moments, too: a checkpoint has one state of all, and a run that goes on from it
+ * goes on as this one does.
+ */
+#include "trainer/run/run.h"
+
+bool run_is_local(const struct run *run)
+{
+    return run->config->parallel.local_sgd.steps > 0 && run->batching.ranks > 1;
+}
+
+static struct rank_sum_options mean_options(const struct run *run)
+{
+    return (struct rank_sum_options){.comm = run->comm,
+                                     .ops = run->ops,
+                                     .bucket_bytes = run->config->parallel.bucket_bytes,
+                                     .elements_max = run->params->trained_elements,
+                                     .timeout_ns = run->config->parallel.timeout_ns,
+                                     .what = "the mean of weights and moments",
+                                     .flight = "mean of weights"};
+}
+
+int run_open_mean(struct run *run, struct err *err)
+{
+    const struct rank_sum_options options = mean_options(run);
+    return run_is_local(run) ? rank_sum_open(&run->mean, &options, err) : 0;
+}
+
+int run_connect_mean(struct run *run, struct err *err)
+{
+    return run_is_local(run) ? rank_sum_connect(&run->mean, err) : 0;
+}
+
+/* What is frozen is the same everywhere, and stays so: a mean would round it. */
+static int share_group(struct run *run, uint64_t group, struct err *err)
+{
+    uint64_t next = 0, first = run->params->groups[group].offset;
+    struct params_span span;
+    int status = 0;
+    while (!status && params_next_span(run->params, group, &next, &span))
+        status = rank_sum_mean(&run->mean,
+                               (char *)weights_shard(&run->weights, group) +
+                                   (span.offset - first) * ops_master_bytes(run->ops),
+                               span.elements, err);
+    return status;
+}
+
+int run_share_weights(struct run *run, bool now, struct err *err)
+{
+    const struct comm_traffic before = comm_counts_read(&run->traffic);
+    int status = 0;
+    if (!run->weights_differ || (!now && run->step % run->config->parallel.local_sgd.steps != 0))
+        return 0;
+    range_begin(&run->ranges, RANGE_REDUCE);
+    /* a checkpoint under way has what it needs of each group: the update since the last mean saw to
+     * that */
+    for (uint64_t group = 0; group < run->params->groups_count && !status; group++)
+        status = share_group(run, group, err);
+    if (!status)
+        status = weights_refresh(&run->weights, err);
+    run->weights_differ = false;
+    run->mean_traffic = comm_counts_since(&run->traffic, &before);
+    range_end(&run->ranges);
+    return status;
+}
+
+struct comm_traffic run_traffic(const struct run *run)
+{
+    uint64_t steps = run_is_local(run) ? run->config->parallel.local_sgd.steps : 1;
+    return (struct comm_traffic){
+        run->step_traffic.sent_bytes + run->mean_traffic.sent_bytes / steps,
+        run->step_traffic.received_bytes + run->mean_traffic.received_bytes / steps};
+}
+
+static int share_moments(struct run *run, struct err *err)
+{
+    unsigned count = optimizer_moments_count(&run->optimizer.options);
+    int status = 0;
+    if (!run->moments_differ)
+        return 0;
+    range_begin(&run->ranges, RANGE_REDUCE);
+    for (unsigned i = 0; i < count && !status; i++)
+        status = rank_sum_mean(&run->mean, run->optimizer.moments[i],
+                               run->partition.trained_shards.elements, err);
+    run->moments_differ = false;
+    range_end(&run->ranges);
+    return status;
+}
+
+int run_share_state(struct run *run, struct err *err)
+{
+    int status = run_share_weights(run, true, err);
+    return status ? status : share_moments(run, err);
+}

@@ -1,0 +1,158 @@
+/*
+ * run_options — what a configuration says, as the options of the parts of its run. See run.h.
+ */
+#include "trainer/run/run.h"
+
+static void set_training_data(struct run *run, struct loader_options *options)
+{
+    const struct config_mix *train = &run->config->data.train;
+    if (train->count == 1) {
+        options->dataset = train->sources[0].path;
+        return;
+    }
+    for (uint64_t i = 0; i < train->count; i++)
+        run->mix[i] = (struct loader_source){.path = train->sources[i].path,
+                                             .weight = train->sources[i].weight};
+    options->mix = run->mix;
+    options->mix_count = (uint32_t)train->count;
+}
+
+static struct mixup_options mixup_options_of(const struct train_config *config)
+{
+    return (struct mixup_options){.mixup_alpha = config->data.image.mixup,
+                                  .cutmix_alpha = config->data.image.cutmix,
+                                  .probability = config->data.image.mix_prob,
+                                  .switch_probability = config->data.image.mix_switch_prob};
+}
+
+/* What is drawn at random for an image of training. */
+static void set_training_image(const struct train_config *c, struct loader_options *o)
+{
+    o->image.crop.kind = (enum crop_kind)c->data.image.crop;
+    o->image.crop.scale_min = c->data.image.scale_min;
+    o->image.crop.scale_max = c->data.image.scale_max;
+    o->image.crop.flip = c->data.image.flip;
+    o->image.augment = (struct augment_options){
+        .randaugment_ops = (uint32_t)c->data.image.randaugment.ops,
+        .randaugment_magnitude = (uint32_t)c->data.image.randaugment.magnitude,
+        .brightness = c->data.image.jitter.brightness,
+        .contrast = c->data.image.jitter.contrast,
+        .saturation = c->data.image.jitter.saturation,
+        .hue = c->data.image.jitter.hue,
+    };
+    o->image.mixup = mixup_options_of(c);
+}
+
+static void set_training(struct run *run, struct loader_options *o)
+{
+    const struct train_config *c = run->config;
+    set_training_data(run, o);
+    set_training_image(c, o);
+    o->order = (enum order_kind)c->data.order;
+    o->drop_tail = true;
+    o->epochs_max = 0;
+    o->bad_fraction_max = 1; /* each step judges what all ranks met */
+    o->trace = run->options->trace;
+}
+
+struct loader_options run_loader_options(struct run *run, bool training)
+{
+    const struct train_config *c = run->config;
+    struct loader_options o = loader_options_default();
+    o.io = run->io;
+    o.device = run->device;
+    o.order = ORDER_SEQUENTIAL;
+    o.seed = c->run.seed;
+    o.lanes = c->data.lanes;
+    o.window = c->data.window;
+    o.run = c->data.run;
+    o.drop_tail = false;
+    o.epochs_max = 1;
+    o.batching = run->batching;
+    o.decode = c->model.type == MODEL_VIT ? LOADER_IMAGE : LOADER_TOKENS;
+    o.image.field = c->data.image.field;
+    o.image.width = o.image.height = (uint32_t)c->data.image.size;
+    o.image.pixels_max = c->data.image.max_pixels;
+    o.image.crop.kind = CROP_CENTER;
+    o.image.crop.flip = false;
+    o.image.requires_label = true;
+    o.image.classes = c->model.classes;
+    o.text.field = c->data.text.field;
+    o.text.block = (uint32_t)c->data.text.block;
+    o.text.vocabulary = c->model.vocabulary;
+    o.bad_policy = (enum loader_bad_policy)c->data.bad_samples.policy;
+    o.bad_fraction_max = c->data.bad_samples.limit;
+    o.workers = run_workers(run);
+    o.memory_bytes = c->data.memory_bytes;
+    o.timeout_ns = c->data.timeout_ns;
+    o.memory_only = run->is_rehearsal;
+    o.log = run->options->log;
+    o.trace = NULL; /* an evaluation's threads are new ones each time */
+    if (training) {
+        set_training(run, &o);
+    } else {
+        o.dataset = c->data.val;
+        o.reference = &run->reference;
+    }
+    return o;
+}
+
+struct model_config run_model_config(const struct run *run, bool trains)
+{
+    const struct train_config *c = run->config;
+    return (struct model_config){
+        .type = (enum model_type)c->model.type,
+        .layers = (uint32_t)c->model.layers,
+        .heads = (uint32_t)c->model.heads,
+        .width = (uint32_t)c->model.width,
+        .mlp_ratio = (uint32_t)c->model.mlp_ratio,
+        .mlp_width = (uint32_t)c->model.mlp_width,
+        .patch = (uint32_t)c->model.patch,
+        .side = (uint32_t)c->data.image.size,
+        .classes = (uint32_t)c->model.classes,
+        .block = (uint32_t)c->data.text.block,
+        .vocabulary = (uint32_t)c->model.vocabulary,
+        .kv_heads = (uint32_t)c->model.kv_heads,
+        .rope_base = c->model.rope_base,
+        .norm_epsilon = c->model.norm_epsilon,
+        .freeze = c->model.freeze,
+        .recompute_every = (uint32_t)c->model.recompute,
+        .offload_every = (uint32_t)c->model.offload,
+        .group_params_min = c->parallel.wrap_min_params,
+        .adds_gradients = trains && run_adds_gradients(run),
+    };
+}
+
+struct feed_options run_feed_options(const struct run *run)
+{
+    const struct train_config *c = run->config;
+    const struct mixup_options mixup = mixup_options_of(c);
+    return (struct feed_options){
+        .items = run->batching.micro,
+        .images = c->model.type == MODEL_VIT,
+        .mixed = c->model.type == MODEL_VIT && mixup_is_on(&mixup),
+        .side = c->data.image.size,
+        .block = c->data.text.block,
+        .classes = c->model.classes,
+        .vocabulary = c->model.vocabulary,
+        .document_starts = c->model.type != MODEL_VIT && c->data.text.mask == CONFIG_MASK_DOCUMENT,
+        .document_end = (int32_t)run->shape.document_end,
+    };
+}
+
+struct optimizer_options run_optimizer_options(const struct run *run)
+{
+    const struct train_config *c = run->config;
+    return (struct optimizer_options){
+        .type = (enum optimizer_type)c->optimizer.type,
+        .beta1 = c->optimizer.beta1,
+        .beta2 = c->optimizer.beta2,
+        .epsilon = c->optimizer.eps,
+        .momentum = c->optimizer.momentum,
+        .nesterov = c->optimizer.nesterov,
+        .weight_decay = c->optimizer.weight_decay,
+        .clip_norm = c->optimizer.clip_norm,
+        .clip_value = c->optimizer.clip_value,
+        .offloaded = c->parallel.offload.optimizer,
+    };
+}

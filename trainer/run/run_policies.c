@@ -1,0 +1,96 @@
+/*
+ * run_policies — what steps are made by: how many samples, how many steps, the scale of the loss,
+ * the learning rate, when enough is enough. See run.h.
+ */
+#include "trainer/run/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+void run_set_batch(struct run *run, uint64_t epoch)
+{
+    const struct train_config *given = run->given;
+    struct epochs *epochs = &run->epochs;
+    *epochs = (struct epochs){.global = given->batch.global};
+    int status = epochs_parse(given->batch.schedule, epochs, NULL);
+    assert(status == 0); /* config_check has seen it */
+    (void)status;
+    run->config->batch.global = run->batching.global =
+        given->batch.global * epochs_times(epochs, epoch);
+}
+
+int run_count_steps(struct run *run, uint64_t epoch, struct err *err)
+{
+    const struct train_config *config = run->config;
+    struct epochs *epochs = &run->epochs;
+    uint64_t most = config->batch.global;
+    epochs->samples = run->shape.samples;
+    for (uint32_t i = 0; i < epochs->changes_count; i++)
+        if (epochs->changes[i].times * epochs->global > most)
+            most = epochs->changes[i].times * epochs->global;
+    if (run->shape.samples < most) {
+        err_set(err, -EINVAL, "the training data is smaller than one batch");
+        err_at(err, config->data.train.sources[0].path, ERR_NO_OFFSET);
+        err_expected(err, "at least %" PRIu64 " samples", most);
+        err_found(err, "%" PRIu64, run->shape.samples);
+        return -EINVAL;
+    }
+    uint64_t next = epochs_next_change(epochs, epoch);
+    run->steps =
+        config->run.steps ? config->run.steps : epochs_first_step(epochs, config->run.epochs);
+    uint64_t turn = next == UINT64_MAX ? UINT64_MAX : epochs_first_step(epochs, next);
+    run->turn_step = turn < run->steps ? turn : run->steps;
+    return 0;
+}
+
+static struct scaler begin_scaler(const struct train_config *config, uint64_t rows)
+{
+    const struct scaler_options options = {
+        .first = (double)config->precision.loss_scale.first,
+        .least = (double)config->precision.loss_scale.least,
+        .window = config->precision.loss_scale.window,
+        .hysteresis = config->precision.loss_scale.hysteresis,
+    };
+    bool is_dynamic = config->precision.compute == CONFIG_FP16;
+    return is_dynamic ? scaler_begin_with(&options, rows) : scaler_begin(false, rows);
+}
+
+/* Rates are those of a batch of base_batch samples, where that is given, and grow with the
+ * batch. */
+static double lr_factor(const struct train_config *config)
+{
+    uint64_t base = config->optimizer.base_batch;
+    return base > 0 ? (double)config->batch.global / (double)base : 1;
+}
+
+static struct schedule begin_schedule(const struct run *run)
+{
+    const struct train_config *config = run->config;
+    double factor = lr_factor(config);
+    return (struct schedule){
+        .type = (enum schedule_type)config->schedule.type,
+        .lr = config->optimizer.lr * factor,
+        .min_lr = config->schedule.min_lr * factor,
+        .warmup = config->schedule.warmup,
+        .steps = run->steps,
+        .unit_steps = config->schedule.by == CONFIG_BY_EPOCH ? run->shape.steps : 1,
+    };
+}
+
+void run_begin_policies(struct run *run)
+{
+    const struct train_config *config = run->config;
+    run->scaler = begin_scaler(config, model_rows(run->model));
+    run->schedule = begin_schedule(run);
+    run->early_stop.options = (struct early_stop_options){
+        .patience = config->early_stop.patience,
+        .min_delta = config->early_stop.min_delta,
+        .wants_largest = config->early_stop.metric == CONFIG_METRIC_VAL_ACCURACY,
+    };
+    if (config->optimizer.base_batch > 0)
+        run_say(run,
+                "learning rate: %g at most, for a batch of %" PRIu64
+                ", as %g is for one of %" PRIu64,
+                run->schedule.lr, config->batch.global, config->optimizer.lr,
+                config->optimizer.base_batch);
+}

@@ -1,0 +1,149 @@
+/*
+ * run_sync — what ranks of a run hold alike, for them to compare: what each has of weights and
+ * moments, and the weights that passes use, which are the same everywhere whoever holds what. What
+ * a rank alone keeps is looked at again before its next update. See run.h and sync_check.h.
+ */
+#include "trainer/run/run.h"
+
+#include "trainer/parallel/sync_check.h"
+
+static unsigned kinds_of(const struct run *run)
+{
+    return 1 + optimizer_moments_count(&run->optimizer.options);
+}
+
+int run_open_sync_check(struct run *run, struct err *err)
+{
+    /* what is held, and what passes use: of a tied head twice */
+    uint64_t pieces_max = (kinds_of(run) + 2) * run->params->count;
+    /* uncounted: what is asked beside a step is no traffic of it */
+    return sync_check_open(run->plain_comm, run->device, pieces_max, &run->sync_check, err);
+}
+
+/* What this rank keeps of the tensor from step to step. */
+static void add_held(const struct run *run, const struct param *param, unsigned kind)
+{
+    const struct partition *partition = &run->partition;
+    struct span shard = partition_shard(partition, param->group, partition->options.rank);
+    struct row_range rows = span_rows(&shard, param);
+    uint64_t row_bytes = param_row_elements(param) * ops_master_bytes(run->ops);
+    const struct sync_piece piece = {
+        .kind = kind > 0 ? optimizer_moment_name(run->optimizer.options.type, kind - 1) : NULL,
+        .name = param->name,
+        .offset_bytes = rows.first * row_bytes,
+        .bytes = rows.count * row_bytes,
+        .data = rows.count > 0 ? run_row_place(run, param, rows.first, kind) : NULL,
+    };
+    if (kind == 0 || !param->frozen)
+        sync_check_add(run->sync_check, &piece);
+}
+
+/* Whole tensors as passes use them; weights: where the group begins. */
+static void add_group(const struct run *run, uint64_t group, const void *weights)
+{
+    const struct param_group *g = &run->params->groups[group];
+    size_t element_bytes = ops_compute_bytes(run->ops);
+    for (uint64_t i = g->first; i < g->first + g->count; i++) {
+        const struct param *param = &run->params->list[i];
+        const struct sync_piece piece = {.name = param->name,
+                                         .bytes = param->count * element_bytes,
+                                         .data = (const char *)weights +
+                                                 (param->offset - g->offset) * element_bytes};
+        sync_check_add(run->sync_check, &piece);
+    }
+}
+
+struct walk {
+    struct run *run;
+    int status; /* of the device, which tells it once */
+    struct err *err;
+};
+
+static void need(void *context, uint64_t group, enum model_use use)
+{
+    struct walk *walk = context;
+    struct run *run = walk->run;
+    (void)use;
+    weights_need(&run->weights, group);
+    if (walk->status || weights_status(&run->weights, NULL))
+        return; /* told by the end of the walk */
+    walk->status = run->ops->table->sync(run->ops, walk->err);
+    if (!walk->status)
+        add_group(run, group, run->weights.group_weights[group]);
+}
+
+static void done(void *context, uint64_t group, enum model_use use)
+{
+    struct walk *walk = context;
+    (void)use;
+    weights_done(&walk->run->weights, group);
+}
+
+/* Gathered as for a pass. */
+static int add_gathered(struct run *run, struct err *err)
+{
+    struct walk walk = {.run = run, .err = err};
+    const struct model_memory memory = {.need = need, .done = done, .context = &walk};
+    int status = weights_begin_pass(&run->weights, err);
+    if (status)
+        return status;
+    model_walk(run->model, &run->stage, &memory, MODEL_FORWARD);
+    if (walk.status)
+        return walk.status;
+    status = weights_status(&run->weights, err);
+    return status ? status : run->ops->table->sync(run->ops, err);
+}
+
+/* What this rank keeps; weights that each rank updates as a whole are among what passes use. */
+static void add_kept(struct run *run)
+{
+    const struct weights *weights = &run->weights;
+    for (uint64_t i = 0; i < run->params->count; i++) {
+        const struct param *param = &run->params->list[i];
+        bool is_among = weights->master == weights->whole && run->comm->ranks > 1 &&
+                        partition_is_whole(&run->partition, param->group);
+        for (unsigned kind = is_among; kind < kinds_of(run); kind++)
+            add_held(run, param, kind);
+    }
+}
+
+static int add_all(struct run *run, struct err *err)
+{
+    const struct weights *weights = &run->weights;
+    int status = weights_settle(&run->weights, err);
+    if (!status)
+        status = run->ops->table->sync(run->ops, err);
+    if (status)
+        return status;
+    add_kept(run);
+    if (run->comm->ranks == 1)
+        return 0;
+    if (!weights->whole)
+        return add_gathered(run, err);
+    for (uint64_t g = 0; g < run->params->groups_count; g++)
+        add_group(run, g,
+                  (const char *)weights->whole +
+                      run->params->groups[g].offset * ops_compute_bytes(run->ops));
+    return 0;
+}
+
+int run_check_sync(struct run *run, struct err *err)
+{
+    sync_check_begin(run->sync_check);
+    int status = add_all(run, err);
+    if (status && !run->weights.whole)
+        /* others may wait for what this rank did not begin to gather: only giving up ends that */
+        return status;
+    struct comm_options options = run_comm_options(run, "comparing the ranks");
+    return sync_check_compare(run->sync_check, run->step, status, &options, err);
+}
+
+int run_check_kept(struct run *run, struct err *err)
+{
+    if (!run->sync_check || !sync_check_watches(run->sync_check))
+        return 0;
+    sync_check_begin_again(run->sync_check);
+    add_kept(run);
+    struct comm_options options = run_comm_options(run, "looking again at what each rank keeps");
+    return sync_check_end_again(run->sync_check, 0, &options, err);
+}

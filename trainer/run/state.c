@@ -1,0 +1,196 @@
+/*
+ * state — the small state of a run as the JSON object that a checkpoint carries. See run.h;
+ * docs/checkpoint.md lists the keys.
+ */
+#include "base/json.h"
+#include "base/json_writer.h"
+#include "trainer/run/run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a mix: what tells its datasets, so that a resume can name the one that is another. */
+static void encode_mix(struct json_writer *w, const struct loader *loader)
+{
+    const struct loader_dataset *list;
+    uint32_t count = loader_datasets(loader, &list);
+    if (count == 1)
+        return;
+    json_begin_array(w, "mix");
+    for (uint32_t i = 0; i < count; i++) {
+        json_begin_object(w, NULL);
+        json_write_hex64(w, "fingerprint", list[i].fingerprint);
+        json_write_u64(w, "weight", list[i].weight);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
+static void encode_cursor(struct json_writer *w, const struct cursor *cursor,
+                          const struct loader *loader)
+{
+    json_begin_object(w, "loader");
+    json_write_hex64(w, "fingerprint", cursor->fingerprint);
+    json_write_u64(w, "seed", cursor->seed);
+    json_write_u64(w, "epoch", cursor->epoch);
+    json_write_u64(w, "position", cursor->position);
+    json_write_hex64(w, "once", cursor->once);
+    json_write_hex64(w, "order", cursor->order);
+    json_write_string(w, "kind", order_kind_name(cursor->params.kind));
+    json_write_u64(w, "samples", cursor->params.samples);
+    json_write_u64(w, "lanes", cursor->params.lanes);
+    json_write_u64(w, "window", cursor->params.window);
+    json_write_u64(w, "run", cursor->params.run);
+    json_write_u64(w, "order_version", cursor->order_version);
+    encode_mix(w, loader);
+    json_end_object(w);
+}
+
+static void encode_scaler(struct json_writer *w, const struct scaler *scaler)
+{
+    if (!scaler->is_dynamic) {
+        json_write_null(w, "scaler");
+        return;
+    }
+    json_begin_object(w, "scaler");
+    json_write_f64(w, "scale", scaler->scale);
+    json_write_u64(w, "clean_steps_count", scaler->clean_steps_count);
+    json_write_u64(w, "overflows_count", scaler->overflows_count);
+    json_end_object(w);
+}
+
+static void encode_early_stop(struct json_writer *w, const struct run *run)
+{
+    const struct early_stop *stop = &run->early_stop;
+    if (!stop->has_best && stop->waited_count == 0) {
+        json_write_null(w, "early_stop");
+        return;
+    }
+    json_begin_object(w, "early_stop");
+    json_write_string(w, "metric", config_metric_name(run->config->early_stop.metric));
+    json_write_f64(w, "best",
+                   stop->has_best ? stop->best : (double)NAN); /* null where there is none */
+    json_write_u64(w, "best_step", stop->best_step);
+    json_write_u64(w, "waited_count", stop->waited_count);
+    json_end_object(w);
+}
+
+int run_cursor(const struct run *run, struct cursor *ret_cursor, struct err *err)
+{
+    *ret_cursor = loader_cursor(run->loader);
+    int64_t digests[] = {(int64_t)ret_cursor->once, (int64_t)ret_cursor->order};
+    struct comm_options options = run_comm_options(run, "the digests of the data");
+    struct comm_work work;
+    int status =
+        run->comm->ops->all_reduce_i64(run->comm, digests, 2, COMM_SUM, &options, &work, err);
+    if (!status)
+        status = comm_wait(run->comm, &work, err);
+    ret_cursor->once = (uint64_t)digests[0];
+    ret_cursor->order = (uint64_t)digests[1];
+    return status;
+}
+
+int run_encode_state(struct run *run, struct err *err)
+{
+    struct str *out = &run->state_json;
+    str_clear(out);
+    struct cursor cursor;
+    struct json_writer w = {.out = out};
+    int status = run_cursor(run, &cursor, err);
+    if (status)
+        return status;
+    json_begin_object(&w, NULL);
+    encode_cursor(&w, &cursor, run->loader);
+    data_schema_encode(&w, &run->reference);
+    json_begin_object(&w, "optimizer");
+    json_write_string(&w, "type", optimizer_type_name(run->optimizer.options.type));
+    json_write_u64(&w, "updates_count", run->optimizer.updates);
+    json_end_object(&w);
+    json_begin_object(&w, "schedule");
+    json_write_u64(&w, "step", run->step);
+    json_write_f64(&w, "next_lr", schedule_lr(&run->schedule, run->optimizer.updates));
+    json_end_object(&w);
+    encode_scaler(&w, &run->scaler);
+    encode_early_stop(&w, run);
+    json_begin_object(&w, "window");
+    json_write_u64(&w, "valid_count", run->window.valid_count);
+    json_begin_array(&w, "losses");
+    for (int i = 0; i < EXACT_SUM_WORDS; i++)
+        json_write_i64(&w, NULL, run->window.losses.limb[i]);
+    json_end_array(&w);
+    json_end_object(&w);
+    json_begin_object(&w, "metrics");
+    if (run->evaluation.present) {
+        json_write_u64(&w, "val_step", run->evaluation.step);
+        json_write_f64(&w, "val_loss", run->evaluation.loss);
+        json_write_f64(&w, "val_accuracy", run->evaluation.accuracy);
+    }
+    json_end_object(&w);
+    struct str config = {0};
+    config_print_json(run->given, &config);
+    json_write_raw(&w, "config", str_text(&config), config.bytes);
+    json_end_object(&w);
+    status = str_status(&config) ? str_status(&config) : str_status(out);
+    str_deinit(&config);
+    return status ? err_set(err, status, "out of memory for the run's state") : 0;
+}
+
+static int get_hex64(const struct json_t *object, const char *key, uint64_t *ret_value,
+                     const char *path, struct err *err)
+{
+    const char *text;
+    int status = json_get_string(object, key, &text, path, err);
+    if (status)
+        return status;
+    char *end;
+    *ret_value = strtoull(text, &end, 16);
+    if (strlen(text) == 16 && *end == '\0')
+        return 0;
+    err_set(err, -EBADMSG, "JSON key \"%s\" is no number of 16 hexadecimal digits", key);
+    err_at(err, path, ERR_NO_OFFSET);
+    err_found(err, "%.64s", text);
+    return -EBADMSG;
+}
+
+int run_decode_cursor(const struct json_t *state, const char *path, struct cursor *ret_cursor,
+                      struct err *err)
+{
+    const struct json_t *object = json_get(state, "loader");
+    struct cursor c = {0};
+    uint64_t epoch = 0, version = 0;
+    const char *kind;
+    int status = json_get_string(object, "kind", &kind, path, err);
+    if (!status)
+        status = get_hex64(object, "fingerprint", &c.fingerprint, path, err);
+    if (!status)
+        status = get_hex64(object, "once", &c.once, path, err);
+    if (!status)
+        status = get_hex64(object, "order", &c.order, path, err);
+    struct {
+        const char *key;
+        uint64_t *value;
+    } numbers[] = {
+        {"seed", &c.seed},
+        {"epoch", &epoch},
+        {"position", &c.position},
+        {"lanes", &c.params.lanes},
+        {"window", &c.params.window},
+        {"run", &c.params.run},
+        {"order_version", &version},
+        {"samples", &c.params.samples},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !status; i++)
+        status = json_get_u64(object, numbers[i].key, numbers[i].value, path, err);
+    if (status)
+        return status;
+    for (c.params.kind = ORDER_SHUFFLE; c.params.kind < ORDER_SEQUENTIAL; c.params.kind++)
+        if (strcmp(kind, order_kind_name(c.params.kind)) == 0)
+            break;
+    c.params.seed = c.seed;
+    c.epoch = (uint32_t)epoch;
+    c.order_version = (uint32_t)version;
+    *ret_cursor = c;
+    return 0;
+}

@@ -1,0 +1,313 @@
+/*
+ * step — one update of a run: micro-batches forward and backward one at a time, the sum of their
+ * gradients, the exact norm, the decision, the optimizer group by group. See run.h.
+ *
+ * Everything that ranks must agree on travels in one exact reduction of integers: counts, the
+ * losses' and the squares' exact sums, and the wish to stop. The device gathers sums while it
+ * computes, and decides; where there are more ranks than one, the host waits for it between the
+ * two, once a step.
+ */
+#include "base/clock.h"
+#include "trainer/run/run.h"
+
+#include <errno.h>
+
+int run_begin_words(struct run *run, struct err *err)
+{
+    return run->device->ops->fill(run->device, run->ops->stream, &run->device_record->words, 0,
+                                  sizeof run->device_record->words, err);
+}
+
+void run_add_result(struct run *run, const struct model_result *result)
+{
+    const struct ops_table *table = run->ops->table;
+    uint64_t rows = model_rows(run->model);
+    table->exact_add(run->ops, run->device_record->words.losses.limb, result->losses, rows);
+    table->count_add(run->ops, &run->device_record->words.correct_count, result->correct, rows);
+}
+
+int run_read_words(struct run *run, struct run_words *ret_words, struct err *err)
+{
+    int copied = run->device->ops->copy(run->device, run->ops->stream, run->host_words,
+                                        &run->device_record->words, sizeof *run->host_words, err);
+    int status = run->ops->table->sync(
+        run->ops, err); /* knows the first cause, where the copy failed for it */
+    if (status || copied)
+        return status ? status : copied;
+    *ret_words = *run->host_words;
+    return 0;
+}
+
+int run_reduce_words(struct run *run, struct run_words *words, const char *what, struct err *err)
+{
+    struct comm_options options = run_comm_options(run, what);
+    struct comm_work work;
+    int status =
+        run->comm->ops->all_reduce_i64(run->comm, (int64_t *)words, sizeof *words / sizeof(int64_t),
+                                       COMM_SUM, &options, &work, err);
+    return status ? status : comm_wait(run->comm, &work, err);
+}
+
+/* The words of all ranks, to the device. */
+static int give_words(struct run *run, struct err *err)
+{
+    return run->device->ops->copy(run->device, run->ops->stream, &run->device_record->words,
+                                  run->host_words, sizeof *run->host_words, err);
+}
+
+/* counts: of the host's keeping, of this rank; become those of all, as do the words in device
+ * memory, unless this rank decides by its own. One rank has both. */
+static int share_words(struct run *run, struct run_words *counts, struct err *err)
+{
+    if (run->comm->ranks == 1)
+        return 0;
+    struct run_words words;
+    int status = run_read_words(run, &words, err);
+    if (status)
+        return status;
+    words.valid_count = counts->valid_count;
+    words.samples_count = counts->samples_count;
+    words.bad_count = counts->bad_count;
+    words.stop = counts->stop;
+    words.save = counts->save;
+    words.saving = counts->saving;
+    status = run_reduce_words(run, &words, "the step's counts, losses and norm", err);
+    if (status)
+        return status;
+    *counts = *run->host_words = words; /* nobody copies from there: the words were read */
+    return run_is_local(run) ? 0 : give_words(run, err);
+}
+
+int run_judge_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
+                  uint64_t delivered_count, struct err *err)
+{
+    int status = loader_judge_bad(loader, run->config->data.bad_samples.limit, bad_count,
+                                  delivered_count, err);
+    return status ? run_agree(run, status, "ending for bad samples", err) : 0;
+}
+
+bool run_wishes_stop(struct run *run)
+{
+    if (run->options->stop && atomic_load(run->options->stop) != 0)
+        return true;
+    bool is_up = run->comm->rank == 0 && triggers_must_stop(&run->triggers, clock_now_ns());
+    run->time_is_up = run->time_is_up || is_up;
+    return is_up;
+}
+
+/* What is queued from now on is that part of the device's time. TIME_OTHER: nothing is, until more
+ * comes. */
+static void turn_device(struct run *run, enum time_part part)
+{
+    if (run->ops->table->turn)
+        run->ops->table->turn(run->ops, &run->device_record->times, part);
+}
+
+struct pass {
+    struct run *run;
+    const struct model_input *input;
+    const struct model_memory *memory;
+};
+
+/* A micro-batch forward and backward, into the leaf. */
+static void queue_pass(void *context)
+{
+    const struct pass *pass = context;
+    struct run *run = pass->run;
+    const struct model_result result = {run->losses, run->correct};
+    range_begin(&run->ranges, RANGE_FORWARD);
+    turn_device(run, TIME_FORWARD);
+    model_forward(run->model, &run->stage, pass->memory, &run->activations, pass->input, NULL, NULL,
+                  NULL);
+    range_end(&run->ranges);
+    range_begin(&run->ranges, RANGE_BACKWARD);
+    turn_device(run, TIME_BACKWARD);
+    model_backward(run->model, &run->stage, pass->memory, &run->activations, pass->input, &result,
+                   NULL, NULL);
+    run_add_result(run, &result);
+    turn_device(run, TIME_REDUCE);
+    range_end(&run->ranges);
+}
+
+/* One whose hooks wait for other ranks can't be recorded. */
+static int run_pass(struct run *run, const struct pass *pass, struct err *err)
+{
+    uint32_t variant = run->reduction->buffer * FEED_VARIANTS + feed_variant(&run->feed);
+    if (!pass->memory->need)
+        return replay_run(&run->passes, variant, queue_pass, (void *)(uintptr_t)pass, err);
+    queue_pass((void *)(uintptr_t)pass);
+    return 0;
+}
+
+static const void *part_of(void *context, uint64_t group)
+{
+    const struct run *run = context;
+    return reduction_part(run->reduction, group);
+}
+
+static void queue_sums(void *context)
+{
+    struct run *run = context;
+    optimizer_sum_squares(&run->optimizer, part_of, run, run->device_record->words.squares.limb);
+}
+
+static int micro_gradients(struct run *run, uint64_t round, const struct model_memory *memory,
+                           struct run_words *counts, struct err *err)
+{
+    const struct batch *batch;
+    range_begin(&run->ranges, RANGE_DATA);
+    int status = loader_next(run->loader, &batch, err);
+    range_end(&run->ranges);
+    if (status == LOADER_END)
+        return err_set(err, -ENODATA, "the training data ended before the run did");
+    if (status != LOADER_BATCH)
+        return status;
+    uint32_t items = batch->items_count;
+    struct model_input input;
+    uint64_t valid = 0;
+    range_begin(&run->ranges, RANGE_FEED);
+    status = feed_push(&run->feed, run->loader, batch, &input, &valid, err);
+    range_end(&run->ranges);
+    if (status)
+        return status;
+    input.loss_scale = &run->device_record->decision.loss_factor;
+    const struct pass pass = {run, &input, memory};
+    range_begin(&run->ranges, RANGE_MICRO);
+    status = run_pass(run, &pass, err);
+    if (!status)
+        status = reduction_end_round(run->reduction, round, err);
+    turn_device(run, TIME_OTHER);
+    range_end(&run->ranges);
+    if (status) {
+        int cause = offload_status(run->activations.offload, err);
+        return cause ? cause : status;
+    }
+    counts->valid_count += (int64_t)valid;
+    counts->samples_count += items;
+    range_begin(&run->ranges, RANGE_FEED);
+    status = feed_pop(&run->feed, err);
+    range_end(&run->ranges);
+    return status;
+}
+
+/* A round in which this rank may have no micro-batch, while others have. */
+static int make_round(struct run *run, uint64_t round, struct run_words *counts, struct err *err)
+{
+    struct model_memory memory;
+    int status = run_begin_pass(run, round, &memory, err);
+    if (status)
+        return status;
+    if (reduction_computes(run->reduction, round)) {
+        status = micro_gradients(run, round, &memory, counts, err);
+    } else {
+        model_walk(run->model, &run->stage, &memory, MODEL_FORWARD);
+        model_walk(run->model, &run->stage, &memory, MODEL_BACKWARD);
+        status = reduction_end_round(run->reduction, round, err);
+    }
+    return status ? status : weights_status(&run->weights, err);
+}
+
+static int sum_gradients(struct run *run, struct run_words *counts, struct err *err)
+{
+    int status = reduction_begin(run->reduction, run->step, err);
+    for (uint64_t round = 0; round < reduction_rounds(run->reduction) && !status; round++)
+        status = make_round(run, round, counts, err);
+    range_begin(&run->ranges, RANGE_NORM);
+    turn_device(run, TIME_REDUCE);
+    if (!status)
+        status = reduction_finish(run->reduction, err);
+    if (!status)
+        status = replay_run(&run->sums, 0, queue_sums, run, err);
+    turn_device(run, TIME_OTHER);
+    range_end(&run->ranges);
+    return status;
+}
+
+static int update(struct run *run, struct err *err)
+{
+    const struct update_scalars *scalars = &run->device_record->decision.scalars;
+    int status = 0;
+    for (uint64_t group = 0; group < run->params->groups_count && !status; group++) {
+        const void *gradients;
+        if (run->params->groups[group].trained_elements == 0)
+            continue;
+        status = reduction_shard(run->reduction, group, &gradients, err);
+        if (status)
+            return status;
+        range_begin(&run->ranges, RANGE_STAGE);
+        ckpt_saver_before_update(run->saver, (uint32_t)group);
+        range_end(&run->ranges);
+        optimizer_update_shard(&run->optimizer, group, weights_shard(&run->weights, group),
+                               weights_compute_shard(&run->weights, group), gradients, scalars);
+        status = weights_updated(&run->weights, group, err);
+    }
+    return status;
+}
+
+/* counts: as share_words has them. Of passes that could not be queued no update is made. */
+static int agree_on_step(struct run *run, struct run_words *counts, struct err *err)
+{
+    counts->bad_count = (int64_t)loader_stats(run->loader).bad_samples_count;
+    counts->stop = run_wishes_stop(run);
+    counts->save = run->comm->rank == 0 && triggers_save_by_clock(&run->triggers, clock_now_ns());
+    counts->saving = run->saver && ckpt_saver_busy(run->saver);
+    range_begin(&run->ranges, RANGE_REDUCE);
+    int status = share_words(run, counts, err);
+    range_end(&run->ranges);
+    if (!status)
+        status = offload_status(run->activations.offload, err);
+    if (!status)
+        status = run->ops->table->status(run->ops, err);
+    if (status)
+        return status;
+    run->delivered_count += (uint64_t)counts->samples_count;
+    return run_judge_bad(run, run->loader, (uint64_t)counts->bad_count, run->delivered_count, err);
+}
+
+/* valid_count: of what the gradients are of. A rank that decides by its own words learns afterwards
+ * what others have. */
+static int decide_and_update(struct run *run, int64_t valid_count, struct err *err)
+{
+    bool is_local = run_is_local(run);
+    range_begin(&run->ranges, RANGE_UPDATE);
+    turn_device(run, TIME_UPDATE);
+    run->weights_differ = run->moments_differ = is_local;
+    run_decide(run, valid_count);
+    int status = is_local ? give_words(run, err) : 0;
+    if (!status)
+        status = update(run, err);
+    turn_device(run, TIME_OTHER);
+    range_end(&run->ranges);
+    return status;
+}
+
+int run_step(struct run *run, struct err *err)
+{
+    struct run_words counts = {0};
+    const struct comm_traffic before = comm_counts_read(&run->traffic);
+    int status = run_begin_words(run, err);
+    if (!status)
+        status = sum_gradients(run, &counts, err);
+    if (status)
+        return status;
+    int64_t own_valid_count = counts.valid_count;
+    status = agree_on_step(run, &counts, err);
+    if (!status)
+        status = run_check_kept(run, err);
+    if (!status)
+        status =
+            decide_and_update(run, run_is_local(run) ? own_valid_count : counts.valid_count, err);
+    if (status)
+        return status;
+    run->in_turn = run->config->parallel.debug;
+    run->step_traffic = comm_counts_since(&run->traffic, &before);
+    run->stop_requested = counts.stop > 0;
+    run->save_requested = counts.save > 0;
+    run->save_has_ended = counts.saving == 0;
+    status = run_end_step(run, &counts, err);
+    range_begin(&run->ranges, RANGE_WAIT);
+    if (!status)
+        status = run_settle(run, run->device->ops->is_host ? 0 : DECISION_AHEAD_MAX, err);
+    range_end(&run->ranges);
+    return status;
+}

@@ -1,0 +1,184 @@
+/*
+ * stop_watch — see stop_watch.h.
+ */
+#include "trainer/run/stop_watch.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "trainer/run/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { LOOK_EVERY_NS = 20 * 1000 * 1000, SECONDS_BYTES = 32 };
+
+static uint64_t count_state_bytes(const struct run *run)
+{
+    uint64_t elements = 0, moments = optimizer_moments_count(&run->optimizer.options);
+    for (uint64_t i = 0; i < run->params->count; i++) {
+        const struct param *param = &run->params->list[i];
+        elements += param->count * (param->frozen ? 1 : 1 + moments);
+    }
+    return elements * ops_master_bytes(run->ops);
+}
+
+static const char *format_seconds(uint64_t ns, char text[SECONDS_BYTES])
+{
+    double seconds = clock_seconds(ns);
+    snprintf(text, SECONDS_BYTES, seconds < 10 ? "%.1f s" : "%.0f s", seconds);
+    return text;
+}
+
+static void report(const struct stop_watch *watch, enum trainer_event event, const char *text)
+{
+    const struct trainer_report line = {.event = event,
+                                        .text = text,
+                                        .step = atomic_load(&watch->step),
+                                        .steps = watch->run->steps};
+    run_report(watch->run, &line);
+}
+
+static unsigned count_asks(const struct stop_watch *watch)
+{
+    const atomic_uint *asks = watch->run->options->stop_asks;
+    return asks ? atomic_load(asks) : 0;
+}
+
+/* The mutex is held. */
+static void answer_first(struct stop_watch *watch)
+{
+    char text[160], size[STR_SIZE_BYTES], seconds[SECONDS_BYTES];
+    uint64_t save_ns = atomic_load(&watch->save_ns);
+    snprintf(text, sizeof text, "stopping after this step, saving (%s%s%s)",
+             str_format_size(watch->state_bytes, size), save_ns > 0 ? ", about " : "",
+             save_ns > 0 ? format_seconds(save_ns, seconds) : "");
+    watch->asked_ns = clock_now_ns();
+    watch->asks = count_asks(watch);
+    report(watch, TRAINER_STOPPING, text);
+}
+
+/* The mutex is held. */
+static void answer_again(struct stop_watch *watch, unsigned asks)
+{
+    char text[200], waited[SECONDS_BYTES], size[STR_SIZE_BYTES];
+    uint64_t step = atomic_load(&watch->step);
+    format_seconds(clock_now_ns() - watch->asked_ns, waited);
+    if (atomic_load(&watch->is_saving))
+        snprintf(text, sizeof text,
+                 "asked to stop %s ago: waiting for the checkpoint of step %" PRIu64
+                 " (%s); a second Ctrl-C ends the run without it",
+                 waited, step, str_format_size(watch->state_bytes, size));
+    else
+        snprintf(text, sizeof text,
+                 "asked to stop %s ago: waiting for what follows step %" PRIu64
+                 ", then for its checkpoint; a second Ctrl-C ends the run without it",
+                 waited, step);
+    watch->asks = asks;
+    report(watch, TRAINER_STOPPING, text);
+}
+
+/* The mutex is held. */
+static void give_up(struct stop_watch *watch)
+{
+    uint64_t deadline_ns = watch->run->config->run.stop_deadline_ns;
+    uint64_t newest = ckpt_saver_stats(watch->run->saver).last_step;
+    char line[ERR_LINE_BYTES_MAX], limit[SECONDS_BYTES];
+    struct err err = {0};
+    if (newest == UINT64_MAX)
+        newest = watch->first_step;
+    err_set(&err, -ETIMEDOUT, "run.stop_deadline passed before step %" PRIu64 " was saved",
+            atomic_load(&watch->step));
+    err_expected(&err, "a stop within %s", format_seconds(deadline_ns, limit));
+    if (newest > 0)
+        err_found(&err, "that the newest complete checkpoint is step %" PRIu64, newest);
+    else
+        err_found(&err, "no complete checkpoint");
+    err_advise(
+        &err,
+        "raise run.stop_deadline if saving takes longer; the same command goes on from there");
+    watch->is_late = true;
+    report(watch, TRAINER_STOP_LATE, err_format(&err, line, sizeof line));
+}
+
+/* The mutex is held. */
+static void look(struct stop_watch *watch)
+{
+    const struct trainer_options *options = watch->run->options;
+    uint64_t deadline_ns = watch->run->config->run.stop_deadline_ns;
+    bool is_asked = options->stop && atomic_load(options->stop) != 0;
+    unsigned asks = count_asks(watch);
+    if (watch->asked_ns == 0 && is_asked)
+        answer_first(watch);
+    else if (watch->asked_ns > 0 && asks > watch->asks)
+        answer_again(watch, asks);
+    if (watch->asked_ns == 0)
+        return;
+    if (deadline_ns > 0 && !watch->is_late && clock_now_ns() - watch->asked_ns >= deadline_ns)
+        give_up(watch);
+}
+
+static void *watch_main(void *argument)
+{
+    struct stop_watch *watch = argument;
+    while (!atomic_load(&watch->quit)) {
+        pthread_mutex_lock(&watch->mutex);
+        look(watch);
+        pthread_mutex_unlock(&watch->mutex);
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_NS}, NULL);
+    }
+    return NULL;
+}
+
+int stop_watch_open(struct stop_watch *watch, const struct run *run, uint64_t save_ns,
+                    struct err *err)
+{
+    *watch = (struct stop_watch){.run = run, .first_step = run->step};
+    if (run->comm->rank != 0)
+        return 0;
+    watch->state_bytes = count_state_bytes(run);
+    atomic_store(&watch->step, run->step);
+    atomic_store(&watch->save_ns, save_ns);
+    pthread_mutex_init(&watch->mutex, NULL);
+    int status = thread_start(&watch->thread, watch_main, watch);
+    if (status) {
+        pthread_mutex_destroy(&watch->mutex);
+        return err_errno(err, status, "could not start the thread that answers requests to stop");
+    }
+    watch->has_thread = true;
+    return 0;
+}
+
+void stop_watch_close(struct stop_watch *watch)
+{
+    if (!watch->has_thread)
+        return;
+    atomic_store(&watch->quit, true);
+    pthread_join(watch->thread, NULL);
+    pthread_mutex_destroy(&watch->mutex);
+    watch->has_thread = false;
+}
+
+void stop_watch_note_step(struct stop_watch *watch, uint64_t step)
+{
+    atomic_store(&watch->step, step);
+}
+
+void stop_watch_note_save(struct stop_watch *watch, uint64_t ns)
+{
+    atomic_store(&watch->save_ns, ns);
+}
+
+void stop_watch_begin_last_save(struct stop_watch *watch)
+{
+    if (!watch->has_thread)
+        return;
+    pthread_mutex_lock(&watch->mutex);
+    if (watch->asked_ns == 0)
+        answer_first(watch);
+    pthread_mutex_unlock(&watch->mutex);
+    atomic_store(&watch->is_saving, true);
+}
