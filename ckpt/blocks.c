@@ -167,7 +167,7 @@ static bool suits(const struct blocks *blocks, const struct slot *slot)
 {
     struct io *io = blocks->options.io;
     unsigned align =
-        io->ops->once_align ? io->ops->once_align(io, blocks->files[slot->want.file]) : 0;
+        io->ops->direct_align ? io->ops->direct_align(io, blocks->files[slot->want.file]) : 0;
     return align == 0 || (uintptr_t)slot->want.direct % align == 0;
 }
 
@@ -201,7 +201,7 @@ static void start(struct blocks *blocks, struct slot *slot, const struct block_w
                             .offset = want->block * CKPT_BLOCK_BYTES,
                             .data = slot->want.direct ? slot->want.direct : slot->buffer,
                             .bytes = manifest_block_bytes(file->size_bytes, want->block),
-                            .flags = slot->want.direct ? IO_ONCE : IO_ONCE | IO_SLACK,
+                            .flags = slot->want.direct ? IO_NOREUSE : IO_NOREUSE | IO_PADDED,
                             .user = slot};
     struct io_request *request = &slot->request;
     int taken = slot->status ? 0 : ops->submit(blocks->queue, &request, 1);

@@ -162,7 +162,7 @@ static int take_block(void *context, const struct block_got *got)
                                          .offset = got->block * CKPT_BLOCK_BYTES,
                                          .data = write->data,
                                          .bytes = padded_bytes,
-                                         .flags = IO_ONCE,
+                                         .flags = IO_NOREUSE,
                                          .user = write};
     struct io_request *request = &write->request;
     int taken = copy->options->to->ops->submit(copy->queue, &request, 1);

@@ -47,7 +47,7 @@ static int submit(struct image_writer *image, struct io_file *const files[LAYOUT
                                    .offset = block->file_offset_bytes,
                                    .data = (void *)(uintptr_t)data,
                                    .bytes = bytes_round_up(block->size_bytes, IO_ALIGN_BYTES),
-                                   .flags = IO_ONCE}; /* whoever resumes does so much later */
+                                   .flags = IO_NOREUSE}; /* whoever resumes does so much later */
     int taken = image->io->ops->submit(image->queue, &request, 1);
     assert(taken != 0); /* the queue is as deep as writes may be under way */
     image->block_crc32c[number] =
@@ -111,7 +111,7 @@ static unsigned align_of(const struct image_writer *image,
     const struct io_ops *ops = image->io->ops;
     unsigned most = 1; /* through the page cache the kernel takes it from anywhere */
     for (int i = 0; i < LAYOUT_FILES; i++) {
-        unsigned align = files[i] && ops->once_align ? ops->once_align(image->io, files[i]) : 0;
+        unsigned align = files[i] && ops->direct_align ? ops->direct_align(image->io, files[i]) : 0;
         most = align > most ? align : most;
     }
     return most;

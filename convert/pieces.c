@@ -141,7 +141,7 @@ static int submit(const struct pieces *pieces, struct worker *worker, struct slo
                                         .offset = piece->offset_bytes,
                                         .data = slot->data,
                                         .bytes = piece->bytes,
-                                        .flags = IO_ONCE,
+                                        .flags = IO_NOREUSE,
                                         .user = slot};
     struct io_request *request = &slot->request;
     int taken = pieces->options.io->ops->submit(worker->queue, &request, 1);

@@ -147,7 +147,7 @@ int io_benchmark_run(struct io *io, struct io_file *file, const char *path,
                                               .file = file,
                                               .data = (uint8_t *)memory + i * job->block_bytes,
                                               .bytes = job->block_bytes,
-                                              .flags = IO_ONCE};
+                                              .flags = IO_NOREUSE};
         run.idle[run.idle_count++] = &run.requests[i];
     }
     status = go(&run, speed, err);

@@ -21,7 +21,7 @@
 enum {
     DIRECT_UNKNOWN = 0,
     DIRECT_NONE = -1,    /* all goes through the page cache, and stays there */
-    DIRECT_DROPPED = -2, /* and what is read with IO_ONCE is dropped from it */
+    DIRECT_DROPPED = -2, /* and what is read with IO_NOREUSE is dropped from it */
 };
 
 /* Half of the file's first half or more is in the page cache: who opened it may have looked at its
@@ -119,7 +119,7 @@ void file_direct_close(struct io_file *file)
 static bool has_blocks(const struct io_request *request, unsigned align)
 {
     uintptr_t at = (uintptr_t)request->data;
-    if (request->kind == IO_READ && request->flags & IO_SLACK)
+    if (request->kind == IO_READ && request->flags & IO_PADDED)
         return at % IO_ALIGN_BYTES == request->offset % IO_ALIGN_BYTES;
     return at % align == 0 && request->offset % IO_ALIGN_BYTES == 0 &&
            request->bytes % IO_ALIGN_BYTES == 0;
@@ -137,7 +137,8 @@ enum file_progress file_transfer_begin(struct file_transfer *transfer, struct io
         request->result = 0;
         return FILE_DONE;
     }
-    bool is_wanted = cache == IO_CACHE_NONE || (cache == IO_CACHE_AUTO && request->flags & IO_ONCE);
+    bool is_wanted =
+        cache == IO_CACHE_NONE || (cache == IO_CACHE_AUTO && request->flags & IO_NOREUSE);
     if (is_wanted && has_blocks(request, 1)) {
         unsigned align = file_direct_align(request->file, cache);
         if (align > 0 && has_blocks(request, align))
@@ -178,7 +179,7 @@ static void drop_behind(const struct file_transfer *transfer)
 
 static bool is_dropped(const struct io_request *request)
 {
-    return request->kind == IO_READ && request->flags & IO_ONCE &&
+    return request->kind == IO_READ && request->flags & IO_NOREUSE &&
            atomic_load_explicit(&request->file->direct, memory_order_relaxed) == DIRECT_DROPPED;
 }
 

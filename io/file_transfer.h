@@ -14,13 +14,13 @@
  * caller's memory:
  *
  *     file       |........xxxx|xxxxxxxxxxxx|xxxxx.......|    x: the bytes asked for
- *     memory     |--head--xxxx|xxxxxxxxxxxx|xxxxx--tail-|    -: the engine's own (IO_SLACK)
+ *     memory     |--head--xxxx|xxxxxxxxxxxx|xxxxx--tail-|    -: the engine's own (IO_PADDED)
  *
  * so nothing is copied. What can't go that way goes through the page cache: requests whose memory
  * does not suit, files of which much is cached already, file systems without O_DIRECT, and the rest
  * of a request after a call that moved no whole block (at the file's end, or where O_DIRECT is
- * refused). Of a file that can't be opened for O_DIRECT, what was read with IO_ONCE is dropped from
- * the page cache as soon as it is read, and the kernel reads nothing ahead.
+ * refused). Of a file that can't be opened for O_DIRECT, what was read with IO_NOREUSE is dropped
+ * from the page cache as soon as it is read, and the kernel reads nothing ahead.
  *
  * Threads: a transfer belongs to one; a file's direct descriptor may be asked for by all.
  */
@@ -61,7 +61,7 @@ struct file_call file_transfer_next(struct file_transfer *transfer);
 /* result: what the call moved, or -errno. */
 enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t result);
 
-/* As io.h beside once_align, for a queue of that cache. */
+/* As io.h beside direct_align, for a queue of that cache. */
 unsigned file_direct_align(struct io_file *file, enum io_cache cache);
 /* Takes back what begin or a file may have opened. */
 void file_direct_close(struct io_file *file);

@@ -62,12 +62,12 @@ enum {
 enum io_request_flags {
     /* The bytes are not wanted again soon: they need not stay in the page cache. Takes effect where
      * whole blocks of IO_ALIGN_BYTES can be moved: where offset and bytes are multiples of it and
-     * data is one of what once_align says, or a read has IO_SLACK. */
-    IO_ONCE = 1,
+     * data is one of what direct_align says, or a read has IO_PADDED. */
+    IO_NOREUSE = 1,
     /* IO_READ: data lies as far into a block of memory as offset into a block of the file, and the
      * rest of the blocks that it begins and ends in is the engine's to write over. So unaligned
      * bytes are read in place without being copied. */
-    IO_SLACK = 2,
+    IO_PADDED = 2,
 };
 
 struct io;
@@ -173,10 +173,10 @@ struct io_ops {
     /* Of the open file as it is now, whatever its path names by now. */
     int (*file_identity)(const struct io_file *file, struct io_identity *ret_identity,
                          struct err *err);
-    /* Optional (NULL: 0). How whole blocks of this file move with IO_ONCE: 0, through the page
+    /* Optional (NULL: 0). How whole blocks of this file move with IO_NOREUSE: 0, through the page
      * cache; else around it, where their memory is aligned to so many bytes, at most
      * IO_ALIGN_BYTES. So who has a choice of memory takes what is not copied. */
-    unsigned (*once_align)(struct io *io, struct io_file *file);
+    unsigned (*direct_align)(struct io *io, struct io_file *file);
     int (*queue_open)(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err);
     void (*queue_close)(struct io_queue *queue); /* cancels and waits for what is under way */
     /* Optional (NULL: as where it fails): memory that requests of this queue will lie in, told
@@ -290,7 +290,8 @@ enum io_engine {
 
 /* Which requests go through the page cache; those that can't go around it always do. */
 enum io_cache {
-    /* all but those with IO_ONCE, and of those the ones to files that are mostly cached already */
+    /* all but those with IO_NOREUSE, and of those the ones to files that are mostly cached
+     * already */
     IO_CACHE_AUTO,
     IO_CACHE_ALL,
     IO_CACHE_NONE,

@@ -123,10 +123,10 @@ static int fault_file_identity(const struct io_file *file, struct io_identity *r
     return status ? status : file->fault->inner->ops->file_identity(file->inner, ret_identity, err);
 }
 
-static unsigned fault_once_align(struct io *io, struct io_file *file)
+static unsigned fault_direct_align(struct io *io, struct io_file *file)
 {
     struct io *inner = of(io)->inner;
-    return inner->ops->once_align ? inner->ops->once_align(inner, file->inner) : 0;
+    return inner->ops->direct_align ? inner->ops->direct_align(inner, file->inner) : 0;
 }
 
 /* ---- Names. ---- */
@@ -342,7 +342,7 @@ static const struct io_ops fault_ops = {
     .file_size = fault_file_size,
     .file_identity = fault_file_identity,
     .resolve = fault_resolve,
-    .once_align = fault_once_align,
+    .direct_align = fault_direct_align,
     .queue_open = fault_queue_open,
     .queue_close = fault_queue_close,
     .submit = fault_queue_submit,

@@ -37,7 +37,7 @@ static void threads_close(struct io *io)
 static const struct io_ops threads_ops = {
     .name = "threads",
     LOCAL_FILE_OPS,
-    .once_align = threads_once_align,
+    .direct_align = threads_once_align,
     .queue_open = threads_queue_open,
     .queue_close = file_queue_close,
     .submit = file_queue_submit,

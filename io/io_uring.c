@@ -100,7 +100,7 @@ static void ring_close(struct io *io)
 static const struct io_ops ring_ops = {
     .name = "io_uring",
     LOCAL_FILE_OPS,
-    .once_align = ring_once_align,
+    .direct_align = ring_once_align,
     .queue_open = ring_queue_open,
     .queue_close = ring_queue_close,
     .queue_register = ring_queue_register,

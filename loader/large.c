@@ -29,7 +29,7 @@ int chunk_take_own_memory(struct loader *loader, struct load_chunk *chunk, struc
         return status;
     chunk->own_memory = memory;
     chunk->own_bytes = bytes;
-    chunk->request.data = (uint8_t *)memory + residue; /* as in the room, for IO_SLACK */
+    chunk->request.data = (uint8_t *)memory + residue; /* as in the room, for IO_PADDED */
     loader->spare_bytes -= bytes;
     return 0;
 }

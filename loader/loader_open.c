@@ -233,7 +233,7 @@ static int open_stages(struct loader *loader, struct err *err)
         loader->io->ops->queue_register(loader->queue, loader->room_memory,
                                         loader->room.capacity_bytes);
     bool is_once = loader->options.single_pass || loader_sources_outgrow_memory(loader);
-    loader->read_flags = IO_SLACK | (is_once ? IO_ONCE : 0);
+    loader->read_flags = IO_PADDED | (is_once ? IO_NOREUSE : 0);
     return start_threads(loader, err);
 }
 

@@ -8,7 +8,7 @@
  * what lies in memory follows what is really read ahead, not what may be. A range starts at an
  * address that is congruent to its offset in the file modulo ROOM_PAGE_BYTES, and nothing else lies
  * in the pages that it begins and ends in, so that an engine that reads around the page cache can
- * move whole pages straight into place (IO_SLACK). Guarded by its owner's lock.
+ * move whole pages straight into place (IO_PADDED). Guarded by its owner's lock.
  */
 #ifndef MILLRACE_LOADER_ROOM_H
 #define MILLRACE_LOADER_ROOM_H

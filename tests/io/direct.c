@@ -146,7 +146,7 @@ static void expect_read(struct reader *reader, uint64_t offset, size_t bytes, si
     size_t left = offset < FILE_BYTES ? FILE_BYTES - (size_t)offset : 0,
            expected = bytes < left ? bytes : left;
     size_t begin = place, end = place + bytes;
-    if (flags & IO_SLACK) {
+    if (flags & IO_PADDED) {
         begin = begin / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
         end = (end + IO_ALIGN_BYTES - 1) / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
     }
@@ -191,7 +191,7 @@ static void unaligned_reads_around_the_page_cache_are_whole_and_in_place(void **
     need_direct();
     drop_cached(in_folder("data"));
     struct reader reader = open_reader(IO_CACHE_NONE);
-    expect_reads(&reader, IO_SLACK, true);
+    expect_reads(&reader, IO_PADDED, true);
     assert_int_equal(direct_descriptors(), 1);
     /* but for what was read at the file's end, all of it went around */
     assert_in_range(cached_pages(in_folder("data")), 0, 64);
@@ -203,7 +203,7 @@ static void requests_without_room_around_them_are_read_all_the_same(void **state
 {
     (void)state;
     struct reader reader = open_reader(IO_CACHE_NONE);
-    expect_reads(&reader, IO_ONCE, false);
+    expect_reads(&reader, IO_NOREUSE, false);
     close_reader(&reader);
 }
 
@@ -213,10 +213,10 @@ static void reads_that_nobody_wants_again_leave_the_page_cache_alone(void **stat
     need_direct();
     drop_cached(in_folder("data"));
     struct reader reader = open_reader(IO_CACHE_AUTO);
-    expect_read(&reader, 100, 50000, IO_ALIGN_BYTES + 100, IO_SLACK | IO_ONCE);
+    expect_read(&reader, 100, 50000, IO_ALIGN_BYTES + 100, IO_PADDED | IO_NOREUSE);
     assert_int_equal(direct_descriptors(), 1);
     assert_int_equal(cached_pages(in_folder("data")), 0);
-    expect_read(&reader, 100, 50000, IO_ALIGN_BYTES + 100, IO_SLACK);
+    expect_read(&reader, 100, 50000, IO_ALIGN_BYTES + 100, IO_PADDED);
     assert_true(cached_pages(in_folder("data")) > 0);
     close_reader(&reader);
 }
@@ -229,10 +229,10 @@ static void without_o_direct_they_are_dropped_behind(void **state)
         test_skip("the page cache is all that there is of files here");
     no_direct = true;
     struct reader reader = open_reader(IO_CACHE_AUTO);
-    expect_reads(&reader, IO_SLACK | IO_ONCE, true);
+    expect_reads(&reader, IO_PADDED | IO_NOREUSE, true);
     assert_int_equal(direct_descriptors(), 0);
     assert_in_range(cached_pages(in_folder("data")), 0, 8);
-    expect_read(&reader, 100, 50000, IO_ALIGN_BYTES + 100, IO_SLACK);
+    expect_read(&reader, 100, 50000, IO_ALIGN_BYTES + 100, IO_PADDED);
     assert_in_range(cached_pages(in_folder("data")), 50000 / sysconf(_SC_PAGESIZE), FILE_BYTES);
     close_reader(&reader);
 }
@@ -246,7 +246,7 @@ static void what_is_cached_is_read_from_there(void **state)
     for (int i = 0; i < 2; i++) {
         no_direct = i > 0;
         struct reader reader = open_reader(IO_CACHE_AUTO);
-        expect_reads(&reader, IO_SLACK | IO_ONCE, true);
+        expect_reads(&reader, IO_PADDED | IO_NOREUSE, true);
         assert_int_equal(direct_descriptors(), 0);
         assert_int_equal(cached_pages(in_folder("data")), pages);
         close_reader(&reader);
@@ -258,7 +258,7 @@ static void with_the_page_cache_for_all_nothing_goes_around_it(void **state)
     (void)state;
     drop_cached(in_folder("data"));
     struct reader reader = open_reader(IO_CACHE_ALL);
-    expect_reads(&reader, IO_SLACK | IO_ONCE, true);
+    expect_reads(&reader, IO_PADDED | IO_NOREUSE, true);
     assert_int_equal(direct_descriptors(), 0);
     close_reader(&reader);
 }
@@ -278,13 +278,13 @@ static void writes_that_nobody_reads_soon_are_whole(void **state)
     assert_ok(io->ops->set_create(set, "", first + second, &file, &err), &err);
     memcpy(memory, content, first);
     struct io_request requests[2] = {
-        {.kind = IO_WRITE, .file = file, .data = memory, .bytes = first, .flags = IO_ONCE},
+        {.kind = IO_WRITE, .file = file, .data = memory, .bytes = first, .flags = IO_NOREUSE},
         {.kind = IO_WRITE,
          .file = file,
          .offset = first,
          .data = content + first,
          .bytes = second,
-         .flags = IO_ONCE},
+         .flags = IO_NOREUSE},
     };
     struct io_request *done[2];
     assert_int_equal(io->ops->submit(queue, (struct io_request *[]){&requests[0], &requests[1]}, 2),
