@@ -308,7 +308,7 @@ int ckpt_reader_open_together(struct io *io, const char *path_or_folder,
                               const struct ckpt_choice *choice, struct comm *comm,
                               struct ckpt_reader **ret_reader, const struct log *log,
                               struct err *err);
-/* The same without a reader, and so without a hold. path: this rank's. */
+/* The same without a reader, and so without a lock. path: this rank's. */
 int ckpt_find_together(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
                        struct comm *comm, char *path, uint64_t *ret_step, const struct log *log,
                        struct err *err);

@@ -33,8 +33,8 @@ struct copy_write {
 struct copy {
     const struct ckpt_copy_options *options;
     char source[IO_PATH_BYTES_MAX], target[IO_PATH_BYTES_MAX];
-    struct io_hold *hold; /* of the source */
-    struct io_lock *lock; /* of the target folder */
+    struct io_shared_lock *lock; /* of the source */
+    struct io_lock *lock;        /* of the target folder */
     struct io_set *set;
     struct io_queue *queue;
     struct io_file *file;     /* being written */
@@ -227,7 +227,7 @@ static int open_source(struct copy *copy)
     const struct ckpt_copy_options *o = copy->options;
     char path[IO_PATH_BYTES_MAX];
     int status =
-        reader_find(o->from, o->source, NULL, copy->source, &copy->hold, o->log, copy->err);
+        reader_find(o->from, o->source, NULL, copy->source, &copy->lock, o->log, copy->err);
     if (!status)
         status = io_join_path(copy->source, MANIFEST_NAME, path, copy->err);
     if (!status)
@@ -242,14 +242,14 @@ static int open_source(struct copy *copy)
 
 /* Against readers of what gives way; -EBUSY where there is one. NULL where there is nothing that
  * can be read. */
-static int hold_target(struct copy *copy, struct io_hold **ret_hold)
+static int lock_target(struct copy *copy, struct io_shared_lock **ret_lock)
 {
     struct io *io = copy->options->to;
     char path[IO_PATH_BYTES_MAX];
-    *ret_hold = NULL;
+    *ret_lock = NULL;
     int status = io_join_path(copy->target, MANIFEST_NAME, path, copy->err);
     if (!status)
-        status = io_hold(io, path, true, ret_hold, copy->err);
+        status = io_lock_shared(io, path, true, ret_lock, copy->err);
     return status == -ENOENT ? 0 : status; /* one without a manifest is nobody's to read */
 }
 
@@ -258,7 +258,7 @@ static int hold_target(struct copy *copy, struct io_hold **ret_hold)
 static int check_target(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
-    struct io_hold *hold = NULL;
+    struct io_shared_lock *lock = NULL;
     struct io_stat info;
     if (o->to->ops->stat(o->to, copy->target, &info, NULL))
         return 0;
@@ -271,8 +271,8 @@ static int check_target(struct copy *copy)
     int status =
         folder_refuse_misnamed(o->to, copy->target, copy->err); /* it may be the only copy */
     if (!status)
-        status = hold_target(copy, &hold);
-    io_let_go(o->to, hold);
+        status = lock_target(copy, &lock);
+    io_unlock_shared(o->to, lock);
     return status;
 }
 
@@ -301,8 +301,8 @@ static int own_target(struct copy *copy)
 static int publish(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
-    struct io_hold *hold = NULL;
-    int status = o->force ? hold_target(copy, &hold) : 0;
+    struct io_shared_lock *lock = NULL;
+    int status = o->force ? lock_target(copy, &lock) : 0;
     if (!status) /* who was stopped for long may own the folder no more */
         status = o->to->ops->lock_check(copy->lock, copy->err);
     if (!status) {
@@ -310,7 +310,7 @@ static int publish(struct copy *copy)
         copy->set = NULL;
         status = o->to->ops->set_publish(whole, copy->err);
     }
-    io_let_go(o->to, hold);
+    io_unlock_shared(o->to, lock);
     return status;
 }
 
@@ -339,7 +339,7 @@ static void close_copy(struct copy *copy)
     o->to->ops->set_abort(copy->set);
     if (copy->lock)
         o->to->ops->lock_release(copy->lock);
-    io_let_go(o->from, copy->hold);
+    io_unlock_shared(o->from, copy->lock);
     manifest_deinit(&copy->manifest);
     free(copy->memory);
     free(copy->text);

@@ -62,20 +62,21 @@ int reader_open_beside(const struct ckpt_reader *reader, unsigned ahead,
     return status;
 }
 
-int reader_hold(struct io *io, const char *step_path, struct io_hold **ret_hold, struct err *err)
+int reader_lock(struct io *io, const char *step_path, struct io_shared_lock **ret_lock,
+                struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     int status = io_join_path(step_path, MANIFEST_NAME, path, err);
     if (!status)
-        status = io_hold(io, path, false, ret_hold, err);
+        status = io_lock_shared(io, path, false, ret_lock, err);
     if (status == -EBUSY && err) /* who removes it will have done so in a moment */
         err->code = -ENOENT;
     return status == -EBUSY ? -ENOENT : status;
 }
 
 int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
-                char step_path[IO_PATH_BYTES_MAX], struct io_hold **ret_hold, const struct log *log,
-                struct err *err)
+                char step_path[IO_PATH_BYTES_MAX], struct io_shared_lock **ret_lock,
+                const struct log *log, struct err *err)
 {
     enum {
         ATTEMPTS_MAX = 11,
@@ -88,7 +89,7 @@ int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_cho
                             : ckpt_find(io, path_or_folder, step_path, NULL, log, err);
         if (status)
             return status;
-        status = reader_hold(io, step_path, ret_hold, err);
+        status = reader_lock(io, step_path, ret_lock, err);
         if (status != -ENOENT)
             return status;
     }
@@ -98,26 +99,26 @@ int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_cho
     return -EAGAIN;
 }
 
-int reader_open_held(struct io *io, const char *step_path, struct io_hold *hold,
-                     struct ckpt_reader **ret_reader, struct err *err)
+int reader_open_locked(struct io *io, const char *step_path, struct io_shared_lock *lock,
+                       struct ckpt_reader **ret_reader, struct err *err)
 {
     struct manifest manifest;
     int status = folder_read_step(io, step_path, &manifest, NULL, err);
     if (!status)
         status = open_with(io, step_path, false, &manifest, ret_reader, err);
     if (status)
-        io_let_go(io, hold);
+        io_unlock_shared(io, lock);
     else
-        (*ret_reader)->hold = hold;
+        (*ret_reader)->lock = lock;
     return status;
 }
 
 int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **ret_reader,
                      struct err *err)
 {
-    struct io_hold *hold;
-    int status = reader_hold(io, step_path, &hold, err);
-    return status ? status : reader_open_held(io, step_path, hold, ret_reader, err);
+    struct io_shared_lock *lock;
+    int status = reader_lock(io, step_path, &lock, err);
+    return status ? status : reader_open_locked(io, step_path, lock, ret_reader, err);
 }
 
 void ckpt_reader_close(struct ckpt_reader *reader)
@@ -125,7 +126,7 @@ void ckpt_reader_close(struct ckpt_reader *reader)
     if (!reader)
         return;
     blocks_close(reader->blocks);
-    io_let_go(reader->io, reader->hold);
+    io_unlock_shared(reader->io, reader->lock);
     if (!reader->is_borrower)
         manifest_deinit(&reader->manifest);
     free(reader);
@@ -197,11 +198,11 @@ static int open_step(struct io *io, const char *path, struct ckpt_reader **ret_r
                      const struct log *log, struct err *err)
 {
     char folder[IO_PATH_BYTES_MAX], step_path[IO_PATH_BYTES_MAX];
-    struct io_hold *hold;
+    struct io_shared_lock *lock;
     int status = ckpt_resolve(io, path, folder, err);
     if (!status)
-        status = reader_find(io, folder, NULL, step_path, &hold, log, err);
-    return status ? status : reader_open_held(io, step_path, hold, ret_reader, err);
+        status = reader_find(io, folder, NULL, step_path, &lock, log, err);
+    return status ? status : reader_open_locked(io, step_path, lock, ret_reader, err);
 }
 
 int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader,

@@ -188,14 +188,14 @@ static void look_aside(const struct search *search, struct told *own)
 static int open_aside(struct search *search, struct told *own)
 {
     char path[IO_PATH_BYTES_MAX];
-    struct io_hold *hold;
+    struct io_shared_lock *lock;
     ckpt_reader_close(search->reader);
     search->reader = NULL;
     int status = folder_aside_path(search->where, own->step, path, &own->detail);
     if (!status)
-        status = reader_hold(search->io, path, &hold, &own->detail);
+        status = reader_lock(search->io, path, &lock, &own->detail);
     if (!status)
-        status = reader_open_held(search->io, path, hold, &search->reader, &own->detail);
+        status = reader_open_locked(search->io, path, lock, &search->reader, &own->detail);
     if (!status)
         status = describe(&search->reader->manifest, &own->content, &own->detail);
     return status;
@@ -207,16 +207,16 @@ static void look(struct search *search)
     struct told *own = &search->all[search->comm->rank];
     struct log log = {.write = keep_warning, .context = &search->warnings, .least = LOG_WARN};
     char path[IO_PATH_BYTES_MAX];
-    struct io_hold *hold;
+    struct io_shared_lock *lock;
     *own = (struct told){0};
     str_deinit(&search->warnings);
     ckpt_reader_close(search->reader);
     search->reader = NULL;
     int status =
-        reader_find(search->io, search->where, &search->choice, path, &hold, &log, &own->detail);
+        reader_find(search->io, search->where, &search->choice, path, &lock, &log, &own->detail);
     own->is_absent = status == -ENOENT;
     if (!status)
-        status = reader_open_held(search->io, path, hold, &search->reader, &own->detail);
+        status = reader_open_locked(search->io, path, lock, &search->reader, &own->detail);
     if (!status)
         status = describe(&search->reader->manifest, &own->content, &own->detail);
     if (!status) {

@@ -243,13 +243,13 @@ int verify_share(const struct verify_options *options, struct err *err)
                           .path = options->step_path,
                           .manifest = &manifest,
                           .err = err};
-    struct io_hold *hold = NULL;
+    struct io_shared_lock *lock = NULL;
     uint64_t bytes;
-    int status = reader_hold(io, check.path, &hold, err);
+    int status = reader_lock(io, check.path, &lock, err);
     if (!status)
         status = folder_read_manifest(io, check.path, &manifest, &bytes, err);
     if (status) {
-        io_let_go(io, hold);
+        io_unlock_shared(io, lock);
         return status;
     }
     status = look_at_files(&check, &bytes, err);
@@ -261,7 +261,7 @@ int verify_share(const struct verify_options *options, struct err *err)
     free(check.skipped);
     free(check.first);
     free(check.is_bad);
-    io_let_go(io, hold);
+    io_unlock_shared(io, lock);
     manifest_deinit(&manifest);
     return status ? status : check.bad_count;
 }

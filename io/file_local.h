@@ -10,7 +10,8 @@
  *     file_names.c      open, stat, list, make_folder, remove file_set.c outputs that appear whole
  *     file_temporary.c  temporary names, removal of trees, sweep file_lock.c one owner a folder,
  *                       with lease.c
- *     file_hold.c       readers and removers of a file file_adopt.c going on in what a dead writer
+ *     file_shared_lock.c       readers and removers of a file file_adopt.c going on in what a dead
+ *                              writer
  *                       left
  *
  * and file_transfer.h, which both engines ask for the calls that a request takes.
@@ -47,7 +48,8 @@ struct io_file {
     .set_seal = local_set_seal, .set_publish = local_set_publish, .set_abort = local_set_abort,    \
     .set_leave = local_set_leave, .sweep = local_sweep, .lock_acquire = local_lock_acquire,        \
     .lock_check = local_lock_check, .lock_release = local_lock_release,                            \
-    .hold_acquire = local_hold_acquire, .hold_release = local_hold_release
+    .shared_lock_acquire = local_shared_lock_acquire,                                              \
+    .shared_lock_release = local_shared_lock_release
 
 /* The result of a system call that returns -1 and errno, repeated while a signal interrupts it. Not
  * for close: Linux has freed the descriptor when close returns EINTR, and another thread may own
@@ -148,9 +150,9 @@ void local_lock_release(struct io_lock *lock);
 int local_refuse(const char *folder, const char *owner, const char *what, struct err *err);
 #define LOCAL_OWNED "another process owns the folder"
 
-/* file_hold.c */
-int local_hold_acquire(struct io *io, const char *path, bool is_exclusive,
-                       struct io_hold **ret_hold, struct err *err);
-void local_hold_release(struct io_hold *hold);
+/* file_shared_lock.c */
+int local_shared_lock_acquire(struct io *io, const char *path, bool is_exclusive,
+                              struct io_shared_lock **ret_lock, struct err *err);
+void local_shared_lock_release(struct io_shared_lock *hold);
 
 #endif

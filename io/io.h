@@ -75,7 +75,7 @@ struct io_file;
 struct io_queue;
 struct io_set;
 struct io_lock;
-struct io_hold;
+struct io_shared_lock;
 
 enum io_request_kind { IO_READ, IO_WRITE };
 
@@ -264,13 +264,13 @@ struct io_ops {
     int (*lock_check)(struct io_lock *lock, struct err *err);
     void (*lock_release)(struct io_lock *lock); /* NULL is fine */
 
-    /* Who reads a file holds it shared; who would remove it holds it exclusively meanwhile: -EBUSY
-     * where the two meet, -ENOENT where the path leads there no more. Freed by the kernel at any
-     * death. *ret_hold is NULL where nothing can be held. Optional (NULL: nothing can); io_hold
-     * asks. */
-    int (*hold_acquire)(struct io *io, const char *path, bool is_exclusive,
-                        struct io_hold **ret_hold, struct err *err);
-    void (*hold_release)(struct io_hold *hold); /* NULL is fine */
+    /* Optional (NULL: no locks); call it through io_lock_shared. Readers of a file lock it shared;
+     * a remover locks it exclusively. -EBUSY: the other kind is held. -ENOENT: the path no longer
+     * names the file. The kernel releases the lock when its owner dies. *ret_lock is NULL where
+     * the file system has no locks. */
+    int (*shared_lock_acquire)(struct io *io, const char *path, bool is_exclusive,
+                               struct io_shared_lock **ret_lock, struct err *err);
+    void (*shared_lock_release)(struct io_shared_lock *hold); /* NULL is fine */
 
     void (*close)(struct io *io);
 };

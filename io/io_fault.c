@@ -183,12 +183,12 @@ static int fault_lock_acquire(struct io *io, const char *folder,
     return status ? status : inner->ops->lock_acquire(inner, folder, options, ret_lock, err);
 }
 
-static int fault_hold_acquire(struct io *io, const char *path, bool is_exclusive,
-                              struct io_hold **ret_hold, struct err *err)
+static int fault_shared_lock_acquire(struct io *io, const char *path, bool is_exclusive,
+                                     struct io_shared_lock **ret_lock, struct err *err)
 {
     struct io *inner = of(io)->inner;
     int status = enter(of(io), FAULT_LOCK, path, err);
-    return status ? status : io_hold(inner, path, is_exclusive, ret_hold, err);
+    return status ? status : io_lock_shared(inner, path, is_exclusive, ret_lock, err);
 }
 
 /* ---- Sets. ---- */
@@ -364,7 +364,7 @@ static const struct io_ops fault_ops = {
     .set_leave = fault_set_leave,
     .sweep = fault_sweep,
     .lock_acquire = fault_lock_acquire,
-    .hold_acquire = fault_hold_acquire,
+    .shared_lock_acquire = fault_shared_lock_acquire,
     .close = fault_close,
 };
 
@@ -384,7 +384,7 @@ int io_fault_open(struct io *inner, const char *rules, struct io **ret_io, struc
     fault->ops.scheme = inner->ops->scheme;
     fault->ops.lock_check = inner->ops->lock_check;
     fault->ops.lock_release = inner->ops->lock_release;
-    fault->ops.hold_release = inner->ops->hold_release;
+    fault->ops.shared_lock_release = inner->ops->shared_lock_release;
     fault->base.ops = &fault->ops;
     fault->inner = inner;
     *ret_io = &fault->base;

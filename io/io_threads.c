@@ -24,7 +24,7 @@ static int threads_queue_open(struct io *io, unsigned depth, struct io_queue **r
     return file_queue_open(depth, threads->threads, threads->cache, ret_queue, err);
 }
 
-static unsigned threads_once_align(struct io *io, struct io_file *file)
+static unsigned threads_direct_align(struct io *io, struct io_file *file)
 {
     return file_direct_align(file, ((const struct io_threads *)io)->cache);
 }
@@ -37,7 +37,7 @@ static void threads_close(struct io *io)
 static const struct io_ops threads_ops = {
     .name = "threads",
     LOCAL_FILE_OPS,
-    .direct_align = threads_once_align,
+    .direct_align = threads_direct_align,
     .queue_open = threads_queue_open,
     .queue_close = file_queue_close,
     .submit = file_queue_submit,

@@ -87,7 +87,7 @@ static void ring_cancel(struct io_queue *queue, struct io_request *request)
         file_queue_cancel(queue->threads, request);
 }
 
-static unsigned ring_once_align(struct io *io, struct io_file *file)
+static unsigned ring_direct_align(struct io *io, struct io_file *file)
 {
     return file_direct_align(file, ((const struct io_of_ring *)io)->cache);
 }
@@ -100,7 +100,7 @@ static void ring_close(struct io *io)
 static const struct io_ops ring_ops = {
     .name = "io_uring",
     LOCAL_FILE_OPS,
-    .direct_align = ring_once_align,
+    .direct_align = ring_direct_align,
     .queue_open = ring_queue_open,
     .queue_close = ring_queue_close,
     .queue_register = ring_queue_register,

@@ -152,19 +152,19 @@ int io_write_file(struct io *io, const char *path, const void *data, size_t byte
     return status;
 }
 
-int io_hold(struct io *io, const char *path, bool is_exclusive, struct io_hold **ret_hold,
-            struct err *err)
+int io_lock_shared(struct io *io, const char *path, bool is_exclusive,
+                   struct io_shared_lock **ret_lock, struct err *err)
 {
-    if (io->ops->hold_acquire)
-        return io->ops->hold_acquire(io, path, is_exclusive, ret_hold, err);
-    *ret_hold = NULL;
+    if (io->ops->shared_lock_acquire)
+        return io->ops->shared_lock_acquire(io, path, is_exclusive, ret_lock, err);
+    *ret_lock = NULL;
     return 0;
 }
 
-void io_let_go(struct io *io, struct io_hold *hold)
+void io_unlock_shared(struct io *io, struct io_shared_lock *lock)
 {
-    if (hold)
-        io->ops->hold_release(hold);
+    if (lock)
+        io->ops->shared_lock_release(lock);
 }
 
 int io_resolve(struct io *io, const char *path, char *full_path, struct err *err)

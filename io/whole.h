@@ -34,11 +34,11 @@ int io_read_head(struct io *io, const char *path, size_t bytes_max, struct io_he
 int io_write_file(struct io *io, const char *path, const void *data, size_t bytes, bool replace,
                   struct err *err);
 
-/* hold_acquire and hold_release of a backend that may lack them. *ret_hold is NULL where nothing is
- * held. */
-int io_hold(struct io *io, const char *path, bool is_exclusive, struct io_hold **ret_hold,
-            struct err *err);
-void io_let_go(struct io *io, struct io_hold *hold); /* NULL is fine */
+/* shared_lock_acquire and shared_lock_release of a backend that may lack them. *ret_lock is NULL
+ * where nothing is held. */
+int io_lock_shared(struct io *io, const char *path, bool is_exclusive,
+                   struct io_shared_lock **ret_lock, struct err *err);
+void io_unlock_shared(struct io *io, struct io_shared_lock *lock); /* NULL is fine */
 
 /* The resolve of a backend that may lack it. */
 int io_resolve(struct io *io, const char *path, char *full_path, struct err *err);

@@ -94,15 +94,16 @@ static void a_step_that_is_being_removed_without_end_is_not_read(void **state)
 {
     (void)state;
     struct copying copying = {.options = {.from = io, .to = io}};
-    struct io_hold *hold;
+    struct io_shared_lock *hold;
     struct err err = {0};
     make_steps(in_folder("from"), 1);
     copying.options.source = in_folder("from");
     copying.options.folder = in_folder("to");
-    assert_ok(io_hold(io, in_folder("from/step-00000001/manifest.json"), true, &hold, &err), &err);
+    assert_ok(io_lock_shared(io, in_folder("from/step-00000001/manifest.json"), true, &hold, &err),
+              &err);
     copy(&copying);
     assert_int_equal(copying.status, -EAGAIN);
-    io_let_go(io, hold);
+    io_unlock_shared(io, hold);
     copy(&copying);
     assert_ok(copying.status, &copying.err);
 }

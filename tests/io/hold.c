@@ -19,8 +19,8 @@ struct held {
 static int take_hold(void *context)
 {
     const struct held *held = context;
-    struct io_hold *hold;
-    return io_hold(io, held->path, held->is_exclusive, &hold, NULL);
+    struct io_shared_lock *hold;
+    return io_lock_shared(io, held->path, held->is_exclusive, &hold, NULL);
 }
 
 /* A process that holds the file until it is killed. */
@@ -41,19 +41,19 @@ static void readers_hold_together_and_no_remover_beside_them(void **state)
     (void)state;
     const char *path = make_file();
     struct err err = {0};
-    struct io_hold *mine = NULL, *other = NULL;
+    struct io_shared_lock *mine = NULL, *other = NULL;
     pid_t first = start_holder(path, false), second = start_holder(path, false);
-    assert_ok(io_hold(io, path, false, &mine, &err), &err);
+    assert_ok(io_lock_shared(io, path, false, &mine, &err), &err);
     assert_non_null(mine);
-    assert_int_equal(io_hold(io, path, true, &other, &err), -EBUSY);
+    assert_int_equal(io_lock_shared(io, path, true, &other, &err), -EBUSY);
     assert_string_equal(err.path, path);
-    io_let_go(io, mine);
+    io_unlock_shared(io, mine);
     child_kill(first);
-    assert_int_equal(io_hold(io, path, true, &other, &err), -EBUSY);
+    assert_int_equal(io_lock_shared(io, path, true, &other, &err), -EBUSY);
     child_kill(second); /* the kernel frees what a death leaves */
-    assert_ok(io_hold(io, path, true, &other, &err), &err);
-    io_let_go(io, other);
-    io_let_go(io, NULL);
+    assert_ok(io_lock_shared(io, path, true, &other, &err), &err);
+    io_unlock_shared(io, other);
+    io_unlock_shared(io, NULL);
 }
 
 static void a_remover_keeps_readers_and_other_removers_out(void **state)
@@ -61,13 +61,13 @@ static void a_remover_keeps_readers_and_other_removers_out(void **state)
     (void)state;
     const char *path = make_file();
     struct err err = {0};
-    struct io_hold *hold = NULL;
+    struct io_shared_lock *hold = NULL;
     pid_t remover = start_holder(path, true);
-    assert_int_equal(io_hold(io, path, false, &hold, &err), -EBUSY);
-    assert_int_equal(io_hold(io, path, true, &hold, &err), -EBUSY);
+    assert_int_equal(io_lock_shared(io, path, false, &hold, &err), -EBUSY);
+    assert_int_equal(io_lock_shared(io, path, true, &hold, &err), -EBUSY);
     child_kill(remover);
-    assert_ok(io_hold(io, path, false, &hold, &err), &err);
-    io_let_go(io, hold);
+    assert_ok(io_lock_shared(io, path, false, &hold, &err), &err);
+    io_unlock_shared(io, hold);
 }
 
 static void one_process_meets_its_own_holds(void **state)
@@ -75,12 +75,12 @@ static void one_process_meets_its_own_holds(void **state)
     (void)state;
     const char *path = make_file();
     struct err err = {0};
-    struct io_hold *reads = NULL, *removes = NULL;
-    assert_ok(io_hold(io, path, false, &reads, &err), &err);
-    assert_int_equal(io_hold(io, path, true, &removes, &err), -EBUSY);
-    io_let_go(io, reads);
-    assert_ok(io_hold(io, path, true, &removes, &err), &err);
-    io_let_go(io, removes);
+    struct io_shared_lock *reads = NULL, *removes = NULL;
+    assert_ok(io_lock_shared(io, path, false, &reads, &err), &err);
+    assert_int_equal(io_lock_shared(io, path, true, &removes, &err), -EBUSY);
+    io_unlock_shared(io, reads);
+    assert_ok(io_lock_shared(io, path, true, &removes, &err), &err);
+    io_unlock_shared(io, removes);
     size_t bytes;
     unsigned char *text = test_read_file(path, &bytes); /* as it was */
     assert_int_equal(bytes, 4);
@@ -92,9 +92,9 @@ static void a_file_that_is_gone_is_not_held(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct io_hold *hold = NULL;
-    assert_int_equal(io_hold(io, in_folder("absent"), false, &hold, &err), -ENOENT);
-    assert_int_equal(io_hold(io, in_folder("absent"), true, &hold, &err), -ENOENT);
+    struct io_shared_lock *hold = NULL;
+    assert_int_equal(io_lock_shared(io, in_folder("absent"), false, &hold, &err), -ENOENT);
+    assert_int_equal(io_lock_shared(io, in_folder("absent"), true, &hold, &err), -ENOENT);
     assert_null(hold);
 }
 
@@ -105,11 +105,11 @@ static void a_reader_needs_no_leave_to_write(void **state)
         test_skip("root may write everything");
     const char *path = make_file();
     struct err err = {0};
-    struct io_hold *hold = NULL;
+    struct io_shared_lock *hold = NULL;
     assert_int_equal(chmod(path, 0444), 0);
-    assert_int_equal(io_hold(io, path, true, &hold, &err), -EACCES);
-    assert_ok(io_hold(io, path, false, &hold, &err), &err);
-    io_let_go(io, hold);
+    assert_int_equal(io_lock_shared(io, path, true, &hold, &err), -EACCES);
+    assert_ok(io_lock_shared(io, path, false, &hold, &err), &err);
+    io_unlock_shared(io, hold);
 }
 
 int main(void)
