@@ -64,21 +64,21 @@ int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, b
                         struct err *err)
 {
     char manifest[IO_PATH_BYTES_MAX];
-    struct io_shared_lock *lock = NULL;
+    struct io_shared_lock *manifest_lock = NULL;
     *ret_is_read = false;
     int status = io->ops->lock_check(lock, err);
     if (!status)
         status = io_join_path(path, MANIFEST_NAME, manifest, err);
     if (status)
         return status;
-    status = io_lock_shared(io, manifest, true, &lock, err);
+    status = io_lock_shared(io, manifest, true, &manifest_lock, err);
     if (status == -EBUSY) {
         *ret_is_read = true;
         return 0;
     }
     if (!status || status == -ENOENT)
         status = io->ops->remove(io, path, err);
-    io_unlock_shared(io, lock);
+    io_unlock_shared(io, manifest_lock);
     return status;
 }
 
