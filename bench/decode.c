@@ -15,7 +15,7 @@
 #include "image/jpeg.h"
 #include "image/jpeg_tile.h"
 #include "image/pipeline.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <getopt.h>
 #include <inttypes.h>

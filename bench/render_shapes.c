@@ -11,8 +11,8 @@
  */
 #include "base/philox.h"
 #include "image/jpeg.h"
+#include "io/file_util.h"
 #include "io/io.h"
-#include "io/whole.h"
 
 #include <errno.h>
 #include <getopt.h>

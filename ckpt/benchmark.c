@@ -9,8 +9,8 @@
 #include "ckpt/folder.h"
 #include "ckpt/manifest.h"
 #include "ckpt/reader.h"
-#include "io/cached.h"
-#include "io/whole.h"
+#include "io/file_util.h"
+#include "io/page_cache.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -163,12 +163,12 @@ int ckpt_benchmark_drop(struct io *io, const char *path, struct err *err)
     for (uint64_t i = 0; i < manifest->files_count && !status; i++) {
         status = io_join_path(path, manifest->files[i].name, file, err);
         if (!status)
-            status = cached_drop(file, err);
+            status = page_cache_drop(file, err);
     }
     ckpt_reader_close(reader);
     if (!status)
         status = io_join_path(path, MANIFEST_NAME, file, err);
-    return status ? status : cached_drop(file, err);
+    return status ? status : page_cache_drop(file, err);
 }
 
 int ckpt_benchmark_load(const struct ckpt_benchmark_state *state, uint64_t step, bool is_cold,

@@ -7,7 +7,7 @@
 
 #include "base/crc.h"
 #include "ckpt/folder.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -11,7 +11,7 @@
 #include "ckpt/folder.h"
 #include "ckpt/prune.h"
 #include "ckpt/verify.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/folder.h"
 #include "ckpt/reader.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -33,8 +33,8 @@ struct copy_write {
 struct copy {
     const struct ckpt_copy_options *options;
     char source[IO_PATH_BYTES_MAX], target[IO_PATH_BYTES_MAX];
-    struct io_shared_lock *lock; /* of the source */
-    struct io_lock *lock;        /* of the target folder */
+    struct io_shared_lock *source_lock; /* of the source */
+    struct io_lock *lock;               /* of the target folder */
     struct io_set *set;
     struct io_queue *queue;
     struct io_file *file;     /* being written */
@@ -227,7 +227,7 @@ static int open_source(struct copy *copy)
     const struct ckpt_copy_options *o = copy->options;
     char path[IO_PATH_BYTES_MAX];
     int status =
-        reader_find(o->from, o->source, NULL, copy->source, &copy->lock, o->log, copy->err);
+        reader_find(o->from, o->source, NULL, copy->source, &copy->source_lock, o->log, copy->err);
     if (!status)
         status = io_join_path(copy->source, MANIFEST_NAME, path, copy->err);
     if (!status)
@@ -339,7 +339,7 @@ static void close_copy(struct copy *copy)
     o->to->ops->set_abort(copy->set);
     if (copy->lock)
         o->to->ops->lock_release(copy->lock);
-    io_unlock_shared(o->from, copy->lock);
+    io_unlock_shared(o->from, copy->source_lock);
     manifest_deinit(&copy->manifest);
     free(copy->memory);
     free(copy->text);

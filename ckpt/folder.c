@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 #include "ckpt/ckpt.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@
 
 #include "ckpt/folder.h"
 #include "ckpt/retention.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <stdlib.h>

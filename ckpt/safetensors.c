@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/json.h"
 #include "ckpt/box.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

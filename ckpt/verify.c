@@ -10,7 +10,7 @@
 #include "ckpt/folder.h"
 #include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

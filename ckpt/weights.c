@@ -4,7 +4,7 @@
 #include "ckpt/weights.h"
 
 #include "base/json.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <stdio.h>

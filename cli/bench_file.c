@@ -3,7 +3,7 @@
  */
 #include "cli/bench_file.h"
 
-#include "io/whole.h"
+#include "io/file_util.h"
 
 static int fill(const struct bench_file *wanted, const char *path, struct io_set *set,
                 struct io_file *file, struct io_benchmark *speed, struct err *err)

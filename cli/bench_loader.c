@@ -4,8 +4,8 @@
 #include "cli/bench_loader.h"
 
 #include "image/check.h"
-#include "shards/cold.h"
 #include "shards/dataset.h"
+#include "shards/drop_cache.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -81,7 +81,7 @@ static int make_cold(const struct bench_loader *bench, struct err *err)
     int status = io_open(bench->dataset, NULL, &io, err);
     if (status)
         return status;
-    status = cold_make(io, bench->dataset, err);
+    status = dataset_drop_cache(io, bench->dataset, err);
     io_close(io);
     return status;
 }

@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "convert/dataset.h"
 #include "convert/made_photos.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

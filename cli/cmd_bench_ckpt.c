@@ -13,8 +13,8 @@
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
-#include "io/cached.h"
-#include "io/whole.h"
+#include "io/file_util.h"
+#include "io/page_cache.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -107,7 +107,7 @@ static int read_back(const struct bench *bench, const char *path, struct io_benc
                                    .is_one_pass = true,
                                    .ns_max = FILL_NS_MAX,
                                    .stop = bench->stop};
-    int status = cached_drop(path, err);
+    int status = page_cache_drop(path, err);
     if (!status)
         status = bench->io->ops->file_open(bench->io, path, &file, err);
     if (status)

@@ -12,9 +12,9 @@
 #include "cli/signals.h"
 #include "cli/verbs.h"
 #include "io/benchmark.h"
-#include "io/cached.h"
+#include "io/file_util.h"
+#include "io/page_cache.h"
 #include "io/probe.h"
-#include "io/whole.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -129,7 +129,7 @@ static int read_by(struct bench *bench, enum io_engine engine, const struct way 
     int status = io_open(path, &options, &io, err);
     if (status)
         return status;
-    status = way->is_warm ? 0 : cached_drop(path, err);
+    status = way->is_warm ? 0 : page_cache_drop(path, err);
     if (!status)
         status = io->ops->file_open(io, path, &file, err);
     if (!status) {

@@ -9,8 +9,8 @@
 #include "cli/signals.h"
 #include "cli/verbs.h"
 #include "convert/made_photos.h"
-#include "io/pending.h"
-#include "io/whole.h"
+#include "io/file_util.h"
+#include "io/temporary_registry.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -124,14 +124,14 @@ static int measure_photos_in(const struct invocation *invocation, struct bench_l
     int status = io_join_path(folder, "photos.tar", path, err);
     if (status)
         return status;
-    int pending_folder = io_pending_add(folder), pending = io_pending_add(path);
+    int pending_folder = io_temporary_register(folder), pending = io_temporary_register(path);
     bench->dataset = path;
     status = made_photos_write(io, path, args->photos, bench->stop, err);
     if (!status)
         status = measure(invocation, bench, io, err);
     io->ops->remove(io, path, NULL);
-    io_pending_drop(pending);
-    io_pending_drop(pending_folder);
+    io_temporary_unregister(pending);
+    io_temporary_unregister(pending_folder);
     return status;
 }
 

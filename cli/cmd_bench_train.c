@@ -10,7 +10,7 @@
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "trainer/benchmark.h"
 
 #include <errno.h>

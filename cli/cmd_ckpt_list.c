@@ -8,7 +8,7 @@
 #include "ckpt/folder.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <stdio.h>

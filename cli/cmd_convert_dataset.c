@@ -6,7 +6,7 @@
 #include "cli/signals.h"
 #include "cli/verbs.h"
 #include "convert/dataset.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <assert.h>
 #include <errno.h>

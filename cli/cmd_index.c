@@ -3,7 +3,7 @@
  */
 #include "cli/output.h"
 #include "cli/verbs.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "shards/dali.h"
 #include "shards/index_cache.h"
 #include "shards/url_list.h"

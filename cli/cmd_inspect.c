@@ -8,7 +8,7 @@
 #include "cli/path_kind.h"
 #include "cli/run_metrics.h"
 #include "cli/verbs.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <stdio.h>

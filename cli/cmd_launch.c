@@ -11,7 +11,7 @@
 #include "cli/signals.h"
 #include "cli/verbs.h"
 #include "device/device_cuda.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "trainer/config/config.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  */
 #include "cli/manual.h"
 #include "cli/verbs.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -13,7 +13,7 @@
 #include "cli/verbs.h"
 #include "io/io_fault.h"
 #include "io/within.h"
-#include "shards/cold.h"
+#include "shards/drop_cache.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -413,7 +413,7 @@ static int make_cold(const struct read_mix *mix, struct err *err)
     if (status)
         return status;
     for (uint32_t i = 0; !status && i < mix->count; i++)
-        status = cold_make(io, mix->sources[i].path, err);
+        status = dataset_drop_cache(io, mix->sources[i].path, err);
     io_close(io);
     return status;
 }

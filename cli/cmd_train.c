@@ -13,7 +13,7 @@
 #include "cli/step_line.h"
 #include "cli/usage_json.h"
 #include "cli/verbs.h"
-#include "io/pending.h"
+#include "io/temporary_registry.h"
 #include "trainer/report/scalars.h"
 #include "trainer/trainer.h"
 
@@ -194,7 +194,7 @@ static void print_json_event(const struct trainer_report *report)
 static void end_at_once(struct console *console, const char *text)
 {
     console_failure(console, text);
-    io_pending_remove();
+    io_temporary_remove_all();
     _exit(EXIT_FAILED);
 }
 

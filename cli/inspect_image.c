@@ -7,7 +7,7 @@
 #include "image/check.h"
 #include "image/png.h"
 #include "image/webp.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

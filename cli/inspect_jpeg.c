@@ -4,7 +4,7 @@
 #include "base/bytes.h"
 #include "cli/inspect.h"
 #include "image/jpeg_cut.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #include "base/bytes.h"
 #include "base/str.h"
 #include "cli/inspect.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "shards/npy_header.h"
 
 #include <errno.h>

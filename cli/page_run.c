@@ -10,7 +10,7 @@
 #include "cli/page_chart.h"
 #include "cli/page_values.h"
 #include "cli/run_metrics.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

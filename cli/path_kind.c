@@ -7,7 +7,7 @@
 #include "ckpt/manifest.h"
 #include "ckpt/safetensors.h"
 #include "image/pixels.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "shards/index.h"
 #include "shards/npy_header.h"
 #include "shards/url_list.h"

@@ -5,7 +5,7 @@
 
 #include "base/display.h"
 #include "base/json_writer.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "shards/class_number.h"
 #include "shards/npy.h"
 

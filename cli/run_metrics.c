@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/json.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "cli/signals.h"
 
 #include "cli/verb.h"
-#include "io/pending.h"
+#include "io/temporary_registry.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ static void on_signal(int signal)
         const char *words = atomic_load(&last_words);
         ssize_t written = words ? write(STDERR_FILENO, words, strlen(words)) : 0;
         (void)written; /* where it can't be heard it is not missed */
-        io_pending_remove();
+        io_temporary_remove_all();
         _exit(EXIT_INTERRUPTED);
     }
     atomic_fetch_add(&counts.wishes, 1);

@@ -2,8 +2,8 @@
  * signals — a wish to stop, as a flag that long work looks at.
  *
  * SIGTERM, SIGINT and SIGUSR1 set the flag; a second SIGINT ends the program at once with status
- * 130, unless somebody counts; half-written files go then (io/pending.h). SIGTERM and SIGUSR1 may
- * come as often as they like, for batch systems and timeout(1) send them again.
+ * 130, unless somebody counts; half-written files go then (io/temporary_registry.h). SIGTERM and
+ * SIGUSR1 may come as often as they like, for batch systems and timeout(1) send them again.
  */
 #ifndef MILLRACE_CLI_SIGNALS_H
 #define MILLRACE_CLI_SIGNALS_H

@@ -4,7 +4,7 @@
 #include "cli/survey.h"
 
 #include "base/bytes.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "shards/class_number.h"
 
 #include <assert.h>

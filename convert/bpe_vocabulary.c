@@ -11,7 +11,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

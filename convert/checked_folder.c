@@ -4,7 +4,7 @@
 #include "convert/checked_folder.h"
 
 #include "base/bytes.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <stdlib.h>

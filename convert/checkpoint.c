@@ -19,7 +19,7 @@
 #include "convert/hands.h"
 #include "convert/identity.h"
 #include "convert/pieces.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <assert.h>
 #include <errno.h>

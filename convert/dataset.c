@@ -14,7 +14,7 @@
 #include "convert/dataset_journal.h"
 #include "convert/dataset_options.h"
 #include "convert/dataset_target.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "io/within.h"
 
 #include <errno.h>

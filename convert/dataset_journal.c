@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/json_writer.h"
 #include "convert/dataset_options.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

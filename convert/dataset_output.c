@@ -6,7 +6,7 @@
 #include "convert/dataset_options.h"
 #include "convert/dataset_target.h"
 #include "image/ppm.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "shards/npy.h"
 #include "shards/tar.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 #include "convert/dataset_journal.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <stdio.h>

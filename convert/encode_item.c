@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "convert/encode_image.h"
 #include "image/check.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "shards/npy.h"
 
 #include <errno.h>

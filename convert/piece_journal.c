@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "base/hash.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -6,7 +6,7 @@
 #include "base/cipher.h"
 #include "base/hash.h"
 #include "base/philox.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <assert.h>
 #include <errno.h>

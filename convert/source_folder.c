@@ -8,7 +8,7 @@
 #include "convert/source.h"
 
 #include "base/utf8.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -8,7 +8,7 @@
  */
 #include "base/workers.h"
 #include "convert/source.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <stdlib.h>

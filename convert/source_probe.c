@@ -9,7 +9,7 @@
  *     ROOT/{train,val,...}/photos     split folders of files: a dataset each
  */
 #include "convert/source.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
  * off: then who resumes must know that the first one is dead.
  */
 #include "io/file_local.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -15,8 +15,8 @@
  */
 #include "base/machine.h"
 #include "io/file_local.h"
+#include "io/file_util.h"
 #include "io/lease.h"
-#include "io/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  */
 #include "io/file_local.h"
 #include "io/file_transfer.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include "base/bytes.h"
 #include "base/clock.h"

@@ -12,8 +12,8 @@
 #include "io/file_set.h"
 
 #include "io/file_transfer.h"
-#include "io/pending.h"
-#include "io/whole.h"
+#include "io/file_util.h"
+#include "io/temporary_registry.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -108,7 +108,7 @@ void set_free(struct io_set *set)
     }
     if (set->place_fd >= 0)
         close(set->place_fd);
-    io_pending_drop(set->pending);
+    io_temporary_unregister(set->registered);
     free(set);
 }
 
@@ -153,7 +153,7 @@ static int take_place(struct io_set *set, const struct io_set_options *options, 
     if (status || !set->single_file)
         return status ? status : make_place(set, err);
     if (!set->adoptable)
-        set->pending = io_pending_add(set->place);
+        set->registered = io_temporary_register(set->place);
     return 0;
 }
 
@@ -167,7 +167,7 @@ int local_set_begin(struct io *io, const struct io_set_options *options, struct 
     set->single_file = options->single_file;
     set->replace = options->replace;
     set->adoptable = options->resume != IO_RESUME_NO;
-    set->place_fd = set->pending = -1;
+    set->place_fd = set->registered = -1;
     const char *name;
     int status = take_names(set, options->path, &name, err);
     if (!status)
@@ -205,7 +205,7 @@ int local_set_join(struct io *io, const struct io_set_options *options, const ch
     if (!set)
         return err_set(err, -ENOMEM, "out of memory to join an output");
     set->joined = true;
-    set->place_fd = set->pending = -1;
+    set->place_fd = set->registered = -1;
     strcpy(set->place, place);
     const char *name;
     status = take_names(set, options->path, &name, err);

@@ -17,7 +17,7 @@ struct io_set {
         adopted;     /* others may go on in place when this writer is dead; it was another's */
     bool taken_over; /* before it was locked, by another process, whose place it is now */
     int place_fd;    /* of an adoptable set, locked; -1: none */
-    int pending;     /* io_pending_drop's */
+    int registered;  /* io_temporary_unregister's */
     struct io_file *open_files;
     char final[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX], place[IO_PATH_BYTES_MAX];
     char aside[IO_PATH_BYTES_MAX]; /* "": what is replaced is removed */

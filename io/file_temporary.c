@@ -8,7 +8,7 @@
  *                                                nobody's owner has a "+"
  */
 #include "io/file_local.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <ctype.h>
 #include <dirent.h>

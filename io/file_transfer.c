@@ -3,7 +3,7 @@
  */
 #include "io/file_transfer.h"
 
-#include "io/cached.h"
+#include "io/page_cache.h"
 
 #include "base/open_files.h"
 
@@ -29,7 +29,7 @@ enum {
 static bool is_cached(const struct io_file *file)
 {
     uint64_t half = file->size_bytes / 2 + 1, cached;
-    return cached_bytes(file->fd, 0, half, &cached) == 0 && cached >= half / 2;
+    return page_cache_bytes(file->fd, 0, half, &cached) == 0 && cached >= half / 2;
 }
 
 /* What memory of blocks of IO_ALIGN_BYTES must be aligned to: what the file system says, and

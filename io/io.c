@@ -4,8 +4,8 @@
  */
 #include "io/io.h"
 
+#include "io/file_util.h"
 #include "io/io_fault.h"
-#include "io/whole.h"
 
 #include <ctype.h>
 #include <errno.h>

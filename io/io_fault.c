@@ -7,7 +7,7 @@
 #include "io/fault_backend.h"
 
 #include "base/clock.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "base/machine.h"
 #include "base/thread.h"
 #include "io/file_local.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "io/file_local.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  */
 #include "io/within.h"
 
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <stdio.h>

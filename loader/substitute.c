@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/philox.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

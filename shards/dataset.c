@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/json_writer.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

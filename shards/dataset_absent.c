@@ -3,7 +3,7 @@
  */
 #include "shards/dataset_absent.h"
 
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "shards/dataset.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 
 #include "base/json_format.h"
 #include "base/json_scan.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "shards/dataset_absent.h"
 #include "shards/dataset_list.h"
 #include "shards/url_list.h"

@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/crc.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "shards/index_layout.h"
 #include "shards/member_name.h"
 #include "shards/tar.h"

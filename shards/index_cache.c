@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/crc.h"
 #include "base/hash.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "shards/index_layout.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "shards/shard.h"
 
 #include "base/bytes.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "shards/index_cache.h"
 
 #include <errno.h>

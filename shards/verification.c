@@ -4,7 +4,7 @@
 #include "shards/verification.h"
 
 #include "base/bytes.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

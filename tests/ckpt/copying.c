@@ -1,8 +1,8 @@
 /*
  * copying — a copy of a step among readers and removers that come in the middle of it.
  */
+#include "io/file_util.h"
 #include "io/io_fault.h"
-#include "io/whole.h"
 #include "tests/ckpt/steps.h"
 #include "tests/support/gate.h"
 

@@ -5,7 +5,7 @@
 #include "convert/bpe.h"
 #include "base/bytes.h"
 #include "convert/unicode_class.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "tests/support/test.h"
 
 #include <dirent.h>

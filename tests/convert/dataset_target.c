@@ -2,7 +2,7 @@
  * Where datasets are converted to: an existing target is kept, an interrupted conversion goes on to
  * the same bytes.
  */
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "tests/convert/dataset_case.h"
 
 #include <errno.h>

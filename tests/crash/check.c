@@ -4,7 +4,7 @@
 #include "tests/crash/check.h"
 
 #include "ckpt/ckpt.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <string.h>

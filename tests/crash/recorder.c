@@ -3,7 +3,7 @@
  */
 #include "tests/crash/recorder_inside.h"
 
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <pthread.h>
 #include <signal.h>

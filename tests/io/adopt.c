@@ -1,7 +1,7 @@
 /*
  * adopt — a set goes on in the place that a dead writer of it left (IO_RESUME_NOW).
  */
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "tests/support/engines.h"
 #include "tests/support/scratch.h"
 

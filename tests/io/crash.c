@@ -3,7 +3,7 @@
  * is whole, everything else is a temporary that a sweep removes, and the same work done again
  * succeeds.
  */
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "tests/io/syscalls.h"
 #include "tests/support/child.h"
 #include "tests/support/engines.h"

@@ -2,8 +2,8 @@
  * direct — reads and writes around the page cache: the same bytes whatever their alignment, and who
  * goes which way.
  */
+#include "io/file_util.h"
 #include "io/probe.h"
-#include "io/whole.h"
 #include "tests/support/engines.h"
 #include "tests/support/scratch.h"
 

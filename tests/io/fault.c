@@ -2,8 +2,8 @@
  * fault — a backend whose operations go wrong as rules say: requests that fail, wait, end early or
  * lose a bit; sets that fail; deaths.
  */
+#include "io/file_util.h"
 #include "io/io_fault.h"
-#include "io/whole.h"
 #include "tests/support/gate.h"
 #include "tests/support/scratch.h"
 

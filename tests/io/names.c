@@ -1,7 +1,7 @@
 /*
  * names — files and folders by name, files as a whole, paths and URLs.
  */
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "tests/support/engines.h"
 #include "tests/support/scratch.h"
 

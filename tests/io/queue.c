@@ -1,7 +1,7 @@
 /*
  * queue — requests: whole in spite of short calls, cancelled, timed out, many at once.
  */
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "tests/io/syscalls.h"
 #include "tests/support/engines.h"
 #include "tests/support/gate.h"

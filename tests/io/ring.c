@@ -5,8 +5,8 @@
  * A read of an empty pipe is one that the kernel has begun and can't end.
  */
 #include "io/file_local.h"
+#include "io/file_util.h"
 #include "io/probe.h"
-#include "io/whole.h"
 #include "tests/io/syscalls.h"
 #include "tests/support/child.h"
 #include "tests/support/engines.h"

@@ -2,7 +2,7 @@
  * set — outputs that appear whole: the order of what is made durable, replacing, ranks that join,
  * sweeps.
  */
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "tests/io/set_case.h"
 #include "tests/io/syscalls.h"
 #include "tests/support/engines.h"

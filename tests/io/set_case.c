@@ -3,7 +3,7 @@
  */
 #include "tests/io/set_case.h"
 
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "tests/io/syscalls.h"
 #include "tests/support/scratch.h"
 

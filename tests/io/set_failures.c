@@ -1,7 +1,7 @@
 /*
  * set_failures — sets that fail, are given up or are swept away: nothing appears, nothing stays.
  */
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "tests/io/set_case.h"
 #include "tests/io/syscalls.h"
 #include "tests/support/engines.h"

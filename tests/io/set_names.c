@@ -2,7 +2,7 @@
  * set_names — the names of sets and within them: which are refused, which are not replaced, what
  * temporaries are called.
  */
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "tests/io/set_case.h"
 #include "tests/io/syscalls.h"
 #include "tests/support/engines.h"

@@ -1,8 +1,8 @@
 /*
  * hold — readers and removers of a file, with real processes.
  */
+#include "io/file_util.h"
 #include "io/io.h"
-#include "io/whole.h"
 #include "tests/support/child.h"
 #include "tests/support/scratch.h"
 

@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/philox.h"
 #include "image/jpeg.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "shards/npy.h"
 
 #include <inttypes.h>

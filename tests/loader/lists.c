@@ -4,7 +4,7 @@
  */
 #include "tests/loader/fixture.h"
 
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "tests/shards/fixture.h"
 
 #include <errno.h>

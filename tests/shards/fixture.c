@@ -3,7 +3,7 @@
  */
 #include "tests/shards/fixture.h"
 
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/crc.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "shards/dali.h"
 #include "shards/index_cache.h"
 #include "shards/member_name.h"

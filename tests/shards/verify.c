@@ -4,7 +4,7 @@
 #include "shards/verify.h"
 
 #include "base/hash.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "tests/shards/fixture.h"
 #include "tests/shards/make_shard.h"
 

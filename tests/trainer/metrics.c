@@ -3,7 +3,7 @@
  */
 #include "trainer/report/metrics.h"
 #include "base/str.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * config_fields — the table of configuration keys. See config.h.
  */
 #include "ckpt/ckpt.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "loader/loader.h"
 #include "trainer/config/config.h"
 #include "trainer/models/model.h"

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "ckpt/hf_names.h"
 #include "ckpt/weights.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/crc.h"
 #include "io/append_file.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <assert.h>
 #include <errno.h>

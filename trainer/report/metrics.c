@@ -6,8 +6,8 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "io/file_util.h"
 #include "io/line_log.h"
-#include "io/whole.h"
 #include "trainer/report/scalars.h"
 #include "trainer/report/tensorboard.h"
 

@@ -5,7 +5,7 @@
 #include "trainer/report/tensorboard.h"
 
 #include "base/clock.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "trainer/report/event_file.h"
 
 #include "tensorboard.pb-c.h"

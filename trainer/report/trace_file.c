@@ -4,7 +4,7 @@
 #include "trainer/report/trace_file.h"
 
 #include "base/clock.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "device/profiler.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "trainer/report/trace_file.h"
 
 #include <inttypes.h>

@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "comm/comm_checked.h"
-#include "io/whole.h"
+#include "io/file_util.h"
 #include "trainer/parallel/sync_check.h"
 #include "trainer/plan/memory_need.h"
 #include "trainer/run/resume.h"

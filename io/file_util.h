@@ -1,11 +1,12 @@
 /*
- * whole — files read or written as a whole, and other blocking conveniences over the table in io.h.
+ * file_util — files read or written as a whole, and other blocking conveniences over the table in
+ * io.h.
  *
  * For small things off the hot path: dataset.json, a manifest, a shard's tail. They open a queue of
  * their own.
  */
-#ifndef MILLRACE_IO_WHOLE_H
-#define MILLRACE_IO_WHOLE_H
+#ifndef MILLRACE_IO_FILE_UTIL_H
+#define MILLRACE_IO_FILE_UTIL_H
 
 #include "io/io.h"
 

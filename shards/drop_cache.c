@@ -1,15 +1,15 @@
 /*
- * cold — see cold.h.
+ * drop_cache — see drop_cache.h.
  */
-#include "shards/cold.h"
+#include "shards/drop_cache.h"
 
-#include "io/cached.h"
+#include "io/page_cache.h"
 #include "shards/dataset.h"
 
 #include <errno.h>
 #include <string.h>
 
-int cold_make(struct io *io, const char *path, struct err *err)
+int dataset_drop_cache(struct io *io, const char *path, struct err *err)
 {
     struct dataset *dataset;
     if (strcmp(io->ops->scheme, "file") != 0) {
@@ -26,7 +26,7 @@ int cold_make(struct io *io, const char *path, struct err *err)
         char shard[IO_PATH_BYTES_MAX];
         status = dataset_shard_path(dataset, i, shard, err);
         if (!status)
-            status = cached_drop(shard, err);
+            status = page_cache_drop(shard, err);
     }
     dataset_close(dataset);
     return status;

@@ -1,7 +1,7 @@
 /*
- * whole — see whole.h.
+ * file_util — see file_util.h.
  */
-#include "io/whole.h"
+#include "io/file_util.h"
 
 #include "base/bytes.h"
 

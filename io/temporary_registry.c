@@ -1,10 +1,10 @@
 /*
- * pending — see pending.h.
+ * temporary_registry — see temporary_registry.h.
  *
  *     free ──add──> busy: its path is copied ──> noted ──drop──> free
  *                                                  └──remove──> gone, for ever
  */
-#include "io/pending.h"
+#include "io/temporary_registry.h"
 
 #include "io/file_local.h"
 
@@ -20,14 +20,15 @@ struct entry {
     char path[IO_PATH_BYTES_MAX]; /* of who made it busy; once noted, immutable */
 };
 
-static struct entry entries[IO_PENDING_MAX]; /* a handler has no other way to find them */
+static struct entry
+    entries[IO_TEMPORARY_REGISTRY_MAX]; /* a handler has no other way to find them */
 static atomic_bool is_ending;
 static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2,
               "a handler may touch lock-free atomics only");
 
 static int note(const char *path)
 {
-    for (int i = 0; i < IO_PENDING_MAX; i++) {
+    for (int i = 0; i < IO_TEMPORARY_REGISTRY_MAX; i++) {
         int expected = STATE_FREE;
         if (!atomic_compare_exchange_strong(&entries[i].state, &expected, STATE_BUSY))
             continue;
@@ -38,7 +39,7 @@ static int note(const char *path)
     return -1;
 }
 
-int io_pending_add(const char *path)
+int io_temporary_register(const char *path)
 {
     int number = local_path(path, &path, NULL) ? -1 : note(path);
     while (atomic_load(&is_ending))
@@ -46,22 +47,22 @@ int io_pending_add(const char *path)
     return number;
 }
 
-void io_pending_drop(int number)
+void io_temporary_unregister(int number)
 {
     int expected = STATE_NOTED;
     if (number >= 0)
         atomic_compare_exchange_strong(&entries[number].state, &expected, STATE_FREE);
 }
 
-void io_pending_remove(void)
+void io_temporary_remove_all(void)
 {
     atomic_store(&is_ending, true);
-    for (int i = 0; i < IO_PENDING_MAX; i++) {
+    for (int i = 0; i < IO_TEMPORARY_REGISTRY_MAX; i++) {
         int expected = STATE_NOTED;
         if (atomic_compare_exchange_strong(&entries[i].state, &expected, STATE_GONE))
             unlink(entries[i].path);
     }
-    for (int i = 0; i < IO_PENDING_MAX; i++)
+    for (int i = 0; i < IO_TEMPORARY_REGISTRY_MAX; i++)
         if (atomic_load(&entries[i].state) == STATE_GONE)
             rmdir(entries[i].path); /* nothing happens to what is a file */
 }

@@ -1,7 +1,7 @@
 /*
- * cached — see cached.h.
+ * page_cache — see page_cache.h.
  */
-#include "io/cached.h"
+#include "io/page_cache.h"
 
 #include "io/file_local.h"
 
@@ -21,7 +21,7 @@ struct cache_pages {
     uint64_t cached, dirty, writeback, evicted, recently_evicted;
 };
 
-int cached_bytes(int fd, uint64_t offset, uint64_t bytes, uint64_t *ret_cached_bytes)
+int page_cache_bytes(int fd, uint64_t offset, uint64_t bytes, uint64_t *ret_cached_bytes)
 {
     struct cache_range range = {.offset = offset, .bytes = bytes};
     struct cache_pages pages = {0};
@@ -31,7 +31,7 @@ int cached_bytes(int fd, uint64_t offset, uint64_t bytes, uint64_t *ret_cached_b
     return 0;
 }
 
-int cached_drop(const char *path, struct err *err)
+int page_cache_drop(const char *path, struct err *err)
 {
     int status = local_path(path, &path, err);
     if (status)
