@@ -25,7 +25,7 @@
  *
  * Commit: as docs/checkpoint.md's protocol; a step folder that is listed is whole. A failure on any
  * rank fails the save on all, and leaves the checkpoints before it as they are; only if making the
- * new name durable is what failed, the step may stand there, whole (io.h, set_publish).
+ * new name durable is what failed, the step may stand there, whole (io.h, transaction_commit).
  *
  * Loading:
  *     ckpt_find(io, "runs/a/ckpt", path, &step, log, err);        // the newest whole one

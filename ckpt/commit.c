@@ -41,17 +41,17 @@ static int create_common(struct commit *commit, struct err *err)
 {
     uint64_t bytes = commit->file_bytes[LAYOUT_COMMON];
     return bytes == 0 ? 0
-                      : commit->io->ops->set_create(commit->set, FULL_FILE_NAME,
-                                                    bytes_round_up(bytes, IO_ALIGN_BYTES),
-                                                    &commit->files[LAYOUT_COMMON], err);
+                      : commit->io->ops->transaction_create(commit->transaction, FULL_FILE_NAME,
+                                                            bytes_round_up(bytes, IO_ALIGN_BYTES),
+                                                            &commit->files[LAYOUT_COMMON], err);
 }
 
 static int open_common(struct commit *commit, struct err *err)
 {
     return commit->file_bytes[LAYOUT_COMMON] == 0
                ? 0
-               : commit->io->ops->set_open(commit->set, FULL_FILE_NAME,
-                                           &commit->files[LAYOUT_COMMON], err);
+               : commit->io->ops->transaction_open(commit->transaction, FULL_FILE_NAME,
+                                                   &commit->files[LAYOUT_COMMON], err);
 }
 
 /* The place, on the first rank. */
@@ -66,15 +66,15 @@ static int make_place(struct commit *commit, struct err *err)
     status = folder_aside_path(commit->folder, commit->step, commit->aside, err);
     if (status)
         return status;
-    struct io_set_options options = {.path = commit->path,
-                                     .replace = commit->exists,
-                                     .aside = commit->exists ? commit->aside : NULL,
-                                     .owner_id = commit->run_id,
-                                     .attempt = commit->attempt};
-    status = io->ops->set_begin(io, &options, &commit->set, err);
+    struct io_transaction_options options = {.path = commit->path,
+                                             .replace = commit->exists,
+                                             .backup = commit->exists ? commit->aside : NULL,
+                                             .owner_id = commit->run_id,
+                                             .attempt = commit->attempt};
+    status = io->ops->transaction_begin(io, &options, &commit->transaction, err);
     if (status)
         return status;
-    const char *place = io->ops->set_place(commit->set);
+    const char *place = io->ops->transaction_staging(commit->transaction);
     if (strlen(place) >= sizeof commit->places[0].text)
         return err_set(err, -ENAMETOOLONG, "the name of a temporary place is too long: %.100s...",
                        place);
@@ -91,9 +91,10 @@ static int join_place(struct commit *commit, struct err *err)
                        "the name of the place that rank 0 of the node tells has no end");
     if (first->status)
         return err_set(err, -EREMOTEIO, "the first rank could not begin the save");
-    struct io_set_options options = {
+    struct io_transaction_options options = {
         .path = commit->path, .owner_id = commit->run_id, .attempt = commit->attempt};
-    int status = commit->io->ops->set_join(commit->io, &options, first->text, &commit->set, err);
+    int status = commit->io->ops->transaction_join(commit->io, &options, first->text,
+                                                   &commit->transaction, err);
     if (status == -ENOENT)
         err_advise(
             err, "let all nodes share the folder, or give each its own (checkpoint.shared: false)");
@@ -137,10 +138,10 @@ static int meet(struct commit *commit, uint64_t step, bool has_common, int statu
 static void leave(struct commit *commit)
 {
     if (nodes_is_first(commit->nodes))
-        commit->io->ops->set_abort(commit->set);
-    else if (commit->set)
-        commit->io->ops->set_leave(commit->set);
-    commit->set = NULL;
+        commit->io->ops->transaction_abort(commit->transaction);
+    else if (commit->transaction)
+        commit->io->ops->transaction_leave(commit->transaction);
+    commit->transaction = NULL;
     for (int i = 0; i < LAYOUT_FILES; i++)
         commit->files[i] = NULL;
 }
@@ -159,8 +160,8 @@ int commit_begin(struct commit *commit, uint64_t step, int status, struct err *e
     char name[ROSTER_NAME_BYTES_MAX];
     status = meet(commit, step, true, status, err);
     if (!status)
-        status = commit->io->ops->set_create(
-            commit->set, roster_file_name(commit->nodes->all->rank, name),
+        status = commit->io->ops->transaction_create(
+            commit->transaction, roster_file_name(commit->nodes->all->rank, name),
             bytes_round_up(commit->file_bytes[LAYOUT_OWN], IO_ALIGN_BYTES),
             &commit->files[LAYOUT_OWN], err);
     return status;
@@ -297,12 +298,12 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
     if (!status)
         status = io->ops->queue_open(io, 1, &queue, err);
     if (!status)
-        status = io->ops->set_create(commit->set, MANIFEST_NAME, bytes, &file, err);
+        status = io->ops->transaction_create(commit->transaction, MANIFEST_NAME, bytes, &file, err);
     if (!status)
         status = io_write_exact(queue, io, file, path, 0, commit->manifest_text.data, bytes, err);
     if (queue)
         io->ops->queue_close(queue);
-    return status ? status : io->ops->set_seal(commit->set, file, bytes, err);
+    return status ? status : io->ops->transaction_finalize(commit->transaction, file, bytes, err);
 }
 
 /* What the new step took the place of stands under the other name, if it could be renamed; else the
@@ -349,20 +350,20 @@ static int prepare(struct commit *commit, const char *state_json, struct err *er
 
 /* The second half, on a node's first rank: what all ranks have made durable appears. The set is
  * gone afterwards, unless an error left it. */
-static int publish(struct commit *commit, struct err *err)
+static int commit_step(struct commit *commit, struct err *err)
 {
     struct io *io = commit->io;
     if (commit->likeness == COMMIT_SAME) {
         log_line(commit->log, LOG_INFO, "%s is there already with the same content, and stays",
                  commit->path);
-        return 0; /* the set is aborted */
+        return 0; /* the transaction is aborted */
     }
-    /* one who takes the folder after this sweeps the set, and then it can't be published */
+    /* one who takes the folder after this sweeps the transaction, and then it can't be committed */
     int status = io->ops->lock_check(commit->lock, err);
     if (status)
         return status;
-    status = io->ops->set_publish(commit->set, err);
-    commit->set = NULL;
+    status = io->ops->transaction_commit(commit->transaction, err);
+    commit->transaction = NULL;
     return status;
 }
 
@@ -380,19 +381,20 @@ static void retain(struct commit *commit)
 }
 
 /* What this rank wrote becomes durable; the first failure ends it. */
-static int seal(struct commit *commit, struct err *err)
+static int finalize(struct commit *commit, struct err *err)
 {
     int status = 0;
     for (int i = 0; i < LAYOUT_FILES && !status; i++) {
         struct io_file *file = commit->files[i];
         commit->files[i] = NULL;
         if (file)
-            status = commit->io->ops->set_seal(commit->set, file, commit->file_bytes[i], err);
+            status = commit->io->ops->transaction_finalize(commit->transaction, file,
+                                                           commit->file_bytes[i], err);
     }
     return status;
 }
 
-/* Who lost the folder since it published removes nothing of what is another's now. */
+/* Who lost the folder since it committed removes nothing of what is another's now. */
 static bool still_owns(const struct commit *commit)
 {
     return commit->io->ops->lock_check(commit->lock, NULL) == 0;
@@ -414,7 +416,7 @@ int commit_finish(struct commit *commit, int status, const char *state_json, str
     struct comm *all = commit->nodes->all;
     bool is_first = nodes_is_first(commit->nodes);
     if (!status)
-        status = seal(commit, err);
+        status = finalize(commit, err);
     if (status && is_first)
         status = name_owner(commit, status, err);
     status = collective_agree(all, status, "agreeing on a checkpoint", err);
@@ -425,10 +427,10 @@ int commit_finish(struct commit *commit, int status, const char *state_json, str
     if (commit->nodes->count > 1) /* no node's name appears before all can */
         status = collective_agree(all, status, "writing the manifests", err);
     if (!status && is_first)
-        status = publish(commit, err);
+        status = commit_step(commit, err);
     if (status && is_first)
         status = name_owner(commit, status, err);
-    status = collective_agree(all, status, "publishing a checkpoint", err);
+    status = collective_agree(all, status, "committing a checkpoint", err);
     leave(commit);
     if (!status && is_first && commit->exists)
         settle_replaced(commit, state_json);

@@ -5,7 +5,7 @@
  *     // a private place; this rank's files in it
  *     status = commit_begin(commit, step, status, err);
  *     ... write commit->files ...
- *     // seal, agree, gather, manifest, agree, publish, agree
+ *     // finalize, agree, gather, manifest, agree, commit, agree
  *     commit_finish(commit, status, state_json, err);
  *
  * Both are collective: every rank calls both, whatever failed on it; begin's status goes to finish.
@@ -38,7 +38,7 @@ struct commit_place {
 enum commit_likeness {
     COMMIT_OTHER,       /* also where there is none, or a damaged one */
     COMMIT_SAME_ARRAYS, /* and a state that says the same but for `metrics` and `config` */
-    COMMIT_SAME,        /* byte for byte: it stays, and nothing is published */
+    COMMIT_SAME,        /* byte for byte: it stays, and nothing is committed */
 };
 
 struct commit {
@@ -57,8 +57,8 @@ struct commit {
     struct str manifest_text;
     char path[IO_PATH_BYTES_MAX], aside[IO_PATH_BYTES_MAX];
     uint64_t step, attempt;
-    struct io_set *set;
-    struct io_file *files[LAYOUT_FILES]; /* open until they are sealed; NULL */
+    struct io_transaction *transaction;
+    struct io_file *files[LAYOUT_FILES]; /* open until they are finalized; NULL */
     bool exists;                         /* a folder of that step was there at begin */
     enum commit_likeness likeness;       /* on the first rank of a node */
 };

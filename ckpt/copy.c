@@ -4,8 +4,8 @@
  *
  *     buffers, one a block:   free ── being read (blocks.h) ── verified ── being written ── free
  *
- * Files come one after the other: a file is sealed when its last write is done, the manifest, byte
- * for byte the source's, comes last.
+ * Files come one after the other: a file is finalized when its last write is done, the manifest,
+ * byte for byte the source's, comes last.
  */
 #include "base/bytes.h"
 #include "ckpt/blocks.h"
@@ -35,7 +35,7 @@ struct copy {
     char source[IO_PATH_BYTES_MAX], target[IO_PATH_BYTES_MAX];
     struct io_shared_lock *source_lock; /* of the source */
     struct io_lock *lock;               /* of the target folder */
-    struct io_set *set;
+    struct io_transaction *transaction;
     struct io_queue *queue;
     struct io_file *file;     /* being written */
     struct manifest manifest; /* without the files that are on other nodes */
@@ -81,11 +81,12 @@ static int finish_file(struct copy *copy)
         return status;
     struct io_file *file = copy->file;
     copy->file = NULL;
-    return copy->options->to->ops->set_seal(
-        copy->set, file, copy->manifest.files[copy->created_count - 1].size_bytes, copy->err);
+    return copy->options->to->ops->transaction_finalize(
+        copy->transaction, file, copy->manifest.files[copy->created_count - 1].size_bytes,
+        copy->err);
 }
 
-/* Until files are made up to this one, and all before it are sealed. */
+/* Until files are made up to this one, and all before it are finalized. */
 static int begin_files(struct copy *copy, uint64_t count)
 {
     int status = 0;
@@ -94,9 +95,9 @@ static int begin_files(struct copy *copy, uint64_t count)
         if (status)
             break;
         const struct manifest_file *file = &copy->manifest.files[copy->created_count++];
-        status = copy->options->to->ops->set_create(
-            copy->set, file->name, bytes_round_up(file->size_bytes, IO_ALIGN_BYTES), &copy->file,
-            copy->err);
+        status = copy->options->to->ops->transaction_create(
+            copy->transaction, file->name, bytes_round_up(file->size_bytes, IO_ALIGN_BYTES),
+            &copy->file, copy->err);
     }
     return status;
 }
@@ -203,11 +204,14 @@ static int copy_manifest(struct copy *copy)
 {
     struct io *io = copy->options->to;
     struct io_file *file;
-    int status = io->ops->set_create(copy->set, MANIFEST_NAME, copy->text_bytes, &file, copy->err);
+    int status = io->ops->transaction_create(copy->transaction, MANIFEST_NAME, copy->text_bytes,
+                                             &file, copy->err);
     if (!status)
         status = io_write_exact(copy->queue, io, file, copy->target, 0, copy->text,
                                 copy->text_bytes, copy->err);
-    return status ? status : io->ops->set_seal(copy->set, file, copy->text_bytes, copy->err);
+    return status ? status
+                  : io->ops->transaction_finalize(copy->transaction, file, copy->text_bytes,
+                                                  copy->err);
 }
 
 /* What lies on other nodes is not copied; the manifest's text goes on naming it. */
@@ -298,7 +302,7 @@ static int own_target(struct copy *copy)
     return swept_count < 0 ? swept_count : status;
 }
 
-static int publish(struct copy *copy)
+static int commit(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
     struct io_shared_lock *lock = NULL;
@@ -306,9 +310,9 @@ static int publish(struct copy *copy)
     if (!status) /* who was stopped for long may own the folder no more */
         status = o->to->ops->lock_check(copy->lock, copy->err);
     if (!status) {
-        struct io_set *whole = copy->set;
-        copy->set = NULL;
-        status = o->to->ops->set_publish(whole, copy->err);
+        struct io_transaction *whole = copy->transaction;
+        copy->transaction = NULL;
+        status = o->to->ops->transaction_commit(whole, copy->err);
     }
     io_unlock_shared(o->to, lock);
     return status;
@@ -317,17 +321,18 @@ static int publish(struct copy *copy)
 static int copy_step(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
-    struct io_set_options set = {.path = copy->target, .replace = o->force, .owner_id = "copy"};
+    struct io_transaction_options transaction = {
+        .path = copy->target, .replace = o->force, .owner_id = "copy"};
     int status = open_source(copy);
     if (!status)
         status = own_target(copy);
     if (!status)
-        status = o->to->ops->set_begin(o->to, &set, &copy->set, copy->err);
+        status = o->to->ops->transaction_begin(o->to, &transaction, &copy->transaction, copy->err);
     if (!status)
         status = copy_files(copy);
     if (!status)
         status = copy_manifest(copy);
-    return status ? status : publish(copy);
+    return status ? status : commit(copy);
 }
 
 static void close_copy(struct copy *copy)
@@ -336,7 +341,7 @@ static void close_copy(struct copy *copy)
     blocks_close(copy->blocks);
     if (copy->queue)
         o->to->ops->queue_close(copy->queue); /* waits for what is being written */
-    o->to->ops->set_abort(copy->set);
+    o->to->ops->transaction_abort(copy->transaction);
     if (copy->lock)
         o->to->ops->lock_release(copy->lock);
     io_unlock_shared(o->from, copy->source_lock);

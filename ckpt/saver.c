@@ -1,9 +1,9 @@
 /*
  * saver — ckpt.h's saving half: the caller's side and the writer thread.
  *
- * The caller hands a save over by `due` and goes on; the writer thread begins the set, writes the
- * image, commits, and clears `due`. What lies between is snapshot's (bytes), image's (writing) and
- * commit's (the folder).
+ * The caller hands a save over by `due` and goes on; the writer thread begins the transaction,
+ * writes the image, commits, and clears `due`. What lies between is snapshot's (bytes), image's
+ * (writing) and commit's (the folder).
  *
  * Locks: saver->mutex, then snapshot->mutex; never the other way round.
  */

@@ -266,7 +266,7 @@ static bool all_have(const struct search *search, const struct hash128 *content)
     return rank == search->comm->ranks;
 }
 
-/* Of a step of which the ranks have other saves: where a save of it was published on some nodes and
+/* Of a step of which the ranks have other saves: where a save of it was committed on some nodes and
  * not on others, these have the one before, and those have put it aside. False: none is on all, or
  * it could not be opened. */
 static bool choose_save(struct search *search)

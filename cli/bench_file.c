@@ -5,8 +5,9 @@
 
 #include "io/file_util.h"
 
-static int fill(const struct bench_file *wanted, const char *path, struct io_set *set,
-                struct io_file *file, struct io_benchmark *speed, struct err *err)
+static int fill(const struct bench_file *wanted, const char *path,
+                struct io_transaction *transaction, struct io_file *file,
+                struct io_benchmark *speed, struct err *err)
 {
     struct io_benchmark_job job = {.kind = IO_WRITE,
                                    .file_bytes = wanted->bytes,
@@ -17,29 +18,30 @@ static int fill(const struct bench_file *wanted, const char *path, struct io_set
                                    .stop = wanted->stop};
     int status = io_benchmark_run(wanted->io, file, path, &job, speed, err);
     io_benchmark_begin(speed);
-    int sealed = wanted->io->ops->set_seal(set, file, speed->bytes, status ? NULL : err);
+    int finalized =
+        wanted->io->ops->transaction_finalize(transaction, file, speed->bytes, status ? NULL : err);
     io_benchmark_end(speed);
-    return status ? status : sealed;
+    return status ? status : finalized;
 }
 
 int bench_file_write(const struct bench_file *wanted, struct io_benchmark *speed,
-                     struct io_set **ret_set, struct err *err)
+                     struct io_transaction **ret_transaction, struct err *err)
 {
     const struct io_ops *ops = wanted->io->ops;
     char path[IO_PATH_BYTES_MAX];
-    struct io_set *set = NULL;
+    struct io_transaction *transaction = NULL;
     struct io_file *file = NULL;
     int status = io_join_path(wanted->folder, wanted->name, path, err);
-    struct io_set_options options = {.path = path, .single_file = true, .replace = true};
+    struct io_transaction_options options = {.path = path, .single_file = true, .replace = true};
     if (!status)
-        status = ops->set_begin(wanted->io, &options, &set, err);
+        status = ops->transaction_begin(wanted->io, &options, &transaction, err);
     if (!status)
-        status = ops->set_create(set, "", wanted->bytes, &file, err);
+        status = ops->transaction_create(transaction, "", wanted->bytes, &file, err);
     if (!status)
-        status = fill(wanted, path, set, file, speed, err);
+        status = fill(wanted, path, transaction, file, speed, err);
     if (status)
-        ops->set_abort(set);
+        ops->transaction_abort(transaction);
     else
-        *ret_set = set;
+        *ret_transaction = transaction;
     return status;
 }

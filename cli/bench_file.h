@@ -20,9 +20,9 @@ struct bench_file {
 enum { BENCH_FILE_BLOCK_BYTES = 1 << 20, BENCH_FILE_DEPTH = 32 };
 
 /* Blocks. Adds to speed, whose bytes are then those of the file, its fsync too. The file lies at
- * set_place of the set, until the caller aborts that. -EINTR: stopped; otherwise what the engine
- * reports. */
+ * transaction_staging of the set, until the caller aborts that. -EINTR: stopped; otherwise what the
+ * engine reports. */
 int bench_file_write(const struct bench_file *wanted, struct io_benchmark *speed,
-                     struct io_set **ret_set, struct err *err);
+                     struct io_transaction **ret_transaction, struct err *err);
 
 #endif

@@ -126,13 +126,13 @@ static int measure_disk(struct bench *bench, bool reads, struct err *err)
                                       .bytes = bench->args->size_bytes,
                                       .ns_max = FILL_NS_MAX,
                                       .stop = bench->stop};
-    struct io_set *set = NULL;
+    struct io_transaction *transaction = NULL;
     int status = bench_file_write(&wanted, add(bench, "a file, written and fsynced", LIMIT_WRITTEN),
-                                  &set, err);
+                                  &transaction, err);
     if (!status && reads)
-        status = read_back(bench, bench->io->ops->set_place(set),
+        status = read_back(bench, bench->io->ops->transaction_staging(transaction),
                            add(bench, "a file, read cold", LIMIT_READ), err);
-    bench->io->ops->set_abort(set);
+    bench->io->ops->transaction_abort(transaction);
     return status;
 }
 

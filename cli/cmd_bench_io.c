@@ -107,7 +107,8 @@ static struct measurement *add(struct bench *bench, const char *what, const stru
 
 /* Into speed. The set goes on for as long as the file is to be there. */
 static int write_file(const struct bench *bench, struct io *io, uint64_t ns_max,
-                      struct io_benchmark *speed, struct io_set **ret_set, struct err *err)
+                      struct io_benchmark *speed, struct io_transaction **ret_transaction,
+                      struct err *err)
 {
     const struct bench_file wanted = {.io = io,
                                       .folder = bench->folder,
@@ -115,7 +116,7 @@ static int write_file(const struct bench *bench, struct io *io, uint64_t ns_max,
                                       .bytes = bench->args->size_bytes,
                                       .ns_max = ns_max,
                                       .stop = bench->stop};
-    return bench_file_write(&wanted, speed, ret_set, err);
+    return bench_file_write(&wanted, speed, ret_transaction, err);
 }
 
 /* ---- Reading. ---- */
@@ -203,15 +204,15 @@ static int write_all_ways(struct bench *bench, const enum io_engine *engines, si
     for (size_t i = bench->has_direct ? 0 : 1; !status && i < 2; i++) {
         for (size_t k = 0; !status && k < engines_count; k++) {
             struct io *io;
-            struct io_set *set = NULL;
+            struct io_transaction *transaction = NULL;
             struct io_options options = {.engine = engines[k], .cache = caches[i]};
             status = io_open(bench->folder, &options, &io, err);
             if (status)
                 return status;
             struct measurement *m = add(bench, "written, sequential 1 MiB, fsync", io, caches[i],
                                         BENCH_FILE_DEPTH, MEDIUM_WRITTEN);
-            status = write_file(bench, io, bench->args->each_ns, &m->speed, &set, err);
-            io->ops->set_abort(set);
+            status = write_file(bench, io, bench->args->each_ns, &m->speed, &transaction, err);
+            io->ops->transaction_abort(transaction);
             io_close(io);
         }
     }
@@ -231,18 +232,19 @@ static int with_file(struct bench *bench, const enum io_engine *engines, size_t 
                      struct err *err)
 {
     struct io *io;
-    struct io_set *set = NULL;
+    struct io_transaction *transaction = NULL;
     struct io_benchmark filling = {0};
     int status = io_open(bench->folder, NULL, &io, err);
     if (status)
         return status;
-    status = write_file(bench, io, FILL_RATIO * bench->args->each_ns, &filling, &set, err);
+    status = write_file(bench, io, FILL_RATIO * bench->args->each_ns, &filling, &transaction, err);
     bench->file_bytes = filling.bytes;
     if (!status && filling.bytes == 0)
         status = nothing_filled(bench, err);
     if (!status)
-        status = read_all_ways(bench, engines, engines_count, io->ops->set_place(set), err);
-    io->ops->set_abort(set);
+        status = read_all_ways(bench, engines, engines_count,
+                               io->ops->transaction_staging(transaction), err);
+    io->ops->transaction_abort(transaction);
     io_close(io);
     return status;
 }

@@ -139,13 +139,14 @@ static int measure_photos_in(const struct invocation *invocation, struct bench_l
 static int measure_made_photos(const struct invocation *invocation, struct bench_loader *bench,
                                struct io *io, struct err *err)
 {
-    struct io_set_options options = {.path = "millrace-bench-photos", .replace = true};
-    struct io_set *set;
-    int status = io->ops->set_begin(io, &options, &set, err);
+    struct io_transaction_options options = {.path = "millrace-bench-photos", .replace = true};
+    struct io_transaction *transaction;
+    int status = io->ops->transaction_begin(io, &options, &transaction, err);
     if (status)
         return status;
-    status = measure_photos_in(invocation, bench, io, io->ops->set_place(set), err);
-    io->ops->set_abort(set);
+    status =
+        measure_photos_in(invocation, bench, io, io->ops->transaction_staging(transaction), err);
+    io->ops->transaction_abort(transaction);
     return status;
 }
 

@@ -22,10 +22,10 @@ static int open_folder(struct checked_folder *folder, struct io *io, const char 
 }
 
 int checked_folder_begin(struct checked_folder *folder, struct io *io,
-                         const struct io_set_options *set, struct err *err)
+                         const struct io_transaction_options *transaction, struct err *err)
 {
-    int status = open_folder(folder, io, set->path, err);
-    return status ? status : io->ops->set_begin(io, set, &folder->set, err);
+    int status = open_folder(folder, io, transaction->path, err);
+    return status ? status : io->ops->transaction_begin(io, transaction, &folder->transaction, err);
 }
 
 int checked_folder_look(struct checked_folder *folder, struct io *io, const char *path,
@@ -41,21 +41,21 @@ void checked_folder_compare(struct checked_folder *folder)
     folder->is_comparing = true;
 }
 
-int checked_folder_publish(struct checked_folder *folder, struct err *err)
+int checked_folder_commit(struct checked_folder *folder, struct err *err)
 {
-    struct io_set *set = folder->set;
-    folder->set = NULL;
-    return folder->io->ops->set_publish(set, err);
+    struct io_transaction *transaction = folder->transaction;
+    folder->transaction = NULL;
+    return folder->io->ops->transaction_commit(transaction, err);
 }
 
 void checked_folder_deinit(struct checked_folder *folder, bool keep)
 {
     if (folder->queue)
         folder->io->ops->queue_close(folder->queue);
-    if (folder->set && keep)
-        folder->io->ops->set_leave(folder->set);
-    else if (folder->set)
-        folder->io->ops->set_abort(folder->set);
+    if (folder->transaction && keep)
+        folder->io->ops->transaction_leave(folder->transaction);
+    else if (folder->transaction)
+        folder->io->ops->transaction_abort(folder->transaction);
     free(folder->found);
 }
 
@@ -63,8 +63,9 @@ int checked_file_open(struct checked_folder *folder, struct checked_file *ret_fi
                       const char *name, uint64_t bytes, struct err *err)
 {
     const struct io_ops *ops = folder->io->ops;
-    const char *place =
-        folder->is_comparing && folder->set ? ops->set_place(folder->set) : folder->target;
+    const char *place = folder->is_comparing && folder->transaction
+                            ? ops->transaction_staging(folder->transaction)
+                            : folder->target;
     int status = io_join_path(place, name, ret_file->path, err);
     if (status)
         return status;
@@ -73,7 +74,7 @@ int checked_file_open(struct checked_folder *folder, struct checked_file *ret_fi
         folder->is_other |= status == -ENOENT;
         return status;
     }
-    return ops->set_create(folder->set, name, bytes, &ret_file->file, err);
+    return ops->transaction_create(folder->transaction, name, bytes, &ret_file->file, err);
 }
 
 static int differ(struct checked_folder *folder, const struct checked_file *file, uint64_t offset,
@@ -120,8 +121,9 @@ int checked_file_close(struct checked_folder *folder, struct checked_file *file,
                        int status, struct err *err)
 {
     const struct io_ops *ops = folder->io->ops;
-    if (!folder->is_comparing) /* an unsealed file is the set's to abort */
-        return status ? status : ops->set_seal(folder->set, file->file, bytes, err);
+    if (!folder->is_comparing) /* an unfinalized file is the transaction's to abort */
+        return status ? status
+                      : ops->transaction_finalize(folder->transaction, file->file, bytes, err);
     uint64_t found_bytes = ops->file_size(file->file);
     ops->file_close(file->file);
     if (!status && found_bytes != bytes)

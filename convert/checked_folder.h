@@ -2,11 +2,11 @@
  * checked_folder — a folder of new files, made in one go and then, if that is asked for, compared
  * in a second one.
  *
- *     checked_folder_begin(&folder, io, &set, err);
+ *     checked_folder_begin(&folder, io, &transaction, err);
  *     make(&folder);                     // open, put..., close, for each file
  *     checked_folder_compare(&folder);
  *     make(&folder);  // the same calls once more: what they put is compared with what is there
- *     checked_folder_publish(&folder, err);
+ *     checked_folder_commit(&folder, err);
  *
  * Owner thread.
  */
@@ -19,7 +19,7 @@
 struct checked_folder {
     struct io *io;
     const char *target;
-    struct io_set *set;
+    struct io_transaction *transaction;
     struct io_queue *queue;
     char *found; /* what was read back */
     bool is_comparing;
@@ -28,21 +28,21 @@ struct checked_folder {
 
 struct checked_file {
     char path[IO_PATH_BYTES_MAX]; /* as errors name it */
-    struct io_file *file;         /* the set's where it is written, else ours */
+    struct io_file *file;         /* the transaction's where it is written, else ours */
 };
 
-/* set: as set_begin takes it, of a folder. */
+/* set: as transaction_begin takes it, of a folder. */
 int checked_folder_begin(struct checked_folder *folder, struct io *io,
-                         const struct io_set_options *set, struct err *err);
+                         const struct io_transaction_options *transaction, struct err *err);
 /* From here on files are compared. All that were opened must be closed. */
 void checked_folder_compare(struct checked_folder *folder);
 /* Instead of begin and compare: with a folder that is there, and need not be one of ours. Nothing
- * can be published. */
+ * can be committed. */
 int checked_folder_look(struct checked_folder *folder, struct io *io, const char *path,
                         struct err *err);
 /* The folder appears whole and durable under its name, or not at all. */
-int checked_folder_publish(struct checked_folder *folder, struct err *err);
-/* keep: what was not published stays for whoever resumes; else it is removed. */
+int checked_folder_commit(struct checked_folder *folder, struct err *err);
+/* keep: what was not committed stays for whoever resumes; else it is removed. */
 void checked_folder_deinit(struct checked_folder *folder, bool keep);
 
 int checked_file_open(struct checked_folder *folder, struct checked_file *ret_file,

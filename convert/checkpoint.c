@@ -43,8 +43,8 @@ struct job {
     struct flat flats[PIECES_WORKERS_MAX]; /* a worker's */
     struct piece_journal *journal;
     struct pieces *pieces;
-    struct io_set *set;
-    struct io_file *file; /* of the set */
+    struct io_transaction *transaction;
+    struct io_file *file; /* of the transaction */
     struct ckpt_watch watch;
     struct hash_watch watched; /* of what is read to compare */
 };
@@ -187,14 +187,16 @@ static int write_header(struct job *job, struct err *err)
 static int write_all(struct job *job, const char *owner_id, struct err *err)
 {
     const struct convert_checkpoint_options *o = job->options;
-    struct io_set_options set = {.path = o->target,
-                                 .single_file = true,
-                                 .replace = o->force,
-                                 .owner_id = owner_id,
-                                 .resume = o->resume ? IO_RESUME_NOW : IO_RESUME_LATER};
-    int status = job->io->ops->set_begin(job->io, &set, &job->set, err);
+    struct io_transaction_options transaction = {.path = o->target,
+                                                 .single_file = true,
+                                                 .replace = o->force,
+                                                 .owner_id = owner_id,
+                                                 .resume =
+                                                     o->resume ? IO_RESUME_NOW : IO_RESUME_LATER};
+    int status = job->io->ops->transaction_begin(job->io, &transaction, &job->transaction, err);
     if (!status)
-        status = job->io->ops->set_create(job->set, "", job->file_bytes, &job->file, err);
+        status = job->io->ops->transaction_create(job->transaction, "", job->file_bytes, &job->file,
+                                                  err);
     if (!status)
         status = open_pieces(job, owner_id, err);
     if (!status)
@@ -270,20 +272,21 @@ static int compare(struct job *job, const char *path, struct err *err)
     err_at(err, job->options->target, ERR_NO_OFFSET);
     err_expected(err, "hash %s", hash128_format(expected.hash, text));
     err_found(err, "%s", hash128_format(found.hash, text));
-    err_advise(err, "nothing was published; convert again: the disk or the memory may be failing");
+    err_advise(err, "nothing was committed; convert again: the disk or the memory may be failing");
     return -EBADMSG;
 }
 
 /* The file takes its name once its bytes are durable and, where that is asked for, compared. */
-static int publish(struct job *job, struct err *err)
+static int commit(struct job *job, struct err *err)
 {
-    int status = job->io->ops->set_seal(job->set, job->file, job->file_bytes, err);
+    int status =
+        job->io->ops->transaction_finalize(job->transaction, job->file, job->file_bytes, err);
     if (!status && job->options->verify) /* before it has its name */
-        status = compare(job, job->io->ops->set_place(job->set), err);
+        status = compare(job, job->io->ops->transaction_staging(job->transaction), err);
     if (status)
         return status;
-    status = job->io->ops->set_publish(job->set, err);
-    job->set = NULL;
+    status = job->io->ops->transaction_commit(job->transaction, err);
+    job->transaction = NULL;
     return status;
 }
 
@@ -351,7 +354,7 @@ static int make_file(struct job *job, struct err *err)
         return status;
     status = write_all(job, owner_id, err);
     close_pieces(job);
-    return status ? status : publish(job, err);
+    return status ? status : commit(job, err);
 }
 
 /* keep: for whoever resumes. */
@@ -359,10 +362,10 @@ static void release(struct job *job, bool keep)
 {
     close_pieces(job);
     if (keep)
-        job->io->ops->set_leave(job->set);
+        job->io->ops->transaction_leave(job->transaction);
     else
-        job->io->ops->set_abort(job->set);
-    piece_journal_close(job->journal, keep); /* last: what it knows of is published or gone */
+        job->io->ops->transaction_abort(job->transaction);
+    piece_journal_close(job->journal, keep); /* last: what it knows of is committed or gone */
     ckpt_reader_close(job->reader);
     str_deinit(&job->header);
     free(job->entries);
@@ -395,7 +398,7 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
             .seconds = clock_seconds(clock_now_ns() - begun_ns),
         };
     }
-    bool keep = status == -EINTR && job.set && job.journal;
+    bool keep = status == -EINTR && job.transaction && job.journal;
     if (status == -EINTR)
         *ret_result = (struct convert_checkpoint_result){.is_resumable = keep};
     release(&job, keep);

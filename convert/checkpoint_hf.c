@@ -263,10 +263,10 @@ static int make_folder(struct job *job, const char *owner_id, const struct str *
                        struct err *err)
 {
     const struct convert_checkpoint_options *o = job->options;
-    struct io_set_options set = {.path = o->target,
-                                 .replace = o->force,
-                                 .owner_id = owner_id,
-                                 .resume = o->resume ? IO_RESUME_NOW : IO_RESUME_LATER};
+    struct io_transaction_options set = {.path = o->target,
+                                         .replace = o->force,
+                                         .owner_id = owner_id,
+                                         .resume = o->resume ? IO_RESUME_NOW : IO_RESUME_LATER};
     int status = checked_folder_begin(&job->folder, job->io, &set, err);
     if (!status)
         status = open_pieces(job, owner_id, err);
@@ -278,7 +278,7 @@ static int make_folder(struct job *job, const char *owner_id, const struct str *
         checked_folder_compare(&job->folder);
         status = put_all(job, config, err);
     }
-    return status ? status : checked_folder_publish(&job->folder, err);
+    return status ? status : checked_folder_commit(&job->folder, err);
 }
 
 /* A conversion that was killed when it was done, or is asked for twice: all that it would write is
@@ -327,7 +327,7 @@ static void release(struct job *job, bool keep)
     pieces_close(job->pieces);
     hands_close(&job->hands);
     checked_folder_deinit(&job->folder, keep);
-    piece_journal_close(job->journal, keep); /* last: what it knows of is published or gone */
+    piece_journal_close(job->journal, keep); /* last: what it knows of is committed or gone */
     ckpt_reader_close(job->reader);
     hf_plan_deinit(&job->plan);
     free(job->entries);
@@ -362,7 +362,7 @@ int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options
                                                .kept_bytes = job.kept_bytes,
                                                .seconds = clock_seconds(clock_now_ns() - begun_ns)};
     str_deinit(&config);
-    bool keep = status == -EINTR && job.folder.set && job.journal;
+    bool keep = status == -EINTR && job.folder.transaction && job.journal;
     if (status == -EINTR)
         *ret_result = (struct convert_checkpoint_result){.is_resumable = keep};
     release(&job, keep);

@@ -1,7 +1,7 @@
 /*
  * dataset — see dataset.h: the conversion as a whole.
  *
- *     source ──> pipeline (workers) ──> outputs, one a split ──> shards, each published whole
+ *     source ──> pipeline (workers) ──> outputs, one a split ──> shards, each committed whole
  *                                                            └─> journal after each shard
  *     all shards whole ──> dataset.json of each split ──> journal removed
  *
@@ -190,11 +190,11 @@ static int remove_journal(const struct conversion *conversion, struct err *err)
 
 /* The new folders take the old ones' names. Split now, a dataset at the target itself has been
  * replaced too. */
-static int publish(struct conversion *conversion, struct err *err)
+static int replace_old(struct conversion *conversion, struct err *err)
 {
     int status = 0;
     for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
-        status = output_publish(&conversion->outputs[i], err);
+        status = output_replace_old(&conversion->outputs[i], err);
     if (!status && conversion->options->splits_count)
         status = target_clear_itself(conversion->io, conversion->options->target, err);
     return status;
@@ -207,7 +207,8 @@ static int commit(struct conversion *conversion, struct err *err)
     for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
         status = output_commit(&conversion->outputs[i], err);
     if (!status)
-        status = conversion->replaces ? publish(conversion, err) : remove_journal(conversion, err);
+        status =
+            conversion->replaces ? replace_old(conversion, err) : remove_journal(conversion, err);
     if (!status)
         report_progress(conversion, conversion->source->items, true);
     return status;

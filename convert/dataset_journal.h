@@ -4,7 +4,7 @@
  * TARGET/.millrace-convert.jsonl: the first line {"millrace_convert":3,"identity":"16
  * hex","splits":["train",...]}, then a line a whole shard (struct output_shard, with the names of
  * its split's fields so far). It is rewritten whole and durably after each shard and removed when
- * dataset.json stands. A shard that was published but not yet written down is made again, with the
+ * dataset.json stands. A shard that was committed but not yet written down is made again, with the
  * same bytes.
  */
 #ifndef MILLRACE_CONVERT_DATASET_JOURNAL_H

@@ -33,26 +33,27 @@ int output_init(struct output *output, struct io *io, const struct source *sourc
 void output_deinit(struct output *output)
 {
     shard_writer_abort(output->writer);
-    if (output->set)
-        output->io->ops->set_abort(output->set);
+    if (output->transaction)
+        output->io->ops->transaction_abort(output->transaction);
     str_deinit(&output->shards);
 }
 
 int output_begin_replacement(struct output *output, struct err *err)
 {
-    struct io_set_options options = {
+    struct io_transaction_options options = {
         .path = output->folder, .replace = true, .owner_id = TARGET_OWNER};
-    int status = output->io->ops->set_begin(output->io, &options, &output->set, err);
+    int status =
+        output->io->ops->transaction_begin(output->io, &options, &output->transaction, err);
     if (!status)
-        strcpy(output->folder, output->io->ops->set_place(output->set));
+        strcpy(output->folder, output->io->ops->transaction_staging(output->transaction));
     return status;
 }
 
-int output_publish(struct output *output, struct err *err)
+int output_replace_old(struct output *output, struct err *err)
 {
-    struct io_set *set = output->set;
-    output->set = NULL;
-    return output->io->ops->set_publish(set, err);
+    struct io_transaction *transaction = output->transaction;
+    output->transaction = NULL;
+    return output->io->ops->transaction_commit(transaction, err);
 }
 
 static int remember(struct output *output, const struct output_shard *shard, struct err *err)

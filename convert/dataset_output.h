@@ -26,7 +26,8 @@ struct output {
     uint32_t split;
     bool replace;
     char folder[IO_PATH_BYTES_MAX];
-    struct io_set *set; /* whose place folder is, while it is to replace another; else NULL */
+    struct io_transaction
+        *transaction; /* whose place folder is, while it is to replace another; else NULL */
     struct shard_writer *writer; /* NULL between shards */
     struct str shards;           /* struct output_shard */
     uint32_t fields_count;
@@ -38,13 +39,13 @@ struct output {
 /* Folder: target, or the split's below it. Nothing is made yet. */
 int output_init(struct output *output, struct io *io, const struct source *source,
                 uint64_t identity, uint32_t split, struct err *err);
-/* Removes an open shard, and a replacement that was not published. */
+/* Removes an open shard, and a replacement that was not committed. */
 void output_deinit(struct output *output);
 
 /* From here on folder is a temporary one beside what it will replace. */
 int output_begin_replacement(struct output *output, struct err *err);
 /* After output_commit: it replaces the other. */
-int output_publish(struct output *output, struct err *err);
+int output_replace_old(struct output *output, struct err *err);
 
 static inline uint64_t output_shards_count(const struct output *output)
 {

@@ -23,8 +23,8 @@ enum { ENTRY_BYTES = 8, TARGET_NAME_BYTES_MAX = 128 };
 
 struct piece_journal {
     struct io *io;
-    struct io_set *set;
-    struct io_file *file; /* of the set */
+    struct io_transaction *transaction;
+    struct io_file *file; /* of the transaction */
     struct io_queue *queue;
     pthread_mutex_t mutex; /* guards queue */
     uint64_t known_count;
@@ -33,10 +33,10 @@ struct piece_journal {
 
 static uint32_t seal_of(uint64_t piece, uint32_t crc)
 {
-    char sealed[12];
-    bytes_put_u64(sealed, piece);
-    bytes_put_u32(sealed + 8, crc);
-    return crc32c(0, sealed, sizeof sealed);
+    char written[12];
+    bytes_put_u64(written, piece);
+    bytes_put_u32(written + 8, crc);
+    return crc32c(0, written, sizeof written);
 }
 
 /* As many whole entries as there are. */
@@ -90,13 +90,15 @@ static int begin(struct piece_journal *journal, const struct piece_journal_optio
     int status = name_journal(options->target, path, err);
     if (status)
         return status;
-    struct io_set_options set = {.path = path,
-                                 .single_file = true,
-                                 .replace = true, /* it never has that name */
-                                 .owner_id = options->owner_id,
-                                 .resume = options->resume ? IO_RESUME_NOW : IO_RESUME_LATER};
-    status = ops->set_begin(options->io, &set, &journal->set, err);
-    return status ? status : ops->set_create(journal->set, "", 0, &journal->file, err);
+    struct io_transaction_options transaction = {.path = path,
+                                                 .single_file = true,
+                                                 .replace = true, /* it never has that name */
+                                                 .owner_id = options->owner_id,
+                                                 .resume = options->resume ? IO_RESUME_NOW
+                                                                           : IO_RESUME_LATER};
+    status = ops->transaction_begin(options->io, &transaction, &journal->transaction, err);
+    return status ? status
+                  : ops->transaction_create(journal->transaction, "", 0, &journal->file, err);
 }
 
 int piece_journal_open(const struct piece_journal_options *options,
@@ -126,9 +128,9 @@ void piece_journal_close(struct piece_journal *journal, bool keep)
     if (journal->queue)
         journal->io->ops->queue_close(journal->queue);
     if (keep)
-        journal->io->ops->set_leave(journal->set);
+        journal->io->ops->transaction_leave(journal->transaction);
     else
-        journal->io->ops->set_abort(journal->set);
+        journal->io->ops->transaction_abort(journal->transaction);
     pthread_mutex_destroy(&journal->mutex);
     free(journal->known);
     free(journal);

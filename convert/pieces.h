@@ -3,7 +3,7 @@
  * there.
  *
  *     pieces_open(&options, &pieces, err);
- *     // those of one file; then seal it; and so on
+ *     // those of one file; then finalize it; and so on
  *     pieces_write(pieces, file, path, first, count, err);
  *     pieces_compare(pieces, file, path, first, count, err);   // if that is asked for
  *     pieces_close(pieces);

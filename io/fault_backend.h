@@ -1,7 +1,7 @@
 /*
  * fault_backend — what the parts of the fault-injecting backend share. Internal to io/.
  *
- *     io_fault.c      names, files, sets, locks        fault_queue.c   requests
+ *     io_fault.c      names, files, transactions, locks        fault_queue.c   requests
  */
 #ifndef MILLRACE_IO_FAULT_BACKEND_H
 #define MILLRACE_IO_FAULT_BACKEND_H
@@ -24,11 +24,11 @@ struct io_fault {
         abandoned;
 };
 
-/* Immutable, but for the links of a set's files, which are the set's. */
+/* Immutable, but for the links of a transaction's files, which are the transaction's. */
 struct io_file {
     struct io_fault *fault;
     struct io_file *inner;
-    struct io_file *next; /* of the set's unsealed files */
+    struct io_file *next; /* of the transaction's unfinalized files */
     char path[IO_PATH_BYTES_MAX];
 };
 

@@ -21,12 +21,12 @@ enum { WORD_BYTES = 32, WORDS_MAX = 32 };
 #define QUEUES         (BIT(FAULT_WAIT) | BIT(FAULT_QUEUE))
 #define ALL            (BIT(FAULT_OPERATIONS) - 1)
 #define DURABLE                                                                                    \
-    (BIT(FAULT_BEGIN) | BIT(FAULT_CREATE) | BIT(FAULT_WRITE) | BIT(FAULT_SEAL) |                   \
-     BIT(FAULT_PUBLISH) | BIT(FAULT_REMOVE))
+    (BIT(FAULT_BEGIN) | BIT(FAULT_CREATE) | BIT(FAULT_WRITE) | BIT(FAULT_FINALIZE) |               \
+     BIT(FAULT_COMMIT) | BIT(FAULT_REMOVE))
 
 static const char *const operation_names[FAULT_OPERATIONS + 1] = {
-    "open",  "read", "write",  "wait", "queue",   "stat",  "list",  "folder", "remove",
-    "begin", "join", "create", "seal", "publish", "abort", "sweep", "lock",   "durable"};
+    "open",  "read", "write",  "wait",     "queue",  "stat",  "list",  "folder", "remove",
+    "begin", "join", "create", "finalize", "commit", "abort", "sweep", "lock",   "durable"};
 
 struct effect_word {
     const char *word;

@@ -4,8 +4,8 @@
  *
  *     RULES     = RULE {"," RULE}
  *     RULE      = OPERATION ":" EFFECT [WHEN] [":" PATH]  |  "seed=" N
- *     OPERATION = one of fault_operation's words, or "durable": begin, create, write, seal,
- *                 publish and remove together
+ *     OPERATION = one of fault_operation's words, or "durable": begin, create, write, finalize,
+ *                 commit and remove together
  *     EFFECT    = an error ("eio", "enospc", ...) | "delay=" DURATION | "hold" | "short" |
  *                 "flip" | "kill"
  *     WHEN      = "@" N, the N-th | "@" N "+", from the N-th on | "/" N, every N-th |
@@ -44,9 +44,9 @@ enum fault_operation {
     FAULT_REMOVE,
     FAULT_BEGIN,
     FAULT_JOIN,
-    FAULT_CREATE, /* and set_open */
-    FAULT_SEAL,
-    FAULT_PUBLISH,
+    FAULT_CREATE, /* and transaction_open */
+    FAULT_FINALIZE,
+    FAULT_COMMIT,
     FAULT_ABORT,
     FAULT_SWEEP,
     FAULT_LOCK,

@@ -7,10 +7,11 @@
  * contracts stand in io.h beside the entry of the same name. They keep no state in struct io and
  * may be called from any thread.
  *
- *     file_names.c      open, stat, list, make_folder, remove file_set.c outputs that appear whole
+ *     file_names.c      open, stat, list, make_folder, remove file_transaction.c outputs that
+ *                       appear whole
  *     file_temporary.c  temporary names, removal of trees, sweep file_lock.c one owner a folder,
  *                       with lease.c
- *     file_shared_lock.c       readers and removers of a file file_adopt.c going on in what a dead
+ *     file_shared_lock.c       readers and removers of a file file_resume.c going on in what a dead
  *                              writer
  *                       left
  *
@@ -29,10 +30,10 @@ enum { FILE_OWNER_BYTES_MAX = 64, FILE_TREE_DEPTH_MAX = 64 };
 /* Immutable while requests are under way, but for what is atomic. */
 struct io_file {
     int fd;
-    uint64_t size_bytes;  /* when opened */
-    struct io_set *set;   /* that it is an output of; NULL: opened for reading */
-    struct io_file *next; /* of the set's unsealed files */
-    atomic_int direct;    /* file_transfer.c's: the same file opened to go around the page cache */
+    uint64_t size_bytes;                /* when opened */
+    struct io_transaction *transaction; /* that it is an output of; NULL: opened for reading */
+    struct io_file *next;               /* of the transaction's unfinalized files */
+    atomic_int direct; /* file_transfer.c's: the same file opened to go around the page cache */
     atomic_uint
         direct_align; /* and the alignment of memory that this takes, once direct is known */
     char path[IO_PATH_BYTES_MAX];
@@ -43,12 +44,14 @@ struct io_file {
     .scheme = "file", .file_open = local_file_open, .file_close = local_file_close,                \
     .file_size = local_file_size, .file_identity = local_file_identity, .resolve = local_resolve,  \
     .stat = local_stat, .list = local_list, .make_folder = local_make_folder,                      \
-    .remove = local_remove, .set_begin = local_set_begin, .set_join = local_set_join,              \
-    .set_place = local_set_place, .set_create = local_set_create, .set_open = local_set_open,      \
-    .set_seal = local_set_seal, .set_publish = local_set_publish, .set_abort = local_set_abort,    \
-    .set_leave = local_set_leave, .sweep = local_sweep, .lock_acquire = local_lock_acquire,        \
-    .lock_check = local_lock_check, .lock_release = local_lock_release,                            \
-    .shared_lock_acquire = local_shared_lock_acquire,                                              \
+    .remove = local_remove, .transaction_begin = local_transaction_begin,                          \
+    .transaction_join = local_transaction_join, .transaction_staging = local_transaction_staging,  \
+    .transaction_create = local_transaction_create, .transaction_open = local_transaction_open,    \
+    .transaction_finalize = local_transaction_finalize,                                            \
+    .transaction_commit = local_transaction_commit, .transaction_abort = local_transaction_abort,  \
+    .transaction_leave = local_transaction_leave, .sweep = local_sweep,                            \
+    .lock_acquire = local_lock_acquire, .lock_check = local_lock_check,                            \
+    .lock_release = local_lock_release, .shared_lock_acquire = local_shared_lock_acquire,          \
     .shared_lock_release = local_shared_lock_release
 
 /* The result of a system call that returns -1 and errno, repeated while a signal interrupts it. Not
@@ -115,31 +118,33 @@ int temporary_put_aside(const char *path, char *aside, struct err *err);
  * back. -ENAMETOOLONG. */
 int temporary_stand_by(const char *path, char *aside, struct err *err);
 
-/* file_set.c, file_publish.c */
-int local_set_begin(struct io *io, const struct io_set_options *options, struct io_set **ret_set,
-                    struct err *err);
-int local_set_join(struct io *io, const struct io_set_options *options, const char *place,
-                   struct io_set **ret_set, struct err *err);
-const char *local_set_place(const struct io_set *set);
-int local_set_create(struct io_set *set, const char *name, uint64_t bytes_expected,
-                     struct io_file **ret_file, struct err *err);
-int local_set_open(struct io_set *set, const char *name, struct io_file **ret_file,
-                   struct err *err);
-int local_set_seal(struct io_set *set, struct io_file *file, uint64_t final_bytes, struct err *err);
-int local_set_publish(struct io_set *set, struct err *err);
-void local_set_abort(struct io_set *set);
-void local_set_leave(struct io_set *set);
+/* file_transaction.c, file_commit.c */
+int local_transaction_begin(struct io *io, const struct io_transaction_options *options,
+                            struct io_transaction **ret_transaction, struct err *err);
+int local_transaction_join(struct io *io, const struct io_transaction_options *options,
+                           const char *staging, struct io_transaction **ret_transaction,
+                           struct err *err);
+const char *local_transaction_staging(const struct io_transaction *transaction);
+int local_transaction_create(struct io_transaction *transaction, const char *name,
+                             uint64_t bytes_expected, struct io_file **ret_file, struct err *err);
+int local_transaction_open(struct io_transaction *transaction, const char *name,
+                           struct io_file **ret_file, struct err *err);
+int local_transaction_finalize(struct io_transaction *transaction, struct io_file *file,
+                               uint64_t final_bytes, struct err *err);
+int local_transaction_commit(struct io_transaction *transaction, struct err *err);
+void local_transaction_abort(struct io_transaction *transaction);
+void local_transaction_leave(struct io_transaction *transaction);
 
-/* file_adopt.c */
+/* file_resume.c */
 /* Keeps others off a place that was just made, as long as the descriptor, or a copy of it, is open.
  * -EBUSY where somebody took it for a dead writer's before: then it is theirs; where there are no
  * locks nobody is kept off. */
-int adopt_lock(int place_fd, const char *place, bool is_file, struct err *err);
+int staging_lock(int staging_fd, const char *staging, bool is_file, struct err *err);
 /* The place in parent that a dead writer of that name, kind, owner and attempt left, locked: gives
  * its path (IO_PATH_BYTES_MAX) and descriptor. -ENOENT: there is none, without detail. -EBUSY: its
  * writer lives. */
-int adopt_find(const char *parent, const char *name, const struct io_set_options *options,
-               char *place, int *ret_place_fd, struct err *err);
+int staging_find(const char *parent, const char *name, const struct io_transaction_options *options,
+                 char *staging, int *ret_place_fd, struct err *err);
 
 /* file_lock.c */
 int local_lock_acquire(struct io *io, const char *folder, const struct io_lock_options *options,

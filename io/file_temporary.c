@@ -281,7 +281,7 @@ static int sweep_entry(void *context, const struct io_entry *entry)
     }
     if (!status && !taken)
         return 0;
-    /* Renamed first, so that a writer who still lives can't add to it or publish it meanwhile. */
+    /* Renamed first, so that a writer who still lives can't add to it or commit it meanwhile. */
     if (!status)
         status = temporary_put_aside(path, aside, err);
     if (!status)

@@ -62,9 +62,9 @@ static int open_direct(struct io_file *file)
         return -1;
     atomic_store_explicit(&file->direct_align, align, memory_order_relaxed); /* before direct is */
     snprintf(self, sizeof self, "/proc/self/fd/%d", file->fd);
-    int fd =
-        LOCAL_RETRY(open(self, (file->set ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC | O_NOCTTY));
-    if (fd < 0 || file->set || open_files_has(OPEN_FILES_MOST, fd))
+    int fd = LOCAL_RETRY(
+        open(self, (file->transaction ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC | O_NOCTTY));
+    if (fd < 0 || file->transaction || open_files_has(OPEN_FILES_MOST, fd))
         return fd;
     close(fd);
     return -1;
@@ -72,7 +72,7 @@ static int open_direct(struct io_file *file)
 
 static int find_direct(struct io_file *file, enum io_cache cache)
 {
-    bool spares_cache = cache == IO_CACHE_AUTO && !file->set;
+    bool spares_cache = cache == IO_CACHE_AUTO && !file->transaction;
     if (spares_cache && is_cached(file))
         return DIRECT_NONE;
     int fd = open_direct(file);

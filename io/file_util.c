@@ -129,24 +129,24 @@ int io_read_head(struct io *io, const char *path, size_t bytes_max, struct io_he
 int io_write_file(struct io *io, const char *path, const void *data, size_t bytes, bool replace,
                   struct err *err)
 {
-    struct io_set_options options = {.path = path, .single_file = true, .replace = replace};
-    struct io_set *set = NULL;
+    struct io_transaction_options options = {.path = path, .single_file = true, .replace = replace};
+    struct io_transaction *transaction = NULL;
     struct io_file *file = NULL;
     struct io_queue *queue = NULL;
     int status = io->ops->queue_open(io, 1, &queue, err);
     if (!status)
-        status = io->ops->set_begin(io, &options, &set, err);
+        status = io->ops->transaction_begin(io, &options, &transaction, err);
     if (!status)
-        status = io->ops->set_create(set, "", bytes, &file, err);
+        status = io->ops->transaction_create(transaction, "", bytes, &file, err);
     if (!status)
         status = io_write_exact(queue, io, file, path, 0, data, bytes, err);
     if (!status)
-        status = io->ops->set_seal(set, file, bytes, err);
+        status = io->ops->transaction_finalize(transaction, file, bytes, err);
     if (!status) {
-        status = io->ops->set_publish(set, err);
-        set = NULL;
+        status = io->ops->transaction_commit(transaction, err);
+        transaction = NULL;
     }
-    io->ops->set_abort(set);
+    io->ops->transaction_abort(transaction);
     if (queue)
         io->ops->queue_close(queue);
     return status;

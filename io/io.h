@@ -3,8 +3,8 @@
  * writes.
  *
  * Two halves. **Requests** move bytes: reads and writes at offsets of open files, submitted to a
- * queue and reaped from it in any order. **Sets** make outputs durable: files that appear together
- * under their final name, or not at all.
+ * queue and reaped from it in any order. **Transactions** make outputs durable: files that appear
+ * together under their final name, or not at all.
  *
  *     io_open("file:", NULL, &io, err);  // or any path or URL: its scheme picks the backend
  *     io->ops->queue_open(io, 64, &queue, err);                // one a thread that submits
@@ -17,22 +17,23 @@
  * A request is complete when it is reaped: reads are whole unless the file ended (the engine
  * continues short ones, -EINTR and -EAGAIN), writes are whole or failed.
  *
- * Durability of a set, as numbered invariants that the crash sweep tests:
+ * Durability of a transaction, as numbered invariants that the crash sweep tests:
  *   1. begin: makes a private place `.tmp-*` beside the final name and makes its existence durable
- *      (a single file is its own place and comes with set_create).
- *   2. set_create fails where the name is taken in the set (O_EXCL); set_seal returns only when the
- *      bytes are durable and the file's size is final. A failed fsync is never tried again: the set
- *      is lost.
- *   3. publish: everything sealed is durable before the final name appears; the name appears at
- *      once (rename without replacing, unless told to replace), and it is durable when publish
+ *      (a single file is its own place and comes with transaction_create).
+ *   2. transaction_create fails where the name is taken in the transaction (O_EXCL);
+ *      transaction_finalize returns only when the bytes are durable and the file's size is final. A
+ *      failed fsync is never tried again: the transaction is lost.
+ *   3. commit: everything finalized is durable before the final name appears; the name appears at
+ *      once (rename without replacing, unless told to replace), and it is durable when commit
  *      returns.
  *   4. What is listed under a final name is whole. What is called as a temporary
  *      (io_parse_temporary) is nobody's and may be swept by the owner of its folder.
- *   5. A set that goes on where a dead writer stopped (IO_RESUME_NOW) keeps all of this: what it
- *      takes over counts as written now, and is made durable by its own set_seal.
+ *   5. A transaction that goes on where a dead writer stopped (IO_RESUME_NOW) keeps all of this:
+ *      what it takes over counts as written now, and is made durable by its own
+ *      transaction_finalize.
  *
  * Threads: a backend (struct io) and its files may be shared by all threads; a queue belongs to one
- * thread; a set is used by one thread at a time.
+ * thread; a transaction is used by one thread at a time.
  */
 #ifndef MILLRACE_IO_IO_H
 #define MILLRACE_IO_IO_H
@@ -53,7 +54,7 @@ extern "C" {
 
 enum {
     IO_PATH_BYTES_MAX = 1024,
-    IO_NAME_BYTES_MAX = 256, /* of a file within a set */
+    IO_NAME_BYTES_MAX = 256, /* of a file within a transaction */
     IO_QUEUE_DEPTH_MAX = 4096,
     IO_ALIGN_BYTES = 4096, /* offsets, sizes and addresses that suit every engine and O_DIRECT */
 };
@@ -73,7 +74,7 @@ enum io_request_flags {
 struct io;
 struct io_file;
 struct io_queue;
-struct io_set;
+struct io_transaction;
 struct io_lock;
 struct io_shared_lock;
 
@@ -131,7 +132,7 @@ struct io_lock_options {
     uint64_t period_ns; /* of a lease; 0: 5 s */
 };
 
-/* What becomes of the place of a set whose writer dies. */
+/* What becomes of the place of a transaction whose writer dies. */
 enum io_resume {
     IO_RESUME_NO, /* nobody goes on in it */
     /* who begins with IO_RESUME_NOW may; as long as this writer lives the kernel keeps others off
@@ -139,20 +140,21 @@ enum io_resume {
     IO_RESUME_LATER,
     /* As IO_RESUME_LATER, in the place that a dead writer left, which had the same path,
      * single_file, owner_id and attempt, where there is one (-EBUSY: its writer lives). Its files
-     * are there as they were, and set_create takes them as they are: no byte of them is known. */
+     * are there as they were, and transaction_create takes them as they are: no byte of them is
+     * known. */
     IO_RESUME_NOW,
 };
 
-struct io_set_options {
+struct io_transaction_options {
     const char *path; /* the final name: of the folder, or of the one file */
-    bool single_file; /* the set is one file of that name; create it as name "" */
-    /* An existing output gives way at publish; otherwise it is -EEXIST, at begin and again at
-     * publish. */
+    bool single_file; /* the transaction is one file of that name; create it as name "" */
+    /* An existing output gives way at commit; otherwise it is -EEXIST, at begin and again at
+     * commit. */
     bool replace;
     /* Of a folder that replaces one: where the old one goes, a name beside it; what stood there is
      * removed. NULL: the old one is removed. Where it can't be renamed it stays whole under a
-     * temporary name, and the publish is good. */
-    const char *aside;
+     * temporary name, and the commit is good. */
+    const char *backup;
     const char
         *owner_id; /* part of the temporary name, so that a sweep can tell whose it is; NULL: "0" */
     uint64_t attempt; /* part of the temporary name */
@@ -214,39 +216,42 @@ struct io_ops {
      * nobody sees half of it. */
     int (*remove)(struct io *io, const char *path, struct err *err);
 
-    /* Sets. The calls of one set: begin (create|open write... seal)* publish|abort. */
-    int (*set_begin)(struct io *io, const struct io_set_options *options, struct io_set **ret_set,
-                     struct err *err);
+    /* Transactions. The calls of one transaction: begin (create|open write... finalize)*
+     * commit|abort. */
+    int (*transaction_begin)(struct io *io, const struct io_transaction_options *options,
+                             struct io_transaction **ret_transaction, struct err *err);
     /* Another rank joins the set of the first, which told it the place; checks that it is visible
      * here. */
-    int (*set_join)(struct io *io, const struct io_set_options *options, const char *place,
-                    struct io_set **ret_set, struct err *err);
-    /* What to tell the other ranks; lives as long as the set. */
-    const char *(*set_place)(const struct io_set *set);
-    /* A new file of the set (or one that a dead writer left, see IO_RESUME_NOW), for IO_WRITE
-     * requests and, until it is sealed, for IO_READ ones. name: plain names joined by "/"; folders
-     * are made. bytes_expected reserves space (0: unknown). The set owns the file. */
-    int (*set_create)(struct io_set *set, const char *name, uint64_t bytes_expected,
-                      struct io_file **ret_file, struct err *err);
-    /* A file of the set that another rank created, for IO_WRITE requests to other places of it. No
-     * block of IO_ALIGN_BYTES is written by two ranks, since what one machine keeps in memory of a
-     * block may hide what another one wrote of it. Each rank that has it open seals it, all with
-     * the same final_bytes, and makes durable by that what it wrote itself. */
-    int (*set_open)(struct io_set *set, const char *name, struct io_file **ret_file,
-                    struct err *err);
+    int (*transaction_join)(struct io *io, const struct io_transaction_options *options,
+                            const char *staging, struct io_transaction **ret_transaction,
+                            struct err *err);
+    /* What to tell the other ranks; lives as long as the transaction. */
+    const char *(*transaction_staging)(const struct io_transaction *transaction);
+    /* A new file of the transaction (or one that a dead writer left, see IO_RESUME_NOW), for
+     * IO_WRITE requests and, until it is finalized, for IO_READ ones. name: plain names joined by
+     * "/"; folders are made. bytes_expected reserves space (0: unknown). The set owns the file. */
+    int (*transaction_create)(struct io_transaction *transaction, const char *name,
+                              uint64_t bytes_expected, struct io_file **ret_file, struct err *err);
+    /* A file of the transaction that another rank created, for IO_WRITE requests to other places of
+     * it. No block of IO_ALIGN_BYTES is written by two ranks, since what one machine keeps in
+     * memory of a block may hide what another one wrote of it. Each rank that has it open finalizes
+     * it, all with the same final_bytes, and makes durable by that what it wrote itself. */
+    int (*transaction_open)(struct io_transaction *transaction, const char *name,
+                            struct io_file **ret_file, struct err *err);
     /* Closes the file, whatever it returns. */
-    int (*set_seal)(struct io_set *set, struct io_file *file, uint64_t final_bytes,
-                    struct err *err);
-    /* Frees the set, also where it fails; then what was written is removed, but where only making
-     * the new name durable failed (the fsync after the rename): the output stands whole under its
-     * name, and may not survive a loss of power. -EINVAL with files unsealed or lost. */
-    int (*set_publish)(struct io_set *set, struct err *err);
-    /* Removes what was written and frees the set; NULL is fine. By a rank that joined it is
-     * set_leave. */
-    void (*set_abort)(struct io_set *set);
-    /* For ranks that joined, and for the writer of a set that others may resume (io_resume): free
-     * the set without publishing or removing anything. */
-    void (*set_leave)(struct io_set *set);
+    int (*transaction_finalize)(struct io_transaction *transaction, struct io_file *file,
+                                uint64_t final_bytes, struct err *err);
+    /* Frees the transaction, also where it fails; then what was written is removed, but where only
+     * making the new name durable failed (the fsync after the rename): the output stands whole
+     * under its name, and may not survive a loss of power. -EINVAL with files unfinalized or
+     * lost. */
+    int (*transaction_commit)(struct io_transaction *transaction, struct err *err);
+    /* Removes what was written and frees the transaction; NULL is fine. By a rank that joined it is
+     * transaction_leave. */
+    void (*transaction_abort)(struct io_transaction *transaction);
+    /* For ranks that joined, and for the writer of a transaction that others may resume
+     * (io_resume): free the transaction without committing or removing anything. */
+    void (*transaction_leave)(struct io_transaction *transaction);
     /* Removes temporaries in the folder that are not of owner_id (NULL: whoever's) and whose name
      * is_ours takes (NULL: all that begin with IO_TEMPORARY_PREFIX). Returns how many, or
      * -errno. */
@@ -260,7 +265,7 @@ struct io_ops {
                         struct io_lock **ret_lock, struct err *err);
     /* Whether the folder is still this owner's: what it does next to it, no other owner has begun
      * before. -EBUSY names who took it, for good; other errors say that it could not be told now.
-     * To be asked before what must not come late (a publish). */
+     * To be asked before what must not come late (a commit). */
     int (*lock_check)(struct io_lock *lock, struct err *err);
     void (*lock_release)(struct io_lock *lock); /* NULL is fine */
 
@@ -320,9 +325,10 @@ int io_check_path(const char *path_or_url, struct err *err);
  * faults are none. */
 int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io,
             struct err *err);
-void io_close(struct io *io); /* NULL is fine; all its queues, files and sets must be closed */
+void io_close(
+    struct io *io); /* NULL is fine; all its queues, files and transactions must be closed */
 
-/* True of `.tmp-<name>-<owner>-<attempt>-<nonce>`, what an output is called until it is published
+/* True of `.tmp-<name>-<owner>-<attempt>-<nonce>`, what an output is called until it is committed
  * (docs/io.md). name, of IO_NAME_BYTES_MAX: that of the output, cut where it is long; "" of what a
  * removal left. */
 bool io_parse_temporary(const char *entry_name, char *name);

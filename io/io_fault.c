@@ -1,8 +1,8 @@
 /*
- * io_fault — see io_fault.h: names, files, sets and locks. Requests are fault_queue.c.
+ * io_fault — see io_fault.h: names, files, transactions and locks. Requests are fault_queue.c.
  *
- * Handles of files and sets are the backend's own, each with the inner one's and with the path that
- * rules look at. A lock is the inner backend's, as is releasing it.
+ * Handles of files and transactions are the backend's own, each with the inner one's and with the
+ * path that rules look at. A lock is the inner backend's, as is releasing it.
  */
 #include "io/fault_backend.h"
 
@@ -16,11 +16,11 @@
 #include <time.h>
 
 /* Owner thread. */
-struct io_set {
+struct io_transaction {
     struct io_fault *fault;
-    struct io_set *inner;
-    struct io_file *files; /* unsealed */
-    bool is_lost;          /* sealing failed by a rule, which the inner set does not know */
+    struct io_transaction *inner;
+    struct io_file *files; /* unfinalized */
+    bool is_lost; /* finalizing failed by a rule, which the inner transaction does not know */
     char path[IO_PATH_BYTES_MAX];
 };
 
@@ -191,141 +191,146 @@ static int fault_shared_lock_acquire(struct io *io, const char *path, bool is_ex
     return status ? status : io_lock_shared(inner, path, is_exclusive, ret_lock, err);
 }
 
-/* ---- Sets. ---- */
+/* ---- Transactions. ---- */
 
 /* Begins (place NULL) or joins. */
-static int open_set(struct io *io, const struct io_set_options *options, const char *place,
-                    struct io_set **ret_set, struct err *err)
+static int open_set(struct io *io, const struct io_transaction_options *options,
+                    const char *staging, struct io_transaction **ret_transaction, struct err *err)
 {
     struct io_fault *fault = of(io);
-    int status = enter(fault, place ? FAULT_JOIN : FAULT_BEGIN, options->path, err);
+    int status = enter(fault, staging ? FAULT_JOIN : FAULT_BEGIN, options->path, err);
     if (status)
         return status;
-    struct io_set *set = calloc(1, sizeof *set);
-    if (!set)
+    struct io_transaction *transaction = calloc(1, sizeof *transaction);
+    if (!transaction)
         return err_set(err, -ENOMEM, "out of memory for an output");
-    set->fault = fault;
-    snprintf(set->path, sizeof set->path, "%s", options->path);
-    status = place ? fault->inner->ops->set_join(fault->inner, options, place, &set->inner, err)
-                   : fault->inner->ops->set_begin(fault->inner, options, &set->inner, err);
+    transaction->fault = fault;
+    snprintf(transaction->path, sizeof transaction->path, "%s", options->path);
+    status = staging ? fault->inner->ops->transaction_join(fault->inner, options, staging,
+                                                           &transaction->inner, err)
+                     : fault->inner->ops->transaction_begin(fault->inner, options,
+                                                            &transaction->inner, err);
     if (status)
-        free(set);
+        free(transaction);
     else
-        *ret_set = set;
+        *ret_transaction = transaction;
     return status;
 }
 
-static int fault_set_begin(struct io *io, const struct io_set_options *options,
-                           struct io_set **ret_set, struct err *err)
+static int fault_transaction_begin(struct io *io, const struct io_transaction_options *options,
+                                   struct io_transaction **ret_transaction, struct err *err)
 {
-    return open_set(io, options, NULL, ret_set, err);
+    return open_set(io, options, NULL, ret_transaction, err);
 }
 
-static int fault_set_join(struct io *io, const struct io_set_options *options, const char *place,
-                          struct io_set **ret_set, struct err *err)
+static int fault_transaction_join(struct io *io, const struct io_transaction_options *options,
+                                  const char *staging, struct io_transaction **ret_transaction,
+                                  struct err *err)
 {
-    return open_set(io, options, place, ret_set, err);
+    return open_set(io, options, staging, ret_transaction, err);
 }
 
-static const char *fault_set_place(const struct io_set *set)
+static const char *fault_transaction_staging(const struct io_transaction *transaction)
 {
-    return set->fault->inner->ops->set_place(set->inner);
+    return transaction->fault->inner->ops->transaction_staging(transaction->inner);
 }
 
 /* Creates, or opens (is_there) what another rank created. */
-static int add_file(struct io_set *set, const char *name, bool is_there, uint64_t bytes_expected,
-                    struct io_file **ret_file, struct err *err)
+static int add_file(struct io_transaction *transaction, const char *name, bool is_there,
+                    uint64_t bytes_expected, struct io_file **ret_file, struct err *err)
 {
-    struct io_fault *fault = set->fault;
+    struct io_fault *fault = transaction->fault;
     const struct io_ops *inner = fault->inner->ops;
     struct io_file *file = NULL;
-    int status = new_file(fault, set->path, name, &file, err);
+    int status = new_file(fault, transaction->path, name, &file, err);
     if (status)
         return status;
     status = enter(fault, FAULT_CREATE, file->path, err);
     if (!status)
-        status = is_there ? inner->set_open(set->inner, name, &file->inner, err)
-                          : inner->set_create(set->inner, name, bytes_expected, &file->inner, err);
+        status = is_there ? inner->transaction_open(transaction->inner, name, &file->inner, err)
+                          : inner->transaction_create(transaction->inner, name, bytes_expected,
+                                                      &file->inner, err);
     if (status) {
         free(file);
         return status;
     }
-    file->next = set->files;
-    set->files = file;
+    file->next = transaction->files;
+    transaction->files = file;
     *ret_file = file;
     return 0;
 }
 
-static int fault_set_create(struct io_set *set, const char *name, uint64_t bytes_expected,
-                            struct io_file **ret_file, struct err *err)
+static int fault_transaction_create(struct io_transaction *transaction, const char *name,
+                                    uint64_t bytes_expected, struct io_file **ret_file,
+                                    struct err *err)
 {
-    return add_file(set, name, false, bytes_expected, ret_file, err);
+    return add_file(transaction, name, false, bytes_expected, ret_file, err);
 }
 
-static int fault_set_open(struct io_set *set, const char *name, struct io_file **ret_file,
-                          struct err *err)
+static int fault_transaction_open(struct io_transaction *transaction, const char *name,
+                                  struct io_file **ret_file, struct err *err)
 {
-    return add_file(set, name, true, 0, ret_file, err);
+    return add_file(transaction, name, true, 0, ret_file, err);
 }
 
-static int fault_set_seal(struct io_set *set, struct io_file *file, uint64_t final_bytes,
-                          struct err *err)
+static int fault_transaction_finalize(struct io_transaction *transaction, struct io_file *file,
+                                      uint64_t final_bytes, struct err *err)
 {
-    struct io_file **link = &set->files;
+    struct io_file **link = &transaction->files;
     while (*link && *link != file)
         link = &(*link)->next;
     if (*link)
         *link = file->next;
-    int failed = enter(set->fault, FAULT_SEAL, file->path, err);
-    int status =
-        set->fault->inner->ops->set_seal(set->inner, file->inner, final_bytes, failed ? NULL : err);
+    int failed = enter(transaction->fault, FAULT_FINALIZE, file->path, err);
+    int status = transaction->fault->inner->ops->transaction_finalize(
+        transaction->inner, file->inner, final_bytes, failed ? NULL : err);
     free(file);
-    set->is_lost = set->is_lost || failed;
+    transaction->is_lost = transaction->is_lost || failed;
     return failed ? failed : status;
 }
 
-/* Frees the handles; the inner set has ended. */
-static void free_set(struct io_set *set)
+/* Frees the handles; the inner transaction has ended. */
+static void free_set(struct io_transaction *transaction)
 {
-    while (set->files) {
-        struct io_file *file = set->files;
-        set->files = file->next;
+    while (transaction->files) {
+        struct io_file *file = transaction->files;
+        transaction->files = file->next;
         free(file);
     }
-    free(set);
+    free(transaction);
 }
 
-static int fault_set_publish(struct io_set *set, struct err *err)
+static int fault_transaction_commit(struct io_transaction *transaction, struct err *err)
 {
-    const struct io_ops *inner = set->fault->inner->ops;
-    int status = enter(set->fault, FAULT_PUBLISH, set->path, err);
-    if (!status && set->is_lost) {
+    const struct io_ops *inner = transaction->fault->inner->ops;
+    int status = enter(transaction->fault, FAULT_COMMIT, transaction->path, err);
+    if (!status && transaction->is_lost) {
         status = err_set(err, -EINVAL, "one of the files could not be made durable");
-        err_at(err, set->path, ERR_NO_OFFSET);
+        err_at(err, transaction->path, ERR_NO_OFFSET);
     }
     if (status)
-        inner->set_abort(set->inner);
+        inner->transaction_abort(transaction->inner);
     else
-        status = inner->set_publish(set->inner, err);
-    free_set(set);
+        status = inner->transaction_commit(transaction->inner, err);
+    free_set(transaction);
     return status;
 }
 
-static void fault_set_abort(struct io_set *set)
+static void fault_transaction_abort(struct io_transaction *transaction)
 {
-    if (!set)
+    if (!transaction)
         return;
-    enter(set->fault, FAULT_ABORT, set->path, NULL);
-    if (atomic_load(&set->fault->under_way) > 0)
-        atomic_fetch_add(&set->fault->abandoned, 1);
-    set->fault->inner->ops->set_abort(set->inner);
-    free_set(set);
+    enter(transaction->fault, FAULT_ABORT, transaction->path, NULL);
+    if (atomic_load(&transaction->fault->under_way) > 0)
+        atomic_fetch_add(&transaction->fault->abandoned, 1);
+    transaction->fault->inner->ops->transaction_abort(transaction->inner);
+    free_set(transaction);
 }
 
-static void fault_set_leave(struct io_set *set)
+static void fault_transaction_leave(struct io_transaction *transaction)
 {
-    set->fault->inner->ops->set_leave(set->inner);
-    free_set(set);
+    transaction->fault->inner->ops->transaction_leave(transaction->inner);
+    free_set(transaction);
 }
 
 /* ---- The backend. ---- */
@@ -353,15 +358,15 @@ static const struct io_ops fault_ops = {
     .list = fault_list,
     .make_folder = fault_make_folder,
     .remove = fault_remove,
-    .set_begin = fault_set_begin,
-    .set_join = fault_set_join,
-    .set_place = fault_set_place,
-    .set_create = fault_set_create,
-    .set_open = fault_set_open,
-    .set_seal = fault_set_seal,
-    .set_publish = fault_set_publish,
-    .set_abort = fault_set_abort,
-    .set_leave = fault_set_leave,
+    .transaction_begin = fault_transaction_begin,
+    .transaction_join = fault_transaction_join,
+    .transaction_staging = fault_transaction_staging,
+    .transaction_create = fault_transaction_create,
+    .transaction_open = fault_transaction_open,
+    .transaction_finalize = fault_transaction_finalize,
+    .transaction_commit = fault_transaction_commit,
+    .transaction_abort = fault_transaction_abort,
+    .transaction_leave = fault_transaction_leave,
     .sweep = fault_sweep,
     .lock_acquire = fault_lock_acquire,
     .shared_lock_acquire = fault_shared_lock_acquire,

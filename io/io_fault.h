@@ -6,8 +6,8 @@
  *
  * The rules' grammar is fault_rules.h's. What the effects mean:
  *
- *     an error   the call fails with it and does nothing; a request is reaped with it. seal and
- *                publish lose the set, as they do where a disk fails; abort can't fail
+ *     an error   the call fails with it and does nothing; a request is reaped with it. finalize and
+ *                commit lose the transaction, as they do where a disk fails; abort can't fail
  *     delay      a request begins so much later, and its queue stays free for others; a call takes
  *                so much longer
  *     hold       the same, until io_fault_release or, of a request, cancel or queue_close
@@ -44,8 +44,8 @@ struct io_fault_counts {
     uint64_t hits;                         /* operations that a rule changed */
     uint64_t held;                         /* now */
     uint64_t under_way;                    /* requests, now */
-    /* Sets aborted while requests were under way: a mistake of the caller, where no other than the
-     * set's are; what counts is any request of this backend. */
+    /* Transactions aborted while requests were under way: a mistake of the caller, where no other
+     * than the transaction's are; what counts is any request of this backend. */
     uint64_t abandoned;
 };
 struct io_fault_counts io_fault_counts(struct io *io);

@@ -1,9 +1,9 @@
 /*
- * probe — what a folder's file system, and the kernel's ways to it, offer to the engines and sets
- * of this folder.
+ * probe — what a folder's file system, and the kernel's ways to it, offer to the engines and
+ * transactions of this folder.
  *
  *     io_probe_folder("runs/a", true, &probe, err);
- *     probe.exchange_status                    // 0, or the -errno that file_set.c would meet
+ *     probe.exchange_status  // 0, or the -errno that file_transaction.c would meet
  *
  * Each question is put to the kernel by doing the thing to a file of the probe's own. Where the
  * file system has files without names they are used; renaming needs a folder `.tmp-doctor-*` of a

@@ -57,7 +57,7 @@ struct shard_summary {
 };
 
 struct shard_writer;
-/* replace: as in io_set_options. */
+/* replace: as in io_transaction_options. */
 int shard_writer_open(struct io *io, const char *path, bool replace,
                       struct shard_writer **ret_writer, struct err *err);
 /* A sample is its key and then its fields, in byte order of their extensions. The data is
@@ -73,7 +73,7 @@ int shard_writer_add_picture(struct shard_writer *writer, const char *extension,
  * cut. */
 uint64_t shard_writer_bytes(const struct shard_writer *writer);
 uint64_t shard_writer_samples(const struct shard_writer *writer);
-/* Ends the archive, writes index and trailer, publishes. Frees the writer, also where it fails. */
+/* Ends the archive, writes index and trailer, commits. Frees the writer, also where it fails. */
 int shard_writer_commit(struct shard_writer *writer, struct shard_summary *ret_summary,
                         struct err *err);
 void shard_writer_abort(struct shard_writer *writer); /* NULL is fine */

@@ -2,8 +2,8 @@
  * shard_writer — see shard.h: writing.
  *
  * Bytes are collected in one of two buffers while the other is on its way to the file. All but the
- * last write are BUFFER_BYTES at multiples of it; the last is padded to IO_ALIGN_BYTES, and sealing
- * cuts the padding off again: so every engine may write directly.
+ * last write are BUFFER_BYTES at multiples of it; the last is padded to IO_ALIGN_BYTES, and
+ * finalizing cuts the padding off again: so every engine may write directly.
  */
 #include "shards/shard.h"
 
@@ -24,7 +24,7 @@ static_assert(BUFFER_BYTES % IO_ALIGN_BYTES == 0, "writes are aligned");
 
 struct shard_writer {
     struct io *io;
-    struct io_set *set;
+    struct io_transaction *transaction;
     struct io_file *file;
     struct io_queue *queue;
     struct shard_index_builder *builder;
@@ -65,11 +65,12 @@ int shard_writer_open(struct io *io, const char *path, bool replace,
     status = shard_index_builder_open(&writer->builder, err);
     if (!status)
         status = io->ops->queue_open(io, BUFFERS_COUNT, &writer->queue, err);
-    struct io_set_options options = {.path = writer->path, .single_file = true, .replace = replace};
+    struct io_transaction_options options = {
+        .path = writer->path, .single_file = true, .replace = replace};
     if (!status)
-        status = io->ops->set_begin(io, &options, &writer->set, err);
+        status = io->ops->transaction_begin(io, &options, &writer->transaction, err);
     if (!status)
-        status = io->ops->set_create(writer->set, "", 0, &writer->file, err);
+        status = io->ops->transaction_create(writer->transaction, "", 0, &writer->file, err);
 out:
     if (status)
         shard_writer_abort(writer);
@@ -279,7 +280,7 @@ static int append_tail(struct shard_writer *writer, struct shard_trailer *traile
     return append(writer, bytes, sizeof bytes, err);
 }
 
-/* Writes what is still in the buffer, waits for all, seals and publishes. */
+/* Writes what is still in the buffer, waits for all, finalizes and commits. */
 static int finish(struct shard_writer *writer, struct err *err)
 {
     int status = 0;
@@ -294,12 +295,13 @@ static int finish(struct shard_writer *writer, struct err *err)
     if (!status) {
         struct io_file *file = writer->file;
         writer->file = NULL;
-        status = writer->io->ops->set_seal(writer->set, file, writer->offset, err);
+        status =
+            writer->io->ops->transaction_finalize(writer->transaction, file, writer->offset, err);
     }
     if (!status) {
-        struct io_set *set = writer->set;
-        writer->set = NULL;
-        status = writer->io->ops->set_publish(set, err);
+        struct io_transaction *transaction = writer->transaction;
+        writer->transaction = NULL;
+        status = writer->io->ops->transaction_commit(transaction, err);
     }
     return status;
 }
@@ -329,8 +331,8 @@ void shard_writer_abort(struct shard_writer *writer)
         return;
     if (writer->queue)
         writer->io->ops->queue_close(writer->queue);
-    if (writer->set)
-        writer->io->ops->set_abort(writer->set);
+    if (writer->transaction)
+        writer->io->ops->transaction_abort(writer->transaction);
     shard_index_builder_close(writer->builder);
     hash_stream_close(writer->hash);
     for (int i = 0; i < BUFFERS_COUNT; i++)

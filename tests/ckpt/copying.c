@@ -39,7 +39,7 @@ static void a_step_whose_reader_comes_while_the_copy_is_made_stays(void **state)
 {
     (void)state;
     char path[FIXTURE_PATH_BYTES];
-    struct io *faulty = steps_open_faulty("seal:hold:manifest");
+    struct io *faulty = steps_open_faulty("finalize:hold:manifest");
     struct copying copying = {.options = {.from = io, .to = faulty, .force = true}};
     struct ckpt_reader *reader = NULL;
     struct err err = {0};

@@ -54,7 +54,8 @@ static void a_failure_at_any_operation_fails_the_save_and_nothing_else(void **st
         steps_check_listed(2);
         assert_int_equal(test_run("rm -r '%s'/step-00000003", folder), 0);
     }
-    assert_true(operation >= 10); /* begin, create, 4 writes, seal, create, write, seal, publish */
+    assert_true(operation >=
+                10); /* begin, create, 4 writes, finalize, create, write, finalize, commit */
     steps_check_listed(2);
 }
 

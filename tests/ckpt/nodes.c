@@ -262,7 +262,8 @@ static void a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over(void *
 static void an_error_on_one_node_leaves_the_step_before_on_all(void **state)
 {
     (void)state;
-    static const char *const operations[] = {"begin", "join", "create", "write", "seal", "publish"};
+    static const char *const operations[] = {"begin", "join",     "create",
+                                             "write", "finalize", "commit"};
     struct run run = start();
     int failures = 0;
     save(&run, 1, 5);
@@ -282,7 +283,7 @@ static void an_error_on_one_node_leaves_the_step_before_on_all(void **state)
                                                                     : -EREMOTEIO);
                 check_found(&run, run.hits == 0 ? 2 : 1);
                 if (run.hits > 0 &&
-                    strcmp(operations[o], "publish") != 0) /* none published before all could */
+                    strcmp(operations[o], "commit") != 0) /* none committed before all could */
                     assert_int_equal(
                         test_run("! ls -d '%s'/node-*/step-00000002 2>/dev/null", folder), 0);
                 assert_int_equal(test_run("rm -rf '%s'/node-*/step-00000002", folder), 0);
@@ -298,12 +299,12 @@ static void an_error_on_one_node_leaves_the_step_before_on_all(void **state)
     arrays_free(&run.global);
 }
 
-/* The publish on node 1 fails. */
+/* The commit on node 1 fails. */
 static void save_on_one_node(struct run *run, uint64_t step, uint64_t seed)
 {
     run->step = step;
     run->failing_rank = RANKS / NODES;
-    run->rules = "publish:eio";
+    run->rules = "commit:eio";
     arrays_fill(&run->global, seed);
     thread_comm_run(RANKS, save_rank, run);
     for (int r = 0; r < RANKS; r++)

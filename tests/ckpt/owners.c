@@ -112,7 +112,7 @@ static void a_slow_owner_that_lost_its_lease_can_not_commit(void **state)
     (void)state;
     /* in the middle of its bytes; where it has made all durable; behind its last look at the lease,
      * one rename before the end */
-    static const char *const places[] = {"write:hold", "seal:hold:manifest", "publish:hold"};
+    static const char *const places[] = {"write:hold", "finalize:hold:manifest", "commit:hold"};
     char pid[32];
     snprintf(pid, sizeof pid, "pid=%d ", (int)getpid());
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
@@ -179,7 +179,7 @@ static void a_run_killed_under_its_lease_does_not_block_the_next(void **state)
     (void)state;
     int status;
     for (int round = 0; round < 3; round++) {
-        struct sleeper dead = start_sleeper("publish:hold");
+        struct sleeper dead = start_sleeper("commit:hold");
         kill(dead.pid, SIGKILL);
         assert_int_equal(waitpid(dead.pid, &status, 0), dead.pid);
         close(dead.wakes);

@@ -160,16 +160,16 @@ static int fail_everywhere(enum ckpt_layout layout, const char *const *operation
 static void an_error_in_any_writer_of_any_rank_fails_the_save_on_all(void **state)
 {
     (void)state;
-    static const char *const operations[] = {"begin", "join",  "create", "write",
-                                             "wait",  "queue", "seal",   "publish"};
-    /* a begin, two joins, four each of create, write and seal, three waits, a publish */
+    static const char *const operations[] = {"begin", "join",  "create",   "write",
+                                             "wait",  "queue", "finalize", "commit"};
+    /* a begin, two joins, four each of create, write and finalize, three waits, a commit */
     assert_true(fail_everywhere(CKPT_SHARDED, operations, 8) >= 6 * RANKS);
 }
 
 static void an_error_in_any_writer_of_a_common_file_fails_the_save_on_all(void **state)
 {
     (void)state;
-    static const char *const operations[] = {"begin", "join", "create", "write", "seal"};
+    static const char *const operations[] = {"begin", "join", "create", "write", "finalize"};
     /* a begin, two joins, of each rank two of each of the others, and those of the manifest */
     assert_true(fail_everywhere(CKPT_FULL, operations, 5) >= 3 + 3 * (2 * RANKS + 1));
 }

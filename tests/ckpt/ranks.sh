@@ -59,7 +59,7 @@ a_rank_that_is_killed_leaves_whole_steps_and_the_next_run_goes_on() {
 
 a_failing_disk_of_one_rank_fails_the_save_of_all() {
   ranks 3 save failing 1
-  ! ranks 3 save failing 2 1 "seal:eio" >said 2>&1 || fail "it was saved"
+  ! ranks 3 save failing 2 1 "finalize:eio" >said 2>&1 || fail "it was saved"
   contains "$(cat said)" "Input/output error"
   contains "$(cat said)" "rank 1 failed"
   same "$(ls failing)" step-00000001

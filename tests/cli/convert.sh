@@ -50,7 +50,7 @@ a_broken_photo_stops_or_is_skipped_as_told() {
 stop_after() {
   local sign=$1 wanted=$2 pid status=0
   shift 2
-  MILLRACE_FAULT=publish:delay=1s setsid "$MILLRACE" convert dataset "$data/clothing/train" stopped -j 1 --shard-bytes 5MiB --quiet "$@" \
+  MILLRACE_FAULT=commit:delay=1s setsid "$MILLRACE" convert dataset "$data/clothing/train" stopped -j 1 --shard-bytes 5MiB --quiet "$@" \
     >/dev/null 2>errors & # so that it is not done before it is stopped, by far
   pid=$!
   until [[ -e $sign ]]; do kill -0 $pid; sleep 0.02; done
@@ -142,7 +142,7 @@ a_full_disk_is_named_once_with_what_to_do() {
   contains "$(cat errors)" "free at least 1 MiB on the file system of tiny/one, or give another DST; then run the same command again"
   one_line errors-many
   contains "$(cat errors-many)" "then run the same command again with --resume"
-  for fault in 'seal:enospc' 'write:enospc@1' 'publish:enospc'; do
+  for fault in 'finalize:enospc' 'write:enospc@1' 'commit:enospc'; do
     same "$(MILLRACE_FAULT=$fault status_of millrace convert dataset photos full --quiet)" 1
     one_line errors
     contains "$(cat errors)" "free at least"
@@ -152,7 +152,7 @@ a_full_disk_is_named_once_with_what_to_do() {
 
 a_second_conversion_into_the_same_folder_is_refused_until_the_first_is_gone() {
   local pid
-  MILLRACE_FAULT=publish:hold:shard-000001 "$MILLRACE" convert dataset photos busy --shard-bytes 20KiB --quiet >/dev/null 2>&1 &
+  MILLRACE_FAULT=commit:hold:shard-000001 "$MILLRACE" convert dataset photos busy --shard-bytes 20KiB --quiet >/dev/null 2>&1 &
   pid=$!
   until [[ -e busy/shard-000000.tar ]]; do kill -0 $pid; sleep 0.02; done
   local before

@@ -95,10 +95,10 @@ a_host_that_lost_its_folder_ends_the_run_rather_than_begin_it_anew() {
   contains "$(cat errors)" "there are checkpoints, but none that all ranks have"
 }
 
-# die_between STEP DIR SETTING...: the run dies when the first host has published that step, and the second has not.
+# die_between STEP DIR SETTING...: the run dies when the first host has committed that step, and the second has not.
 die_between() {
   local step=$1/step-$(printf %08d "$2") pid
-  export FAULTY_RANK=2 FAULT=publish:hold:step-$(printf %08d "$2")
+  export FAULTY_RANK=2 FAULT=commit:hold:step-$(printf %08d "$2")
   on_hosts host "$1" "${@:3}" >status &
   pid=$!
   until [[ -d ${step/\//\/ckpt-0/} ]]; do kill -0 $pid; sleep 0.02; done

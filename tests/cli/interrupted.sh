@@ -160,7 +160,7 @@ press_twice() {
 }
 
 a_second_interrupt_leaves_nothing() {
-  press_twice seal:delay=60s 'files/*/.tmp-*' "$MILLRACE" read ../shards --out files
+  press_twice finalize:delay=60s 'files/*/.tmp-*' "$MILLRACE" read ../shards --out files
   press_twice abort:delay=60s '.tmp-*' "$MILLRACE" bench io --size 4MiB
   press_twice read:delay=60s '.tmp-*/photos.tar' "$MILLRACE" bench loader --photos 2
 }

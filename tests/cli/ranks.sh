@@ -123,7 +123,7 @@ ranks_that_index_the_same_tar_at_once_do_not_disturb_each_other() {
 
 a_save_that_fails_on_one_rank_ends_all_of_them_when_all_know() {
   # The rank that fails has its file to remove, which takes it longer than the others, and longer than a step.
-  same "$(ranks 3 ./on 0 MILLRACE_FAULT=seal:enospc:step-00000004,abort:delay=2s:step-00000004 -- "$MILLRACE" train train.yaml \
+  same "$(ranks 3 ./on 0 MILLRACE_FAULT=finalize:enospc:step-00000004,abort:delay=2s:step-00000004 -- "$MILLRACE" train train.yaml \
     --set run.dir=runs/unsaved --set run.steps=100000 --set checkpoint.on_save_error=stop --set parallel.timeout=60s)" 1
   contains "$(cat said)" "error: rank 0: the checkpoint of step 4 was not saved"
   contains "$(cat said)" "No space left"

@@ -142,17 +142,17 @@ a_run_that_ended_for_its_limit_says_so_however_fast_its_last_save_was() {
 }
 
 a_save_that_fails_is_told_and_the_run_goes_on_or_stops_as_it_was_told() {
-  same "$(MILLRACE_FAULT=seal:enospc:step-00000008 train continues checkpoint.every=4)" 0
+  same "$(MILLRACE_FAULT=finalize:enospc:step-00000008 train continues checkpoint.every=4)" 0
   contains "$(cat errors)" "step-00000008"
   same "$(steps_of runs/continues/ckpt)" "4 12"
   same "$(millrace ckpt hash runs/continues/ckpt)" "$(millrace ckpt hash runs/a/ckpt)"
-  same "$(MILLRACE_FAULT=seal:enospc:step-00000008 train stops checkpoint.every=4 checkpoint.on_save_error=stop)" 1
+  same "$(MILLRACE_FAULT=finalize:enospc:step-00000008 train stops checkpoint.every=4 checkpoint.on_save_error=stop)" 1
   contains "$(grep '^millrace: ' errors)" "No space left"
   same "$(steps_of runs/stops/ckpt)" 4
   same "$(train stops checkpoint.every=4 checkpoint.on_save_error=stop)" 0 # from the last whole one
   contains "$(cat errors)" "resuming at step 4"
   same "$(millrace ckpt hash runs/stops/ckpt)" "$(millrace ckpt hash runs/a/ckpt)"
-  same "$(MILLRACE_FAULT=seal:enospc:step-00000012 train last checkpoint.every=4)" 1 # whatever the policy: the end is not saved
+  same "$(MILLRACE_FAULT=finalize:enospc:step-00000012 train last checkpoint.every=4)" 1 # whatever the policy: the end is not saved
   same "$(steps_of runs/last/ckpt)" "4 8"
 }
 

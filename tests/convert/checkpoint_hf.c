@@ -217,7 +217,7 @@ static void a_folder_that_differs_never_has_the_name(void **state)
     assert_int_equal(test_run("test -z \"$(ls -A %s | grep tmp)\"", folder), 0);
 }
 
-/* Several files, of which some are sealed and some are not when it dies. */
+/* Several files, of which some are finalized and some are not when it dies. */
 static void killed_at_durable_operations_a_folder_goes_on_to_the_same(void **state)
 {
     (void)state;

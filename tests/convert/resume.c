@@ -139,7 +139,7 @@ static void killed_again_and_again_it_comes_to_an_end(void **state)
 static void what_is_known_whole_is_not_made_again(void **state)
 {
     (void)state;
-    assert_true(is_killed(start("publish:kill@1", false)));
+    assert_true(is_killed(start("commit:kill@1", false)));
     struct io *sound = io;
     struct err err = {0};
     assert_ok(io_open("file:", &(struct io_options){.fault = "read:eio:rank-"}, &io, &err), &err);
@@ -166,7 +166,7 @@ static void what_changed_since_is_made_again(void **state)
         {"rm \"$j\"", 4},
     };
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
-        assert_true(is_killed(start("publish:kill@1", false)));
+        assert_true(is_killed(start("commit:kill@1", false)));
         assert_int_equal(test_run("cd '%s' && f=$(ls .tmp-full.safetensors-*) && j=$(ls "
                                   ".tmp-full.safetensors.pieces-*) && "
                                   "{ %s; } 2>/dev/null",
@@ -183,7 +183,7 @@ static void what_changed_since_is_made_again(void **state)
 static void another_checkpoint_begins_anew(void **state)
 {
     (void)state;
-    assert_true(is_killed(start("publish:kill@1", false)));
+    assert_true(is_killed(start("commit:kill@1", false)));
     save_step(22);
     struct convert_checkpoint_result result = convert_whole(target, 2, true);
     assert_int_equal(result.kept_bytes, 0);
@@ -197,7 +197,7 @@ static void a_conversion_that_lives_is_not_resumed(void **state)
     struct convert_checkpoint_result result;
     struct err err = {0};
     struct convert_checkpoint_options options = {.source = steps, .target = target, .resume = true};
-    pid_t child = start("publish:hold", false);
+    pid_t child = start("commit:hold", false);
     while (test_run("test -s %s/.tmp-full.safetensors.pieces-* 2>/dev/null", folder) != 0)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     assert_int_equal(convert_checkpoint_full(io, &options, &result, &err), -EBUSY);
@@ -248,7 +248,7 @@ static void a_name_that_a_temporary_has_to_cut_is_resumed(void **state)
     assert_true(begin + LONG_NAME_BYTES < sizeof target);
     memset(target + begin, 'x', LONG_NAME_BYTES);
     target[begin + LONG_NAME_BYTES] = '\0';
-    assert_true(is_killed(start("publish:kill@1", false)));
+    assert_true(is_killed(start("commit:kill@1", false)));
     assert_int_equal(convert_whole(target, 2, true).kept_bytes, data_bytes);
     assert_int_equal(test_run("cmp '%s' '%s'", target, expected), 0);
     assert_int_equal(test_run("ls -A '%s' | grep -q '^\\.tmp-'", folder), 1);
@@ -260,7 +260,7 @@ static void a_replacing_that_is_killed_goes_on_by_force(void **state)
     (void)state;
     struct convert_checkpoint_result result;
     struct err err = {0};
-    assert_true(is_killed(start("publish:kill@1", false)));
+    assert_true(is_killed(start("commit:kill@1", false)));
     test_write_file(target, "mine", 4);
     struct convert_checkpoint_options options = {
         .source = steps, .target = target, .resume = true, .force = true};

@@ -54,7 +54,7 @@ enum recorder_bug {
     BUG_MANIFEST_NOT_SYNCED, /* no fsync of the manifest */
     BUG_PLACE_NOT_SYNCED,    /* no fsync of temporary folders, in which the files are */
     BUG_FOLDER_NOT_SYNCED,   /* no fsync of the folder of steps */
-    BUG_RENAME_EARLY,        /* the manifest's fsync comes after the rename that publishes */
+    BUG_RENAME_EARLY,        /* the manifest's fsync comes after the rename that commits */
     BUG_COMMON_NOT_SYNCED,   /* of the file that all ranks write, no fsync of every second rank */
     BUG_NO_LOCK,             /* locks are given to everybody */
     BUG_COUNT

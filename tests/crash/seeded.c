@@ -74,10 +74,10 @@ static const struct io_ops *sound;
 static struct io_ops hasty;
 
 /* Retention, with the old step as good as gone, and only then the new one. */
-static int remove_and_publish(struct io_set *set, struct err *err)
+static int remove_and_publish(struct io_transaction *transaction, struct err *err)
 {
     sound->remove(io, in_folder("step-00000001"), NULL);
-    return sound->set_publish(set, err);
+    return sound->transaction_commit(transaction, err);
 }
 
 static void a_removal_before_the_new_step_stands_is_found_by_killing(void **state)
@@ -91,7 +91,7 @@ static void a_removal_before_the_new_step_stands_is_found_by_killing(void **stat
     struct sweep_finding finding = {0};
     sound = io->ops;
     hasty = *sound;
-    hasty.set_publish = remove_and_publish;
+    hasty.transaction_commit = remove_and_publish;
     io->ops = &hasty;
     assert_false(sweep_kill_each(&sweep, &counts, &finding));
     print_message("found after %llu kills: %s\n", (unsigned long long)counts.kills, finding.why);

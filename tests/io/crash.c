@@ -30,35 +30,35 @@ static const char *in_folder(const char *name)
     return path;
 }
 
-static int put(struct io *io, struct io_queue *queue, struct io_set *set, const char *name,
-               const char *text)
+static int put(struct io *io, struct io_queue *queue, struct io_transaction *transaction,
+               const char *name, const char *text)
 {
     struct io_file *file;
-    int status = io->ops->set_create(set, name, strlen(text), &file, NULL);
+    int status = io->ops->transaction_create(transaction, name, strlen(text), &file, NULL);
     if (!status)
         status = io_write_exact(queue, io, file, name, 0, text, strlen(text), NULL);
-    return status ? status : io->ops->set_seal(set, file, strlen(text), NULL);
+    return status ? status : io->ops->transaction_finalize(transaction, file, strlen(text), NULL);
 }
 
 /* The works. Each is done in a child process, which may die at any call; its folder is `folder`. */
 static int write_folder(struct io *io, const char *text, bool replace, enum io_resume resume)
 {
     struct io_queue *queue;
-    struct io_set *set;
-    struct io_set_options options = {
+    struct io_transaction *transaction;
+    struct io_transaction_options options = {
         .path = in_folder("out"), .replace = replace, .owner_id = "me", .resume = resume};
     int status = io->ops->queue_open(io, 4, &queue, NULL);
     if (status)
         return status;
-    status = io->ops->set_begin(io, &options, &set, NULL);
+    status = io->ops->transaction_begin(io, &options, &transaction, NULL);
     if (!status)
-        status = put(io, queue, set, "a", text);
+        status = put(io, queue, transaction, "a", text);
     if (!status)
-        status = put(io, queue, set, "sub/b", text);
+        status = put(io, queue, transaction, "sub/b", text);
     if (!status)
-        status = put(io, queue, set, "manifest", text);
+        status = put(io, queue, transaction, "manifest", text);
     if (!status)
-        status = io->ops->set_publish(set, NULL);
+        status = io->ops->transaction_commit(transaction, NULL);
     io->ops->queue_close(queue);
     return status;
 }

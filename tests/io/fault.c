@@ -250,11 +250,9 @@ static void a_failing_output_leaves_nothing(void **state)
         const char *rules;
         int code;
     } cases[] = {
-        {"begin:erofs", -EROFS},   {"create:eacces", -EACCES},
-        {"write:short", -ENOSPC},  {"write:enospc", -ENOSPC},
-        {"seal:eio", -EIO},        {"publish:eio", -EIO},
-        {"queue:emfile", -EMFILE}, {"durable:edquot@3", -EDQUOT},
-        {"wait:eio", -EIO},
+        {"begin:erofs", -EROFS},   {"create:eacces", -EACCES},    {"write:short", -ENOSPC},
+        {"write:enospc", -ENOSPC}, {"finalize:eio", -EIO},        {"commit:eio", -EIO},
+        {"queue:emfile", -EMFILE}, {"durable:edquot@3", -EDQUOT}, {"wait:eio", -EIO},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct err err = {0};
@@ -311,7 +309,7 @@ static void a_kill_ends_the_process_before_the_operation(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         struct err err = {0};
-        write_whole("publish:kill", &err);
+        write_whole("commit:kill", &err);
         _exit(0);
     }
     int status;
@@ -328,17 +326,18 @@ static void a_kill_ends_the_process_before_the_operation(void **state)
 static void an_aborted_set_with_writes_under_way_is_noted(void **state)
 {
     (void)state;
-    struct io_set *set;
+    struct io_transaction *transaction;
     struct io_file *output;
     struct err err = {0};
     open_with("write:hold");
-    assert_ok(faulty->ops->set_begin(faulty, &(struct io_set_options){.path = in_folder("set")},
-                                     &set, &err),
-              &err);
-    assert_ok(faulty->ops->set_create(set, "a/b", 0, &output, &err), &err);
+    assert_ok(
+        faulty->ops->transaction_begin(
+            faulty, &(struct io_transaction_options){.path = in_folder("set")}, &transaction, &err),
+        &err);
+    assert_ok(faulty->ops->transaction_create(transaction, "a/b", 0, &output, &err), &err);
     struct io_request request = {.kind = IO_WRITE, .file = output, .data = content, .bytes = READ};
     assert_int_equal(faulty->ops->submit(queue, (struct io_request *[]){&request}, 1), 1);
-    faulty->ops->set_abort(set);
+    faulty->ops->transaction_abort(transaction);
     assert_int_equal(io_fault_counts(faulty).abandoned, 1);
     close_all();
 }
@@ -346,17 +345,19 @@ static void an_aborted_set_with_writes_under_way_is_noted(void **state)
 static void a_set_that_lost_a_file_is_never_published(void **state)
 {
     (void)state;
-    struct io_set *set;
+    struct io_transaction *transaction;
     struct io_file *output;
     struct err err = {0};
-    open_with("seal:eio@1");
-    const struct io_set_options options = {.path = in_folder("set")};
-    assert_ok(faulty->ops->set_begin(faulty, &options, &set, &err), &err);
+    open_with("finalize:eio@1");
+    const struct io_transaction_options options = {.path = in_folder("set")};
+    assert_ok(faulty->ops->transaction_begin(faulty, &options, &transaction, &err), &err);
     for (int i = 0; i < 2; i++) {
-        assert_ok(faulty->ops->set_create(set, i ? "b" : "a", 0, &output, &err), &err);
-        assert_int_equal(faulty->ops->set_seal(set, output, 0, &err), i ? 0 : -EIO);
+        assert_ok(faulty->ops->transaction_create(transaction, i ? "b" : "a", 0, &output, &err),
+                  &err);
+        assert_int_equal(faulty->ops->transaction_finalize(transaction, output, 0, &err),
+                         i ? 0 : -EIO);
     }
-    assert_int_equal(faulty->ops->set_publish(set, &err), -EINVAL);
+    assert_int_equal(faulty->ops->transaction_commit(transaction, &err), -EINVAL);
     assert_int_not_equal(access(in_folder("set"), F_OK), 0);
     assert_int_equal(io->ops->sweep(io, folder, NULL, NULL, NULL),
                      0); /* nor is anything left of it */

@@ -25,7 +25,7 @@ static void a_rule_says_operation_effect_when_and_path(void **state)
 {
     (void)state;
     struct fault_rules rules =
-        rules_of("read:eio@17,seed=7,write:delay=20ms%2.5:shard-000003,publish:hold,"
+        rules_of("read:eio@17,seed=7,write:delay=20ms%2.5:shard-000003,commit:hold,"
                  "durable:enospc@9+,read:flip/4:a:b");
     assert_int_equal(rules.seed, 7);
     assert_int_equal(rules.count, 5);
@@ -44,7 +44,7 @@ static void a_rule_says_operation_effect_when_and_path(void **state)
     assert_true(rule->fraction == 0.025);
     assert_string_equal(rule->path, "shard-000003");
     rule++;
-    assert_int_equal(rule->operations, 1 << FAULT_PUBLISH);
+    assert_int_equal(rule->operations, 1 << FAULT_COMMIT);
     assert_int_equal(rule->effect, FAULT_HOLD);
     assert_int_equal(rule->when, FAULT_ALWAYS);
     rule++;
@@ -144,7 +144,7 @@ static void a_rule_counts_only_what_it_is_for(void **state)
     assert_int_equal(decide(&rules, FAULT_BEGIN, "y", 0).error, 0);
     assert_int_equal(decide(&rules, FAULT_STAT, "y", 0).error, 0);
     assert_int_equal(decide(&rules, FAULT_WRITE, "y/z", 0).error, 0);
-    assert_int_equal(decide(&rules, FAULT_SEAL, "y/z", 0).error, -ENOSPC);
+    assert_int_equal(decide(&rules, FAULT_FINALIZE, "y/z", 0).error, -ENOSPC);
 }
 
 enum { PLACES = 20000 };

@@ -20,7 +20,7 @@ struct output {
     struct io *io;
     const char *path;
     struct io_queue *queue;
-    struct io_set *set;
+    struct io_transaction *transaction;
     struct io_file *file;
     uint64_t bytes;
     int status;
@@ -30,13 +30,15 @@ struct output {
 static void begin_output(struct output *output)
 {
     const struct io_ops *ops = output->io->ops;
-    const struct io_set_options options = {
+    const struct io_transaction_options options = {
         .path = output->path, .single_file = true, .replace = true};
     output->status = ops->queue_open(output->io, 1, &output->queue, &output->detail);
     if (!output->status)
-        output->status = ops->set_begin(output->io, &options, &output->set, &output->detail);
+        output->status =
+            ops->transaction_begin(output->io, &options, &output->transaction, &output->detail);
     if (!output->status)
-        output->status = ops->set_create(output->set, "", 0, &output->file, &output->detail);
+        output->status =
+            ops->transaction_create(output->transaction, "", 0, &output->file, &output->detail);
 }
 
 static void add_output(struct output *output, const struct str *text)
@@ -53,11 +55,12 @@ static int end_output(struct output *output, struct err *err)
 {
     const struct io_ops *ops = output->io->ops;
     if (!output->status)
-        output->status = ops->set_seal(output->set, output->file, output->bytes, &output->detail);
+        output->status = ops->transaction_finalize(output->transaction, output->file, output->bytes,
+                                                   &output->detail);
     if (output->status)
-        ops->set_abort(output->set);
+        ops->transaction_abort(output->transaction);
     else
-        output->status = ops->set_publish(output->set, &output->detail);
+        output->status = ops->transaction_commit(output->transaction, &output->detail);
     if (output->queue)
         ops->queue_close(output->queue);
     if (output->status && err)

@@ -1,10 +1,10 @@
 /*
- * file_adopt — going on in the place that a dead writer of a set left. See file_local.h and enum
- * io_resume in io.h.
+ * file_resume — going on in the place that a dead writer of a transaction left. See file_local.h
+ * and enum io_resume in io.h.
  *
  * A place whose writer may be followed is locked (flock) as long as that writer lives: by the open
  * file description of the folder, or of the single file, which the kernel closes at any death. Who
- * follows finds it by its name and takes the lock; a place that was published or removed between
+ * follows finds it by its name and takes the lock; a place that was committed or removed between
  * the two is none any more.
  *
  * Where the file system has no such locks (or takes none of a folder, as NFS does) nobody is kept
@@ -31,46 +31,46 @@ static bool has_no_locks(int code, bool is_file)
 
 /* A killed writer's lock goes when the kernel has ended its requests, which may be a moment after
  * its parent knows of its death. */
-static int try_lock(int place_fd)
+static int try_lock(int staging_fd)
 {
-    int status = LOCAL_RETRY(flock(place_fd, LOCK_EX | LOCK_NB)) ? -errno : 0;
+    int status = LOCAL_RETRY(flock(staging_fd, LOCK_EX | LOCK_NB)) ? -errno : 0;
     for (int attempt = 1; status == -EWOULDBLOCK && attempt < ATTEMPTS_MAX; attempt++) {
         nanosleep(&(struct timespec){.tv_nsec = ATTEMPT_PAUSE_NS}, NULL);
-        status = LOCAL_RETRY(flock(place_fd, LOCK_EX | LOCK_NB)) ? -errno : 0;
+        status = LOCAL_RETRY(flock(staging_fd, LOCK_EX | LOCK_NB)) ? -errno : 0;
     }
     return status;
 }
 
-static int is_anothers(const char *place, struct err *err)
+static int is_anothers(const char *staging, struct err *err)
 {
     err_set(err, -EBUSY, "another process is writing this output");
-    err_at(err, place, ERR_NO_OFFSET);
+    err_at(err, staging, ERR_NO_OFFSET);
     err_advise(err, "wait for it, or stop it first");
     return -EBUSY;
 }
 
-static int lock_place(int place_fd, const char *place, bool is_file, struct err *err)
+static int lock_staging(int staging_fd, const char *staging, bool is_file, struct err *err)
 {
-    int status = try_lock(place_fd);
+    int status = try_lock(staging_fd);
     if (!status || has_no_locks(status, is_file))
         return 0;
     if (status == -EWOULDBLOCK)
-        return is_anothers(place, err);
-    return local_fail(err, status, place, "could not lock what an output is written to");
+        return is_anothers(staging, err);
+    return local_fail(err, status, staging, "could not lock what an output is written to");
 }
 
-int adopt_lock(int place_fd, const char *place, bool is_file, struct err *err)
+int staging_lock(int staging_fd, const char *staging, bool is_file, struct err *err)
 {
-    int status = lock_place(place_fd, place, is_file, err);
-    if (!status && !local_is_named(place_fd, place)) /* who took it over is done with it */
-        status = is_anothers(place, err);
+    int status = lock_staging(staging_fd, staging, is_file, err);
+    if (!status && !local_is_named(staging_fd, staging)) /* who took it over is done with it */
+        status = is_anothers(staging, err);
     return status;
 }
 
 struct search {
     const char *parent, *prefix;
     bool is_file;
-    char *place;
+    char *staging;
     int fd; /* -1: not found yet */
     struct err *err;
 };
@@ -81,18 +81,18 @@ static int try_entry(void *context, const struct io_entry *entry)
     if (!temporary_has_prefix(entry->name, search->prefix) ||
         entry->kind != (search->is_file ? IO_ENTRY_FILE : IO_ENTRY_FOLDER))
         return 0;
-    int status = io_join_path(search->parent, entry->name, search->place, search->err);
+    int status = io_join_path(search->parent, entry->name, search->staging, search->err);
     if (status)
         return status;
     int fd =
-        LOCAL_RETRY(open(search->place, O_CLOEXEC | O_NOFOLLOW |
-                                            (search->is_file ? O_RDWR : O_RDONLY | O_DIRECTORY)));
+        LOCAL_RETRY(open(search->staging, O_CLOEXEC | O_NOFOLLOW |
+                                              (search->is_file ? O_RDWR : O_RDONLY | O_DIRECTORY)));
     if (fd < 0)
         return errno == ENOENT ? 0
-                               : local_fail(search->err, -errno, search->place,
+                               : local_fail(search->err, -errno, search->staging,
                                             "could not go on in what is left");
-    status = lock_place(fd, search->place, search->is_file, search->err);
-    if (status || !local_is_named(fd, search->place)) {
+    status = lock_staging(fd, search->staging, search->is_file, search->err);
+    if (status || !local_is_named(fd, search->staging)) {
         close(fd);
         return status;
     }
@@ -100,14 +100,14 @@ static int try_entry(void *context, const struct io_entry *entry)
     return 1;
 }
 
-int adopt_find(const char *parent, const char *name, const struct io_set_options *options,
-               char *place, int *ret_place_fd, struct err *err)
+int staging_find(const char *parent, const char *name, const struct io_transaction_options *options,
+                 char *staging, int *ret_place_fd, struct err *err)
 {
     char prefix[IO_PATH_BYTES_MAX];
     struct search search = {.parent = parent,
                             .prefix = prefix,
                             .is_file = options->single_file,
-                            .place = place,
+                            .staging = staging,
                             .fd = -1,
                             .err = err};
     int status = temporary_prefix(name, options->owner_id, options->attempt, prefix, err);

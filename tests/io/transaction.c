@@ -3,8 +3,8 @@
  * sweeps.
  */
 #include "io/file_util.h"
-#include "tests/io/set_case.h"
 #include "tests/io/syscalls.h"
+#include "tests/io/transaction_case.h"
 #include "tests/support/engines.h"
 #include "tests/support/scratch.h"
 
@@ -17,11 +17,11 @@ static void a_folder_becomes_durable_in_this_order(void **state)
     (void)state;
     struct err err = {0};
     syscalls_record(folder);
-    struct io_set *set = set_case_begin(
-        &(struct io_set_options){.path = in_folder("out"), .owner_id = "run-1", .attempt = 3});
-    assert_ok(set_case_put(set, "a", "first", &err), &err);
-    assert_ok(set_case_put(set, "train/b", "second", &err), &err);
-    assert_ok(io->ops->set_publish(set, &err), &err);
+    struct io_transaction *transaction = transaction_case_begin(&(struct io_transaction_options){
+        .path = in_folder("out"), .owner_id = "run-1", .attempt = 3});
+    assert_ok(transaction_case_put(transaction, "a", "first", &err), &err);
+    assert_ok(transaction_case_put(transaction, "train/b", "second", &err), &err);
+    assert_ok(io->ops->transaction_commit(transaction, &err), &err);
     assert_string_equal(syscalls_recorded(), "mkdir .tmp-out-run%2d1-3-NONCE\n"
                                              "fsync .\n"
                                              "create .tmp-out-run%2d1-3-NONCE/a\n"
@@ -39,9 +39,9 @@ static void a_folder_becomes_durable_in_this_order(void **state)
                                              "fsync .tmp-out-run%2d1-3-NONCE\n"
                                              "renameat2 .tmp-out-run%2d1-3-NONCE -> out\n"
                                              "fsync .\n");
-    set_case_check_content("out/a", "first");
-    set_case_check_content("out/train/b", "second");
-    set_case_check_entries("out\n");
+    transaction_case_check_content("out/a", "first");
+    transaction_case_check_content("out/train/b", "second");
+    transaction_case_check_entries("out\n");
 }
 
 static void a_single_file_becomes_durable_in_this_order(void **state)
@@ -63,7 +63,7 @@ static void a_single_file_becomes_durable_in_this_order(void **state)
                                              "fsync .tmp-x.json-0-0-NONCE\n"
                                              "rename .tmp-x.json-0-0-NONCE -> x.json\n"
                                              "fsync .\n");
-    set_case_check_content("x.json", "more");
+    transaction_case_check_content("x.json", "more");
 }
 
 static void removing_a_folder_hides_it_durably_before_it_is_emptied(void **state)
@@ -77,7 +77,7 @@ static void removing_a_folder_hides_it_durably_before_it_is_emptied(void **state
     const char *expected = "rename old -> .tmp-old-removed-0-NONCE\n"
                            "fsync .\n";
     assert_memory_equal(syscalls_recorded(), expected, strlen(expected));
-    set_case_check_entries("");
+    transaction_case_check_entries("");
 }
 
 static void made_folders_are_durable(void **state)
@@ -95,21 +95,22 @@ static void the_final_size_is_what_was_sealed(void **state)
     struct err err = {0};
     struct io_file *file;
     struct stat info;
-    struct io_set *set = set_case_begin_named("out", NULL);
-    assert_ok(io->ops->set_create(set, "cut", 1 << 20, &file, &err), &err);
-    assert_ok(io_write_exact(set_case_queue, io, file, "cut", 0, "0123456789", 10, &err), &err);
+    struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
+    assert_ok(io->ops->transaction_create(transaction, "cut", 1 << 20, &file, &err), &err);
+    assert_ok(io_write_exact(transaction_case_queue, io, file, "cut", 0, "0123456789", 10, &err),
+              &err);
     char back[4];
-    assert_ok(io_read_exact(set_case_queue, io, file, "cut", 3, back, 4, &err),
-              &err); /* readable before it is sealed */
+    assert_ok(io_read_exact(transaction_case_queue, io, file, "cut", 3, back, 4, &err),
+              &err); /* readable before it is finalized */
     assert_memory_equal(back, "3456", 4);
-    assert_ok(io->ops->set_seal(set, file, 7, &err), &err);
-    assert_ok(io->ops->set_create(set, "empty", 0, &file, &err), &err);
-    assert_ok(io->ops->set_seal(set, file, 0, &err), &err);
-    assert_ok(io->ops->set_create(set, "grown", 0, &file, &err), &err);
-    assert_ok(io->ops->set_seal(set, file, 5000, &err), &err);
-    assert_ok(io->ops->set_publish(set, &err), &err);
-    set_case_check_content("out/cut", "0123456");
-    set_case_check_content("out/empty", "");
+    assert_ok(io->ops->transaction_finalize(transaction, file, 7, &err), &err);
+    assert_ok(io->ops->transaction_create(transaction, "empty", 0, &file, &err), &err);
+    assert_ok(io->ops->transaction_finalize(transaction, file, 0, &err), &err);
+    assert_ok(io->ops->transaction_create(transaction, "grown", 0, &file, &err), &err);
+    assert_ok(io->ops->transaction_finalize(transaction, file, 5000, &err), &err);
+    assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+    transaction_case_check_content("out/cut", "0123456");
+    transaction_case_check_content("out/empty", "");
     assert_int_equal(stat(in_folder("out/grown"), &info), 0);
     assert_int_equal(info.st_size, 5000);
     assert_int_equal(stat(in_folder("out/cut"), &info), 0);
@@ -126,20 +127,20 @@ static void replacing_leaves_the_new_one_only(void **state)
             syscalls_fail("renameat2", 0, -EINVAL);
         for (int round = 0; round < 3; round++) {
             const char *texts[] = {"one", "two", "three"};
-            struct io_set *set = set_case_begin(
-                &(struct io_set_options){.path = in_folder("out/"), .replace = true});
-            assert_ok(set_case_put(set, texts[round], texts[round], &err), &err);
+            struct io_transaction *transaction = transaction_case_begin(
+                &(struct io_transaction_options){.path = in_folder("out/"), .replace = true});
+            assert_ok(transaction_case_put(transaction, texts[round], texts[round], &err), &err);
             if (round > 0)
-                set_case_check_content(round == 1 ? "out/one" : "out/two",
-                                       texts[round - 1]); /* until the publish */
-            assert_ok(io->ops->set_publish(set, &err), &err);
+                transaction_case_check_content(round == 1 ? "out/one" : "out/two",
+                                               texts[round - 1]); /* until the commit */
+            assert_ok(io->ops->transaction_commit(transaction, &err), &err);
             char path[32];
             snprintf(path, sizeof path, "out/%s", texts[round]);
-            set_case_check_content(path, texts[round]);
-            set_case_check_entries("out\n");
+            transaction_case_check_content(path, texts[round]);
+            transaction_case_check_entries("out\n");
         }
-        assert_false(set_case_exists("out/one"));
-        assert_false(set_case_exists("out/two"));
+        assert_false(transaction_case_exists("out/one"));
+        assert_false(transaction_case_exists("out/two"));
         assert_int_equal(syscalls_failed_count() > 0, unsupported);
         assert_ok(io->ops->remove(io, in_folder("out"), &err), &err);
     }
@@ -149,30 +150,35 @@ static void ranks_join_the_place_of_the_first(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct io_set_options options = {.path = in_folder("out"), .owner_id = "r"};
-    struct io_set *first = set_case_begin(&options), *other = NULL, *third = NULL;
-    assert_ok(io->ops->set_join(io, &options, io->ops->set_place(first), &other, &err), &err);
-    assert_ok(io->ops->set_join(io, &options, io->ops->set_place(first), &third, &err), &err);
-    assert_string_equal(io->ops->set_place(first), io->ops->set_place(other));
-    assert_ok(set_case_put(first, "rank-0", "zero", &err), &err);
-    assert_ok(set_case_put(other, "rank-1", "one", &err), &err);
-    assert_int_equal(set_case_put(other, "rank-0", "again", &err), -EEXIST);
-    io->ops->set_leave(other);
-    io->ops->set_abort(third); /* of a rank that joined: removes nothing of others */
-    assert_ok(io->ops->set_publish(first, &err), &err);
-    set_case_check_content("out/rank-0", "zero");
-    set_case_check_content("out/rank-1", "one");
-    assert_int_equal(io->ops->set_join(io, &options, in_folder("nowhere"), &other, &err), -ENOENT);
+    struct io_transaction_options options = {.path = in_folder("out"), .owner_id = "r"};
+    struct io_transaction *first = transaction_case_begin(&options), *other = NULL, *third = NULL;
+    assert_ok(
+        io->ops->transaction_join(io, &options, io->ops->transaction_staging(first), &other, &err),
+        &err);
+    assert_ok(
+        io->ops->transaction_join(io, &options, io->ops->transaction_staging(first), &third, &err),
+        &err);
+    assert_string_equal(io->ops->transaction_staging(first), io->ops->transaction_staging(other));
+    assert_ok(transaction_case_put(first, "rank-0", "zero", &err), &err);
+    assert_ok(transaction_case_put(other, "rank-1", "one", &err), &err);
+    assert_int_equal(transaction_case_put(other, "rank-0", "again", &err), -EEXIST);
+    io->ops->transaction_leave(other);
+    io->ops->transaction_abort(third); /* of a rank that joined: removes nothing of others */
+    assert_ok(io->ops->transaction_commit(first, &err), &err);
+    transaction_case_check_content("out/rank-0", "zero");
+    transaction_case_check_content("out/rank-1", "one");
+    assert_int_equal(io->ops->transaction_join(io, &options, in_folder("nowhere"), &other, &err),
+                     -ENOENT);
     assert_string_not_equal(err.advice, "");
-    io->ops->set_leave(NULL);
+    io->ops->transaction_leave(NULL);
 }
 
 static void ranks_write_places_of_one_file(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct io_set_options options = {.path = in_folder("out")};
-    struct io_set *sets[3] = {set_case_begin(&options)};
+    struct io_transaction_options options = {.path = in_folder("out")};
+    struct io_transaction *sets[3] = {transaction_case_begin(&options)};
     struct io_file *files[3];
     enum { WRITTEN_BYTES = 2 * IO_ALIGN_BYTES + 10 };
     char text[3 * IO_ALIGN_BYTES];
@@ -180,47 +186,50 @@ static void ranks_write_places_of_one_file(void **state)
         memset(text + r * IO_ALIGN_BYTES, 'a' + r, IO_ALIGN_BYTES);
     text[WRITTEN_BYTES] = '\0';
     for (int r = 1; r < 3; r++)
-        assert_ok(io->ops->set_join(io, &options, io->ops->set_place(sets[0]), &sets[r], &err),
+        assert_ok(io->ops->transaction_join(io, &options, io->ops->transaction_staging(sets[0]),
+                                            &sets[r], &err),
                   &err);
-    assert_int_equal(io->ops->set_open(sets[1], "common", &files[1], &err), -ENOENT);
+    assert_int_equal(io->ops->transaction_open(sets[1], "common", &files[1], &err), -ENOENT);
     assert_non_null(strstr(err.path, "common"));
-    assert_ok(io->ops->set_create(sets[0], "common", WRITTEN_BYTES, &files[0], &err), &err);
+    assert_ok(io->ops->transaction_create(sets[0], "common", WRITTEN_BYTES, &files[0], &err), &err);
     for (int r = 1; r < 3; r++)
-        assert_ok(io->ops->set_open(sets[r], "common", &files[r], &err), &err);
+        assert_ok(io->ops->transaction_open(sets[r], "common", &files[r], &err), &err);
     for (int r = 2; r >= 0; r--) { /* who is done first harms nobody */
-        assert_ok(io_write_exact(set_case_queue, io, files[r], "common",
+        assert_ok(io_write_exact(transaction_case_queue, io, files[r], "common",
                                  (uint64_t)r * IO_ALIGN_BYTES, text + r * IO_ALIGN_BYTES,
                                  r < 2 ? IO_ALIGN_BYTES : 10, &err),
                   &err);
-        assert_ok(io->ops->set_seal(sets[r], files[r], WRITTEN_BYTES, &err), &err);
+        assert_ok(io->ops->transaction_finalize(sets[r], files[r], WRITTEN_BYTES, &err), &err);
         if (r > 0)
-            io->ops->set_leave(sets[r]);
+            io->ops->transaction_leave(sets[r]);
     }
-    assert_ok(io->ops->set_publish(sets[0], &err), &err);
-    set_case_check_content("out/common", text);
+    assert_ok(io->ops->transaction_commit(sets[0], &err), &err);
+    transaction_case_check_content("out/common", text);
 }
 
 static void only_the_first_rank_publishes(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct io_set_options options = {.path = in_folder("out")};
-    struct io_set *first = set_case_begin(&options), *other = NULL;
-    assert_ok(io->ops->set_join(io, &options, io->ops->set_place(first), &other, &err), &err);
-    assert_int_equal(io->ops->set_publish(other, &err), -EINVAL);
-    assert_false(set_case_exists("out"));
-    assert_ok(io->ops->set_publish(first, &err), &err);
-    assert_true(set_case_exists("out"));
+    struct io_transaction_options options = {.path = in_folder("out")};
+    struct io_transaction *first = transaction_case_begin(&options), *other = NULL;
+    assert_ok(
+        io->ops->transaction_join(io, &options, io->ops->transaction_staging(first), &other, &err),
+        &err);
+    assert_int_equal(io->ops->transaction_commit(other, &err), -EINVAL);
+    assert_false(transaction_case_exists("out"));
+    assert_ok(io->ops->transaction_commit(first, &err), &err);
+    assert_true(transaction_case_exists("out"));
 }
 
 static void a_sweep_spares_its_owner_and_all_that_is_whole(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct io_set *a = set_case_begin_named("step-00001000", "run"),
-                  *b = set_case_begin_named("step-00001000", "other-run");
-    struct io_set *c = set_case_begin_named("x", NULL);
-    assert_ok(set_case_put(b, "deep/file", "x", &err), &err);
+    struct io_transaction *a = transaction_case_begin_named("step-00001000", "run"),
+                          *b = transaction_case_begin_named("step-00001000", "other-run");
+    struct io_transaction *c = transaction_case_begin_named("x", NULL);
+    assert_ok(transaction_case_put(b, "deep/file", "x", &err), &err);
     assert_int_equal(
         test_run(
             "cd '%s' && mkdir step-00000500 .hidden .tmp-strange && touch .tmp-file .tmp- .tmpx",
@@ -228,12 +237,12 @@ static void a_sweep_spares_its_owner_and_all_that_is_whole(void **state)
         0);
     /* b, c and the three that are nobody's */
     assert_int_equal(io->ops->sweep(io, folder, "run", NULL, &err), 5);
-    assert_ok(set_case_put(a, "file", "x", &err), &err);
-    assert_ok(io->ops->set_publish(a, &err), &err);
-    set_case_check_entries(".hidden\n.tmpx\nstep-00000500\nstep-00001000\n");
+    assert_ok(transaction_case_put(a, "file", "x", &err), &err);
+    assert_ok(io->ops->transaction_commit(a, &err), &err);
+    transaction_case_check_entries(".hidden\n.tmpx\nstep-00000500\nstep-00001000\n");
     assert_int_equal(io->ops->sweep(io, folder, NULL, NULL, &err), 0);
-    io->ops->set_abort(b);
-    io->ops->set_abort(c);
+    io->ops->transaction_abort(b);
+    io->ops->transaction_abort(c);
     assert_int_equal(io->ops->sweep(io, in_folder("absent"), NULL, NULL, &err), -ENOENT);
 }
 
@@ -247,18 +256,20 @@ static void a_sweep_takes_only_what_its_caller_knows(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct io_set *x = set_case_begin_named("x", "run-1"), *y = set_case_begin_named("y", "run-1");
+    struct io_transaction *x = transaction_case_begin_named("x", "run-1"),
+                          *y = transaction_case_begin_named("y", "run-1");
     assert_int_equal(test_run("cd '%s' && mkdir .tmp-x .tmp-mine", folder), 0);
     assert_int_equal(io->ops->sweep(io, folder, NULL, is_of_x, &err), 1);
-    assert_true(io->ops->set_publish(x, &err) < 0);
-    assert_ok(set_case_put(y, "file", "y", &err), &err);
-    assert_ok(io->ops->set_publish(y, &err), &err);
-    set_case_check_entries(".tmp-mine\n.tmp-x\ny\n");
+    assert_true(io->ops->transaction_commit(x, &err) < 0);
+    assert_ok(transaction_case_put(y, "file", "y", &err), &err);
+    assert_ok(io->ops->transaction_commit(y, &err), &err);
+    transaction_case_check_entries(".tmp-mine\n.tmp-x\ny\n");
 }
 
 int main(void)
 {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, set_case_set_up, set_case_tear_down)
+#define CASE(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, transaction_case_set_up, transaction_case_tear_down)
     const struct CMUnitTest tests[] = {
         CASE(a_folder_becomes_durable_in_this_order),
         CASE(a_single_file_becomes_durable_in_this_order),

@@ -3,8 +3,8 @@
  * temporaries are called.
  */
 #include "io/file_util.h"
-#include "tests/io/set_case.h"
 #include "tests/io/syscalls.h"
+#include "tests/io/transaction_case.h"
 #include "tests/support/engines.h"
 #include "tests/support/scratch.h"
 
@@ -19,18 +19,18 @@ static void existing_names_are_refused_at_begin_and_at_publish(void **state)
     struct err err = {0};
     for (int single = 0; single < 2; single++) {
         const char *name = single ? "file" : "out";
-        struct io_set_options options = {.path = in_folder(name), .single_file = single};
-        struct io_set *set = set_case_begin(&options), *second = NULL;
-        assert_ok(set_case_put(set, single ? "" : "a", "mine", &err), &err);
+        struct io_transaction_options options = {.path = in_folder(name), .single_file = single};
+        struct io_transaction *transaction = transaction_case_begin(&options), *second = NULL;
+        assert_ok(transaction_case_put(transaction, single ? "" : "a", "mine", &err), &err);
         test_write_file(in_folder(name), "somebody else's", 15); /* meanwhile */
-        assert_int_equal(io->ops->set_begin(io, &options, &second, &err), -EEXIST);
+        assert_int_equal(io->ops->transaction_begin(io, &options, &second, &err), -EEXIST);
         assert_null(second);
-        assert_int_equal(io->ops->set_publish(set, &err), -EEXIST);
+        assert_int_equal(io->ops->transaction_commit(transaction, &err), -EEXIST);
         assert_string_not_equal(err.advice, "");
-        set_case_check_content(name, "somebody else's");
+        transaction_case_check_content(name, "somebody else's");
         assert_int_equal(unlink(in_folder(name)), 0);
     }
-    set_case_check_entries("");
+    transaction_case_check_entries("");
 }
 
 static void an_empty_folder_of_the_final_name_is_refused_too(void **state)
@@ -40,13 +40,13 @@ static void an_empty_folder_of_the_final_name_is_refused_too(void **state)
         struct err err = {0};
         if (unsupported)
             syscalls_fail("renameat2", 0, -EINVAL);
-        struct io_set *set = set_case_begin_named("out", NULL);
-        assert_ok(set_case_put(set, "a", "mine", &err), &err);
+        struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
+        assert_ok(transaction_case_put(transaction, "a", "mine", &err), &err);
         assert_int_equal(mkdir(in_folder("out"), 0777), 0);
-        assert_int_equal(io->ops->set_publish(set, &err), -EEXIST);
-        assert_false(set_case_exists("out/a"));
+        assert_int_equal(io->ops->transaction_commit(transaction, &err), -EEXIST);
+        assert_false(transaction_case_exists("out/a"));
         assert_int_equal(rmdir(in_folder("out")), 0);
-        set_case_check_entries("");
+        transaction_case_check_entries("");
     }
 }
 
@@ -54,16 +54,16 @@ static void files_replace_files_and_folders_folders_only(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct io_set *set = NULL;
+    struct io_transaction *transaction = NULL;
     test_write_file(in_folder("file"), "x", 1);
     assert_int_equal(mkdir(in_folder("folder"), 0777), 0);
-    struct io_set_options over_file = {.path = in_folder("file"), .replace = true};
-    struct io_set_options over_folder = {
+    struct io_transaction_options over_file = {.path = in_folder("file"), .replace = true};
+    struct io_transaction_options over_folder = {
         .path = in_folder("folder"), .replace = true, .single_file = true};
-    assert_int_equal(io->ops->set_begin(io, &over_file, &set, &err), -EEXIST);
-    assert_int_equal(io->ops->set_begin(io, &over_folder, &set, &err), -EEXIST);
-    assert_null(set);
-    set_case_check_entries("file\nfolder\n");
+    assert_int_equal(io->ops->transaction_begin(io, &over_file, &transaction, &err), -EEXIST);
+    assert_int_equal(io->ops->transaction_begin(io, &over_folder, &transaction, &err), -EEXIST);
+    assert_null(transaction);
+    transaction_case_check_entries("file\nfolder\n");
 }
 
 static void names_within_a_set_are_its_own_and_taken_once(void **state)
@@ -73,30 +73,33 @@ static void names_within_a_set_are_its_own_and_taken_once(void **state)
     struct io_file *file = NULL;
     static const char *const wrong[] = {"",       ".",    "..", "../x", "a/../../x",
                                         "/etc/x", "a//b", "a/", "a/."};
-    struct io_set *set = set_case_begin_named("out", NULL);
+    struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        assert_int_equal(io->ops->set_create(set, wrong[i], 0, &file, &err), -EINVAL);
-    assert_ok(set_case_put(set, "a", "x", &err), &err);
-    assert_int_equal(io->ops->set_create(set, "a", 0, &file, &err), -EEXIST);
+        assert_int_equal(io->ops->transaction_create(transaction, wrong[i], 0, &file, &err),
+                         -EINVAL);
+    assert_ok(transaction_case_put(transaction, "a", "x", &err), &err);
+    assert_int_equal(io->ops->transaction_create(transaction, "a", 0, &file, &err), -EEXIST);
     assert_null(file);
-    io->ops->set_abort(set);
-    set_case_check_entries("");
+    io->ops->transaction_abort(transaction);
+    transaction_case_check_entries("");
 }
 
 static void final_names_that_can_not_be_are_refused(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct io_set *set = NULL;
+    struct io_transaction *transaction = NULL;
     static const char *const wrong[] = {"", "/", ".", "..", "x/..", "x/.", ".tmp-x", "a/.tmp-x"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         assert_int_equal(
-            io->ops->set_begin(io, &(struct io_set_options){.path = wrong[i]}, &set, &err),
+            io->ops->transaction_begin(io, &(struct io_transaction_options){.path = wrong[i]},
+                                       &transaction, &err),
             -EINVAL);
     assert_int_equal(
-        io->ops->set_begin(io, &(struct io_set_options){.path = in_folder("no/x")}, &set, &err),
+        io->ops->transaction_begin(io, &(struct io_transaction_options){.path = in_folder("no/x")},
+                                   &transaction, &err),
         -ENOENT);
-    assert_null(set);
+    assert_null(transaction);
 }
 
 static void long_names_still_have_temporary_ones(void **state)
@@ -108,20 +111,21 @@ static void long_names_still_have_temporary_ones(void **state)
     name[255] = '\0';
     memset(owner, '-', 64);
     owner[64] = '\0';
-    struct io_set *set = set_case_begin(&(struct io_set_options){.path = in_folder(name),
-                                                                 .single_file = true,
-                                                                 .owner_id = "a.long_owner",
-                                                                 .attempt = UINT64_MAX});
-    assert_ok(set_case_put(set, "", "x", &err), &err);
-    assert_ok(io->ops->set_publish(set, &err), &err);
-    set_case_check_content(name, "x");
-    set = set_case_begin(
-        &(struct io_set_options){.path = in_folder("s"), .owner_id = owner, .attempt = UINT64_MAX});
-    io->ops->set_abort(set);
+    struct io_transaction *transaction =
+        transaction_case_begin(&(struct io_transaction_options){.path = in_folder(name),
+                                                                .single_file = true,
+                                                                .owner_id = "a.long_owner",
+                                                                .attempt = UINT64_MAX});
+    assert_ok(transaction_case_put(transaction, "", "x", &err), &err);
+    assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+    transaction_case_check_content(name, "x");
+    transaction = transaction_case_begin(&(struct io_transaction_options){
+        .path = in_folder("s"), .owner_id = owner, .attempt = UINT64_MAX});
+    io->ops->transaction_abort(transaction);
     char too_long[66] = "";
     memset(too_long, 'o', 65);
-    struct io_set_options refused = {.path = in_folder("s"), .owner_id = too_long};
-    assert_int_equal(io->ops->set_begin(io, &refused, &set, &err), -ENAMETOOLONG);
+    struct io_transaction_options refused = {.path = in_folder("s"), .owner_id = too_long};
+    assert_int_equal(io->ops->transaction_begin(io, &refused, &transaction, &err), -ENAMETOOLONG);
 }
 
 static void a_temporarys_name_tells_what_it_is_to_be(void **state)
@@ -164,17 +168,19 @@ static void a_set_of_a_relative_path_stays_below_its_folder(void **state)
     assert_int_equal(chdir(folder), 0);
     assert_ok(io_write_file(io, "plain", "x", 1, false, &err), &err);
     assert_ok(io_write_file(io, "file:url", "y", 1, false, &err), &err);
-    struct io_set *set = set_case_begin(&(struct io_set_options){.path = "set"});
-    assert_ok(set_case_put(set, "sub/a", "z", &err), &err);
-    assert_ok(io->ops->set_publish(set, &err), &err);
+    struct io_transaction *transaction =
+        transaction_case_begin(&(struct io_transaction_options){.path = "set"});
+    assert_ok(transaction_case_put(transaction, "sub/a", "z", &err), &err);
+    assert_ok(io->ops->transaction_commit(transaction, &err), &err);
     assert_int_equal(chdir(before), 0);
-    set_case_check_content("set/sub/a", "z");
-    set_case_check_entries("plain\nset\nurl\n");
+    transaction_case_check_content("set/sub/a", "z");
+    transaction_case_check_entries("plain\nset\nurl\n");
 }
 
 int main(void)
 {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, set_case_set_up, set_case_tear_down)
+#define CASE(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, transaction_case_set_up, transaction_case_tear_down)
     const struct CMUnitTest tests[] = {
         CASE(existing_names_are_refused_at_begin_and_at_publish),
         CASE(an_empty_folder_of_the_final_name_is_refused_too),
