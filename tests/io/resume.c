@@ -69,7 +69,7 @@ static void leave_half(bool single_file, enum io_resume resume)
             _exit(2);
         if (!single_file) {
             struct io_file *finalized = create(transaction, false, "a");
-            write_text(finalized, "finalized half");
+            write_text(finalized, "closed half");
             if (io->ops->transaction_finalize(transaction, finalized, HAD_BYTES, NULL))
                 _exit(3);
         }
@@ -114,16 +114,16 @@ static void a_dead_writers_folder_is_gone_on_with_as_it_is(void **state)
     assert_int_equal(count_entries(), 1);
     struct io_file *a = create(transaction, false, "a"), *b = create(transaction, false, "b"),
                    *c = create(transaction, false, "c");
-    assert_text(a, "finalized half");
+    assert_text(a, "closed half");
     assert_text(b, "opened half");
-    write_text(a, "finalized anew"); /* what was finalized is as open as the rest */
+    write_text(a, "closed anew"); /* what was finalized is as open as the rest */
     write_text(c, "new");
     assert_ok(io->ops->transaction_finalize(transaction, a, HAD_BYTES, &err), &err);
     assert_ok(io->ops->transaction_finalize(transaction, b, 6, &err), &err);
     assert_ok(io->ops->transaction_finalize(transaction, c, 3, &err), &err);
     assert_ok(io->ops->transaction_commit(transaction, &err), &err);
     assert_int_equal(count_entries(), 1);
-    assert_file("out/a", "finalized anew");
+    assert_file("out/a", "closed anew");
     assert_file("out/b", "opened");
     assert_file("out/c", "new");
 }
@@ -196,7 +196,7 @@ static void only_what_is_of_the_same_name_kind_owner_and_attempt_is_gone_on_with
     }
     struct io_transaction *file = resume(true), *both = resume(false);
     assert_text(create(file, true, ""), "opened half");
-    assert_text(create(both, false, "a"), "finalized half");
+    assert_text(create(both, false, "a"), "closed half");
     io->ops->transaction_abort(file);
     io->ops->transaction_abort(both);
     assert_int_equal(count_entries(), 0);
