@@ -152,7 +152,7 @@ static int render(struct io *io, const char *folder, const struct request *reque
         char path[IO_PATH_BYTES_MAX];
         status = io_join_path(folder, shapes[class].name, path, err);
         if (!status)
-            status = io->ops->make_folder(io, path, err);
+            status = io->names->make_folder(io, path, err);
         for (uint64_t number = 0; number < request->count && !status; number++)
             status = write_picture(io, folder, class, request, number, rgb, &jpeg, err);
     }

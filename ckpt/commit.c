@@ -41,17 +41,17 @@ static int create_common(struct commit *commit, struct err *err)
 {
     uint64_t bytes = commit->file_bytes[LAYOUT_COMMON];
     return bytes == 0 ? 0
-                      : commit->io->ops->transaction_create(commit->transaction, FULL_FILE_NAME,
-                                                            bytes_round_up(bytes, IO_ALIGN_BYTES),
-                                                            &commit->files[LAYOUT_COMMON], err);
+                      : commit->io->transactions->create(commit->transaction, FULL_FILE_NAME,
+                                                         bytes_round_up(bytes, IO_ALIGN_BYTES),
+                                                         &commit->files[LAYOUT_COMMON], err);
 }
 
 static int open_common(struct commit *commit, struct err *err)
 {
     return commit->file_bytes[LAYOUT_COMMON] == 0
                ? 0
-               : commit->io->ops->transaction_open(commit->transaction, FULL_FILE_NAME,
-                                                   &commit->files[LAYOUT_COMMON], err);
+               : commit->io->transactions->open(commit->transaction, FULL_FILE_NAME,
+                                                &commit->files[LAYOUT_COMMON], err);
 }
 
 /* The place, on the first rank. */
@@ -59,10 +59,10 @@ static int make_place(struct commit *commit, struct err *err)
 {
     struct io *io = commit->io;
     struct io_stat info;
-    int status = io->ops->lock_check(commit->lock, err);
+    int status = io->locks->check(commit->lock, err);
     if (status)
         return status;
-    commit->exists = io->ops->stat(io, commit->path, &info, NULL) == 0;
+    commit->exists = io->names->stat(io, commit->path, &info, NULL) == 0;
     status = folder_aside_path(commit->folder, commit->step, commit->aside, err);
     if (status)
         return status;
@@ -71,10 +71,10 @@ static int make_place(struct commit *commit, struct err *err)
                                              .backup = commit->exists ? commit->aside : NULL,
                                              .owner_id = commit->run_id,
                                              .attempt = commit->attempt};
-    status = io->ops->transaction_begin(io, &options, &commit->transaction, err);
+    status = io->transactions->begin(io, &options, &commit->transaction, err);
     if (status)
         return status;
-    const char *place = io->ops->transaction_staging(commit->transaction);
+    const char *place = io->transactions->staging(commit->transaction);
     if (strlen(place) >= sizeof commit->places[0].text)
         return err_set(err, -ENAMETOOLONG, "the name of a temporary place is too long: %.100s...",
                        place);
@@ -93,8 +93,8 @@ static int join_place(struct commit *commit, struct err *err)
         return err_set(err, -EREMOTEIO, "the first rank could not begin the save");
     struct io_transaction_options options = {
         .path = commit->path, .owner_id = commit->run_id, .attempt = commit->attempt};
-    int status = commit->io->ops->transaction_join(commit->io, &options, first->text,
-                                                   &commit->transaction, err);
+    int status = commit->io->transactions->join(commit->io, &options, first->text,
+                                                &commit->transaction, err);
     if (status == -ENOENT)
         err_advise(
             err, "let all nodes share the folder, or give each its own (checkpoint.shared: false)");
@@ -138,9 +138,9 @@ static int meet(struct commit *commit, uint64_t step, bool has_common, int statu
 static void leave(struct commit *commit)
 {
     if (nodes_is_first(commit->nodes))
-        commit->io->ops->transaction_abort(commit->transaction);
+        commit->io->transactions->abort(commit->transaction);
     else if (commit->transaction)
-        commit->io->ops->transaction_leave(commit->transaction);
+        commit->io->transactions->leave(commit->transaction);
     commit->transaction = NULL;
     for (int i = 0; i < LAYOUT_FILES; i++)
         commit->files[i] = NULL;
@@ -160,7 +160,7 @@ int commit_begin(struct commit *commit, uint64_t step, int status, struct err *e
     char name[ROSTER_NAME_BYTES_MAX];
     status = meet(commit, step, true, status, err);
     if (!status)
-        status = commit->io->ops->transaction_create(
+        status = commit->io->transactions->create(
             commit->transaction, roster_file_name(commit->nodes->all->rank, name),
             bytes_round_up(commit->file_bytes[LAYOUT_OWN], IO_ALIGN_BYTES),
             &commit->files[LAYOUT_OWN], err);
@@ -298,12 +298,12 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
     if (!status)
         status = io->ops->queue_open(io, 1, &queue, err);
     if (!status)
-        status = io->ops->transaction_create(commit->transaction, MANIFEST_NAME, bytes, &file, err);
+        status = io->transactions->create(commit->transaction, MANIFEST_NAME, bytes, &file, err);
     if (!status)
         status = io_write_exact(queue, io, file, path, 0, commit->manifest_text.data, bytes, err);
     if (queue)
         io->ops->queue_close(queue);
-    return status ? status : io->ops->transaction_finalize(commit->transaction, file, bytes, err);
+    return status ? status : io->transactions->finalize(commit->transaction, file, bytes, err);
 }
 
 /* What the new step took the place of stands under the other name, if it could be renamed; else the
@@ -315,7 +315,7 @@ static void settle_replaced(const struct commit *commit, const char *state_json)
 {
     struct io_stat info;
     bool was_there = commit->likeness == COMMIT_SAME, is_read = false;
-    bool is_aside = commit->io->ops->stat(commit->io, commit->aside, &info, NULL) == 0;
+    bool is_aside = commit->io->names->stat(commit->io, commit->aside, &info, NULL) == 0;
     if (was_there && !is_aside)
         return;
     enum commit_likeness likeness =
@@ -359,10 +359,10 @@ static int commit_step(struct commit *commit, struct err *err)
         return 0; /* the transaction is aborted */
     }
     /* one who takes the folder after this sweeps the transaction, and then it can't be committed */
-    int status = io->ops->lock_check(commit->lock, err);
+    int status = io->locks->check(commit->lock, err);
     if (status)
         return status;
-    status = io->ops->transaction_commit(commit->transaction, err);
+    status = io->transactions->commit(commit->transaction, err);
     commit->transaction = NULL;
     return status;
 }
@@ -388,8 +388,8 @@ static int finalize(struct commit *commit, struct err *err)
         struct io_file *file = commit->files[i];
         commit->files[i] = NULL;
         if (file)
-            status = commit->io->ops->transaction_finalize(commit->transaction, file,
-                                                           commit->file_bytes[i], err);
+            status = commit->io->transactions->finalize(commit->transaction, file,
+                                                        commit->file_bytes[i], err);
     }
     return status;
 }
@@ -397,14 +397,14 @@ static int finalize(struct commit *commit, struct err *err)
 /* Who lost the folder since it committed removes nothing of what is another's now. */
 static bool still_owns(const struct commit *commit)
 {
-    return commit->io->ops->lock_check(commit->lock, NULL) == 0;
+    return commit->io->locks->check(commit->lock, NULL) == 0;
 }
 
 /* A save that failed because another owner swept it says so. */
 static int name_owner(const struct commit *commit, int status, struct err *err)
 {
     struct err detail = {0};
-    if (commit->io->ops->lock_check(commit->lock, &detail) != -EBUSY)
+    if (commit->io->locks->check(commit->lock, &detail) != -EBUSY)
         return status;
     if (err)
         *err = detail;

@@ -81,7 +81,7 @@ static int finish_file(struct copy *copy)
         return status;
     struct io_file *file = copy->file;
     copy->file = NULL;
-    return copy->options->to->ops->transaction_finalize(
+    return copy->options->to->transactions->finalize(
         copy->transaction, file, copy->manifest.files[copy->created_count - 1].size_bytes,
         copy->err);
 }
@@ -95,7 +95,7 @@ static int begin_files(struct copy *copy, uint64_t count)
         if (status)
             break;
         const struct manifest_file *file = &copy->manifest.files[copy->created_count++];
-        status = copy->options->to->ops->transaction_create(
+        status = copy->options->to->transactions->create(
             copy->transaction, file->name, bytes_round_up(file->size_bytes, IO_ALIGN_BYTES),
             &copy->file, copy->err);
     }
@@ -204,14 +204,14 @@ static int copy_manifest(struct copy *copy)
 {
     struct io *io = copy->options->to;
     struct io_file *file;
-    int status = io->ops->transaction_create(copy->transaction, MANIFEST_NAME, copy->text_bytes,
-                                             &file, copy->err);
+    int status = io->transactions->create(copy->transaction, MANIFEST_NAME, copy->text_bytes, &file,
+                                          copy->err);
     if (!status)
         status = io_write_exact(copy->queue, io, file, copy->target, 0, copy->text,
                                 copy->text_bytes, copy->err);
-    return status ? status
-                  : io->ops->transaction_finalize(copy->transaction, file, copy->text_bytes,
-                                                  copy->err);
+    return status
+               ? status
+               : io->transactions->finalize(copy->transaction, file, copy->text_bytes, copy->err);
 }
 
 /* What lies on other nodes is not copied; the manifest's text goes on naming it. */
@@ -264,7 +264,7 @@ static int check_target(struct copy *copy)
     const struct ckpt_copy_options *o = copy->options;
     struct io_shared_lock *lock = NULL;
     struct io_stat info;
-    if (o->to->ops->stat(o->to, copy->target, &info, NULL))
+    if (o->to->names->stat(o->to, copy->target, &info, NULL))
         return 0;
     if (!o->force) {
         err_set(copy->err, -EEXIST, "the folder has that step already");
@@ -287,15 +287,15 @@ static int own_target(struct copy *copy)
     struct io *io = o->to;
     int status = folder_refuse_step(io, o->folder, copy->err);
     if (!status)
-        status = io->ops->make_folder(io, o->folder, copy->err);
+        status = io->names->make_folder(io, o->folder, copy->err);
     if (!status)
-        status = io->ops->lock_acquire(io, o->folder, NULL, &copy->lock, copy->err);
+        status = io->locks->acquire(io, o->folder, NULL, &copy->lock, copy->err);
     if (!status)
         status = folder_step_path(o->folder, copy->manifest.step, copy->target, copy->err);
     if (!status)
         status = check_target(copy);
     int swept_count =
-        status ? 0 : io->ops->sweep(io, o->folder, NULL, folder_is_leftover, copy->err);
+        status ? 0 : io->transactions->sweep(io, o->folder, NULL, folder_is_leftover, copy->err);
     if (swept_count > 0)
         log_line(o->log, LOG_INFO, "%s: swept %d unfinished outputs of a process that died",
                  o->folder, swept_count);
@@ -308,11 +308,11 @@ static int commit(struct copy *copy)
     struct io_shared_lock *lock = NULL;
     int status = o->force ? lock_target(copy, &lock) : 0;
     if (!status) /* who was stopped for long may own the folder no more */
-        status = o->to->ops->lock_check(copy->lock, copy->err);
+        status = o->to->locks->check(copy->lock, copy->err);
     if (!status) {
         struct io_transaction *whole = copy->transaction;
         copy->transaction = NULL;
-        status = o->to->ops->transaction_commit(whole, copy->err);
+        status = o->to->transactions->commit(whole, copy->err);
     }
     io_unlock_shared(o->to, lock);
     return status;
@@ -327,7 +327,7 @@ static int copy_step(struct copy *copy)
     if (!status)
         status = own_target(copy);
     if (!status)
-        status = o->to->ops->transaction_begin(o->to, &transaction, &copy->transaction, copy->err);
+        status = o->to->transactions->begin(o->to, &transaction, &copy->transaction, copy->err);
     if (!status)
         status = copy_files(copy);
     if (!status)
@@ -341,9 +341,9 @@ static void close_copy(struct copy *copy)
     blocks_close(copy->blocks);
     if (copy->queue)
         o->to->ops->queue_close(copy->queue); /* waits for what is being written */
-    o->to->ops->transaction_abort(copy->transaction);
+    o->to->transactions->abort(copy->transaction);
     if (copy->lock)
-        o->to->ops->lock_release(copy->lock);
+        o->to->locks->release(copy->lock);
     io_unlock_shared(o->from, copy->source_lock);
     manifest_deinit(&copy->manifest);
     free(copy->memory);

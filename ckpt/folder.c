@@ -67,7 +67,7 @@ bool folder_has_file(struct io *io, const char *step_path, const struct manifest
     char path[IO_PATH_BYTES_MAX];
     struct io_stat info;
     return !file->elsewhere || io_join_path(step_path, file->name, path, NULL) != 0 ||
-           io->ops->stat(io, path, &info, NULL) != -ENOENT;
+           io->names->stat(io, path, &info, NULL) != -ENOENT;
 }
 
 int folder_check_file(struct io *io, const char *step_path, const struct manifest_file *file,
@@ -77,7 +77,7 @@ int folder_check_file(struct io *io, const char *step_path, const struct manifes
     struct io_stat info;
     int status = io_join_path(step_path, file->name, path, err);
     if (!status)
-        status = io->ops->stat(io, path, &info, err);
+        status = io->names->stat(io, path, &info, err);
     if (status)
         return status;
     if (info.kind == IO_ENTRY_FILE && info.size_bytes == file->size_bytes)
@@ -238,7 +238,7 @@ int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t
     struct str steps = {0};
     int status = str_reserve(&steps, sizeof(uint64_t)); /* so that none is no NULL */
     if (!status)
-        status = io->ops->list(io, folder, collect_step, &steps, err);
+        status = io->names->list(io, folder, collect_step, &steps, err);
     if (str_status(&steps))
         err_set(err, status = -ENOMEM, "out of memory to list a folder of steps");
     if (status) {
@@ -316,7 +316,7 @@ static bool has_manifest(struct io *io, const char *path)
     char name[IO_PATH_BYTES_MAX];
     struct io_stat info;
     return io_join_path(path, MANIFEST_NAME, name, NULL) == 0 &&
-           io->ops->stat(io, name, &info, NULL) == 0;
+           io->names->stat(io, name, &info, NULL) == 0;
 }
 
 int folder_refuse_step(struct io *io, const char *folder, struct err *err)
@@ -342,7 +342,7 @@ static int look_for_steps(void *context, const struct io_entry *entry)
 static bool find_inner(struct io *io, const char *folder, char *inner)
 {
     return io_join_path(folder, CKPT_FOLDER_NAME, inner, NULL) == 0 &&
-           io->ops->list(io, inner, look_for_steps, NULL, NULL) > 0;
+           io->names->list(io, inner, look_for_steps, NULL, NULL) > 0;
 }
 
 static void advise_inner(struct io *io, const char *folder, struct err *err)
@@ -360,7 +360,7 @@ int ckpt_resolve(struct io *io, const char *path, char *ret_path, struct err *er
         err_at(err, path, ERR_NO_OFFSET);
         return -ENAMETOOLONG;
     }
-    if (has_manifest(io, path) || io->ops->list(io, path, look_for_steps, NULL, NULL) != 0 ||
+    if (has_manifest(io, path) || io->names->list(io, path, look_for_steps, NULL, NULL) != 0 ||
         !find_inner(io, path, ret_path))
         memcpy(ret_path, path, bytes + 1);
     return 0;
@@ -370,7 +370,7 @@ int folder_check_of_steps(struct io *io, const char *folder, struct err *err)
 {
     int status = folder_refuse_step(io, folder, err);
     if (!status)
-        status = io->ops->list(io, folder, look_for_steps, NULL, err);
+        status = io->names->list(io, folder, look_for_steps, NULL, err);
     if (status)
         return status < 0 ? status : 0;
     err_set(err, -ENOENT, "there is no checkpoint, and nobody ever owned the folder");

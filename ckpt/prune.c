@@ -66,7 +66,7 @@ int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, b
     char manifest[IO_PATH_BYTES_MAX];
     struct io_shared_lock *manifest_lock = NULL;
     *ret_is_read = false;
-    int status = io->ops->lock_check(lock, err);
+    int status = io->locks->check(lock, err);
     if (!status)
         status = io_join_path(path, MANIFEST_NAME, manifest, err);
     if (status)
@@ -77,7 +77,7 @@ int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, b
         return 0;
     }
     if (!status || status == -ENOENT)
-        status = io->ops->remove(io, path, err);
+        status = io->names->remove(io, path, err);
     io_unlock_shared(io, manifest_lock);
     return status;
 }
@@ -152,7 +152,7 @@ static int judge(struct prune *prune, struct err *err)
                            candidate->is_whole ? rule++->reasons : CKPT_KEPT_BROKEN, err);
     }
     if (!status && !prune->options->dry_run)
-        status = prune->io->ops->list(prune->io, prune->folder, remove_aside, prune, err);
+        status = prune->io->names->list(prune->io, prune->folder, remove_aside, prune, err);
     return status ? status : prune->status;
 }
 
@@ -189,10 +189,10 @@ int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_option
     struct io_lock *lock = NULL;
     int status = folder_check_of_steps(io, folder, err);
     if (!status && !options->dry_run)
-        status = io->ops->lock_acquire(io, folder, NULL, &lock, err);
+        status = io->locks->acquire(io, folder, NULL, &lock, err);
     if (!status)
         status = prune_folder(io, folder, options, lock, UINT64_MAX, err);
     if (lock)
-        io->ops->lock_release(lock);
+        io->locks->release(lock);
     return status;
 }

@@ -209,7 +209,7 @@ int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_re
                     const struct log *log, struct err *err)
 {
     struct io_stat info;
-    int status = io->ops->stat(io, path, &info, err);
+    int status = io->names->stat(io, path, &info, err);
     if (status)
         return status;
     return info.kind == IO_ENTRY_FILE ? open_file(io, path, ret_reader, err)

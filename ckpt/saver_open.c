@@ -20,12 +20,12 @@ static const char opening[] = "opening the checkpoint folder";
 static int own_folder(struct ckpt_saver *saver, const struct io_lock_options *lock, struct err *err)
 {
     struct io *io = saver->io;
-    int status = io->ops->make_folder(io, saver->folder, err);
+    int status = io->names->make_folder(io, saver->folder, err);
     if (!status)
-        status = io->ops->lock_acquire(io, saver->folder, lock, &saver->lock, err);
+        status = io->locks->acquire(io, saver->folder, lock, &saver->lock, err);
     if (status)
         return status;
-    status = io->ops->sweep(io, saver->folder, NULL, folder_is_leftover, err);
+    status = io->transactions->sweep(io, saver->folder, NULL, folder_is_leftover, err);
     if (status > 0)
         log_line(saver_log(saver), LOG_INFO, "%s: swept %d unfinished outputs of a run that died",
                  saver->folder, status);
@@ -189,7 +189,7 @@ void ckpt_saver_close(struct ckpt_saver *saver)
     layout_deinit(&saver->layout);
     full_deinit(&saver->full);
     if (saver->lock)
-        saver->io->ops->lock_release(saver->lock);
+        saver->io->locks->release(saver->lock);
     nodes_deinit(&saver->nodes);
     str_deinit(&saver->state_json);
     free(saver->folder);

@@ -25,13 +25,13 @@ int ckpt_sweep(struct io *io, const char *folder, void (*each)(void *context, co
     struct io_lock *lock;
     int status = folder_check_of_steps(io, folder, err);
     if (!status)
-        status = io->ops->lock_acquire(io, folder, NULL, &lock, err);
+        status = io->locks->acquire(io, folder, NULL, &lock, err);
     if (status)
         return status;
     if (each)
-        status = io->ops->list(io, folder, tell, &leftovers, err);
+        status = io->names->list(io, folder, tell, &leftovers, err);
     if (!status)
-        status = io->ops->sweep(io, folder, NULL, folder_is_leftover, err);
-    io->ops->lock_release(lock);
+        status = io->transactions->sweep(io, folder, NULL, folder_is_leftover, err);
+    io->locks->release(lock);
     return status;
 }

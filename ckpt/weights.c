@@ -115,7 +115,7 @@ static int open_index(struct weights *weights, const char *path, struct err *err
 static bool is_file(struct io *io, const char *path)
 {
     struct io_stat info;
-    return io->ops->stat(io, path, &info, NULL) == 0 && info.kind == IO_ENTRY_FILE;
+    return io->names->stat(io, path, &info, NULL) == 0 && info.kind == IO_ENTRY_FILE;
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -129,7 +129,7 @@ static int open_path(struct weights *weights, const char *path, struct err *err)
     static const char *const names[] = {"model.safetensors.index.json", "model.safetensors"};
     char inside[IO_PATH_BYTES_MAX];
     struct io_stat info;
-    int status = weights->io->ops->stat(weights->io, path, &info, err);
+    int status = weights->io->names->stat(weights->io, path, &info, err);
     if (status)
         return status;
     if (info.kind == IO_ENTRY_FILE)

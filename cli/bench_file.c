@@ -19,7 +19,7 @@ static int fill(const struct bench_file *wanted, const char *path,
     int status = io_benchmark_run(wanted->io, file, path, &job, speed, err);
     io_benchmark_begin(speed);
     int finalized =
-        wanted->io->ops->transaction_finalize(transaction, file, speed->bytes, status ? NULL : err);
+        wanted->io->transactions->finalize(transaction, file, speed->bytes, status ? NULL : err);
     io_benchmark_end(speed);
     return status ? status : finalized;
 }
@@ -27,20 +27,20 @@ static int fill(const struct bench_file *wanted, const char *path,
 int bench_file_write(const struct bench_file *wanted, struct io_benchmark *speed,
                      struct io_transaction **ret_transaction, struct err *err)
 {
-    const struct io_ops *ops = wanted->io->ops;
+    const struct io_transaction_ops *ops = wanted->io->transactions;
     char path[IO_PATH_BYTES_MAX];
     struct io_transaction *transaction = NULL;
     struct io_file *file = NULL;
     int status = io_join_path(wanted->folder, wanted->name, path, err);
     struct io_transaction_options options = {.path = path, .single_file = true, .replace = true};
     if (!status)
-        status = ops->transaction_begin(wanted->io, &options, &transaction, err);
+        status = ops->begin(wanted->io, &options, &transaction, err);
     if (!status)
-        status = ops->transaction_create(transaction, "", wanted->bytes, &file, err);
+        status = ops->create(transaction, "", wanted->bytes, &file, err);
     if (!status)
         status = fill(wanted, path, transaction, file, speed, err);
     if (status)
-        ops->transaction_abort(transaction);
+        ops->abort(transaction);
     else
         *ret_transaction = transaction;
     return status;

@@ -130,9 +130,9 @@ static int measure_disk(struct bench *bench, bool reads, struct err *err)
     int status = bench_file_write(&wanted, add(bench, "a file, written and fsynced", LIMIT_WRITTEN),
                                   &transaction, err);
     if (!status && reads)
-        status = read_back(bench, bench->io->ops->transaction_staging(transaction),
+        status = read_back(bench, bench->io->transactions->staging(transaction),
                            add(bench, "a file, read cold", LIMIT_READ), err);
-    bench->io->ops->transaction_abort(transaction);
+    bench->io->transactions->abort(transaction);
     return status;
 }
 
@@ -143,7 +143,7 @@ static int remove_step(struct bench *bench, uint64_t step, struct err *err)
     char name[32], path[IO_PATH_BYTES_MAX];
     snprintf(name, sizeof name, "step-%08llu", (unsigned long long)step);
     int status = io_join_path(bench->steps, name, path, err);
-    return status ? status : bench->io->ops->remove(bench->io, path, err);
+    return status ? status : bench->io->names->remove(bench->io, path, err);
 }
 
 static int measure_large(struct bench *bench, const struct ckpt_benchmark_state *state,
@@ -301,18 +301,18 @@ static int run(const struct invocation *invocation, struct err *err)
         status = io_open(bench.folder, NULL, &bench.io, err);
     if (status)
         return status;
-    status = bench.io->ops->stat(bench.io, bench.folder, &info, err);
-    if (!status && bench.io->ops->stat(bench.io, bench.steps, &info, NULL) == 0) {
+    status = bench.io->names->stat(bench.io, bench.folder, &info, err);
+    if (!status && bench.io->names->stat(bench.io, bench.steps, &info, NULL) == 0) {
         status = err_set(err, -EEXIST, "what is to be made and removed is there already");
         err_at(err, bench.steps, ERR_NO_OFFSET);
         err_advise(err, "remove it, if a measurement that died left it");
     } else if (!status) {
-        status = bench.io->ops->make_folder(bench.io, bench.steps, err);
+        status = bench.io->names->make_folder(bench.io, bench.steps, err);
         progress_begin(invocation->console, "measuring", PROGRESS_ITEMS);
         if (!status)
             status = measure(&bench, err);
         progress_end(invocation->console);
-        bench.io->ops->remove(bench.io, bench.steps, NULL);
+        bench.io->names->remove(bench.io, bench.steps, NULL);
     }
     io_close(bench.io);
     return status ? status : print(&bench, err);

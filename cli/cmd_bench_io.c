@@ -212,7 +212,7 @@ static int write_all_ways(struct bench *bench, const enum io_engine *engines, si
             struct measurement *m = add(bench, "written, sequential 1 MiB, fsync", io, caches[i],
                                         BENCH_FILE_DEPTH, MEDIUM_WRITTEN);
             status = write_file(bench, io, bench->args->each_ns, &m->speed, &transaction, err);
-            io->ops->transaction_abort(transaction);
+            io->transactions->abort(transaction);
             io_close(io);
         }
     }
@@ -243,8 +243,8 @@ static int with_file(struct bench *bench, const enum io_engine *engines, size_t 
         status = nothing_filled(bench, err);
     if (!status)
         status = read_all_ways(bench, engines, engines_count,
-                               io->ops->transaction_staging(transaction), err);
-    io->ops->transaction_abort(transaction);
+                               io->transactions->staging(transaction), err);
+    io->transactions->abort(transaction);
     io_close(io);
     return status;
 }

@@ -129,7 +129,7 @@ static int measure_photos_in(const struct invocation *invocation, struct bench_l
     status = made_photos_write(io, path, args->photos, bench->stop, err);
     if (!status)
         status = measure(invocation, bench, io, err);
-    io->ops->remove(io, path, NULL);
+    io->names->remove(io, path, NULL);
     io_temporary_unregister(pending);
     io_temporary_unregister(pending_folder);
     return status;
@@ -141,12 +141,11 @@ static int measure_made_photos(const struct invocation *invocation, struct bench
 {
     struct io_transaction_options options = {.path = "millrace-bench-photos", .replace = true};
     struct io_transaction *transaction;
-    int status = io->ops->transaction_begin(io, &options, &transaction, err);
+    int status = io->transactions->begin(io, &options, &transaction, err);
     if (status)
         return status;
-    status =
-        measure_photos_in(invocation, bench, io, io->ops->transaction_staging(transaction), err);
-    io->ops->transaction_abort(transaction);
+    status = measure_photos_in(invocation, bench, io, io->transactions->staging(transaction), err);
+    io->transactions->abort(transaction);
     return status;
 }
 

@@ -219,13 +219,13 @@ static int make_folder(struct bench *bench, struct err *err)
     int status = io_join_path(".", "millrace-bench-train", bench->folder, err);
     if (status || bench->comm->rank > 0)
         return status;
-    if (bench->io->ops->stat(bench->io, bench->folder, &info, NULL) == 0) {
+    if (bench->io->names->stat(bench->io, bench->folder, &info, NULL) == 0) {
         err_set(err, -EEXIST, "what is to be made and removed is there already");
         err_at(err, bench->folder, ERR_NO_OFFSET);
         err_advise(err, "remove it, if a measurement that died left it");
         return -EEXIST;
     }
-    return bench->io->ops->make_folder(bench->io, bench->folder, err);
+    return bench->io->names->make_folder(bench->io, bench->folder, err);
 }
 
 static int measure_in_folder(struct bench *bench, struct err *err)
@@ -240,7 +240,7 @@ static int measure_in_folder(struct bench *bench, struct err *err)
                      : measure_models(bench, err);
     progress_end(invocation->console);
     if (!made && bench->comm->rank == 0)
-        bench->io->ops->remove(bench->io, bench->folder, NULL);
+        bench->io->names->remove(bench->io, bench->folder, NULL);
     return status;
 }
 

@@ -105,7 +105,7 @@ static int list_folder(struct list *list, struct err *err)
 {
     int status = ckpt_each_step(list->io, list->folder, list_each_step, list, err);
     if (!status && !list->only)
-        status = list->io->ops->list(list->io, list->folder, list_other, list, err);
+        status = list->io->names->list(list->io, list->folder, list_other, list, err);
     if (!status && !list->has_listed)
         status = folder_check_of_steps(list->io, list->folder, err);
     return status;
@@ -127,7 +127,7 @@ static int list_path(struct list *list, const char *path, struct err *err)
     if (status)
         return status;
     list->folder = step;
-    if (list->io->ops->stat(list->io, manifest, &info, NULL))
+    if (list->io->names->stat(list->io, manifest, &info, NULL))
         return list_folder(list, err);
     if (!folder_parse_step(name, &number)) { /* moved out of its folder, or put aside */
         list_step(list, step);

@@ -122,7 +122,7 @@ static int expand(const struct invocation *invocation, struct url_list *list, st
         int status = io_open(path, NULL, &io, err);
         if (status)
             return status;
-        bool is_there = io->ops->stat(io, path, &stat, NULL) == 0;
+        bool is_there = io->names->stat(io, path, &stat, NULL) == 0;
         io_close(io);
         if (is_there && stat.kind == IO_ENTRY_FOLDER) {
             err_set(err, -EISDIR, "a folder, and no shard");

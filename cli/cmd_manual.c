@@ -60,7 +60,7 @@ static int make_folders(struct io *io, const char *folder, struct err *err)
         char path[IO_PATH_BYTES_MAX];
         status = io_join_path(folder, sections[i], path, err);
         if (!status)
-            status = io->ops->make_folder(io, path, err);
+            status = io->names->make_folder(io, path, err);
     }
     return status;
 }
@@ -74,7 +74,7 @@ static int check_free(struct io *io, const char *folder, struct err *err)
         struct io_stat info;
         int status = page_path(folder, &page, path, err);
         if (!status)
-            status = io->ops->stat(io, path, &info, err);
+            status = io->names->stat(io, path, &info, err);
         if (!status) {
             err_set(err, -EEXIST, "there is a manual page of that name already");
             err_at(err, path, ERR_NO_OFFSET);

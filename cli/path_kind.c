@@ -47,7 +47,8 @@ static bool is_there(struct io *io, const char *folder, const char *name)
 {
     char path[IO_PATH_BYTES_MAX];
     struct io_stat stat;
-    return io_join_path(folder, name, path, NULL) == 0 && io->ops->stat(io, path, &stat, NULL) == 0;
+    return io_join_path(folder, name, path, NULL) == 0 &&
+           io->names->stat(io, path, &stat, NULL) == 0;
 }
 
 struct search {
@@ -85,7 +86,7 @@ static int kind_of_folder(struct io *io, const char *path, enum path_kind *ret_k
         *ret_kind = PATH_CHECKPOINT;
         return 0;
     }
-    int status = io->ops->list(io, path, search_entry, &search, err);
+    int status = io->names->list(io, path, search_entry, &search, err);
     if (status)
         return status;
     if (search.steps || search.datasets) {
@@ -174,7 +175,7 @@ int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char
     struct io_stat stat;
     if (strlen(path) >= IO_PATH_BYTES_MAX)
         return err_set(err, -ENAMETOOLONG, "the path is too long");
-    int status = io->ops->stat(io, path, &stat, err);
+    int status = io->names->stat(io, path, &stat, err);
     snprintf(ret_path, IO_PATH_BYTES_MAX, "%s", path);
     if (status && url_list_is_pattern(path)) {
         *ret_kind = PATH_DATASET;
@@ -200,5 +201,5 @@ int path_each_dataset(struct io *io, const char *folder,
                       int (*each)(void *context, const char *path), void *context, struct err *err)
 {
     struct search search = {.io = io, .folder = folder, .each = each, .context = context};
-    return io->ops->list(io, folder, search_entry, &search, err);
+    return io->names->list(io, folder, search_entry, &search, err);
 }

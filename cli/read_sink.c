@@ -116,7 +116,7 @@ static int write_named(struct read_sink *sink, const struct batch_item *item, co
         return status;
     io_parent_path(path, parent);
     if (strcmp(parent, sink->made) != 0) {
-        status = sink->io->ops->make_folder(sink->io, parent, err);
+        status = sink->io->names->make_folder(sink->io, parent, err);
         if (status)
             return status;
         memcpy(sink->made, parent, sizeof parent);

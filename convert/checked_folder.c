@@ -25,7 +25,7 @@ int checked_folder_begin(struct checked_folder *folder, struct io *io,
                          const struct io_transaction_options *transaction, struct err *err)
 {
     int status = open_folder(folder, io, transaction->path, err);
-    return status ? status : io->ops->transaction_begin(io, transaction, &folder->transaction, err);
+    return status ? status : io->transactions->begin(io, transaction, &folder->transaction, err);
 }
 
 int checked_folder_look(struct checked_folder *folder, struct io *io, const char *path,
@@ -45,7 +45,7 @@ int checked_folder_commit(struct checked_folder *folder, struct err *err)
 {
     struct io_transaction *transaction = folder->transaction;
     folder->transaction = NULL;
-    return folder->io->ops->transaction_commit(transaction, err);
+    return folder->io->transactions->commit(transaction, err);
 }
 
 void checked_folder_deinit(struct checked_folder *folder, bool keep)
@@ -53,9 +53,9 @@ void checked_folder_deinit(struct checked_folder *folder, bool keep)
     if (folder->queue)
         folder->io->ops->queue_close(folder->queue);
     if (folder->transaction && keep)
-        folder->io->ops->transaction_leave(folder->transaction);
+        folder->io->transactions->leave(folder->transaction);
     else if (folder->transaction)
-        folder->io->ops->transaction_abort(folder->transaction);
+        folder->io->transactions->abort(folder->transaction);
     free(folder->found);
 }
 
@@ -64,7 +64,7 @@ int checked_file_open(struct checked_folder *folder, struct checked_file *ret_fi
 {
     const struct io_ops *ops = folder->io->ops;
     const char *place = folder->is_comparing && folder->transaction
-                            ? ops->transaction_staging(folder->transaction)
+                            ? folder->io->transactions->staging(folder->transaction)
                             : folder->target;
     int status = io_join_path(place, name, ret_file->path, err);
     if (status)
@@ -74,7 +74,7 @@ int checked_file_open(struct checked_folder *folder, struct checked_file *ret_fi
         folder->is_other |= status == -ENOENT;
         return status;
     }
-    return ops->transaction_create(folder->transaction, name, bytes, &ret_file->file, err);
+    return folder->io->transactions->create(folder->transaction, name, bytes, &ret_file->file, err);
 }
 
 static int differ(struct checked_folder *folder, const struct checked_file *file, uint64_t offset,
@@ -123,7 +123,8 @@ int checked_file_close(struct checked_folder *folder, struct checked_file *file,
     const struct io_ops *ops = folder->io->ops;
     if (!folder->is_comparing) /* an unfinalized file is the transaction's to abort */
         return status ? status
-                      : ops->transaction_finalize(folder->transaction, file->file, bytes, err);
+                      : folder->io->transactions->finalize(folder->transaction, file->file, bytes,
+                                                           err);
     uint64_t found_bytes = ops->file_size(file->file);
     ops->file_close(file->file);
     if (!status && found_bytes != bytes)

@@ -193,10 +193,10 @@ static int write_all(struct job *job, const char *owner_id, struct err *err)
                                                  .owner_id = owner_id,
                                                  .resume =
                                                      o->resume ? IO_RESUME_NOW : IO_RESUME_LATER};
-    int status = job->io->ops->transaction_begin(job->io, &transaction, &job->transaction, err);
+    int status = job->io->transactions->begin(job->io, &transaction, &job->transaction, err);
     if (!status)
-        status = job->io->ops->transaction_create(job->transaction, "", job->file_bytes, &job->file,
-                                                  err);
+        status =
+            job->io->transactions->create(job->transaction, "", job->file_bytes, &job->file, err);
     if (!status)
         status = open_pieces(job, owner_id, err);
     if (!status)
@@ -279,13 +279,12 @@ static int compare(struct job *job, const char *path, struct err *err)
 /* The file takes its name once its bytes are durable and, where that is asked for, compared. */
 static int commit(struct job *job, struct err *err)
 {
-    int status =
-        job->io->ops->transaction_finalize(job->transaction, job->file, job->file_bytes, err);
+    int status = job->io->transactions->finalize(job->transaction, job->file, job->file_bytes, err);
     if (!status && job->options->verify) /* before it has its name */
-        status = compare(job, job->io->ops->transaction_staging(job->transaction), err);
+        status = compare(job, job->io->transactions->staging(job->transaction), err);
     if (status)
         return status;
-    status = job->io->ops->transaction_commit(job->transaction, err);
+    status = job->io->transactions->commit(job->transaction, err);
     job->transaction = NULL;
     return status;
 }
@@ -299,7 +298,7 @@ static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, 
         .io = job->io, .target = job->options->target, .owner_id = owner_id, .resume = true};
     *ret_is_done = false;
     if (!job->options->resume || job->options->force ||
-        job->io->ops->stat(job->io, job->options->target, &info, NULL) ||
+        job->io->names->stat(job->io, job->options->target, &info, NULL) ||
         info.kind != IO_ENTRY_FILE)
         return 0;
     struct sum expected = {0}, found = {0};
@@ -362,9 +361,9 @@ static void release(struct job *job, bool keep)
 {
     close_pieces(job);
     if (keep)
-        job->io->ops->transaction_leave(job->transaction);
+        job->io->transactions->leave(job->transaction);
     else
-        job->io->ops->transaction_abort(job->transaction);
+        job->io->transactions->abort(job->transaction);
     piece_journal_close(job->journal, keep); /* last: what it knows of is committed or gone */
     ckpt_reader_close(job->reader);
     str_deinit(&job->header);

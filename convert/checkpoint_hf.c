@@ -304,7 +304,7 @@ static int check_whole(struct job *job, const char *owner_id, const struct str *
 static bool is_there(const struct job *job)
 {
     struct io_stat info;
-    return job->io->ops->stat(job->io, job->options->target, &info, NULL) == 0 &&
+    return job->io->names->stat(job->io, job->options->target, &info, NULL) == 0 &&
            info.kind == IO_ENTRY_FOLDER;
 }
 

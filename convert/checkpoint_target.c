@@ -13,7 +13,7 @@
 static int check_outside(struct io *io, const char *source, const char *target, struct err *err)
 {
     struct io_stat info;
-    int status = io->ops->stat(io, source, &info, err);
+    int status = io->names->stat(io, source, &info, err);
     if (status || info.kind != IO_ENTRY_FOLDER || !io_is_within(io, target, source))
         return status;
     err_set(err, -EINVAL, "DST is inside the checkpoint that is converted");
@@ -27,7 +27,7 @@ int checkpoint_target_check_file(struct io *io, const char *source, const char *
 {
     struct io_stat info;
     int status = check_outside(io, source, target, err);
-    if (status || io->ops->stat(io, target, &info, NULL) || info.kind != IO_ENTRY_FOLDER)
+    if (status || io->names->stat(io, target, &info, NULL) || info.kind != IO_ENTRY_FOLDER)
         return status;
     err_set(err, -EISDIR, "DST is a folder, and the result is one file");
     err_at(err, target, ERR_NO_OFFSET);
@@ -62,10 +62,10 @@ int checkpoint_target_check_folder(struct io *io, const char *source, const char
     struct search search = {0};
     struct io_stat info;
     int status = check_outside(io, source, target, err);
-    if (status || !replace || io->ops->stat(io, target, &info, NULL) ||
+    if (status || !replace || io->names->stat(io, target, &info, NULL) ||
         info.kind != IO_ENTRY_FOLDER)
         return status;
-    status = io->ops->list(io, target, note_other, &search, err);
+    status = io->names->list(io, target, note_other, &search, err);
     if (!search.name[0])
         return status;
     err_set(err, -EEXIST, "DST holds what a conversion to hf does not write");

@@ -114,7 +114,7 @@ static int skip_item(struct conversion *conversion, struct pipeline_item *item, 
 /* Whether the target is still ours: to be asked before anything there gets its name. */
 static int check_owned(const struct conversion *conversion, struct err *err)
 {
-    return conversion->io->ops->lock_check(conversion->lock, err);
+    return conversion->io->locks->check(conversion->lock, err);
 }
 
 static int end_shard(struct conversion *conversion, struct output *output, uint64_t next_item,
@@ -185,7 +185,7 @@ static int remove_journal(const struct conversion *conversion, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     int status = io_join_path(conversion->options->target, JOURNAL_FILE_NAME, path, err);
-    return status ? status : conversion->io->ops->remove(conversion->io, path, err);
+    return status ? status : conversion->io->names->remove(conversion->io, path, err);
 }
 
 /* The new folders take the old ones' names. Split now, a dataset at the target itself has been
@@ -233,11 +233,11 @@ static int own_target(struct conversion *conversion, struct err *err)
 {
     struct io *io = conversion->io;
     const char *target = conversion->options->target;
-    int status = io->ops->make_folder(io, target, err);
+    int status = io->names->make_folder(io, target, err);
     if (status)
         return status;
-    return conversion->lock ? io->ops->lock_check(conversion->lock, err)
-                            : io->ops->lock_acquire(io, target, NULL, &conversion->lock, err);
+    return conversion->lock ? io->locks->check(conversion->lock, err)
+                            : io->locks->acquire(io, target, NULL, &conversion->lock, err);
 }
 
 /* Nothing of the lock stays in a dataset, which is copied and compared as a folder. What another
@@ -248,16 +248,16 @@ static void disown_target(struct conversion *conversion)
         return;
     if (!check_owned(conversion, NULL))
         target_remove_owner_records(conversion->io, conversion->options->target);
-    conversion->io->ops->lock_release(conversion->lock);
+    conversion->io->locks->release(conversion->lock);
 }
 
 /* An interrupted run may have left temporaries. */
 static int make_folder(struct io *io, const char *path, struct err *err)
 {
-    int status = io->ops->make_folder(io, path, err);
+    int status = io->names->make_folder(io, path, err);
     if (status)
         return status;
-    int swept = io->ops->sweep(io, path, NULL, NULL, err);
+    int swept = io->transactions->sweep(io, path, NULL, NULL, err);
     return swept < 0 ? swept : 0;
 }
 

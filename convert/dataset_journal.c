@@ -140,7 +140,7 @@ static int check_shard(const struct loading *loading, const struct output *outpu
     int status = io_join_path(output->folder, name, path, loading->err);
     if (status)
         return status;
-    if (loading->io->ops->stat(loading->io, path, &info, NULL) ||
+    if (loading->io->names->stat(loading->io, path, &info, NULL) ||
         info.size_bytes != shard->summary.file_bytes)
         return bad(loading, -EBADMSG, offset,
                    "a shard that the journal names is missing or has another size");
@@ -241,7 +241,7 @@ int journal_read_splits(struct io *io, const char *target,
     struct json_t *line = NULL;
     *ret_count = 0;
     int status = io_join_path(target, JOURNAL_FILE_NAME, path, err);
-    if (status || io->ops->stat(io, path, &info, NULL))
+    if (status || io->names->stat(io, path, &info, NULL))
         return status;
     status = io_read_file(io, path, JOURNAL_BYTES_MAX, &text, &bytes, err);
     if (status)

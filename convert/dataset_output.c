@@ -34,7 +34,7 @@ void output_deinit(struct output *output)
 {
     shard_writer_abort(output->writer);
     if (output->transaction)
-        output->io->ops->transaction_abort(output->transaction);
+        output->io->transactions->abort(output->transaction);
     str_deinit(&output->shards);
 }
 
@@ -42,10 +42,9 @@ int output_begin_replacement(struct output *output, struct err *err)
 {
     struct io_transaction_options options = {
         .path = output->folder, .replace = true, .owner_id = TARGET_OWNER};
-    int status =
-        output->io->ops->transaction_begin(output->io, &options, &output->transaction, err);
+    int status = output->io->transactions->begin(output->io, &options, &output->transaction, err);
     if (!status)
-        strcpy(output->folder, output->io->ops->transaction_staging(output->transaction));
+        strcpy(output->folder, output->io->transactions->staging(output->transaction));
     return status;
 }
 
@@ -53,7 +52,7 @@ int output_replace_old(struct output *output, struct err *err)
 {
     struct io_transaction *transaction = output->transaction;
     output->transaction = NULL;
-    return output->io->ops->transaction_commit(transaction, err);
+    return output->io->transactions->commit(transaction, err);
 }
 
 static int remember(struct output *output, const struct output_shard *shard, struct err *err)
@@ -118,7 +117,7 @@ int output_find_whole(struct output *output, bool *ret_whole, struct err *err)
     struct str options = {0};
     *ret_whole = false;
     int status = io_join_path(output->folder, DATASET_FILE_NAME, path, err);
-    if (status || output->io->ops->stat(output->io, path, &info, NULL))
+    if (status || output->io->names->stat(output->io, path, &info, NULL))
         return status;
     write_options(output, &options);
     status = dataset_open(output->io, path, &dataset, err);

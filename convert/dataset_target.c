@@ -55,7 +55,7 @@ static void contents_deinit(struct contents *contents)
 static int look(struct io *io, const char *folder, struct contents *contents, struct err *err)
 {
     *contents = (struct contents){0};
-    int status = io->ops->list(io, folder, note, contents, err);
+    int status = io->names->list(io, folder, note, contents, err);
     if (!status && (str_status(&contents->ours) || str_status(&contents->folders) ||
                     str_status(&contents->others)))
         status = err_set(err, -ENOMEM, "out of memory for a folder's names");
@@ -94,7 +94,7 @@ static int count_whole(struct io *io, const struct convert_options *options, uin
             status = io_join_path(folder, DATASET_FILE_NAME, path, err);
         if (status)
             return status;
-        count += io->ops->stat(io, path, &info, NULL) == 0;
+        count += io->names->stat(io, path, &info, NULL) == 0;
     }
     *ret_count = count;
     return 0;
@@ -116,7 +116,7 @@ int target_examine(struct io *io, const struct convert_options *options,
     struct io_stat info;
     struct contents contents = {0};
     uint32_t whole = 0;
-    int status = io->ops->stat(io, options->target, &info, err);
+    int status = io->names->stat(io, options->target, &info, err);
     if (status == -ENOENT) {
         *ret_state = TARGET_FREE;
         return 0;
@@ -144,7 +144,7 @@ static int check_folder(struct io *io, const char *folder, struct err *err)
 {
     struct io_stat info;
     struct contents contents = {0};
-    int status = io->ops->stat(io, folder, &info, err);
+    int status = io->names->stat(io, folder, &info, err);
     if (status)
         return status == -ENOENT ? 0 : status;
     status = look(io, folder, &contents, err);
@@ -181,14 +181,14 @@ static int remove_in(struct io *io, const char *folder, const char *name, struct
 {
     char path[IO_PATH_BYTES_MAX];
     int status = io_join_path(folder, name, path, err);
-    return status ? status : io->ops->remove(io, path, err);
+    return status ? status : io->names->remove(io, path, err);
 }
 
 int target_clear_itself(struct io *io, const char *target, struct err *err)
 {
     struct io_stat info;
     struct contents contents = {0}, after = {0};
-    int status = io->ops->stat(io, target, &info, err);
+    int status = io->names->stat(io, target, &info, err);
     if (status)
         return status == -ENOENT ? 0 : status;
     status = look(io, target, &contents, err);
@@ -200,11 +200,11 @@ int target_clear_itself(struct io *io, const char *target, struct err *err)
     if (!status && contents.has_journal)
         status = remove_in(io, target, JOURNAL_FILE_NAME, err);
     if (!status) {
-        int swept = io->ops->sweep(io, target, NULL, NULL, err);
+        int swept = io->transactions->sweep(io, target, NULL, NULL, err);
         status = swept < 0 ? swept : look(io, target, &after, err);
     }
     if (!status && is_empty(&after))
-        status = io->ops->remove(io, target, err);
+        status = io->names->remove(io, target, err);
     contents_deinit(&contents);
     contents_deinit(&after);
     return status;
@@ -234,7 +234,7 @@ static int note_record(void *context, const struct io_entry *entry)
 void target_remove_owner_records(struct io *io, const char *target)
 {
     struct str names = {0}; /* each with its NUL */
-    if (io->ops->list(io, target, note_record, &names, NULL) == 0 && !str_status(&names))
+    if (io->names->list(io, target, note_record, &names, NULL) == 0 && !str_status(&names))
         for (size_t at = 0; at < names.bytes; at += strlen(names.data + at) + 1)
             remove_in(io, target, names.data + at, NULL);
     str_deinit(&names);
@@ -270,7 +270,7 @@ int target_sweep_beside(struct io *io, const char *target, struct err *err)
     snprintf(leftovers.prefix, sizeof leftovers.prefix,
              IO_TEMPORARY_PREFIX "%s-" TARGET_OWNER "-0-", slash ? slash + 1 : path);
     io_parent_path(path, parent);
-    status = io->ops->list(io, parent, note_leftover, &leftovers, err);
+    status = io->names->list(io, parent, note_leftover, &leftovers, err);
     if (!status && str_status(&leftovers.names))
         status = err_set(err, -ENOMEM, "out of memory for a folder's names");
     for (size_t at = 0; at < leftovers.names.bytes && !status;

@@ -85,7 +85,6 @@ static int name_journal(const char *target, char *path, struct err *err)
 static int begin(struct piece_journal *journal, const struct piece_journal_options *options,
                  struct err *err)
 {
-    const struct io_ops *ops = options->io->ops;
     char path[IO_PATH_BYTES_MAX];
     int status = name_journal(options->target, path, err);
     if (status)
@@ -96,9 +95,11 @@ static int begin(struct piece_journal *journal, const struct piece_journal_optio
                                                  .owner_id = options->owner_id,
                                                  .resume = options->resume ? IO_RESUME_NOW
                                                                            : IO_RESUME_LATER};
-    status = ops->transaction_begin(options->io, &transaction, &journal->transaction, err);
+    status =
+        options->io->transactions->begin(options->io, &transaction, &journal->transaction, err);
     return status ? status
-                  : ops->transaction_create(journal->transaction, "", 0, &journal->file, err);
+                  : options->io->transactions->create(journal->transaction, "", 0, &journal->file,
+                                                      err);
 }
 
 int piece_journal_open(const struct piece_journal_options *options,
@@ -128,9 +129,9 @@ void piece_journal_close(struct piece_journal *journal, bool keep)
     if (journal->queue)
         journal->io->ops->queue_close(journal->queue);
     if (keep)
-        journal->io->ops->transaction_leave(journal->transaction);
+        journal->io->transactions->leave(journal->transaction);
     else
-        journal->io->ops->transaction_abort(journal->transaction);
+        journal->io->transactions->abort(journal->transaction);
     pthread_mutex_destroy(&journal->mutex);
     free(journal->known);
     free(journal);

@@ -100,7 +100,7 @@ static int add_file(struct listing *listing, const char *relative)
     char path[IO_PATH_BYTES_MAX];
     int status = io_join_path(source->root, relative, path, listing->err);
     if (!status)
-        status = listing->io->ops->stat(listing->io, path, &info, listing->err);
+        status = listing->io->names->stat(listing->io, path, &info, listing->err);
     if (status)
         return status;
     const char *slash = strrchr(relative, '/'), *base = slash ? slash + 1 : relative;
@@ -229,7 +229,7 @@ static int list_folder(struct listing *listing, const char *relative, unsigned d
         status = *relative ? io_join_path(listing->source->root, relative, path, listing->err)
                            : io_join_path("", listing->source->root, path, listing->err);
     if (!status)
-        status = listing->io->ops->list(listing->io, path, visit, &folder, listing->err);
+        status = listing->io->names->list(listing->io, path, visit, &folder, listing->err);
     for (size_t at = 0; at < folder.folders.bytes && !status;
          at += strlen(folder.folders.data + at) + 1) {
         const char *name = folder.folders.data + at;
@@ -313,7 +313,7 @@ int source_list_files(struct io *io, struct source *source, struct err *err)
     *listing = (struct listing){.io = io, .source = source, .err = err};
     const char *path = source->options->source;
     struct io_stat info;
-    int status = io->ops->stat(io, path, &info, err);
+    int status = io->names->stat(io, path, &info, err);
     if (!status && info.kind == IO_ENTRY_FILE) {
         const char *slash = strrchr(path, '/');
         io_parent_path(path, source->root);

@@ -117,7 +117,7 @@ static int look(const struct probe *probe, const char *relative, struct glance *
     int status = *relative ? io_join_path(probe->options->source, relative, path, probe->err)
                            : io_join_path("", probe->options->source, path, probe->err);
     if (!status)
-        status = probe->io->ops->list(probe->io, path, glance_at, glance, probe->err);
+        status = probe->io->names->list(probe->io, path, glance_at, glance, probe->err);
     if (!status && str_status(&glance->folders))
         status = err_set(probe->err, -ENOMEM, "out of memory for a folder's names");
     if (!status && glance->format && !probe->options->tokenizer)
@@ -261,7 +261,7 @@ int source_probe(struct io *io, struct convert_options *options, enum source_kin
 {
     const struct probe probe = {io, options, err};
     struct io_stat info;
-    int status = io->ops->stat(io, options->source, &info, err);
+    int status = io->names->stat(io, options->source, &info, err);
     if (status)
         return status;
     if (info.kind == IO_ENTRY_FILE) {

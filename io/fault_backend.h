@@ -16,6 +16,7 @@ enum {
 struct io_fault {
     struct io base;
     struct io_ops ops; /* with this engine's name */
+    struct io_lock_ops locks;
     char name[FAULT_NAME_BYTES];
     struct io *inner; /* immutable */
     struct fault_rules rules;

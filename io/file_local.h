@@ -42,17 +42,11 @@ struct io_file {
 /* For a table of operations: all that is the same whatever the engine. */
 #define LOCAL_FILE_OPS                                                                             \
     .scheme = "file", .file_open = local_file_open, .file_close = local_file_close,                \
-    .file_size = local_file_size, .file_identity = local_file_identity, .resolve = local_resolve,  \
-    .stat = local_stat, .list = local_list, .make_folder = local_make_folder,                      \
-    .remove = local_remove, .transaction_begin = local_transaction_begin,                          \
-    .transaction_join = local_transaction_join, .transaction_staging = local_transaction_staging,  \
-    .transaction_create = local_transaction_create, .transaction_open = local_transaction_open,    \
-    .transaction_finalize = local_transaction_finalize,                                            \
-    .transaction_commit = local_transaction_commit, .transaction_abort = local_transaction_abort,  \
-    .transaction_leave = local_transaction_leave, .sweep = local_sweep,                            \
-    .lock_acquire = local_lock_acquire, .lock_check = local_lock_check,                            \
-    .lock_release = local_lock_release, .shared_lock_acquire = local_shared_lock_acquire,          \
-    .shared_lock_release = local_shared_lock_release
+    .file_size = local_file_size, .file_identity = local_file_identity
+
+extern const struct io_name_ops local_names;
+extern const struct io_transaction_ops local_transactions;
+extern const struct io_lock_ops local_locks;
 
 /* The result of a system call that returns -1 and errno, repeated while a signal interrupts it. Not
  * for close: Linux has freed the descriptor when close returns EINTR, and another thread may own

@@ -215,3 +215,11 @@ void local_lock_release(struct io_lock *lock)
     }
     free(lock);
 }
+
+const struct io_lock_ops local_locks = {
+    .acquire = local_lock_acquire,
+    .check = local_lock_check,
+    .release = local_lock_release,
+    .lock_shared = local_shared_lock_acquire,
+    .unlock_shared = local_shared_lock_release,
+};

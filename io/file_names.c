@@ -376,3 +376,11 @@ int local_remove(struct io *io, const char *path, struct err *err)
         local_sync_folder(parent, err); /* else a crash could bring the name back, half empty */
     return status ? status : temporary_remove(aside, err);
 }
+
+const struct io_name_ops local_names = {
+    .resolve = local_resolve,
+    .stat = local_stat,
+    .list = local_list,
+    .make_folder = local_make_folder,
+    .remove = local_remove,
+};

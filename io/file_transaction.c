@@ -424,3 +424,16 @@ void local_transaction_leave(struct io_transaction *transaction)
     if (transaction)
         transaction_free(transaction);
 }
+
+const struct io_transaction_ops local_transactions = {
+    .begin = local_transaction_begin,
+    .join = local_transaction_join,
+    .staging = local_transaction_staging,
+    .create = local_transaction_create,
+    .open = local_transaction_open,
+    .finalize = local_transaction_finalize,
+    .commit = local_transaction_commit,
+    .abort = local_transaction_abort,
+    .leave = local_transaction_leave,
+    .sweep = local_sweep,
+};

@@ -135,18 +135,18 @@ int io_write_file(struct io *io, const char *path, const void *data, size_t byte
     struct io_queue *queue = NULL;
     int status = io->ops->queue_open(io, 1, &queue, err);
     if (!status)
-        status = io->ops->transaction_begin(io, &options, &transaction, err);
+        status = io->transactions->begin(io, &options, &transaction, err);
     if (!status)
-        status = io->ops->transaction_create(transaction, "", bytes, &file, err);
+        status = io->transactions->create(transaction, "", bytes, &file, err);
     if (!status)
         status = io_write_exact(queue, io, file, path, 0, data, bytes, err);
     if (!status)
-        status = io->ops->transaction_finalize(transaction, file, bytes, err);
+        status = io->transactions->finalize(transaction, file, bytes, err);
     if (!status) {
-        status = io->ops->transaction_commit(transaction, err);
+        status = io->transactions->commit(transaction, err);
         transaction = NULL;
     }
-    io->ops->transaction_abort(transaction);
+    io->transactions->abort(transaction);
     if (queue)
         io->ops->queue_close(queue);
     return status;
@@ -155,8 +155,8 @@ int io_write_file(struct io *io, const char *path, const void *data, size_t byte
 int io_lock_shared(struct io *io, const char *path, bool is_exclusive,
                    struct io_shared_lock **ret_lock, struct err *err)
 {
-    if (io->ops->shared_lock_acquire)
-        return io->ops->shared_lock_acquire(io, path, is_exclusive, ret_lock, err);
+    if (io->locks->lock_shared)
+        return io->locks->lock_shared(io, path, is_exclusive, ret_lock, err);
     *ret_lock = NULL;
     return 0;
 }
@@ -164,13 +164,13 @@ int io_lock_shared(struct io *io, const char *path, bool is_exclusive,
 void io_unlock_shared(struct io *io, struct io_shared_lock *lock)
 {
     if (lock)
-        io->ops->shared_lock_release(lock);
+        io->locks->unlock_shared(lock);
 }
 
 int io_resolve(struct io *io, const char *path, char *full_path, struct err *err)
 {
-    return io->ops->resolve ? io->ops->resolve(io, path, full_path, err)
-                            : io_join_path("", path, full_path, err);
+    return io->names->resolve ? io->names->resolve(io, path, full_path, err)
+                              : io_join_path("", path, full_path, err);
 }
 
 bool io_identity_is_same(const struct io_identity *a, const struct io_identity *b)

@@ -140,7 +140,7 @@ static int fault_stat(struct io *io, const char *path, struct io_stat *ret_stat,
 {
     struct io *inner = of(io)->inner;
     int status = enter(of(io), FAULT_STAT, path, err);
-    return status ? status : inner->ops->stat(inner, path, ret_stat, err);
+    return status ? status : inner->names->stat(inner, path, ret_stat, err);
 }
 
 static int fault_list(struct io *io, const char *path,
@@ -149,21 +149,21 @@ static int fault_list(struct io *io, const char *path,
 {
     struct io *inner = of(io)->inner;
     int status = enter(of(io), FAULT_LIST, path, err);
-    return status ? status : inner->ops->list(inner, path, entry, context, err);
+    return status ? status : inner->names->list(inner, path, entry, context, err);
 }
 
 static int fault_make_folder(struct io *io, const char *path, struct err *err)
 {
     struct io *inner = of(io)->inner;
     int status = enter(of(io), FAULT_FOLDER, path, err);
-    return status ? status : inner->ops->make_folder(inner, path, err);
+    return status ? status : inner->names->make_folder(inner, path, err);
 }
 
 static int fault_remove(struct io *io, const char *path, struct err *err)
 {
     struct io *inner = of(io)->inner;
     int status = enter(of(io), FAULT_REMOVE, path, err);
-    return status ? status : inner->ops->remove(inner, path, err);
+    return status ? status : inner->names->remove(inner, path, err);
 }
 
 static int fault_sweep(struct io *io, const char *folder, const char *owner_id,
@@ -171,7 +171,7 @@ static int fault_sweep(struct io *io, const char *folder, const char *owner_id,
 {
     struct io *inner = of(io)->inner;
     int status = enter(of(io), FAULT_SWEEP, folder, err);
-    return status ? status : inner->ops->sweep(inner, folder, owner_id, is_ours, err);
+    return status ? status : inner->transactions->sweep(inner, folder, owner_id, is_ours, err);
 }
 
 static int fault_lock_acquire(struct io *io, const char *folder,
@@ -180,7 +180,7 @@ static int fault_lock_acquire(struct io *io, const char *folder,
 {
     struct io *inner = of(io)->inner;
     int status = enter(of(io), FAULT_LOCK, folder, err);
-    return status ? status : inner->ops->lock_acquire(inner, folder, options, ret_lock, err);
+    return status ? status : inner->locks->acquire(inner, folder, options, ret_lock, err);
 }
 
 static int fault_shared_lock_acquire(struct io *io, const char *path, bool is_exclusive,
@@ -206,10 +206,10 @@ static int open_set(struct io *io, const struct io_transaction_options *options,
         return err_set(err, -ENOMEM, "out of memory for an output");
     transaction->fault = fault;
     snprintf(transaction->path, sizeof transaction->path, "%s", options->path);
-    status = staging ? fault->inner->ops->transaction_join(fault->inner, options, staging,
-                                                           &transaction->inner, err)
-                     : fault->inner->ops->transaction_begin(fault->inner, options,
-                                                            &transaction->inner, err);
+    status = staging ? fault->inner->transactions->join(fault->inner, options, staging,
+                                                        &transaction->inner, err)
+                     : fault->inner->transactions->begin(fault->inner, options, &transaction->inner,
+                                                         err);
     if (status)
         free(transaction);
     else
@@ -232,7 +232,7 @@ static int fault_transaction_join(struct io *io, const struct io_transaction_opt
 
 static const char *fault_transaction_staging(const struct io_transaction *transaction)
 {
-    return transaction->fault->inner->ops->transaction_staging(transaction->inner);
+    return transaction->fault->inner->transactions->staging(transaction->inner);
 }
 
 /* Creates, or opens (is_there) what another rank created. */
@@ -240,16 +240,16 @@ static int add_file(struct io_transaction *transaction, const char *name, bool i
                     uint64_t bytes_expected, struct io_file **ret_file, struct err *err)
 {
     struct io_fault *fault = transaction->fault;
-    const struct io_ops *inner = fault->inner->ops;
+    const struct io_transaction_ops *inner = fault->inner->transactions;
     struct io_file *file = NULL;
     int status = new_file(fault, transaction->path, name, &file, err);
     if (status)
         return status;
     status = enter(fault, FAULT_CREATE, file->path, err);
     if (!status)
-        status = is_there ? inner->transaction_open(transaction->inner, name, &file->inner, err)
-                          : inner->transaction_create(transaction->inner, name, bytes_expected,
-                                                      &file->inner, err);
+        status = is_there
+                     ? inner->open(transaction->inner, name, &file->inner, err)
+                     : inner->create(transaction->inner, name, bytes_expected, &file->inner, err);
     if (status) {
         free(file);
         return status;
@@ -282,7 +282,7 @@ static int fault_transaction_finalize(struct io_transaction *transaction, struct
     if (*link)
         *link = file->next;
     int failed = enter(transaction->fault, FAULT_FINALIZE, file->path, err);
-    int status = transaction->fault->inner->ops->transaction_finalize(
+    int status = transaction->fault->inner->transactions->finalize(
         transaction->inner, file->inner, final_bytes, failed ? NULL : err);
     free(file);
     transaction->is_lost = transaction->is_lost || failed;
@@ -302,16 +302,16 @@ static void free_set(struct io_transaction *transaction)
 
 static int fault_transaction_commit(struct io_transaction *transaction, struct err *err)
 {
-    const struct io_ops *inner = transaction->fault->inner->ops;
+    const struct io_transaction_ops *inner = transaction->fault->inner->transactions;
     int status = enter(transaction->fault, FAULT_COMMIT, transaction->path, err);
     if (!status && transaction->is_lost) {
         status = err_set(err, -EINVAL, "one of the files could not be made durable");
         err_at(err, transaction->path, ERR_NO_OFFSET);
     }
     if (status)
-        inner->transaction_abort(transaction->inner);
+        inner->abort(transaction->inner);
     else
-        status = inner->transaction_commit(transaction->inner, err);
+        status = inner->commit(transaction->inner, err);
     free_set(transaction);
     return status;
 }
@@ -323,13 +323,13 @@ static void fault_transaction_abort(struct io_transaction *transaction)
     enter(transaction->fault, FAULT_ABORT, transaction->path, NULL);
     if (atomic_load(&transaction->fault->under_way) > 0)
         atomic_fetch_add(&transaction->fault->abandoned, 1);
-    transaction->fault->inner->ops->transaction_abort(transaction->inner);
+    transaction->fault->inner->transactions->abort(transaction->inner);
     free_set(transaction);
 }
 
 static void fault_transaction_leave(struct io_transaction *transaction)
 {
-    transaction->fault->inner->ops->transaction_leave(transaction->inner);
+    transaction->fault->inner->transactions->leave(transaction->inner);
     free_set(transaction);
 }
 
@@ -341,12 +341,32 @@ static void fault_close(struct io *io)
     free(io);
 }
 
+static const struct io_name_ops fault_names = {
+    .resolve = fault_resolve,
+    .stat = fault_stat,
+    .list = fault_list,
+    .make_folder = fault_make_folder,
+    .remove = fault_remove,
+};
+
+static const struct io_transaction_ops fault_transactions = {
+    .begin = fault_transaction_begin,
+    .join = fault_transaction_join,
+    .staging = fault_transaction_staging,
+    .create = fault_transaction_create,
+    .open = fault_transaction_open,
+    .finalize = fault_transaction_finalize,
+    .commit = fault_transaction_commit,
+    .abort = fault_transaction_abort,
+    .leave = fault_transaction_leave,
+    .sweep = fault_sweep,
+};
+
 static const struct io_ops fault_ops = {
     .file_open = fault_file_open,
     .file_close = fault_file_close,
     .file_size = fault_file_size,
     .file_identity = fault_file_identity,
-    .resolve = fault_resolve,
     .direct_align = fault_direct_align,
     .queue_open = fault_queue_open,
     .queue_close = fault_queue_close,
@@ -354,22 +374,6 @@ static const struct io_ops fault_ops = {
     .queue_register = fault_queue_register,
     .reap = fault_queue_reap,
     .cancel = fault_queue_cancel,
-    .stat = fault_stat,
-    .list = fault_list,
-    .make_folder = fault_make_folder,
-    .remove = fault_remove,
-    .transaction_begin = fault_transaction_begin,
-    .transaction_join = fault_transaction_join,
-    .transaction_staging = fault_transaction_staging,
-    .transaction_create = fault_transaction_create,
-    .transaction_open = fault_transaction_open,
-    .transaction_finalize = fault_transaction_finalize,
-    .transaction_commit = fault_transaction_commit,
-    .transaction_abort = fault_transaction_abort,
-    .transaction_leave = fault_transaction_leave,
-    .sweep = fault_sweep,
-    .lock_acquire = fault_lock_acquire,
-    .shared_lock_acquire = fault_shared_lock_acquire,
     .close = fault_close,
 };
 
@@ -387,10 +391,10 @@ int io_fault_open(struct io *inner, const char *rules, struct io **ret_io, struc
     fault->ops = fault_ops;
     fault->ops.name = fault->name;
     fault->ops.scheme = inner->ops->scheme;
-    fault->ops.lock_check = inner->ops->lock_check;
-    fault->ops.lock_release = inner->ops->lock_release;
-    fault->ops.shared_lock_release = inner->ops->shared_lock_release;
-    fault->base.ops = &fault->ops;
+    fault->locks = *inner->locks;
+    fault->locks.acquire = fault_lock_acquire;
+    fault->locks.lock_shared = fault_shared_lock_acquire;
+    fault->base = (struct io){&fault->ops, &fault_names, &fault_transactions, &fault->locks};
     fault->inner = inner;
     *ret_io = &fault->base;
     return 0;

@@ -51,9 +51,10 @@ int io_threads_open(const struct io_options *options, struct io **ret_io, struct
     struct io_threads *io = malloc(sizeof *io);
     if (!io)
         return err_set(err, -ENOMEM, "out of memory for the local file backend");
-    *io = (struct io_threads){.base.ops = &threads_ops,
-                              .threads = file_queue_threads(options),
-                              .cache = options ? options->cache : IO_CACHE_AUTO};
+    *io =
+        (struct io_threads){.base = {&threads_ops, &local_names, &local_transactions, &local_locks},
+                            .threads = file_queue_threads(options),
+                            .cache = options ? options->cache : IO_CACHE_AUTO};
     *ret_io = &io->base;
     return 0;
 }

@@ -121,7 +121,7 @@ int io_ring_open(const struct io_options *options, struct io **ret_io, struct er
     struct io_of_ring *io = malloc(sizeof *io);
     if (!io)
         return err_set(err, -ENOMEM, "out of memory for the local file backend");
-    *io = (struct io_of_ring){.base.ops = &ring_ops,
+    *io = (struct io_of_ring){.base = {&ring_ops, &local_names, &local_transactions, &local_locks},
                               .cache = options ? options->cache : IO_CACHE_AUTO,
                               .is_by_name = options && options->engine == IO_ENGINE_URING,
                               .threads = file_queue_threads(options)};

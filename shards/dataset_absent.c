@@ -19,7 +19,7 @@ bool dataset_is_in(struct io *io, const char *folder)
     char path[IO_PATH_BYTES_MAX];
     struct io_stat info;
     return io_join_path(folder, DATASET_FILE_NAME, path, NULL) == 0 &&
-           io->ops->stat(io, path, &info, NULL) != -ENOENT;
+           io->names->stat(io, path, &info, NULL) != -ENOENT;
 }
 
 static int look_within(void *context, const struct io_entry *entry)
@@ -36,7 +36,7 @@ int dataset_absent(struct io *io, const char *folder, struct err *err)
     err_set(err, -ENOENT, "the folder is no dataset");
     err_at(err, folder, ERR_NO_OFFSET);
     err_expected(err, DATASET_FILE_NAME " in it");
-    if (io->ops->list(io, folder, look_within, &search, NULL) > 0)
+    if (io->names->list(io, folder, look_within, &search, NULL) > 0)
         err_advise(err, "give a dataset that it holds, as %s", search.found);
     else
         err_advise(err, "`millrace convert dataset` makes one of a folder of photos or text");

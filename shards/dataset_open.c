@@ -394,7 +394,7 @@ static int open_dataset(struct io *io, const char *path, const struct dataset_le
     struct dataset *dataset = calloc(1, sizeof *dataset);
     if (!dataset)
         return err_set(err, -ENOMEM, "out of memory for a dataset");
-    int status = io->ops->stat(io, path, &info, &absent);
+    int status = io->names->stat(io, path, &info, &absent);
     bool is_pattern = status && url_list_is_pattern(path);
     if (status && !is_pattern && err)
         *err = absent;

@@ -228,7 +228,7 @@ static int turn_path(const struct index_cache_tar *tar, char *path)
     status = open_backend(tar->io, cache_path, &own, NULL);
     struct io *backend = own ? own : tar->io;
     if (!status)
-        status = backend->ops->make_folder(backend, folder, NULL);
+        status = backend->names->make_folder(backend, folder, NULL);
     io_close(own);
     size_t bytes = strlen(cache_path);
     if (status || bytes + sizeof lock_suffix > IO_PATH_BYTES_MAX)
@@ -335,9 +335,9 @@ static int remove_leftover(void *context, const struct io_entry *entry)
     bool is_ours = io_parse_temporary(entry->name, name) && strlen(name) == NAME_DIGITS &&
                    strspn(name, "0123456789abcdef") == NAME_DIGITS;
     if (is_ours && io_join_path(leftovers->folder, entry->name, path, NULL) == 0 &&
-        io->ops->stat(io, path, &info, NULL) == 0 &&
+        io->names->stat(io, path, &info, NULL) == 0 &&
         info.mtime_ns + LEFTOVER_AGE_S * CLOCK_NS_PER_S < clock_wall_ns())
-        (void)io->ops->remove(io, path, NULL); /* others may do the same */
+        (void)io->names->remove(io, path, NULL); /* others may do the same */
     return 0;
 }
 
@@ -348,7 +348,7 @@ static void sweep(struct io *io, const char *folder, const char *cache_path)
 {
     struct leftovers leftovers = {.io = io, .folder = folder};
     if (cache_path[strlen(cache_path) - 1] == '0')
-        (void)io->ops->list(io, folder, remove_leftover, &leftovers, NULL);
+        (void)io->names->list(io, folder, remove_leftover, &leftovers, NULL);
 }
 
 int index_cache_store(const struct index_cache_tar *tar, const struct io_identity *identity,
@@ -370,7 +370,7 @@ int index_cache_store(const struct index_cache_tar *tar, const struct io_identit
     status = open_backend(tar->io, cache_path, &own, err);
     struct io *backend = own ? own : tar->io;
     if (!status)
-        status = backend->ops->make_folder(backend, folder, err);
+        status = backend->names->make_folder(backend, folder, err);
     if (!status)
         status = io_write_file(backend, cache_path, bytes.data, bytes.bytes, true, err);
     if (!status)

@@ -68,9 +68,9 @@ int shard_writer_open(struct io *io, const char *path, bool replace,
     struct io_transaction_options options = {
         .path = writer->path, .single_file = true, .replace = replace};
     if (!status)
-        status = io->ops->transaction_begin(io, &options, &writer->transaction, err);
+        status = io->transactions->begin(io, &options, &writer->transaction, err);
     if (!status)
-        status = io->ops->transaction_create(writer->transaction, "", 0, &writer->file, err);
+        status = io->transactions->create(writer->transaction, "", 0, &writer->file, err);
 out:
     if (status)
         shard_writer_abort(writer);
@@ -295,13 +295,12 @@ static int finish(struct shard_writer *writer, struct err *err)
     if (!status) {
         struct io_file *file = writer->file;
         writer->file = NULL;
-        status =
-            writer->io->ops->transaction_finalize(writer->transaction, file, writer->offset, err);
+        status = writer->io->transactions->finalize(writer->transaction, file, writer->offset, err);
     }
     if (!status) {
         struct io_transaction *transaction = writer->transaction;
         writer->transaction = NULL;
-        status = writer->io->ops->transaction_commit(transaction, err);
+        status = writer->io->transactions->commit(transaction, err);
     }
     return status;
 }
@@ -332,7 +331,7 @@ void shard_writer_abort(struct shard_writer *writer)
     if (writer->queue)
         writer->io->ops->queue_close(writer->queue);
     if (writer->transaction)
-        writer->io->ops->transaction_abort(writer->transaction);
+        writer->io->transactions->abort(writer->transaction);
     shard_index_builder_close(writer->builder);
     hash_stream_close(writer->hash);
     for (int i = 0; i < BUFFERS_COUNT; i++)

@@ -229,9 +229,9 @@ int verify_shard(struct io *io, const char *path, const struct dataset_shard *ex
     struct verification v = {
         .io = io, .options = options, .result = result, .err = err, .path = path};
     struct io_stat info;
-    v.bytes_total = expected                               ? expected->file_bytes
-                    : io->ops->stat(io, path, &info, NULL) ? 0
-                                                           : info.size_bytes;
+    v.bytes_total = expected                                 ? expected->file_bytes
+                    : io->names->stat(io, path, &info, NULL) ? 0
+                                                             : info.size_bytes;
     int status = verify_one(&v, NULL, expected);
     verification_close(&v);
     return status;

@@ -155,7 +155,9 @@ static void a_file_that_changes_size_after_the_manifest_was_read_is_named(void *
 /* A backend over which a step is read while another run, over the sound one, saves it again: just
  * before the file of its arrays is opened, or looked at. */
 static struct io_ops overtaken_ops;
+static struct io_name_ops overtaken_names;
 static const struct io_ops *sound_ops;
+static const struct io_name_ops *sound_names;
 static const struct arrays *saved_again; /* NULL: not any more */
 
 static void save_again(const char *path)
@@ -179,19 +181,22 @@ static int stat_overtaken(struct io *overtaken, const char *path, struct io_stat
                           struct err *err)
 {
     save_again(path);
-    return sound_ops->stat(overtaken, path, ret_stat, err);
+    return sound_names->stat(overtaken, path, ret_stat, err);
 }
 
 static struct io *open_overtaken_io(bool at_stat)
 {
     struct io *overtaken = steps_open_faulty("seed=0");
     sound_ops = overtaken->ops;
+    sound_names = overtaken->names;
     overtaken_ops = *sound_ops;
+    overtaken_names = *sound_names;
     if (at_stat)
-        overtaken_ops.stat = stat_overtaken;
+        overtaken_names.stat = stat_overtaken;
     else
         overtaken_ops.file_open = open_overtaken;
     overtaken->ops = &overtaken_ops;
+    overtaken->names = &overtaken_names;
     return overtaken;
 }
 

@@ -194,7 +194,7 @@ static void convert_and_kill(struct fixture *fixture, const char *shard)
     }
     snprintf(path, sizeof path, "%s/%s", fixture->target, shard);
     int status, waited = 0;
-    while (fixture->io->ops->stat(fixture->io, path, &info, NULL) && !waited) {
+    while (fixture->io->names->stat(fixture->io, path, &info, NULL) && !waited) {
         usleep(500);
         waited = waitpid(child, &status, WNOHANG) == child;
     }
@@ -474,8 +474,8 @@ static void take_over(void *context, uint64_t items_done, uint64_t items, uint64
     if (takeover->lock)
         return;
     assert_int_equal(test_run("rm '%s/.millrace-owner'", fixture->target), 0);
-    assert_ok(fixture->io->ops->lock_acquire(fixture->io, fixture->target, NULL, &takeover->lock,
-                                             &fixture->err),
+    assert_ok(fixture->io->locks->acquire(fixture->io, fixture->target, NULL, &takeover->lock,
+                                          &fixture->err),
               &fixture->err);
     copy_target(fixture, "taken");
 }
@@ -489,7 +489,7 @@ static void a_conversion_that_lost_its_target_removes_nothing(void **state)
     fixture->options.progress_context = &takeover;
     assert_int_equal(convert(fixture), -EBUSY);
     assert_non_null(takeover.lock);
-    fixture->io->ops->lock_release(takeover.lock);
+    fixture->io->locks->release(takeover.lock);
     assert_int_equal(test_run("diff -r -x '.tmp-*' -x .millrace-owner '%s' '%s/taken'",
                               fixture->target, fixture->folder),
                      0);

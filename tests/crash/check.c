@@ -75,7 +75,7 @@ bool check_steps(const struct plan *plan, struct io *io, const char *folder,
     ret_found->count = 0;
     if (ckpt_each_step(io, folder, load_step, &look, &err))
         return *why ? false : explain(why, "the steps could not be walked", &err);
-    if (io->ops->list(io, folder, load_aside, &look, &err))
+    if (io->names->list(io, folder, load_aside, &look, &err))
         return *why ? false : explain(why, "the folder could not be listed", &err);
     if (ckpt_list(io, folder, count_listed, &look, NULL, &err))
         return explain(why, "the folder could not be listed", &err);
@@ -114,7 +114,7 @@ bool check_swept(struct io *io, const char *folder, char why[CHECK_WHY_BYTES])
 {
     struct look look = {0};
     struct err err = {0};
-    if (io->ops->list(io, folder, count_temporary, &look, &err))
+    if (io->names->list(io, folder, count_temporary, &look, &err))
         return explain(why, "the folder could not be listed", &err);
     if (look.temporaries_count == 0)
         return true;

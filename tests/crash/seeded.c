@@ -70,14 +70,14 @@ static void a_rename_before_the_manifest_is_durable_is_found(void **state)
 
 /* ---- Removing before what comes instead is there. ---- */
 
-static const struct io_ops *sound;
-static struct io_ops hasty;
+static const struct io_transaction_ops *sound;
+static struct io_transaction_ops hasty;
 
 /* Retention, with the old step as good as gone, and only then the new one. */
-static int remove_and_publish(struct io_transaction *transaction, struct err *err)
+static int remove_and_commit(struct io_transaction *transaction, struct err *err)
 {
-    sound->remove(io, in_folder("step-00000001"), NULL);
-    return sound->transaction_commit(transaction, err);
+    io->names->remove(io, in_folder("step-00000001"), NULL);
+    return sound->commit(transaction, err);
 }
 
 static void a_removal_before_the_new_step_stands_is_found_by_killing(void **state)
@@ -89,17 +89,17 @@ static void a_removal_before_the_new_step_stands_is_found_by_killing(void **stat
     struct sweep sweep = crash_prepare(&one);
     struct sweep_counts counts = {0};
     struct sweep_finding finding = {0};
-    sound = io->ops;
+    sound = io->transactions;
     hasty = *sound;
-    hasty.transaction_commit = remove_and_publish;
-    io->ops = &hasty;
+    hasty.commit = remove_and_commit;
+    io->transactions = &hasty;
     assert_false(sweep_kill_each(&sweep, &counts, &finding));
     print_message("found after %llu kills: %s\n", (unsigned long long)counts.kills, finding.why);
     finding.why[0] = '\0';
     assert_false(sweep_power(&sweep, &(struct sweep_power){.seed = 1, .states_max = STATES_MAX},
                              &counts, &finding));
     print_message("found: %s\n", finding.why);
-    io->ops = sound;
+    io->transactions = sound;
     sweep_deinit(&sweep);
 }
 

@@ -109,10 +109,12 @@ static const struct io_ops memory_ops = {
     .queue_close = queue_close,
     .submit = submit,
     .reap = reap,
-    .stat = stat_file,
 };
+static const struct io_name_ops memory_names = {.stat = stat_file};
+static const struct io_lock_ops memory_locks = {0};
 
 void memory_io_init(struct memory_io *memory, const uint8_t *data, size_t bytes)
 {
-    *memory = (struct memory_io){.io.ops = &memory_ops, .data = data, .bytes = bytes};
+    *memory = (struct memory_io){
+        .io = {&memory_ops, &memory_names, NULL, &memory_locks}, .data = data, .bytes = bytes};
 }

@@ -34,10 +34,10 @@ static int put(struct io *io, struct io_queue *queue, struct io_transaction *tra
                const char *name, const char *text)
 {
     struct io_file *file;
-    int status = io->ops->transaction_create(transaction, name, strlen(text), &file, NULL);
+    int status = io->transactions->create(transaction, name, strlen(text), &file, NULL);
     if (!status)
         status = io_write_exact(queue, io, file, name, 0, text, strlen(text), NULL);
-    return status ? status : io->ops->transaction_finalize(transaction, file, strlen(text), NULL);
+    return status ? status : io->transactions->finalize(transaction, file, strlen(text), NULL);
 }
 
 /* The works. Each is done in a child process, which may die at any call; its folder is `folder`. */
@@ -50,7 +50,7 @@ static int write_folder(struct io *io, const char *text, bool replace, enum io_r
     int status = io->ops->queue_open(io, 4, &queue, NULL);
     if (status)
         return status;
-    status = io->ops->transaction_begin(io, &options, &transaction, NULL);
+    status = io->transactions->begin(io, &options, &transaction, NULL);
     if (!status)
         status = put(io, queue, transaction, "a", text);
     if (!status)
@@ -58,7 +58,7 @@ static int write_folder(struct io *io, const char *text, bool replace, enum io_r
     if (!status)
         status = put(io, queue, transaction, "manifest", text);
     if (!status)
-        status = io->ops->transaction_commit(transaction, NULL);
+        status = io->transactions->commit(transaction, NULL);
     io->ops->queue_close(queue);
     return status;
 }
@@ -109,12 +109,12 @@ static int replace_file(struct io *io)
 
 static int remove_folder(struct io *io)
 {
-    return io->ops->remove(io, in_folder("out"), NULL);
+    return io->names->remove(io, in_folder("out"), NULL);
 }
 
 static int sweep_folder(struct io *io)
 {
-    int count = io->ops->sweep(io, folder, "me", NULL, NULL);
+    int count = io->transactions->sweep(io, folder, "me", NULL, NULL);
     return count < 0 ? count : 0;
 }
 
@@ -262,7 +262,7 @@ static unsigned sweep_scenario(const struct scenario *s)
         struct io *io;
         struct err err = {0};
         assert_ok(io_open("file:", NULL, &io, &err), &err);
-        assert_true(io->ops->sweep(io, folder, NULL, NULL, &err) >= 0);
+        assert_true(io->transactions->sweep(io, folder, NULL, NULL, &err) >= 0);
         io_close(io);
         assert_old_or_new(s, kill_at);
         assert_int_equal(entries_count(), whole_entries_count());

@@ -274,8 +274,8 @@ static void writes_that_nobody_reads_soon_are_whole(void **state)
     struct io_transaction_options options = {.path = in_folder("out"), .single_file = true};
     const size_t first = 128 << 10, second = 100000;
     assert_ok(io->ops->queue_open(io, 2, &queue, &err), &err);
-    assert_ok(io->ops->transaction_begin(io, &options, &transaction, &err), &err);
-    assert_ok(io->ops->transaction_create(transaction, "", first + second, &file, &err), &err);
+    assert_ok(io->transactions->begin(io, &options, &transaction, &err), &err);
+    assert_ok(io->transactions->create(transaction, "", first + second, &file, &err), &err);
     memcpy(memory, content, first);
     struct io_request requests[2] = {
         {.kind = IO_WRITE, .file = file, .data = memory, .bytes = first, .flags = IO_NOREUSE},
@@ -294,9 +294,9 @@ static void writes_that_nobody_reads_soon_are_whole(void **state)
     assert_int_equal(requests[1].result, second);
     assert_int_equal(direct_descriptors(), 1);
     io->ops->queue_close(queue);
-    assert_ok(io->ops->transaction_finalize(transaction, file, first + second, &err), &err);
+    assert_ok(io->transactions->finalize(transaction, file, first + second, &err), &err);
     assert_int_equal(direct_descriptors(), 0);
-    assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+    assert_ok(io->transactions->commit(transaction, &err), &err);
     size_t bytes;
     unsigned char *written = test_read_file(in_folder("out"), &bytes);
     assert_int_equal(bytes, first + second);

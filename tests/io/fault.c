@@ -271,21 +271,21 @@ static void names_fail_as_rules_say(void **state)
     struct err err = {0};
     open_with("stat:enoent:data,folder:enospc,remove:eacces,sweep:eio,lock:estale,list:eio,open:"
               "emfile@2");
-    assert_int_equal(faulty->ops->stat(faulty, in_folder("data"), &info, &err), -ENOENT);
+    assert_int_equal(faulty->names->stat(faulty, in_folder("data"), &info, &err), -ENOENT);
     assert_non_null(strstr(err.what, "stat was made to fail"));
     assert_string_equal(err.path, in_folder("data"));
-    assert_ok(faulty->ops->stat(faulty, folder, &info, &err), &err);
-    assert_int_equal(faulty->ops->make_folder(faulty, in_folder("new"), &err), -ENOSPC);
-    assert_int_equal(faulty->ops->remove(faulty, in_folder("data"), &err), -EACCES);
-    assert_int_equal(faulty->ops->sweep(faulty, folder, NULL, NULL, &err), -EIO);
-    assert_int_equal(faulty->ops->lock_acquire(faulty, folder, NULL, &lock, &err), -ESTALE);
-    assert_int_equal(faulty->ops->list(faulty, folder, NULL, NULL, &err), -EIO);
+    assert_ok(faulty->names->stat(faulty, folder, &info, &err), &err);
+    assert_int_equal(faulty->names->make_folder(faulty, in_folder("new"), &err), -ENOSPC);
+    assert_int_equal(faulty->names->remove(faulty, in_folder("data"), &err), -EACCES);
+    assert_int_equal(faulty->transactions->sweep(faulty, folder, NULL, NULL, &err), -EIO);
+    assert_int_equal(faulty->locks->acquire(faulty, folder, NULL, &lock, &err), -ESTALE);
+    assert_int_equal(faulty->names->list(faulty, folder, NULL, NULL, &err), -EIO);
     struct io_file *other;
     assert_int_equal(faulty->ops->file_open(faulty, in_folder("data"), &other, &err), -EMFILE);
     assert_int_equal(access(in_folder("data"), F_OK), 0);
     assert_ok(io_fault_set(faulty, "", &err), &err);
-    assert_ok(faulty->ops->lock_acquire(faulty, folder, NULL, &lock, &err), &err);
-    faulty->ops->lock_release(lock);
+    assert_ok(faulty->locks->acquire(faulty, folder, NULL, &lock, &err), &err);
+    faulty->locks->release(lock);
     close_all();
 }
 
@@ -319,7 +319,7 @@ static void a_kill_ends_the_process_before_the_operation(void **state)
     assert_int_equal(test_run_output(names, sizeof names, "ls -A '%s' | grep -v '^.tmp-'", folder),
                      0);
     assert_string_equal(names, "data\n");
-    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL, NULL),
+    assert_int_equal(io->transactions->sweep(io, folder, NULL, NULL, NULL),
                      1); /* it was written, and is nobody's */
 }
 
@@ -331,13 +331,13 @@ static void an_aborted_set_with_writes_under_way_is_noted(void **state)
     struct err err = {0};
     open_with("write:hold");
     assert_ok(
-        faulty->ops->transaction_begin(
+        faulty->transactions->begin(
             faulty, &(struct io_transaction_options){.path = in_folder("set")}, &transaction, &err),
         &err);
-    assert_ok(faulty->ops->transaction_create(transaction, "a/b", 0, &output, &err), &err);
+    assert_ok(faulty->transactions->create(transaction, "a/b", 0, &output, &err), &err);
     struct io_request request = {.kind = IO_WRITE, .file = output, .data = content, .bytes = READ};
     assert_int_equal(faulty->ops->submit(queue, (struct io_request *[]){&request}, 1), 1);
-    faulty->ops->transaction_abort(transaction);
+    faulty->transactions->abort(transaction);
     assert_int_equal(io_fault_counts(faulty).abandoned, 1);
     close_all();
 }
@@ -350,16 +350,15 @@ static void a_set_that_lost_a_file_is_never_published(void **state)
     struct err err = {0};
     open_with("finalize:eio@1");
     const struct io_transaction_options options = {.path = in_folder("set")};
-    assert_ok(faulty->ops->transaction_begin(faulty, &options, &transaction, &err), &err);
+    assert_ok(faulty->transactions->begin(faulty, &options, &transaction, &err), &err);
     for (int i = 0; i < 2; i++) {
-        assert_ok(faulty->ops->transaction_create(transaction, i ? "b" : "a", 0, &output, &err),
-                  &err);
-        assert_int_equal(faulty->ops->transaction_finalize(transaction, output, 0, &err),
+        assert_ok(faulty->transactions->create(transaction, i ? "b" : "a", 0, &output, &err), &err);
+        assert_int_equal(faulty->transactions->finalize(transaction, output, 0, &err),
                          i ? 0 : -EIO);
     }
-    assert_int_equal(faulty->ops->transaction_commit(transaction, &err), -EINVAL);
+    assert_int_equal(faulty->transactions->commit(transaction, &err), -EINVAL);
     assert_int_not_equal(access(in_folder("set"), F_OK), 0);
-    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL, NULL),
+    assert_int_equal(io->transactions->sweep(io, folder, NULL, NULL, NULL),
                      0); /* nor is anything left of it */
     close_all();
 }

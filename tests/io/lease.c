@@ -49,11 +49,11 @@ static void act(int orders, int answers, const struct io_lock_options *options)
         struct answer answer = {0};
         struct err err = {0};
         if (order == 'a')
-            answer.status = io->ops->lock_acquire(io, folder, options, &lock, &err);
+            answer.status = io->locks->acquire(io, folder, options, &lock, &err);
         else if (order == 'c')
-            answer.status = io->ops->lock_check(lock, &err);
+            answer.status = io->locks->check(lock, &err);
         else
-            io->ops->lock_release(lock);
+            io->locks->release(lock);
         memcpy(answer.found, err.found, sizeof answer.found);
         if (write(answers, &answer, sizeof answer) != sizeof answer)
             break;
@@ -166,11 +166,11 @@ static void a_released_lease_is_had_at_once_and_its_numbers_go_on(void **state)
     for (int round = 0; round < 3; round++) {
         struct io_lock *lock = NULL;
         struct err err = {0};
-        assert_ok(io->ops->lock_acquire(io, folder, &options, &lock, &err), &err);
+        assert_ok(io->locks->acquire(io, folder, &options, &lock, &err), &err);
         assert_true(highest_number() > number);
         number = highest_number();
-        assert_ok(io->ops->lock_check(lock, &err), &err);
-        io->ops->lock_release(lock);
+        assert_ok(io->locks->check(lock, &err), &err);
+        io->locks->release(lock);
     }
     assert_true(highest_number() > number);
 }
@@ -271,11 +271,11 @@ static void a_lease_whose_files_were_removed_is_taken_again_by_its_owner(void **
     struct io_lock_options options = by_lease(600000);
     struct io_lock *lock = NULL;
     struct err err = {0};
-    assert_ok(io->ops->lock_acquire(io, folder, &options, &lock, &err), &err);
+    assert_ok(io->locks->acquire(io, folder, &options, &lock, &err), &err);
     assert_int_equal(test_run("rm -r '%s'", in_folder(LEASE_FOLDER_NAME)), 0);
-    assert_ok(io->ops->lock_check(lock, &err), &err);
-    assert_ok(io->ops->lock_check(lock, &err), &err);
-    io->ops->lock_release(lock);
+    assert_ok(io->locks->check(lock, &err), &err);
+    assert_ok(io->locks->check(lock, &err), &err);
+    io->locks->release(lock);
 }
 
 static void a_lock_whose_file_was_removed_is_lost_to_who_locked_another(void **state)
@@ -283,16 +283,16 @@ static void a_lock_whose_file_was_removed_is_lost_to_who_locked_another(void **s
     (void)state;
     struct io_lock *first = NULL, *second = NULL;
     struct err err = {0};
-    assert_ok(io->ops->lock_acquire(io, folder, NULL, &first, &err), &err);
+    assert_ok(io->locks->acquire(io, folder, NULL, &first, &err), &err);
     assert_int_equal(test_run("rm '%s'", in_folder(".millrace-owner")), 0);
-    assert_ok(io->ops->lock_check(first, &err), &err); /* nobody came: it is taken again */
-    assert_int_equal(io->ops->lock_acquire(io, folder, NULL, &second, &err), -EBUSY);
+    assert_ok(io->locks->check(first, &err), &err); /* nobody came: it is taken again */
+    assert_int_equal(io->locks->acquire(io, folder, NULL, &second, &err), -EBUSY);
     assert_int_equal(test_run("rm '%s'", in_folder(".millrace-owner")), 0);
-    assert_ok(io->ops->lock_acquire(io, folder, NULL, &second, &err), &err);
-    assert_int_equal(io->ops->lock_check(first, &err), -EBUSY);
-    assert_ok(io->ops->lock_check(second, &err), &err);
-    io->ops->lock_release(first);
-    io->ops->lock_release(second);
+    assert_ok(io->locks->acquire(io, folder, NULL, &second, &err), &err);
+    assert_int_equal(io->locks->check(first, &err), -EBUSY);
+    assert_ok(io->locks->check(second, &err), &err);
+    io->locks->release(first);
+    io->locks->release(second);
 }
 
 /* Beyond so many bytes no file can be written: as on a disk that is full. */
@@ -312,18 +312,18 @@ static void a_heartbeat_that_can_not_be_written_is_none(void **state)
     struct io_lock *lock = NULL;
     struct err err = {0};
     signal(SIGXFSZ, SIG_IGN);
-    assert_ok(io->ops->lock_acquire(io, folder, &options, &lock, &err), &err);
+    assert_ok(io->locks->acquire(io, folder, &options, &lock, &err), &err);
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         uint64_t number = highest_number();
         limit_files(limits[i]);
-        int status = io->ops->lock_check(lock, &err);
+        int status = io->locks->check(lock, &err);
         limit_files(RLIM_INFINITY);
         assert_true(status < 0 && status != -EBUSY);
         assert_int_equal(highest_number(), number);
-        assert_ok(io->ops->lock_check(lock, &err), &err); /* there is space again */
+        assert_ok(io->locks->check(lock, &err), &err); /* there is space again */
         assert_int_equal(highest_number(), number + 1);
     }
-    io->ops->lock_release(lock);
+    io->locks->release(lock);
     signal(SIGXFSZ, SIG_DFL);
 }
 
@@ -346,23 +346,23 @@ static void an_owner_does_not_lose_its_lease_to_its_own_heartbeat(void **state)
     struct io_lock_options options = by_lease(600000);
     struct io_lock *lock = NULL;
     struct err err = {0};
-    assert_ok(io->ops->lock_acquire(io, folder, &options, &lock, &err), &err);
+    assert_ok(io->locks->acquire(io, folder, &options, &lock, &err), &err);
     uint64_t number = highest_number();
     make_next_number(true);
-    assert_ok(io->ops->lock_check(lock, &err), &err);
+    assert_ok(io->locks->check(lock, &err), &err);
     assert_int_equal(highest_number(), number + 2); /* goes on behind it */
     signal(SIGXFSZ, SIG_IGN);
     limit_files(0);
-    assert_true(io->ops->lock_check(lock, &err) < 0);
+    assert_true(io->locks->check(lock, &err) < 0);
     limit_files(RLIM_INFINITY);
     signal(SIGXFSZ, SIG_DFL);
     make_next_number(false); /* what a failed one may leave */
-    assert_ok(io->ops->lock_check(lock, &err), &err);
+    assert_ok(io->locks->check(lock, &err), &err);
     assert_int_equal(highest_number(), number + 4);
     make_next_number(true);
     make_next_number(true); /* a higher one is another's, whatever it says */
-    assert_int_equal(io->ops->lock_check(lock, &err), -EBUSY);
-    io->ops->lock_release(lock);
+    assert_int_equal(io->locks->check(lock, &err), -EBUSY);
+    io->locks->release(lock);
 }
 
 static void a_number_that_says_nothing_is_another_owners(void **state)
@@ -371,10 +371,10 @@ static void a_number_that_says_nothing_is_another_owners(void **state)
     struct io_lock_options options = by_lease(600000);
     struct io_lock *lock = NULL;
     struct err err = {0};
-    assert_ok(io->ops->lock_acquire(io, folder, &options, &lock, &err), &err);
+    assert_ok(io->locks->acquire(io, folder, &options, &lock, &err), &err);
     make_next_number(false); /* and no heartbeat failed */
-    assert_int_equal(io->ops->lock_check(lock, &err), -EBUSY);
-    io->ops->lock_release(lock);
+    assert_int_equal(io->locks->check(lock, &err), -EBUSY);
+    io->locks->release(lock);
 }
 
 /* Not ten minutes, as where nothing is known of the owner. */

@@ -15,7 +15,7 @@ static int take_lock(void *context)
 {
     struct io_lock *lock;
     (void)context;
-    return io->ops->lock_acquire(io, folder, NULL, &lock, NULL);
+    return io->locks->acquire(io, folder, NULL, &lock, NULL);
 }
 
 /* A process that holds the lock until it is killed. */
@@ -31,7 +31,7 @@ static void a_second_process_is_refused_with_host_and_pid(void **state)
     struct io_lock *lock = NULL;
     char host[100] = "", pid[30];
     pid_t child = start_holder();
-    assert_int_equal(io->ops->lock_acquire(io, folder, NULL, &lock, &err), -EBUSY);
+    assert_int_equal(io->locks->acquire(io, folder, NULL, &lock, &err), -EBUSY);
     child_kill(child);
     assert_null(lock);
     gethostname(host, sizeof host - 1);
@@ -49,10 +49,10 @@ static void the_death_of_the_holder_frees_the_folder(void **state)
         struct err err = {0};
         struct io_lock *lock = NULL;
         child_kill(start_holder());
-        assert_ok(io->ops->lock_acquire(io, folder, NULL, &lock, &err), &err);
-        io->ops->lock_release(lock);
+        assert_ok(io->locks->acquire(io, folder, NULL, &lock, &err), &err);
+        io->locks->release(lock);
     }
-    io->ops->lock_release(NULL);
+    io->locks->release(NULL);
 }
 
 static void one_process_does_not_lock_twice(void **state)
@@ -60,11 +60,11 @@ static void one_process_does_not_lock_twice(void **state)
     (void)state;
     struct err err = {0};
     struct io_lock *first = NULL, *second = NULL;
-    assert_ok(io->ops->lock_acquire(io, folder, NULL, &first, &err), &err);
-    assert_int_equal(io->ops->lock_acquire(io, folder, NULL, &second, &err), -EBUSY);
-    io->ops->lock_release(first);
-    assert_ok(io->ops->lock_acquire(io, folder, NULL, &second, &err), &err);
-    io->ops->lock_release(second);
+    assert_ok(io->locks->acquire(io, folder, NULL, &first, &err), &err);
+    assert_int_equal(io->locks->acquire(io, folder, NULL, &second, &err), -EBUSY);
+    io->locks->release(first);
+    assert_ok(io->locks->acquire(io, folder, NULL, &second, &err), &err);
+    io->locks->release(second);
 }
 
 /* Unlike POSIX locks, which any close of the file by the same process drops. */
@@ -74,7 +74,7 @@ static void reading_the_owner_file_does_not_drop_the_lock(void **state)
     struct err err = {0};
     struct io_lock *lock = NULL, *second = NULL;
     char text[300];
-    assert_ok(io->ops->lock_acquire(io, folder, NULL, &lock, &err), &err);
+    assert_ok(io->locks->acquire(io, folder, NULL, &lock, &err), &err);
     char path[TEST_PATH_BYTES_MAX + 32];
     snprintf(path, sizeof path, "%s/.millrace-owner", folder);
     FILE *file = fopen(path, "r");
@@ -82,8 +82,8 @@ static void reading_the_owner_file_does_not_drop_the_lock(void **state)
     assert_non_null(fgets(text, sizeof text, file));
     fclose(file);
     assert_non_null(strstr(text, "pid="));
-    assert_int_equal(io->ops->lock_acquire(io, folder, NULL, &second, &err), -EBUSY);
-    io->ops->lock_release(lock);
+    assert_int_equal(io->locks->acquire(io, folder, NULL, &second, &err), -EBUSY);
+    io->locks->release(lock);
 }
 
 static void a_file_that_was_removed_locks_nobody_out_or_in(void **state)
@@ -91,12 +91,12 @@ static void a_file_that_was_removed_locks_nobody_out_or_in(void **state)
     (void)state;
     struct err err = {0};
     struct io_lock *lock = NULL, *second = NULL, *third = NULL;
-    assert_ok(io->ops->lock_acquire(io, folder, NULL, &lock, &err), &err);
+    assert_ok(io->locks->acquire(io, folder, NULL, &lock, &err), &err);
     assert_int_equal(test_run("rm '%s/.millrace-owner'", folder), 0); /* somebody's mistake */
-    assert_ok(io->ops->lock_acquire(io, folder, NULL, &second, &err), &err);
-    io->ops->lock_release(lock);
-    assert_int_equal(io->ops->lock_acquire(io, folder, NULL, &third, &err), -EBUSY);
-    io->ops->lock_release(second);
+    assert_ok(io->locks->acquire(io, folder, NULL, &second, &err), &err);
+    io->locks->release(lock);
+    assert_int_equal(io->locks->acquire(io, folder, NULL, &third, &err), -EBUSY);
+    io->locks->release(second);
 }
 
 static void a_folder_that_is_not_there_is_named(void **state)
@@ -106,7 +106,7 @@ static void a_folder_that_is_not_there_is_named(void **state)
     struct io_lock *lock = NULL;
     char path[TEST_PATH_BYTES_MAX + 32];
     snprintf(path, sizeof path, "%s/absent", folder);
-    assert_int_equal(io->ops->lock_acquire(io, path, NULL, &lock, &err), -ENOENT);
+    assert_int_equal(io->locks->acquire(io, path, NULL, &lock, &err), -ENOENT);
     assert_non_null(strstr(err.path, "/absent"));
 }
 
@@ -119,7 +119,7 @@ static void compete(int go, int report, int end)
     char byte;
     if (read(go, &byte, 1) != 0)
         _exit(99);
-    int status = io->ops->lock_acquire(io, folder, NULL, &lock, &err);
+    int status = io->locks->acquire(io, folder, NULL, &lock, &err);
     byte = status == 0 ? 'w' : status == -EBUSY && strstr(err.found, "pid=") ? 'r' : '?';
     _exit(write(report, &byte, 1) == 1 && read(end, &byte, 1) == 0 ? 0 : 98);
 }

@@ -54,18 +54,18 @@ static void file_urls_and_paths_name_the_same_file(void **state)
         char url[2 * TEST_PATH_BYTES_MAX];
         struct io_stat info;
         snprintf(url, sizeof url, "%s%s", prefixes[i], in_folder("x y%20"));
-        assert_ok(io->ops->stat(io, url, &info, &err), &err);
+        assert_ok(io->names->stat(io, url, &info, &err), &err);
         assert_int_equal(info.size_bytes, 3);
     }
     struct io_stat info;
-    assert_int_equal(io->ops->stat(io, "file://elsewhere/x", &info, &err), -EINVAL);
-    assert_int_equal(io->ops->stat(io, "", &info, &err), -EINVAL);
-    assert_int_equal(io->ops->stat(io, "s3://bucket/x", &info, &err), -EPROTONOSUPPORT);
-    assert_int_equal(io->ops->make_folder(io, "s3://bucket/x", &err), -EPROTONOSUPPORT);
+    assert_int_equal(io->names->stat(io, "file://elsewhere/x", &info, &err), -EINVAL);
+    assert_int_equal(io->names->stat(io, "", &info, &err), -EINVAL);
+    assert_int_equal(io->names->stat(io, "s3://bucket/x", &info, &err), -EPROTONOSUPPORT);
+    assert_int_equal(io->names->make_folder(io, "s3://bucket/x", &err), -EPROTONOSUPPORT);
     char long_path[IO_PATH_BYTES_MAX + 10];
     memset(long_path, 'x', sizeof long_path - 1);
     long_path[sizeof long_path - 1] = '\0';
-    assert_int_equal(io->ops->stat(io, long_path, &info, &err), -ENAMETOOLONG);
+    assert_int_equal(io->names->stat(io, long_path, &info, &err), -ENAMETOOLONG);
 }
 
 static void stat_tells_kind_size_and_time(void **state)
@@ -74,16 +74,16 @@ static void stat_tells_kind_size_and_time(void **state)
     struct err err = {0};
     struct io_stat before, after;
     test_write_file(in_folder("a"), "abc", 3);
-    assert_ok(io->ops->stat(io, in_folder("a"), &before, &err), &err);
+    assert_ok(io->names->stat(io, in_folder("a"), &before, &err), &err);
     assert_int_equal(before.kind, IO_ENTRY_FILE);
     assert_int_equal(before.size_bytes, 3);
     assert_int_equal(test_run("touch -d '2001-02-03 04:05:06.789 UTC' '%s'", in_folder("a")), 0);
-    assert_ok(io->ops->stat(io, in_folder("a"), &after, &err), &err);
+    assert_ok(io->names->stat(io, in_folder("a"), &after, &err), &err);
     assert_true(after.mtime_ns == UINT64_C(981173106789000000));
     assert_false(io_identity_is_same(&before.identity, &after.identity));
-    assert_ok(io->ops->stat(io, folder, &after, &err), &err);
+    assert_ok(io->names->stat(io, folder, &after, &err), &err);
     assert_int_equal(after.kind, IO_ENTRY_FOLDER);
-    assert_int_equal(io->ops->stat(io, in_folder("absent"), &after, &err), -ENOENT);
+    assert_int_equal(io->names->stat(io, in_folder("absent"), &after, &err), -ENOENT);
     assert_string_equal(err.path, in_folder("absent"));
 }
 
@@ -99,12 +99,12 @@ static void an_identity_is_of_the_open_file_and_changes_with_its_bytes(void **st
     assert_ok(io->ops->file_open(io, in_folder("a"), &file, &err), &err);
     assert_ok(io->ops->file_identity(file, &opened, &err), &err);
     assert_in_range(opened.bytes_count, 1, IO_IDENTITY_BYTES_MAX);
-    assert_ok(io->ops->stat(io, in_folder("a"), &named, &err), &err);
+    assert_ok(io->names->stat(io, in_folder("a"), &named, &err), &err);
     assert_true(io_identity_is_same(&opened, &named.identity));
     test_write_file(in_folder("b"), "xyz", 3); /* another file of that name, size and time */
     assert_int_equal(test_run("touch -d '2001-02-03 04:05:06 UTC' '%s'", in_folder("b")), 0);
     assert_int_equal(rename(in_folder("b"), in_folder("a")), 0);
-    assert_ok(io->ops->stat(io, in_folder("a"), &named, &err), &err);
+    assert_ok(io->names->stat(io, in_folder("a"), &named, &err), &err);
     assert_false(io_identity_is_same(&opened, &named.identity));
     assert_ok(io->ops->file_identity(file, &again, &err), &err);
     assert_int_equal(io->ops->file_size(file), 3);
@@ -138,7 +138,7 @@ static void paths_are_resolved_whatever_their_spelling(void **state)
     assert_int_equal(io_resolve(io, in_folder("absent"), full, &err), -ENOENT);
     struct io_stat info;
     io_parent_path("file://localhost/x", full);
-    assert_ok(io->ops->stat(io, full, &info, &err), &err);
+    assert_ok(io->names->stat(io, full, &info, &err), &err);
     assert_int_equal(info.kind, IO_ENTRY_FOLDER);
 }
 
@@ -186,18 +186,18 @@ static void entries_come_in_byte_order_with_their_kinds(void **state)
     assert_int_equal(symlink("a", in_folder("to-file")), 0);
     assert_int_equal(symlink("nowhere", in_folder("to-nothing")), 0);
     struct seen seen = {.text = ""};
-    assert_ok(io->ops->list(io, folder, note, &seen, &err), &err);
+    assert_ok(io->names->list(io, folder, note, &seen, &err), &err);
     assert_string_equal(
         seen.text, "f .hidden\nf 10\nf 9\nf B\nf a\nf a b\nf b\nd folder\nf to-file\nd to-folder\n"
                    "o to-nothing\nf \x7f\nf \xc3\xa4\n");
     struct seen cut = {.stop_after = 3};
-    assert_int_equal(io->ops->list(io, folder, note, &cut, &err), 17);
+    assert_int_equal(io->names->list(io, folder, note, &cut, &err), 17);
     assert_int_equal(cut.count, 3);
     struct seen none = {.text = ""};
-    assert_ok(io->ops->list(io, in_folder("folder"), note, &none, &err), &err);
+    assert_ok(io->names->list(io, in_folder("folder"), note, &none, &err), &err);
     assert_int_equal(none.count, 0);
-    assert_int_equal(io->ops->list(io, in_folder("absent"), note, &none, &err), -ENOENT);
-    assert_int_equal(io->ops->list(io, in_folder("a"), note, &none, &err), -ENOTDIR);
+    assert_int_equal(io->names->list(io, in_folder("absent"), note, &none, &err), -ENOENT);
+    assert_int_equal(io->names->list(io, in_folder("a"), note, &none, &err), -ENOTDIR);
 }
 
 /* Moves the text on by one line, which is the entry's name. */
@@ -225,7 +225,7 @@ static void ten_thousand_entries_are_listed_as_ls_does(void **state)
     size_t bytes;
     char *expected = (char *)test_read_file(in_folder("list.txt"), &bytes);
     const char *at = expected;
-    assert_ok(io->ops->list(io, folder, compare, &at, &err), &err);
+    assert_ok(io->names->list(io, folder, compare, &at, &err), &err);
     assert_int_equal(*at, '\0');
     free(expected);
 }
@@ -234,14 +234,14 @@ static void folders_are_made_with_their_parents(void **state)
 {
     (void)state;
     struct err err = {0};
-    assert_ok(io->ops->make_folder(io, in_folder("a/b//c/"), &err), &err);
+    assert_ok(io->names->make_folder(io, in_folder("a/b//c/"), &err), &err);
     assert_true(exists(in_folder("a/b/c")));
-    assert_ok(io->ops->make_folder(io, in_folder("a/b/c"), &err), &err);
-    assert_ok(io->ops->make_folder(io, "/", &err), &err);
-    assert_ok(io->ops->make_folder(io, ".", &err), &err);
+    assert_ok(io->names->make_folder(io, in_folder("a/b/c"), &err), &err);
+    assert_ok(io->names->make_folder(io, "/", &err), &err);
+    assert_ok(io->names->make_folder(io, ".", &err), &err);
     test_write_file(in_folder("file"), "", 0);
-    assert_int_equal(io->ops->make_folder(io, in_folder("file"), &err), -EEXIST);
-    assert_int_equal(io->ops->make_folder(io, in_folder("file/x"), &err), -EEXIST);
+    assert_int_equal(io->names->make_folder(io, in_folder("file"), &err), -EEXIST);
+    assert_int_equal(io->names->make_folder(io, in_folder("file/x"), &err), -EEXIST);
     assert_string_equal(err.path, in_folder("file")); /* what stands in the way */
 }
 
@@ -254,16 +254,16 @@ static void trees_are_removed_and_links_not_followed(void **state)
                  "&& ln -s ../keep tree/link && ln -s keep link && touch file",
                  folder),
         0);
-    assert_ok(io->ops->remove(io, in_folder("tree"), &err), &err);
+    assert_ok(io->names->remove(io, in_folder("tree"), &err), &err);
     assert_false(exists(in_folder("tree")));
-    assert_ok(io->ops->remove(io, in_folder("link"), &err), &err);
+    assert_ok(io->names->remove(io, in_folder("link"), &err), &err);
     assert_false(exists(in_folder("link")));
     assert_true(exists(in_folder("keep/me")));
-    assert_ok(io->ops->remove(io, in_folder("file"), &err), &err);
+    assert_ok(io->names->remove(io, in_folder("file"), &err), &err);
     assert_false(exists(in_folder("file")));
-    assert_int_equal(io->ops->remove(io, in_folder("file"), &err), -ENOENT);
+    assert_int_equal(io->names->remove(io, in_folder("file"), &err), -ENOENT);
     struct seen seen = {.text = ""};
-    assert_ok(io->ops->list(io, folder, note, &seen, &err), &err);
+    assert_ok(io->names->list(io, folder, note, &seen, &err), &err);
     assert_string_equal(seen.text, "d keep\n"); /* and no temporaries */
 }
 
@@ -294,7 +294,7 @@ static void whole_files_are_written_and_read(void **state)
     assert_int_equal(io_write_file(io, in_folder("absent/a"), "x", 1, false, &err), -ENOENT);
     assert_non_null(strstr(err.advice, "make the folder"));
     struct seen seen = {.text = ""};
-    assert_ok(io->ops->list(io, folder, note, &seen, &err), &err);
+    assert_ok(io->names->list(io, folder, note, &seen, &err), &err);
     assert_string_equal(seen.text, "f a\n");
 }
 

@@ -25,8 +25,7 @@ static struct io_file *create(struct io_transaction *transaction, bool single_fi
 {
     struct io_file *file = NULL;
     struct err err = {0};
-    assert_ok(io->ops->transaction_create(transaction, single_file ? "" : name, 0, &file, &err),
-              &err);
+    assert_ok(io->transactions->create(transaction, single_file ? "" : name, 0, &file, &err), &err);
     return file;
 }
 
@@ -65,12 +64,12 @@ static void leave_half(bool single_file, enum io_resume resume)
     if (child == 0) {
         struct io_transaction_options options = options_of(single_file, resume);
         struct io_transaction *transaction;
-        if (io->ops->transaction_begin(io, &options, &transaction, NULL))
+        if (io->transactions->begin(io, &options, &transaction, NULL))
             _exit(2);
         if (!single_file) {
             struct io_file *finalized = create(transaction, false, "a");
             write_text(finalized, "closed half");
-            if (io->ops->transaction_finalize(transaction, finalized, HAD_BYTES, NULL))
+            if (io->transactions->finalize(transaction, finalized, HAD_BYTES, NULL))
                 _exit(3);
         }
         write_text(create(transaction, single_file, "b"), "opened half");
@@ -101,7 +100,7 @@ static struct io_transaction *resume(bool single_file)
     struct err err = {0};
     struct io_transaction *transaction = NULL;
     struct io_transaction_options options = options_of(single_file, IO_RESUME_NOW);
-    assert_ok(io->ops->transaction_begin(io, &options, &transaction, &err), &err);
+    assert_ok(io->transactions->begin(io, &options, &transaction, &err), &err);
     return transaction;
 }
 
@@ -118,10 +117,10 @@ static void a_dead_writers_folder_is_gone_on_with_as_it_is(void **state)
     assert_text(b, "opened half");
     write_text(a, "closed anew"); /* what was finalized is as open as the rest */
     write_text(c, "new");
-    assert_ok(io->ops->transaction_finalize(transaction, a, HAD_BYTES, &err), &err);
-    assert_ok(io->ops->transaction_finalize(transaction, b, 6, &err), &err);
-    assert_ok(io->ops->transaction_finalize(transaction, c, 3, &err), &err);
-    assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+    assert_ok(io->transactions->finalize(transaction, a, HAD_BYTES, &err), &err);
+    assert_ok(io->transactions->finalize(transaction, b, 6, &err), &err);
+    assert_ok(io->transactions->finalize(transaction, c, 3, &err), &err);
+    assert_ok(io->transactions->commit(transaction, &err), &err);
     assert_int_equal(count_entries(), 1);
     assert_file("out/a", "closed anew");
     assert_file("out/b", "opened");
@@ -136,8 +135,8 @@ static void a_dead_writers_file_is_gone_on_with_as_it_is(void **state)
     struct io_transaction *transaction = resume(true);
     struct io_file *file = create(transaction, true, "");
     assert_text(file, "opened half");
-    assert_ok(io->ops->transaction_finalize(transaction, file, 6, &err), &err);
-    assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+    assert_ok(io->transactions->finalize(transaction, file, 6, &err), &err);
+    assert_ok(io->transactions->commit(transaction, &err), &err);
     assert_int_equal(count_entries(), 1);
     assert_file("out", "opened");
 }
@@ -149,7 +148,7 @@ static void whoever_resumed_may_die_and_be_followed(void **state)
         leave_half(kind, IO_RESUME_LATER);
         leave_half(kind, IO_RESUME_NOW);
         assert_int_equal(count_entries(), 1);
-        io->ops->transaction_abort(resume(kind));
+        io->transactions->abort(resume(kind));
         assert_int_equal(count_entries(), 0);
     }
 }
@@ -161,16 +160,16 @@ static void a_writer_that_lives_is_not_followed(void **state)
         struct err err = {0};
         struct io_transaction *first = NULL, *second = NULL;
         struct io_transaction_options options = options_of(kind, IO_RESUME_LATER);
-        assert_ok(io->ops->transaction_begin(io, &options, &first, &err), &err);
+        assert_ok(io->transactions->begin(io, &options, &first, &err), &err);
         struct io_file *file = create(first, kind, "a");
         options.resume = IO_RESUME_NOW;
-        assert_int_equal(io->ops->transaction_begin(io, &options, &second, &err), -EBUSY);
-        assert_string_equal(err.path, io->ops->transaction_staging(first));
-        assert_ok(io->ops->transaction_finalize(first, file, 0, &err), &err);
-        assert_int_equal(io->ops->transaction_begin(io, &options, &second, &err), -EBUSY);
-        io->ops->transaction_abort(first);
+        assert_int_equal(io->transactions->begin(io, &options, &second, &err), -EBUSY);
+        assert_string_equal(err.path, io->transactions->staging(first));
+        assert_ok(io->transactions->finalize(first, file, 0, &err), &err);
+        assert_int_equal(io->transactions->begin(io, &options, &second, &err), -EBUSY);
+        io->transactions->abort(first);
         second = resume(kind); /* nothing is left to go on with: it begins anew */
-        io->ops->transaction_abort(second);
+        io->transactions->abort(second);
         assert_int_equal(count_entries(), 0);
     }
 }
@@ -189,16 +188,16 @@ static void only_what_is_of_the_same_name_kind_owner_and_attempt_is_gone_on_with
     others[2].attempt = 1;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         struct io_transaction *transaction = NULL;
-        assert_ok(io->ops->transaction_begin(io, &others[i], &transaction, &err), &err);
+        assert_ok(io->transactions->begin(io, &others[i], &transaction, &err), &err);
         create(transaction, true, "");
         assert_int_equal(count_entries(), 3);
-        io->ops->transaction_abort(transaction);
+        io->transactions->abort(transaction);
     }
     struct io_transaction *file = resume(true), *both = resume(false);
     assert_text(create(file, true, ""), "opened half");
     assert_text(create(both, false, "a"), "closed half");
-    io->ops->transaction_abort(file);
-    io->ops->transaction_abort(both);
+    io->transactions->abort(file);
+    io->transactions->abort(both);
     assert_int_equal(count_entries(), 0);
 }
 
@@ -211,20 +210,19 @@ static void what_was_replaced_is_not_gone_on_with(void **state)
     struct io_transaction *transaction = NULL;
     struct io_transaction_options options = options_of(false, IO_RESUME_LATER);
     for (int i = 0; i < 2; i++) {
-        assert_ok(io->ops->transaction_begin(io, &options, &transaction, &err), &err);
+        assert_ok(io->transactions->begin(io, &options, &transaction, &err), &err);
         struct io_file *file = create(transaction, false, i == 0 ? "old" : "new");
-        assert_ok(io->ops->transaction_finalize(transaction, file, 0, &err), &err);
-        assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+        assert_ok(io->transactions->finalize(transaction, file, 0, &err), &err);
+        assert_ok(io->transactions->commit(transaction, &err), &err);
         options.replace = true;
         options.backup = in_folder("no folder/aside");
     }
     assert_int_equal(test_run("test -e '%s'/.tmp-*/old && test -e '%s'/out/new", folder, folder),
                      0);
     options.resume = IO_RESUME_NOW;
-    assert_ok(io->ops->transaction_begin(io, &options, &transaction, &err), &err);
-    assert_int_not_equal(test_run("test -e '%s'/old", io->ops->transaction_staging(transaction)),
-                         0);
-    io->ops->transaction_abort(transaction);
+    assert_ok(io->transactions->begin(io, &options, &transaction, &err), &err);
+    assert_int_not_equal(test_run("test -e '%s'/old", io->transactions->staging(transaction)), 0);
+    io->transactions->abort(transaction);
 }
 
 static void long_names_are_found_again(void **state)
@@ -239,13 +237,13 @@ static void long_names_are_found_again(void **state)
         .path = name, .owner_id = "me-too", .resume = IO_RESUME_LATER};
     struct io_transaction *transaction = NULL;
     char place[IO_PATH_BYTES_MAX];
-    assert_ok(io->ops->transaction_begin(io, &options, &transaction, &err), &err);
-    snprintf(place, sizeof place, "%s", io->ops->transaction_staging(transaction));
-    io->ops->transaction_leave(transaction);
+    assert_ok(io->transactions->begin(io, &options, &transaction, &err), &err);
+    snprintf(place, sizeof place, "%s", io->transactions->staging(transaction));
+    io->transactions->leave(transaction);
     options.resume = IO_RESUME_NOW;
-    assert_ok(io->ops->transaction_begin(io, &options, &transaction, &err), &err);
-    assert_string_equal(io->ops->transaction_staging(transaction), place);
-    io->ops->transaction_abort(transaction);
+    assert_ok(io->transactions->begin(io, &options, &transaction, &err), &err);
+    assert_string_equal(io->transactions->staging(transaction), place);
+    io->transactions->abort(transaction);
 }
 
 int main(void)

@@ -21,7 +21,7 @@ static void a_folder_becomes_durable_in_this_order(void **state)
         .path = in_folder("out"), .owner_id = "run-1", .attempt = 3});
     assert_ok(transaction_case_put(transaction, "a", "first", &err), &err);
     assert_ok(transaction_case_put(transaction, "train/b", "second", &err), &err);
-    assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+    assert_ok(io->transactions->commit(transaction, &err), &err);
     assert_string_equal(syscalls_recorded(), "mkdir .tmp-out-run%2d1-3-NONCE\n"
                                              "fsync .\n"
                                              "create .tmp-out-run%2d1-3-NONCE/a\n"
@@ -73,7 +73,7 @@ static void removing_a_folder_hides_it_durably_before_it_is_emptied(void **state
     assert_int_equal(mkdir(in_folder("old"), 0777), 0);
     test_write_file(in_folder("old/a"), "x", 1);
     syscalls_record(folder);
-    assert_ok(io->ops->remove(io, in_folder("old"), &err), &err);
+    assert_ok(io->names->remove(io, in_folder("old"), &err), &err);
     const char *expected = "rename old -> .tmp-old-removed-0-NONCE\n"
                            "fsync .\n";
     assert_memory_equal(syscalls_recorded(), expected, strlen(expected));
@@ -85,7 +85,7 @@ static void made_folders_are_durable(void **state)
     (void)state;
     struct err err = {0};
     syscalls_record(folder);
-    assert_ok(io->ops->make_folder(io, in_folder("a/b"), &err), &err);
+    assert_ok(io->names->make_folder(io, in_folder("a/b"), &err), &err);
     assert_string_equal(syscalls_recorded(), "mkdir a\nfsync .\nmkdir a/b\nfsync a\n");
 }
 
@@ -96,19 +96,19 @@ static void the_final_size_is_what_was_sealed(void **state)
     struct io_file *file;
     struct stat info;
     struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
-    assert_ok(io->ops->transaction_create(transaction, "cut", 1 << 20, &file, &err), &err);
+    assert_ok(io->transactions->create(transaction, "cut", 1 << 20, &file, &err), &err);
     assert_ok(io_write_exact(transaction_case_queue, io, file, "cut", 0, "0123456789", 10, &err),
               &err);
     char back[4];
     assert_ok(io_read_exact(transaction_case_queue, io, file, "cut", 3, back, 4, &err),
               &err); /* readable before it is finalized */
     assert_memory_equal(back, "3456", 4);
-    assert_ok(io->ops->transaction_finalize(transaction, file, 7, &err), &err);
-    assert_ok(io->ops->transaction_create(transaction, "empty", 0, &file, &err), &err);
-    assert_ok(io->ops->transaction_finalize(transaction, file, 0, &err), &err);
-    assert_ok(io->ops->transaction_create(transaction, "grown", 0, &file, &err), &err);
-    assert_ok(io->ops->transaction_finalize(transaction, file, 5000, &err), &err);
-    assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+    assert_ok(io->transactions->finalize(transaction, file, 7, &err), &err);
+    assert_ok(io->transactions->create(transaction, "empty", 0, &file, &err), &err);
+    assert_ok(io->transactions->finalize(transaction, file, 0, &err), &err);
+    assert_ok(io->transactions->create(transaction, "grown", 0, &file, &err), &err);
+    assert_ok(io->transactions->finalize(transaction, file, 5000, &err), &err);
+    assert_ok(io->transactions->commit(transaction, &err), &err);
     transaction_case_check_content("out/cut", "0123456");
     transaction_case_check_content("out/empty", "");
     assert_int_equal(stat(in_folder("out/grown"), &info), 0);
@@ -133,7 +133,7 @@ static void replacing_leaves_the_new_one_only(void **state)
             if (round > 0)
                 transaction_case_check_content(round == 1 ? "out/one" : "out/two",
                                                texts[round - 1]); /* until the commit */
-            assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+            assert_ok(io->transactions->commit(transaction, &err), &err);
             char path[32];
             snprintf(path, sizeof path, "out/%s", texts[round]);
             transaction_case_check_content(path, texts[round]);
@@ -142,7 +142,7 @@ static void replacing_leaves_the_new_one_only(void **state)
         assert_false(transaction_case_exists("out/one"));
         assert_false(transaction_case_exists("out/two"));
         assert_int_equal(syscalls_failed_count() > 0, unsupported);
-        assert_ok(io->ops->remove(io, in_folder("out"), &err), &err);
+        assert_ok(io->names->remove(io, in_folder("out"), &err), &err);
     }
 }
 
@@ -152,25 +152,23 @@ static void ranks_join_the_place_of_the_first(void **state)
     struct err err = {0};
     struct io_transaction_options options = {.path = in_folder("out"), .owner_id = "r"};
     struct io_transaction *first = transaction_case_begin(&options), *other = NULL, *third = NULL;
-    assert_ok(
-        io->ops->transaction_join(io, &options, io->ops->transaction_staging(first), &other, &err),
-        &err);
-    assert_ok(
-        io->ops->transaction_join(io, &options, io->ops->transaction_staging(first), &third, &err),
-        &err);
-    assert_string_equal(io->ops->transaction_staging(first), io->ops->transaction_staging(other));
+    assert_ok(io->transactions->join(io, &options, io->transactions->staging(first), &other, &err),
+              &err);
+    assert_ok(io->transactions->join(io, &options, io->transactions->staging(first), &third, &err),
+              &err);
+    assert_string_equal(io->transactions->staging(first), io->transactions->staging(other));
     assert_ok(transaction_case_put(first, "rank-0", "zero", &err), &err);
     assert_ok(transaction_case_put(other, "rank-1", "one", &err), &err);
     assert_int_equal(transaction_case_put(other, "rank-0", "again", &err), -EEXIST);
-    io->ops->transaction_leave(other);
-    io->ops->transaction_abort(third); /* of a rank that joined: removes nothing of others */
-    assert_ok(io->ops->transaction_commit(first, &err), &err);
+    io->transactions->leave(other);
+    io->transactions->abort(third); /* of a rank that joined: removes nothing of others */
+    assert_ok(io->transactions->commit(first, &err), &err);
     transaction_case_check_content("out/rank-0", "zero");
     transaction_case_check_content("out/rank-1", "one");
-    assert_int_equal(io->ops->transaction_join(io, &options, in_folder("nowhere"), &other, &err),
+    assert_int_equal(io->transactions->join(io, &options, in_folder("nowhere"), &other, &err),
                      -ENOENT);
     assert_string_not_equal(err.advice, "");
-    io->ops->transaction_leave(NULL);
+    io->transactions->leave(NULL);
 }
 
 static void ranks_write_places_of_one_file(void **state)
@@ -186,24 +184,24 @@ static void ranks_write_places_of_one_file(void **state)
         memset(text + r * IO_ALIGN_BYTES, 'a' + r, IO_ALIGN_BYTES);
     text[WRITTEN_BYTES] = '\0';
     for (int r = 1; r < 3; r++)
-        assert_ok(io->ops->transaction_join(io, &options, io->ops->transaction_staging(sets[0]),
-                                            &sets[r], &err),
+        assert_ok(io->transactions->join(io, &options, io->transactions->staging(sets[0]), &sets[r],
+                                         &err),
                   &err);
-    assert_int_equal(io->ops->transaction_open(sets[1], "common", &files[1], &err), -ENOENT);
+    assert_int_equal(io->transactions->open(sets[1], "common", &files[1], &err), -ENOENT);
     assert_non_null(strstr(err.path, "common"));
-    assert_ok(io->ops->transaction_create(sets[0], "common", WRITTEN_BYTES, &files[0], &err), &err);
+    assert_ok(io->transactions->create(sets[0], "common", WRITTEN_BYTES, &files[0], &err), &err);
     for (int r = 1; r < 3; r++)
-        assert_ok(io->ops->transaction_open(sets[r], "common", &files[r], &err), &err);
+        assert_ok(io->transactions->open(sets[r], "common", &files[r], &err), &err);
     for (int r = 2; r >= 0; r--) { /* who is done first harms nobody */
         assert_ok(io_write_exact(transaction_case_queue, io, files[r], "common",
                                  (uint64_t)r * IO_ALIGN_BYTES, text + r * IO_ALIGN_BYTES,
                                  r < 2 ? IO_ALIGN_BYTES : 10, &err),
                   &err);
-        assert_ok(io->ops->transaction_finalize(sets[r], files[r], WRITTEN_BYTES, &err), &err);
+        assert_ok(io->transactions->finalize(sets[r], files[r], WRITTEN_BYTES, &err), &err);
         if (r > 0)
-            io->ops->transaction_leave(sets[r]);
+            io->transactions->leave(sets[r]);
     }
-    assert_ok(io->ops->transaction_commit(sets[0], &err), &err);
+    assert_ok(io->transactions->commit(sets[0], &err), &err);
     transaction_case_check_content("out/common", text);
 }
 
@@ -213,12 +211,11 @@ static void only_the_first_rank_publishes(void **state)
     struct err err = {0};
     struct io_transaction_options options = {.path = in_folder("out")};
     struct io_transaction *first = transaction_case_begin(&options), *other = NULL;
-    assert_ok(
-        io->ops->transaction_join(io, &options, io->ops->transaction_staging(first), &other, &err),
-        &err);
-    assert_int_equal(io->ops->transaction_commit(other, &err), -EINVAL);
+    assert_ok(io->transactions->join(io, &options, io->transactions->staging(first), &other, &err),
+              &err);
+    assert_int_equal(io->transactions->commit(other, &err), -EINVAL);
     assert_false(transaction_case_exists("out"));
-    assert_ok(io->ops->transaction_commit(first, &err), &err);
+    assert_ok(io->transactions->commit(first, &err), &err);
     assert_true(transaction_case_exists("out"));
 }
 
@@ -236,14 +233,14 @@ static void a_sweep_spares_its_owner_and_all_that_is_whole(void **state)
             folder),
         0);
     /* b, c and the three that are nobody's */
-    assert_int_equal(io->ops->sweep(io, folder, "run", NULL, &err), 5);
+    assert_int_equal(io->transactions->sweep(io, folder, "run", NULL, &err), 5);
     assert_ok(transaction_case_put(a, "file", "x", &err), &err);
-    assert_ok(io->ops->transaction_commit(a, &err), &err);
+    assert_ok(io->transactions->commit(a, &err), &err);
     transaction_case_check_entries(".hidden\n.tmpx\nstep-00000500\nstep-00001000\n");
-    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL, &err), 0);
-    io->ops->transaction_abort(b);
-    io->ops->transaction_abort(c);
-    assert_int_equal(io->ops->sweep(io, in_folder("absent"), NULL, NULL, &err), -ENOENT);
+    assert_int_equal(io->transactions->sweep(io, folder, NULL, NULL, &err), 0);
+    io->transactions->abort(b);
+    io->transactions->abort(c);
+    assert_int_equal(io->transactions->sweep(io, in_folder("absent"), NULL, NULL, &err), -ENOENT);
 }
 
 static bool is_of_x(const char *entry_name)
@@ -259,10 +256,10 @@ static void a_sweep_takes_only_what_its_caller_knows(void **state)
     struct io_transaction *x = transaction_case_begin_named("x", "run-1"),
                           *y = transaction_case_begin_named("y", "run-1");
     assert_int_equal(test_run("cd '%s' && mkdir .tmp-x .tmp-mine", folder), 0);
-    assert_int_equal(io->ops->sweep(io, folder, NULL, is_of_x, &err), 1);
-    assert_true(io->ops->transaction_commit(x, &err) < 0);
+    assert_int_equal(io->transactions->sweep(io, folder, NULL, is_of_x, &err), 1);
+    assert_true(io->transactions->commit(x, &err) < 0);
     assert_ok(transaction_case_put(y, "file", "y", &err), &err);
-    assert_ok(io->ops->transaction_commit(y, &err), &err);
+    assert_ok(io->transactions->commit(y, &err), &err);
     transaction_case_check_entries(".tmp-mine\n.tmp-x\ny\n");
 }
 

@@ -33,7 +33,7 @@ struct io_transaction *transaction_case_begin(const struct io_transaction_option
 {
     struct err err = {0};
     struct io_transaction *transaction = NULL;
-    assert_ok(io->ops->transaction_begin(io, options, &transaction, &err), &err);
+    assert_ok(io->transactions->begin(io, options, &transaction, &err), &err);
     return transaction;
 }
 
@@ -47,11 +47,11 @@ int transaction_case_put(struct io_transaction *transaction, const char *name, c
                          struct err *err)
 {
     struct io_file *file;
-    int status = io->ops->transaction_create(transaction, name, strlen(text), &file, err);
+    int status = io->transactions->create(transaction, name, strlen(text), &file, err);
     if (status)
         return status;
     status = io_write_exact(transaction_case_queue, io, file, name, 0, text, strlen(text), err);
-    int finalized = io->ops->transaction_finalize(transaction, file, strlen(text), err);
+    int finalized = io->transactions->finalize(transaction, file, strlen(text), err);
     return status ? status : finalized;
 }
 

@@ -17,16 +17,16 @@ static void abort_removes_everything(void **state)
     struct io_file *file;
     struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
     assert_ok(transaction_case_put(transaction, "a/b", "x", &err), &err);
-    assert_ok(io->ops->transaction_create(transaction, "open", 1000, &file, &err), &err);
-    io->ops->transaction_abort(transaction);
+    assert_ok(io->transactions->create(transaction, "open", 1000, &file, &err), &err);
+    io->transactions->abort(transaction);
     transaction = transaction_case_begin(
         &(struct io_transaction_options){.path = in_folder("file"), .single_file = true});
-    io->ops->transaction_abort(transaction); /* before it has a file */
+    io->transactions->abort(transaction); /* before it has a file */
     transaction = transaction_case_begin(
         &(struct io_transaction_options){.path = in_folder("file"), .single_file = true});
-    assert_ok(io->ops->transaction_create(transaction, "", 1000, &file, &err), &err);
-    io->ops->transaction_abort(transaction);
-    io->ops->transaction_abort(NULL);
+    assert_ok(io->transactions->create(transaction, "", 1000, &file, &err), &err);
+    io->transactions->abort(transaction);
+    io->transactions->abort(NULL);
     transaction_case_check_entries("");
 }
 
@@ -36,8 +36,8 @@ static void an_unsealed_file_keeps_its_set_from_being_published(void **state)
     struct err err = {0};
     struct io_file *file;
     struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
-    assert_ok(io->ops->transaction_create(transaction, "a", 10, &file, &err), &err);
-    assert_int_equal(io->ops->transaction_commit(transaction, &err), -EINVAL);
+    assert_ok(io->transactions->create(transaction, "a", 10, &file, &err), &err);
+    assert_int_equal(io->transactions->commit(transaction, &err), -EINVAL);
     transaction_case_check_entries("");
 }
 
@@ -47,14 +47,14 @@ static void a_failed_fsync_is_not_tried_again_and_loses_the_set(void **state)
     struct err err = {0};
     struct io_file *file;
     struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
-    assert_ok(io->ops->transaction_create(transaction, "a", 0, &file, &err), &err);
+    assert_ok(io->transactions->create(transaction, "a", 0, &file, &err), &err);
     assert_ok(io_write_exact(transaction_case_queue, io, file, "a", 0, "x", 1, &err), &err);
     syscalls_fail("fsync", 1, -EIO);
     syscalls_record(folder);
-    assert_int_equal(io->ops->transaction_finalize(transaction, file, 1, &err), -EIO);
+    assert_int_equal(io->transactions->finalize(transaction, file, 1, &err), -EIO);
     assert_string_equal(syscalls_recorded(), "fsync .tmp-out-0-0-NONCE/a\n");
     assert_non_null(strstr(err.path, "/a"));
-    assert_int_equal(io->ops->transaction_commit(transaction, &err), -EINVAL);
+    assert_int_equal(io->transactions->commit(transaction, &err), -EINVAL);
     transaction_case_check_entries("");
 }
 
@@ -75,26 +75,26 @@ static void whatever_fails_nothing_appears(void **state)
             struct io_file *file;
             syscalls_reset();
             syscalls_fail(calls[c], nth, code);
-            int status = io->ops->transaction_begin(
+            int status = io->transactions->begin(
                 io, &(struct io_transaction_options){.path = in_folder("out")}, &transaction, &err);
             if (!status)
                 status = transaction_case_put(transaction, "a", "text", &err);
             if (!status)
                 status = transaction_case_put(transaction, "sub/b", "text", &err);
             if (!status)
-                status = io->ops->transaction_create(transaction, "c", 100, &file, &err);
+                status = io->transactions->create(transaction, "c", 100, &file, &err);
             if (!status)
-                status = io->ops->transaction_finalize(transaction, file, 50, &err);
+                status = io->transactions->finalize(transaction, file, 50, &err);
             bool committed = false, last = false;
             if (!status) {
-                status = io->ops->transaction_commit(transaction, &err);
+                status = io->transactions->commit(transaction, &err);
                 last = status &&
                        transaction_case_exists(
                            "out"); /* the fsync after the rename: whole, perhaps not durable */
                 committed = status == 0;
                 transaction = NULL;
             }
-            io->ops->transaction_abort(transaction);
+            io->transactions->abort(transaction);
             if (syscalls_failed_count() > 0) {
                 failures++;
                 assert_int_equal(status, code);
@@ -110,7 +110,7 @@ static void whatever_fails_nothing_appears(void **state)
             }
             syscalls_reset();
             if (transaction_case_exists("out"))
-                assert_ok(io->ops->remove(io, in_folder("out"), &err), &err);
+                assert_ok(io->names->remove(io, in_folder("out"), &err), &err);
         }
     }
     assert_in_range(failures, 15, 56);
@@ -126,12 +126,12 @@ static void an_interrupted_call_is_made_again(void **state)
         syscalls_reset();
         struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
         syscalls_fail(calls[c], 1, -EINTR);
-        assert_ok(io->ops->transaction_create(transaction, "a", 100, &file, &err), &err);
+        assert_ok(io->transactions->create(transaction, "a", 100, &file, &err), &err);
         assert_ok(io_write_exact(transaction_case_queue, io, file, "a", 0, "x", 1, &err), &err);
-        assert_ok(io->ops->transaction_finalize(transaction, file, 1, &err), &err);
-        assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+        assert_ok(io->transactions->finalize(transaction, file, 1, &err), &err);
+        assert_ok(io->transactions->commit(transaction, &err), &err);
         assert_int_equal(syscalls_failed_count(), 1);
-        assert_ok(io->ops->remove(io, in_folder("out"), &err), &err);
+        assert_ok(io->names->remove(io, in_folder("out"), &err), &err);
     }
 }
 
@@ -142,22 +142,22 @@ static void what_the_kernel_calls_invalid_is_no_wrong_usage(void **state)
     struct err err = {0};
     struct io_transaction *transaction;
     struct io_file *file;
-    assert_ok(io->ops->transaction_begin(io,
-                                         &(struct io_transaction_options){.path = in_folder("out")},
-                                         &transaction, &err),
+    assert_ok(io->transactions->begin(io,
+                                      &(struct io_transaction_options){.path = in_folder("out")},
+                                      &transaction, &err),
               &err);
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         syscalls_fail("create", 1, codes[i]);
-        assert_int_equal(io->ops->transaction_create(transaction, "a", 0, &file, &err), -EIO);
+        assert_int_equal(io->transactions->create(transaction, "a", 0, &file, &err), -EIO);
         assert_int_equal(err.code, -EIO);
         assert_non_null(strstr(err.what, strerror(-codes[i])));
     }
-    assert_ok(io->ops->transaction_create(transaction, "a", 0, &file, &err), &err);
+    assert_ok(io->transactions->create(transaction, "a", 0, &file, &err), &err);
     syscalls_fail("fsync", 1, -EINVAL);
-    assert_int_equal(io->ops->transaction_finalize(transaction, file, 0, &err), -EIO);
+    assert_int_equal(io->transactions->finalize(transaction, file, 0, &err), -EIO);
     assert_int_equal(err.code, -EIO);
     assert_non_null(strstr(err.what, strerror(EINVAL)));
-    io->ops->transaction_abort(transaction);
+    io->transactions->abort(transaction);
     syscalls_reset();
 }
 
@@ -168,13 +168,13 @@ static void a_replacing_that_fails_in_the_middle_gives_the_old_one_back(void **s
     struct err err = {0};
     struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
     assert_ok(transaction_case_put(transaction, "a", "old", &err), &err);
-    assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+    assert_ok(io->transactions->commit(transaction, &err), &err);
     transaction = transaction_case_begin(
         &(struct io_transaction_options){.path = in_folder("out"), .replace = true});
     assert_ok(transaction_case_put(transaction, "b", "new", &err), &err);
     syscalls_refuse_rename_flags();
     syscalls_fail("rename", 2, -EIO);
-    assert_int_equal(io->ops->transaction_commit(transaction, &err), -EIO);
+    assert_int_equal(io->transactions->commit(transaction, &err), -EIO);
     assert_int_equal(syscalls_failed_count(), 1);
     transaction_case_check_content("out/a", "old");
     transaction_case_check_entries("out\n");
@@ -186,16 +186,16 @@ static void an_old_one_that_can_not_be_put_aside_waits_for_the_sweep(void **stat
     struct err err = {0};
     struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
     assert_ok(transaction_case_put(transaction, "a", "old", &err), &err);
-    assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+    assert_ok(io->transactions->commit(transaction, &err), &err);
     transaction = transaction_case_begin(&(struct io_transaction_options){
         .path = in_folder("out"), .replace = true, .backup = in_folder("aside-out")});
     assert_ok(transaction_case_put(transaction, "b", "new", &err), &err);
     syscalls_fail("rename", 1, -EIO);
-    assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+    assert_ok(io->transactions->commit(transaction, &err), &err);
     assert_int_equal(syscalls_failed_count(), 1);
     transaction_case_check_content("out/b", "new");
     assert_int_equal(test_run("test \"$(cat '%s'/.tmp-*/a)\" = old", folder), 0);
-    assert_int_equal(io->ops->sweep(io, folder, NULL, NULL, &err), 1);
+    assert_int_equal(io->transactions->sweep(io, folder, NULL, NULL, &err), 1);
     transaction_case_check_entries("out\n");
 }
 
@@ -206,7 +206,7 @@ static void publishing_works_where_renames_have_no_flags(void **state)
     syscalls_fail("renameat2", 0, -EINVAL);
     struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
     assert_ok(transaction_case_put(transaction, "a", "text", &err), &err);
-    assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+    assert_ok(io->transactions->commit(transaction, &err), &err);
     assert_ok(io_write_file(io, in_folder("file"), "text", 4, false, &err), &err);
     assert_int_equal(io_write_file(io, in_folder("file"), "other", 5, false, &err), -EEXIST);
     assert_int_equal(syscalls_failed_count(), 2);
@@ -222,16 +222,16 @@ static void a_dead_owners_late_publish_fails_after_the_sweep(void **state)
     struct io_file *file;
     struct io_transaction *late = transaction_case_begin_named("out", "dead");
     assert_ok(transaction_case_put(late, "a", "old", &err), &err);
-    assert_ok(io->ops->transaction_create(late, "b", 0, &file, &err), &err);
-    assert_int_equal(io->ops->sweep(io, folder, "new", NULL, &err), 1);
-    assert_int_equal(io->ops->transaction_create(late, "c", 0, &(struct io_file *){NULL}, &err),
+    assert_ok(io->transactions->create(late, "b", 0, &file, &err), &err);
+    assert_int_equal(io->transactions->sweep(io, folder, "new", NULL, &err), 1);
+    assert_int_equal(io->transactions->create(late, "c", 0, &(struct io_file *){NULL}, &err),
                      -ENOENT);
-    assert_true(io->ops->transaction_finalize(late, file, 0, &err) < 0);
-    io->ops->transaction_abort(late);
+    assert_true(io->transactions->finalize(late, file, 0, &err) < 0);
+    io->transactions->abort(late);
     struct io_transaction *later = transaction_case_begin_named("out", "dead");
     assert_ok(transaction_case_put(later, "a", "old", &err), &err);
-    assert_int_equal(io->ops->sweep(io, folder, "new", NULL, &err), 1);
-    assert_true(io->ops->transaction_commit(later, &err) < 0);
+    assert_int_equal(io->transactions->sweep(io, folder, "new", NULL, &err), 1);
+    assert_true(io->transactions->commit(later, &err) < 0);
     transaction_case_check_entries("");
 }
 

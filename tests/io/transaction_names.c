@@ -23,9 +23,9 @@ static void existing_names_are_refused_at_begin_and_at_publish(void **state)
         struct io_transaction *transaction = transaction_case_begin(&options), *second = NULL;
         assert_ok(transaction_case_put(transaction, single ? "" : "a", "mine", &err), &err);
         test_write_file(in_folder(name), "somebody else's", 15); /* meanwhile */
-        assert_int_equal(io->ops->transaction_begin(io, &options, &second, &err), -EEXIST);
+        assert_int_equal(io->transactions->begin(io, &options, &second, &err), -EEXIST);
         assert_null(second);
-        assert_int_equal(io->ops->transaction_commit(transaction, &err), -EEXIST);
+        assert_int_equal(io->transactions->commit(transaction, &err), -EEXIST);
         assert_string_not_equal(err.advice, "");
         transaction_case_check_content(name, "somebody else's");
         assert_int_equal(unlink(in_folder(name)), 0);
@@ -43,7 +43,7 @@ static void an_empty_folder_of_the_final_name_is_refused_too(void **state)
         struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
         assert_ok(transaction_case_put(transaction, "a", "mine", &err), &err);
         assert_int_equal(mkdir(in_folder("out"), 0777), 0);
-        assert_int_equal(io->ops->transaction_commit(transaction, &err), -EEXIST);
+        assert_int_equal(io->transactions->commit(transaction, &err), -EEXIST);
         assert_false(transaction_case_exists("out/a"));
         assert_int_equal(rmdir(in_folder("out")), 0);
         transaction_case_check_entries("");
@@ -60,8 +60,8 @@ static void files_replace_files_and_folders_folders_only(void **state)
     struct io_transaction_options over_file = {.path = in_folder("file"), .replace = true};
     struct io_transaction_options over_folder = {
         .path = in_folder("folder"), .replace = true, .single_file = true};
-    assert_int_equal(io->ops->transaction_begin(io, &over_file, &transaction, &err), -EEXIST);
-    assert_int_equal(io->ops->transaction_begin(io, &over_folder, &transaction, &err), -EEXIST);
+    assert_int_equal(io->transactions->begin(io, &over_file, &transaction, &err), -EEXIST);
+    assert_int_equal(io->transactions->begin(io, &over_folder, &transaction, &err), -EEXIST);
     assert_null(transaction);
     transaction_case_check_entries("file\nfolder\n");
 }
@@ -75,12 +75,11 @@ static void names_within_a_set_are_its_own_and_taken_once(void **state)
                                         "/etc/x", "a//b", "a/", "a/."};
     struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        assert_int_equal(io->ops->transaction_create(transaction, wrong[i], 0, &file, &err),
-                         -EINVAL);
+        assert_int_equal(io->transactions->create(transaction, wrong[i], 0, &file, &err), -EINVAL);
     assert_ok(transaction_case_put(transaction, "a", "x", &err), &err);
-    assert_int_equal(io->ops->transaction_create(transaction, "a", 0, &file, &err), -EEXIST);
+    assert_int_equal(io->transactions->create(transaction, "a", 0, &file, &err), -EEXIST);
     assert_null(file);
-    io->ops->transaction_abort(transaction);
+    io->transactions->abort(transaction);
     transaction_case_check_entries("");
 }
 
@@ -91,13 +90,13 @@ static void final_names_that_can_not_be_are_refused(void **state)
     struct io_transaction *transaction = NULL;
     static const char *const wrong[] = {"", "/", ".", "..", "x/..", "x/.", ".tmp-x", "a/.tmp-x"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        assert_int_equal(
-            io->ops->transaction_begin(io, &(struct io_transaction_options){.path = wrong[i]},
-                                       &transaction, &err),
-            -EINVAL);
+        assert_int_equal(io->transactions->begin(io,
+                                                 &(struct io_transaction_options){.path = wrong[i]},
+                                                 &transaction, &err),
+                         -EINVAL);
     assert_int_equal(
-        io->ops->transaction_begin(io, &(struct io_transaction_options){.path = in_folder("no/x")},
-                                   &transaction, &err),
+        io->transactions->begin(io, &(struct io_transaction_options){.path = in_folder("no/x")},
+                                &transaction, &err),
         -ENOENT);
     assert_null(transaction);
 }
@@ -117,15 +116,15 @@ static void long_names_still_have_temporary_ones(void **state)
                                                                 .owner_id = "a.long_owner",
                                                                 .attempt = UINT64_MAX});
     assert_ok(transaction_case_put(transaction, "", "x", &err), &err);
-    assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+    assert_ok(io->transactions->commit(transaction, &err), &err);
     transaction_case_check_content(name, "x");
     transaction = transaction_case_begin(&(struct io_transaction_options){
         .path = in_folder("s"), .owner_id = owner, .attempt = UINT64_MAX});
-    io->ops->transaction_abort(transaction);
+    io->transactions->abort(transaction);
     char too_long[66] = "";
     memset(too_long, 'o', 65);
     struct io_transaction_options refused = {.path = in_folder("s"), .owner_id = too_long};
-    assert_int_equal(io->ops->transaction_begin(io, &refused, &transaction, &err), -ENAMETOOLONG);
+    assert_int_equal(io->transactions->begin(io, &refused, &transaction, &err), -ENAMETOOLONG);
 }
 
 static void a_temporarys_name_tells_what_it_is_to_be(void **state)
@@ -171,7 +170,7 @@ static void a_set_of_a_relative_path_stays_below_its_folder(void **state)
     struct io_transaction *transaction =
         transaction_case_begin(&(struct io_transaction_options){.path = "set"});
     assert_ok(transaction_case_put(transaction, "sub/a", "z", &err), &err);
-    assert_ok(io->ops->transaction_commit(transaction, &err), &err);
+    assert_ok(io->transactions->commit(transaction, &err), &err);
     assert_int_equal(chdir(before), 0);
     transaction_case_check_content("set/sub/a", "z");
     transaction_case_check_entries("plain\nset\nurl\n");

@@ -237,7 +237,7 @@ static void forge_identity(const struct fixture *fixture)
     char path[IO_PATH_BYTES_MAX];
     size_t bytes;
     assert_ok(index_cache_path(fixture->io, fixture->path, path, &err), &err);
-    assert_ok(fixture->io->ops->stat(fixture->io, fixture->path, &info, &err), &err);
+    assert_ok(fixture->io->names->stat(fixture->io, fixture->path, &info, &err), &err);
     uint8_t *entry = test_read_file(path, &bytes);
     assert_int_equal(bytes_get_u32(entry + 64), info.identity.bytes_count);
     memcpy(entry + 104, info.identity.bytes, info.identity.bytes_count);

@@ -480,7 +480,7 @@ const struct config_field *config_fields(size_t *ret_count)
 static int refuse_folder(struct io *io, const char *path, struct err *err)
 {
     struct io_stat info;
-    if (io->ops->stat(io, path, &info, NULL) || info.kind != IO_ENTRY_FOLDER)
+    if (io->names->stat(io, path, &info, NULL) || info.kind != IO_ENTRY_FOLDER)
         return 0;
     err_set(err, -EINVAL, "this is a folder, not a configuration");
     err_at(err, path, ERR_NO_OFFSET);

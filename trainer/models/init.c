@@ -110,7 +110,7 @@ static int check_config_file(const struct init *l, struct io *io)
     size_t bytes = 0;
     struct io_stat info;
     struct json_t *root = NULL;
-    int status = io->ops->stat(io, l->path, &info, l->err);
+    int status = io->names->stat(io, l->path, &info, l->err);
     if (status)
         return status;
     if (info.kind == IO_ENTRY_FOLDER)
@@ -118,7 +118,7 @@ static int check_config_file(const struct init *l, struct io *io)
     else
         io_parent_path(l->path, folder);
     status = io_join_path(folder, "config.json", path, l->err);
-    if (status || io->ops->stat(io, path, &info, NULL))
+    if (status || io->names->stat(io, path, &info, NULL))
         return status;
     status = io_read_file(io, path, CONFIG_BYTES_MAX, &text, &bytes, l->err);
     if (!status)

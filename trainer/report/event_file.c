@@ -38,7 +38,7 @@ static int choose_path(struct io *io, const char *folder, char *path, struct err
 {
     char name[IO_NAME_BYTES_MAX], host[65] = "";
     uint64_t largest = 0;
-    int status = io->ops->list(io, folder, note_number, &largest, err);
+    int status = io->names->list(io, folder, note_number, &largest, err);
     if (status)
         return status;
     uint64_t number = bytes_max(clock_wall_ns() / CLOCK_NS_PER_S, largest + 1);
@@ -51,7 +51,7 @@ int event_file_open(struct io *io, const char *folder, struct event_file **ret_f
                     struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
-    int status = io->ops->make_folder(io, folder, err);
+    int status = io->names->make_folder(io, folder, err);
     if (!status)
         status = choose_path(io, folder, path, err);
     if (status)

@@ -34,11 +34,11 @@ static void begin_output(struct output *output)
         .path = output->path, .single_file = true, .replace = true};
     output->status = ops->queue_open(output->io, 1, &output->queue, &output->detail);
     if (!output->status)
-        output->status =
-            ops->transaction_begin(output->io, &options, &output->transaction, &output->detail);
+        output->status = output->io->transactions->begin(output->io, &options, &output->transaction,
+                                                         &output->detail);
     if (!output->status)
-        output->status =
-            ops->transaction_create(output->transaction, "", 0, &output->file, &output->detail);
+        output->status = output->io->transactions->create(output->transaction, "", 0, &output->file,
+                                                          &output->detail);
 }
 
 static void add_output(struct output *output, const struct str *text)
@@ -55,12 +55,12 @@ static int end_output(struct output *output, struct err *err)
 {
     const struct io_ops *ops = output->io->ops;
     if (!output->status)
-        output->status = ops->transaction_finalize(output->transaction, output->file, output->bytes,
-                                                   &output->detail);
+        output->status = output->io->transactions->finalize(output->transaction, output->file,
+                                                            output->bytes, &output->detail);
     if (output->status)
-        ops->transaction_abort(output->transaction);
+        output->io->transactions->abort(output->transaction);
     else
-        output->status = ops->transaction_commit(output->transaction, &output->detail);
+        output->status = output->io->transactions->commit(output->transaction, &output->detail);
     if (output->queue)
         ops->queue_close(output->queue);
     if (output->status && err)

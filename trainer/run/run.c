@@ -162,7 +162,7 @@ static int open_metrics(struct run *run, struct err *err)
     if (status)
         return status;
     io_parent_path(path, folder);
-    status = run->io->ops->make_folder(run->io, folder, err);
+    status = run->io->names->make_folder(run->io, folder, err);
     const struct metrics_options options = {
         .path = path,
         .tensorboard = run->config->log.tensorboard,
