@@ -39,7 +39,7 @@ struct entry_list {
 };
 
 /* Owner thread. */
-struct io_queue {
+struct fault_queue {
     struct io_fault *fault;
     struct io_queue *inner;
     int broken; /* what reap returns for ever; 0: it can wait */
@@ -71,18 +71,18 @@ static struct entry *take_after(struct entry_list *list, struct entry *before)
     return entry;
 }
 
-static struct io *inner_io(const struct io_queue *queue)
+static struct io *inner_io(const struct fault_queue *queue)
 {
     return queue->fault->inner;
 }
 
-static void wait_for_turn(struct io_queue *queue, struct entry *entry)
+static void wait_for_turn(struct fault_queue *queue, struct entry *entry)
 {
     entry->state = ENTRY_WAITING;
     append(&queue->waiting, entry);
 }
 
-static void finish(struct io_queue *queue, struct entry *entry, ssize_t result)
+static void finish(struct fault_queue *queue, struct entry *entry, ssize_t result)
 {
     entry->outer->result = result;
     entry->state = ENTRY_DONE;
@@ -91,7 +91,7 @@ static void finish(struct io_queue *queue, struct entry *entry, ssize_t result)
 
 /* ---- A request's way. ---- */
 
-static void begin(struct io_queue *queue, struct io_request *request)
+static void begin(struct fault_queue *queue, struct io_request *request)
 {
     struct entry *entry = take_after(&queue->free, NULL);
     enum fault_operation operation = request->kind == IO_READ ? FAULT_READ : FAULT_WRITE;
@@ -116,7 +116,7 @@ static void begin(struct io_queue *queue, struct io_request *request)
 }
 
 /* A second write puts the flipped byte into the file: the caller's bytes stay as they are. */
-static void flip_written(struct io_queue *queue, struct entry *entry)
+static void flip_written(struct fault_queue *queue, struct entry *entry)
 {
     uint64_t bit = entry->verdict.flip_random % ((uint64_t)entry->inner.bytes * 8);
     const uint8_t *data = entry->inner.data;
@@ -131,7 +131,7 @@ static void flip_written(struct io_queue *queue, struct entry *entry)
 }
 
 /* The inner queue is done with it. */
-static void complete(struct io_queue *queue, struct entry *entry)
+static void complete(struct fault_queue *queue, struct entry *entry)
 {
     const struct fault_verdict *verdict = &entry->verdict;
     ssize_t result = entry->inner.result;
@@ -149,7 +149,7 @@ static void complete(struct io_queue *queue, struct entry *entry)
 }
 
 /* What goes on when its time has come. False: the inner queue takes no more. */
-static bool go_on(struct io_queue *queue, struct entry *before)
+static bool go_on(struct fault_queue *queue, struct entry *before)
 {
     struct entry *entry = before ? before->next : queue->waiting.first;
     struct io_request *request = &entry->inner;
@@ -170,14 +170,14 @@ static bool go_on(struct io_queue *queue, struct entry *before)
     return true;
 }
 
-static bool is_held(const struct io_queue *queue, const struct entry *entry)
+static bool is_held(const struct fault_queue *queue, const struct entry *entry)
 {
     return entry->verdict.holds && !entry->is_flip && !atomic_load(&queue->fault->is_released);
 }
 
 /* Lets all go on whose time has come; returns when to look again, UINT64_MAX where only the inner
  * queue has what may come. */
-static uint64_t push_due(struct io_queue *queue)
+static uint64_t push_due(struct fault_queue *queue)
 {
     uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
     struct entry *before = NULL;
@@ -207,7 +207,7 @@ int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
     int status = fault->inner->ops->queue_open(fault->inner, depth, &inner, err);
     if (status)
         return status;
-    struct io_queue *queue = calloc(1, sizeof *queue + depth * sizeof queue->entries[0]);
+    struct fault_queue *queue = calloc(1, sizeof *queue + depth * sizeof queue->entries[0]);
     if (!queue) {
         fault->inner->ops->queue_close(inner);
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
@@ -217,12 +217,12 @@ int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
     queue->depth = depth;
     for (unsigned i = 0; i < depth; i++)
         append(&queue->free, &queue->entries[i]);
-    *ret_queue = queue;
+    *ret_queue = (struct io_queue *)queue;
     return 0;
 }
 
 /* Everything under way is its caller's again: ended, or cancelled. */
-static void let_go(struct io_queue *queue)
+static void let_go(struct fault_queue *queue)
 {
     inner_io(queue)->ops->queue_close(queue->inner);
     queue->inner = NULL;
@@ -239,8 +239,9 @@ static void let_go(struct io_queue *queue)
     }
 }
 
-void fault_queue_close(struct io_queue *queue)
+void fault_queue_close(struct io_queue *base)
 {
+    struct fault_queue *queue = (struct fault_queue *)base;
     if (!queue)
         return;
     if (queue->inner)
@@ -248,14 +249,16 @@ void fault_queue_close(struct io_queue *queue)
     free(queue);
 }
 
-void fault_queue_register(struct io_queue *queue, void *memory, size_t bytes)
+void fault_queue_register(struct io_queue *base, void *memory, size_t bytes)
 {
+    struct fault_queue *queue = (struct fault_queue *)base;
     if (inner_io(queue)->ops->queue_register)
         inner_io(queue)->ops->queue_register(queue->inner, memory, bytes);
 }
 
-int fault_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
+int fault_queue_submit(struct io_queue *base, struct io_request *const *requests, unsigned count)
 {
+    struct fault_queue *queue = (struct fault_queue *)base;
     unsigned taken = 0;
     if (queue->broken)
         return queue->broken;
@@ -267,7 +270,7 @@ int fault_queue_submit(struct io_queue *queue, struct io_request *const *request
 }
 
 /* Waits up to timeout_ms for the inner queue. */
-static int reap_inner(struct io_queue *queue, unsigned least, int timeout_ms)
+static int reap_inner(struct fault_queue *queue, unsigned least, int timeout_ms)
 {
     struct io_request *done[INNER_REAP_MAX];
     if (queue->inner_count == 0)
@@ -280,7 +283,7 @@ static int reap_inner(struct io_queue *queue, unsigned least, int timeout_ms)
     return count < 0 ? count : 0;
 }
 
-static unsigned take_done(struct io_queue *queue, struct io_request **done, unsigned count_max)
+static unsigned take_done(struct fault_queue *queue, struct io_request **done, unsigned count_max)
 {
     unsigned count = 0;
     while (count < count_max && queue->done.first) {
@@ -294,7 +297,7 @@ static unsigned take_done(struct io_queue *queue, struct io_request **done, unsi
 }
 
 /* Until something may have come, or until_ns. */
-static int wait_a_while(struct io_queue *queue, uint64_t now_ns, uint64_t until_ns)
+static int wait_a_while(struct fault_queue *queue, uint64_t now_ns, uint64_t until_ns)
 {
     uint64_t wait_ns = until_ns - now_ns;
     if (queue->inner_count > 0) {
@@ -307,9 +310,10 @@ static int wait_a_while(struct io_queue *queue, uint64_t now_ns, uint64_t until_
     return 0;
 }
 
-int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
+int fault_queue_reap(struct io_queue *base, struct io_request **done, unsigned count_max,
                      unsigned least, int timeout_ms)
 {
+    struct fault_queue *queue = (struct fault_queue *)base;
     if (!queue->broken)
         queue->broken = fault_note(queue->fault, FAULT_WAIT, "", 0).error;
     if (queue->broken && queue->inner)
@@ -338,8 +342,9 @@ int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned 
     return status;
 }
 
-void fault_queue_cancel(struct io_queue *queue, struct io_request *request)
+void fault_queue_cancel(struct io_queue *base, struct io_request *request)
 {
+    struct fault_queue *queue = (struct fault_queue *)base;
     struct entry *before = NULL;
     if (queue->broken)
         return;

@@ -11,7 +11,7 @@ struct io_file {
     struct memory_io *memory;
 };
 
-struct io_queue {
+struct memory_queue {
     struct io_request *done;
 };
 
@@ -40,10 +40,10 @@ static int queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue
 {
     (void)io;
     (void)depth;
-    struct io_queue *queue = calloc(1, sizeof *queue);
+    struct memory_queue *queue = calloc(1, sizeof *queue);
     if (!queue)
         return err_set(err, -ENOMEM, "out of memory for a queue");
-    *ret_queue = queue;
+    *ret_queue = (struct io_queue *)queue;
     return 0;
 }
 
@@ -52,8 +52,9 @@ static void queue_close(struct io_queue *queue)
     free(queue);
 }
 
-static int submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
+static int submit(struct io_queue *base, struct io_request *const *requests, unsigned count)
 {
+    struct memory_queue *queue = (struct memory_queue *)base;
     if (count == 0 || queue->done)
         return 0;
     struct io_request *request = requests[0];
@@ -67,9 +68,10 @@ static int submit(struct io_queue *queue, struct io_request *const *requests, un
     return 1;
 }
 
-static int reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
-                unsigned least, int timeout_ms)
+static int reap(struct io_queue *base, struct io_request **done, unsigned count_max, unsigned least,
+                int timeout_ms)
 {
+    struct memory_queue *queue = (struct memory_queue *)base;
     (void)least;
     (void)timeout_ms;
     if (count_max == 0 || !queue->done)
