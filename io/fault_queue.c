@@ -222,7 +222,7 @@ int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
 }
 
 /* Everything under way is its caller's again: ended, or cancelled. */
-static void let_go(struct fault_queue *queue)
+static void release_all(struct fault_queue *queue)
 {
     inner_io(queue)->ops->queue_close(queue->inner);
     queue->inner = NULL;
@@ -245,7 +245,7 @@ void fault_queue_close(struct io_queue *base)
     if (!queue)
         return;
     if (queue->inner)
-        let_go(queue);
+        release_all(queue);
     free(queue);
 }
 
@@ -317,7 +317,7 @@ int fault_queue_reap(struct io_queue *base, struct io_request **done, unsigned c
     if (!queue->broken)
         queue->broken = fault_note(queue->fault, FAULT_WAIT, "", 0).error;
     if (queue->broken && queue->inner)
-        let_go(queue);
+        release_all(queue);
     if (queue->broken)
         return queue->broken;
     uint64_t end_ns =
@@ -338,7 +338,7 @@ int fault_queue_reap(struct io_queue *base, struct io_request **done, unsigned c
     if (count > 0 || !status)
         return (int)count;
     queue->broken = status; /* the inner queue's own */
-    let_go(queue);
+    release_all(queue);
     return status;
 }
 

@@ -1,12 +1,13 @@
 /*
  * uring_queue — see uring_queue.h.
  *
- *     submit -> a way of the queue's, entry in the ring -> the kernel -> completion
+ *     submit -> an operation of the queue's, entry in the ring -> the kernel -> completion
  *     completion -> more of it? entry again : done list -> reap
  *
- * A request under way has a `way`: what file_transfer.h keeps of it, found by the number that the
- * kernel hands back. There are as many as the queue is deep, and the kernel's completion ring is
- * four times that, so that it can't overflow. Nothing is allocated after open but by the kernel.
+ * A request in flight has an `operation`: what file_transfer.h keeps of it, found by the number
+ * that the kernel hands back. There are as many as the queue is deep, and the kernel's completion
+ * ring is four times that, so that it can't overflow. Nothing is allocated after open but by the
+ * kernel.
  *
  * Whatever completes while nobody reaps stays in the ring; requests that need no call, or that the
  * kernel has given back, wait in the done list. What the kernel could not take at once (it was
@@ -31,14 +32,14 @@ enum {
     PIECE_BYTES = 16 << 20,
     PIECES_MAX = 1 << 14, /* the kernel's own limit of registered buffers */
     PROBE_ENTRIES = 512,  /* as the loader's, since rings may count against RLIMIT_MEMLOCK */
-    NO_WAY = -1,
+    NO_OPERATION = -1,
 };
 #define CANCEL_MARK (UINT64_MAX - 1) /* what completions of cancellations carry */
 
 enum piece_state { PIECE_UNKNOWN, PIECE_IN, PIECE_REFUSED };
 
-/* Owner thread. One request under way. */
-struct way {
+/* Owner thread. One request in flight. */
+struct operation {
     struct file_transfer transfer; /* its request is NULL while the way is free */
     int next_free;
 };
@@ -60,7 +61,7 @@ struct uring_queue {
     uint8_t *memory;
     size_t memory_bytes;
     uint8_t *pieces; /* enum piece_state each; NULL: none can be registered */
-    struct way ways[];
+    struct operation operations[];
 };
 
 /* ---- Life cycle. ---- */
@@ -106,7 +107,7 @@ int uring_queue_open(unsigned depth, enum io_cache cache, struct uring_queue **r
         err_expected(err, "depth 1 to %d", IO_QUEUE_DEPTH_MAX);
         return -EINVAL;
     }
-    struct uring_queue *queue = calloc(1, sizeof *queue + depth * sizeof queue->ways[0]);
+    struct uring_queue *queue = calloc(1, sizeof *queue + depth * sizeof queue->operations[0]);
     if (!queue)
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
     int status = init_ring(2 * depth, &queue->ring); /* half of it for cancellations */
@@ -121,7 +122,7 @@ int uring_queue_open(unsigned depth, enum io_cache cache, struct uring_queue **r
     queue->depth = depth;
     queue->done_end = &queue->done_first;
     for (unsigned i = 0; i < depth; i++)
-        queue->ways[i].next_free = i + 1 < depth ? (int)i + 1 : NO_WAY;
+        queue->operations[i].next_free = i + 1 < depth ? (int)i + 1 : NO_OPERATION;
     *ret_queue = queue;
     return 0;
 }
@@ -171,16 +172,16 @@ static void complete(struct uring_queue *queue, struct io_request *request)
     queue->done_count++;
 }
 
-/* The way's next call into the submission ring, which has room for every way. */
-static void enqueue(struct uring_queue *queue, struct way *way)
+/* The operation's next call into the submission ring, which has room for every operation. */
+static void enqueue(struct uring_queue *queue, struct operation *operation)
 {
     struct io_uring_sqe *entry = io_uring_get_sqe(&queue->ring);
     assert(entry);
-    struct file_call call = file_transfer_next(&way->transfer);
+    struct file_call call = file_transfer_next(&operation->transfer);
     int piece = piece_of(queue, &call);
     unsigned bytes = (unsigned)call.bytes;
     uint64_t offset = (uint64_t)call.offset;
-    if (way->transfer.request->kind == IO_READ) {
+    if (operation->transfer.request->kind == IO_READ) {
         if (piece >= 0)
             io_uring_prep_read_fixed(entry, call.fd, call.data, bytes, offset, piece);
         else
@@ -190,15 +191,15 @@ static void enqueue(struct uring_queue *queue, struct way *way)
     } else {
         io_uring_prep_write(entry, call.fd, call.data, bytes, offset);
     }
-    entry->user_data = (uint64_t)(way - queue->ways);
+    entry->user_data = (uint64_t)(operation - queue->operations);
     queue->in_kernel_count++;
 }
 
-static void free_way(struct uring_queue *queue, struct way *way)
+static void free_operation(struct uring_queue *queue, struct operation *operation)
 {
-    way->transfer.request = NULL;
-    way->next_free = queue->first_free;
-    queue->first_free = (int)(way - queue->ways);
+    operation->transfer.request = NULL;
+    operation->next_free = queue->first_free;
+    queue->first_free = (int)(operation - queue->operations);
 }
 
 /* True where asking the kernel again can help. */
@@ -207,7 +208,7 @@ static bool is_passing(int code)
     return code == -EINTR || code == -EAGAIN || code == -EBUSY;
 }
 
-static void hand_over(struct uring_queue *queue)
+static void flush(struct uring_queue *queue)
 {
     int status = io_uring_submit(&queue->ring);
     if (status < 0 && !is_passing(status))
@@ -223,19 +224,19 @@ int uring_queue_submit(struct uring_queue *queue, struct io_request *const *requ
     if (count > room)
         count = room;
     for (unsigned i = 0; i < count; i++) {
-        assert(queue->first_free != NO_WAY);
-        struct way *way = &queue->ways[queue->first_free];
-        if (file_transfer_begin(&way->transfer, requests[i], queue->cache) == FILE_DONE) {
-            way->transfer.request = NULL;
+        assert(queue->first_free != NO_OPERATION);
+        struct operation *operation = &queue->operations[queue->first_free];
+        if (file_transfer_begin(&operation->transfer, requests[i], queue->cache) == FILE_DONE) {
+            operation->transfer.request = NULL;
             complete(queue, requests[i]);
             continue;
         }
-        queue->first_free = way->next_free;
-        enqueue(queue, way);
+        queue->first_free = operation->next_free;
+        enqueue(queue, operation);
     }
     queue->taken_count += count;
     if (count > 0)
-        hand_over(queue);
+        flush(queue);
     return (int)count;
 }
 
@@ -246,23 +247,23 @@ static void pause_a_moment(void)
     nanosleep(&(struct timespec){.tv_nsec = FILE_PAUSE_NS}, NULL);
 }
 
-static void take_result(struct uring_queue *queue, struct way *way, int result)
+static void take_result(struct uring_queue *queue, struct operation *operation, int result)
 {
-    struct io_request *request = way->transfer.request;
+    struct io_request *request = operation->transfer.request;
     queue->in_kernel_count--;
-    enum file_progress progress = file_transfer_take(&way->transfer, result);
+    enum file_progress progress = file_transfer_take(&operation->transfer, result);
     if (progress != FILE_DONE && queue->is_closing) {
         request->result = -ECANCELED;
         progress = FILE_DONE;
     }
     if (progress == FILE_DONE) {
-        free_way(queue, way);
+        free_operation(queue, operation);
         complete(queue, request);
         return;
     }
     if (progress == FILE_LATER)
         pause_a_moment();
-    enqueue(queue, way);
+    enqueue(queue, operation);
 }
 
 /* All that the kernel has completed; the number of completions. */
@@ -274,7 +275,7 @@ static unsigned drain(struct uring_queue *queue)
     {
         count++;
         if (completion->user_data != CANCEL_MARK)
-            take_result(queue, &queue->ways[completion->user_data], completion->res);
+            take_result(queue, &queue->operations[completion->user_data], completion->res);
     }
     io_uring_cq_advance(&queue->ring, count);
     return count;
@@ -327,7 +328,7 @@ static unsigned not_taken_count(const struct uring_queue *queue)
     return count;
 }
 
-/* Closing a ring does not wait for what is under way in it, which goes on writing to memory. A ring
+/* Closing a ring does not wait for what is in flight in it, which goes on writing to memory. A ring
  * that can't be entered still shows what completes; all of it does by itself, as files on disks do,
  * and sooner where the kernel cancels without being entered (Linux 6.0). */
 static void wait_for_the_rest(struct uring_queue *queue)
@@ -343,8 +344,8 @@ static void wait_for_the_rest(struct uring_queue *queue)
     }
 }
 
-/* Everything under way is its caller's again. */
-static void let_go(struct uring_queue *queue)
+/* Everything in flight is its caller's again. */
+static void release_all(struct uring_queue *queue)
 {
     if (queue->has_ring) {
         wait_for_the_rest(queue);
@@ -356,9 +357,9 @@ static void let_go(struct uring_queue *queue)
     queue->done_first = NULL;
     queue->done_end = &queue->done_first;
     for (unsigned i = 0; i < queue->depth; i++) {
-        if (queue->ways[i].transfer.request)
-            queue->ways[i].transfer.request->result = -ECANCELED;
-        queue->ways[i].transfer.request = NULL;
+        if (queue->operations[i].transfer.request)
+            queue->operations[i].transfer.request->result = -ECANCELED;
+        queue->operations[i].transfer.request = NULL;
     }
 }
 
@@ -371,7 +372,7 @@ int uring_queue_reap(struct uring_queue *queue, struct io_request **done, unsign
         drain(queue);
     wait_for(queue, least < queue->taken_count ? least : queue->taken_count, timeout_ms);
     if (!queue->broken && io_uring_sq_ready(&queue->ring) > 0)
-        hand_over(queue); /* the rest of what came back short */
+        flush(queue); /* the rest of what came back short */
     unsigned count = 0;
     while (count < count_max && queue->done_first) {
         struct io_request *request = queue->done_first;
@@ -384,16 +385,16 @@ int uring_queue_reap(struct uring_queue *queue, struct io_request **done, unsign
     queue->taken_count -= count;
     if (count > 0 || !queue->broken)
         return (int)count;
-    let_go(queue);
+    release_all(queue);
     return queue->broken;
 }
 
 /* ---- Ending. ---- */
 
-static void ask_to_cancel(struct uring_queue *queue, const struct way *way)
+static void ask_to_cancel(struct uring_queue *queue, const struct operation *operation)
 {
     struct io_uring_sqe *entry = io_uring_get_sqe(&queue->ring);
-    io_uring_prep_cancel64(entry, (uint64_t)(way - queue->ways), 0);
+    io_uring_prep_cancel64(entry, (uint64_t)(operation - queue->operations), 0);
     entry->user_data = CANCEL_MARK;
 }
 
@@ -405,10 +406,10 @@ void uring_queue_cancel(struct uring_queue *queue, struct io_request *request)
          * itself */
         return;
     for (unsigned i = 0; i < queue->depth; i++) {
-        if (queue->ways[i].transfer.request != request)
+        if (queue->operations[i].transfer.request != request)
             continue;
-        ask_to_cancel(queue, &queue->ways[i]);
-        hand_over(queue);
+        ask_to_cancel(queue, &queue->operations[i]);
+        flush(queue);
         return;
     }
 }
@@ -418,8 +419,8 @@ static void end_all(struct uring_queue *queue)
 {
     queue->is_closing = true;
     for (unsigned i = 0; i < queue->depth; i++)
-        if (queue->ways[i].transfer.request && io_uring_sq_space_left(&queue->ring) > 0)
-            ask_to_cancel(queue, &queue->ways[i]);
+        if (queue->operations[i].transfer.request && io_uring_sq_space_left(&queue->ring) > 0)
+            ask_to_cancel(queue, &queue->operations[i]);
     while (queue->in_kernel_count > 0 && !queue->broken) {
         enter(queue, 1, -1);
         drain(queue);
@@ -432,7 +433,7 @@ void uring_queue_close(struct uring_queue *queue)
         return;
     if (queue->has_ring)
         end_all(queue);
-    let_go(queue);
+    release_all(queue);
     free(queue->pieces);
     free(queue);
 }
