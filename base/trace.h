@@ -39,7 +39,7 @@ struct trace;
 /* How it lies among others of its track. */
 enum trace_kind {
     TRACE_NESTED, /* within those that began before and did not end */
-    TRACE_FLIGHT, /* any number at once: what is under way elsewhere */
+    TRACE_FLIGHT, /* any number at once: what is in progress elsewhere */
 };
 
 struct trace_span {

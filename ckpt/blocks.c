@@ -1,7 +1,7 @@
 /*
  * blocks — see blocks.h.
  *
- *     slots   ring of `ahead`:   taken ... [read, done or under way] ... submitted
+ *     slots   ring of `ahead`:   taken ... [read, done or in progress] ... submitted
  */
 #include "ckpt/blocks.h"
 
@@ -218,7 +218,7 @@ static void wait_for(struct blocks *blocks, struct slot *slot)
         int count = blocks->options.io->ops->reap(blocks->queue, done, BLOCKS_AHEAD, 1, IO_FOREVER);
         for (int i = 0; i < count; i++)
             ((struct slot *)done[i]->user)->done = true;
-        if (count < 0) { /* the queue is broken; closing it ends what is under way */
+        if (count < 0) { /* the queue is broken; closing it ends what is in progress */
             slot->status = err_errno(&slot->detail, count, "could not wait for reads");
             return;
         }

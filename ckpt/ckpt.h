@@ -20,8 +20,8 @@
  * staging only if the writer has not reached it when its update comes. On a device copies are
  * queued, and the update waits for them, not the caller; but an array in the device's pinned memory
  * is copied by the calling thread at once. Staging is bounded; beyond it before_update waits. A
- * save that falls due while one is under way waits for that one first. ckpt_saver_save returns the
- * error of the save before it, if that failed.
+ * save that falls due while one is in progress waits for that one first. ckpt_saver_save returns
+ * the error of the save before it, if that failed.
  *
  * Commit: as docs/checkpoint.md's protocol; a step folder that is listed is whole. A failure on any
  * rank fails the save on all, and leaves the checkpoints before it as they are; only if making the
@@ -158,21 +158,21 @@ struct ckpt_saver;
  * run (CKPT_FULL). */
 int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_tensor *tensors,
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err);
-/* Waits for a save under way; its error is lost (ask ckpt_saver_wait before). NULL is fine. */
+/* Waits for a save in progress; its error is lost (ask ckpt_saver_wait before). NULL is fine. */
 void ckpt_saver_close(struct ckpt_saver *saver);
 
 /* Begins a save of the arrays as they are now. state_json: an object, copied. Blocks only for a
- * save still under way. If the previous save failed, its error is returned and the new one is begun
- * all the same. A state that is no object or nested more than 63 levels deep, or a step beyond
- * 2^63, is refused on this rank at once, and the save fails on the others, whose wait or next save
- * says so; how the previous one failed is then told by the next call. */
+ * save still in progress. If the previous save failed, its error is returned and the new one is
+ * begun all the same. A state that is no object or nested more than 63 levels deep, or a step
+ * beyond 2^63, is refused on this rank at once, and the save fails on the others, whose wait or
+ * next save says so; how the previous one failed is then told by the next call. */
 int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
                     struct err *err);
 /* Must be called before an update of the group's arrays begins, or is queued on the stream of
- * updates (not while that is captured). Cheap when no save is under way; blocks while staging is
+ * updates (not while that is captured). Cheap when no save is in progress; blocks while staging is
  * full. */
 void ckpt_saver_before_update(struct ckpt_saver *saver, uint32_t group);
-/* Blocks until the save under way is durable or has failed; its status, once. 0 where there was
+/* Blocks until the save in progress is durable or has failed; its status, once. 0 where there was
  * none. */
 int ckpt_saver_wait(struct ckpt_saver *saver, struct err *err);
 bool ckpt_saver_busy(struct ckpt_saver *saver);

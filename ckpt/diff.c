@@ -23,7 +23,7 @@ enum {
     EQUAL_BYTES = 4096, /* compared at once before their elements are looked at */
 };
 
-/* One comparison under way. Owns lists and buffers. */
+/* One comparison in progress. Owns lists and buffers. */
 struct job {
     struct diff *diff;
     const struct diff_options *options;

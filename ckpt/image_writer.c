@@ -49,7 +49,7 @@ static int submit(struct image_writer *image, struct io_file *const files[LAYOUT
                                    .bytes = bytes_round_up(block->size_bytes, IO_ALIGN_BYTES),
                                    .flags = IO_NOREUSE}; /* whoever resumes does so much later */
     int taken = image->io->ops->submit(image->queue, &request, 1);
-    assert(taken != 0); /* the queue is as deep as writes may be under way */
+    assert(taken != 0); /* the queue is as deep as writes may be in progress */
     image->block_crc32c[number] =
         crc32c(0, data, block->size_bytes); /* while it is written, which only reads */
     return taken < 0 ? err_errno(err, taken, "a write could not be submitted") : 0;

@@ -1,6 +1,6 @@
 /*
  * image_writer — the snapshot's blocks into their files: checksums, and writes of 4 KiB multiples
- * of which several are under way.
+ * of which several are in progress.
  *
  * Threads: the writer's.
  */
@@ -14,7 +14,7 @@
 
 enum {
     IMAGE_WRITES_MAX = 32
-}; /* under way at a time: more would bring nothing, and while they are the next are staged */
+}; /* in progress at a time: more would bring nothing, and while they are the next are staged */
 
 /* What a writer keeps from save to save. */
 struct image_writer {

@@ -178,7 +178,7 @@ void ckpt_saver_close(struct ckpt_saver *saver)
         saver->quit = true;
         pthread_cond_broadcast(&saver->changed);
         pthread_mutex_unlock(&saver->mutex);
-        pthread_join(saver->thread, NULL); /* after the save under way */
+        pthread_join(saver->thread, NULL); /* after the save in progress */
     }
     commit_deinit(&saver->commit);
     if (saver->image.snapshot)

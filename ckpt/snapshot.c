@@ -335,7 +335,7 @@ int snapshot_status(struct snapshot *snapshot, struct err *err)
 void snapshot_end(struct snapshot *snapshot)
 {
     pthread_mutex_lock(&snapshot->mutex);
-    snapshot->active = false; /* the caller copies no more; one copy may be under way */
+    snapshot->active = false; /* the caller copies no more; one copy may be in progress */
     pthread_cond_broadcast(&snapshot->changed);
     while (snapshot->copying_count > 0)
         pthread_cond_wait(&snapshot->changed, &snapshot->mutex);

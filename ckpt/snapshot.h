@@ -34,7 +34,7 @@
  *      them, and gives each back when it is written. When the writer waits, it writes nothing and
  *      nothing is staged, so the caller is copying, which waits for nobody. Copies of the device
  *      wait for nothing that is queued. A failed save ends the waiting.
- *   4. No copy is under way after snapshot_end, so that the next save may use every buffer.
+ *   4. No copy is in progress after snapshot_end, so that the next save may use every buffer.
  *
  * Threads: begin and before_update from the caller, the rest from the writer; all state below the
  * mutex is guarded by it.
@@ -99,13 +99,13 @@ int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct
                   struct device_stream *updates, unsigned buffers_count, struct err *err);
 void snapshot_deinit(struct snapshot *snapshot);
 
-/* The caller: the image is what the arrays hold now. Nothing is under way. Takes what other ranks
+/* The caller: the image is what the arrays hold now. Nothing is in progress. Takes what other ranks
  * write of the arrays (full.h). A device that fails ends as snapshot_fail. */
 void snapshot_begin(struct snapshot *snapshot);
 /* Waits only where staging is full, and without a stream of updates for the copies. A device that
  * fails ends as snapshot_fail. */
 void snapshot_before_update(struct snapshot *snapshot, uint32_t group);
-/* The caller: no array changes before the save under way has ended. */
+/* The caller: no array changes before the save in progress has ended. */
 void snapshot_be_quiet(struct snapshot *snapshot);
 /* Any thread. */
 struct snapshot_stats snapshot_stats(struct snapshot *snapshot);

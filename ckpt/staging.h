@@ -72,7 +72,7 @@ int staging_await_lent(struct staging *staging, struct err *err);
 /* The caller: updates come after all copies that were queued before, by waiting itself only where
  * it lent no stream. */
 int staging_order(struct staging *staging, struct err *err);
-/* No copy is under way any more. */
+/* No copy is in progress any more. */
 void staging_settle(struct staging *staging);
 /* Where the block lies in host memory, if it lies there in one piece, aligned so, that can be
  * written as it is; NULL. */

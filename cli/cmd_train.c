@@ -497,7 +497,8 @@ const struct verb verb_train = {
     .arguments_most = 1,
     .summary = "Train a model as a configuration says, from wherever the last run of it stopped.",
     .details =
-        "SIGTERM, SIGUSR1 or Ctrl-C save a checkpoint after the step under way and end with status "
+        "SIGTERM, SIGUSR1 or Ctrl-C save a checkpoint after the step in progress and end with "
+        "status "
         "75: the same command "
         "goes on. A run killed at any moment goes on to the same weights, bit for bit. `millrace "
         "help "

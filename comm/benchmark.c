@@ -154,7 +154,7 @@ int comm_benchmark_run(const struct comm_benchmark_job *job, struct comm_benchma
             run.bytes[rank] = run.slice_bytes;
         }
         status = repeat(&run, ret_speed, err);
-        is_idle = !status || status == -EINTR; /* else what is under way may use them: comm.h */
+        is_idle = !status || status == -EINTR; /* else what is in flight may use them: comm.h */
     }
     void *const memory[] = {run.send, run.receive, run.offsets, run.bytes};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) {

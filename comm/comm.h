@@ -7,7 +7,7 @@
  * is the end of the communicator, as an abort is: nobody can know what the others have got.
  *
  * Buffers are borrowed until the work is done, and where it fails until the process exits: what was
- * under way then may still be read from them and written into them. So none lies on a stack, and
+ * in flight then may still be read from them and written into them. So none lies on a stack, and
  * what would be freed after a failure goes to comm_retain.
  *
  *     comm_self_open(&comm, err);
@@ -85,7 +85,7 @@ struct comm_ops {
     int (*all_gather)(struct comm *comm, const void *send, void *receive, size_t bytes,
                       const struct comm_options *options, struct comm_work *work, struct err *err);
     /* send: ranks slices of count elements; receive: the sum of this rank's slice over all ranks.
-     * F32 and F64. COMM_FAST: after comm_prepare_fast, where more than one is under way at a time.
+     * F32 and F64. COMM_FAST: after comm_prepare_fast, where more than one is in flight at a time.
      * -EBUSY where the canonical one COMM_CANONICAL_MAX before it (any, where the library has no
      * sums of its own) has not been waited for. -ENOTSUP of canonical sums in a device's memory,
      * where whoever wants them adds what an all_to_all brings. */
@@ -160,7 +160,7 @@ int comm_wait(struct comm *comm, struct comm_work *work, struct err *err);
 /* Conveniences: the call and its wait. */
 int comm_barrier(struct comm *comm, const struct comm_options *options, struct err *err);
 /* Fast sums find what they need of the library, once a communicator: a library may have to meet the
- * others for it, and would start the first sum behind those after it. Nothing else is under way. */
+ * others for it, and would start the first sum behind those after it. Nothing else is in flight. */
 int comm_prepare_fast(struct comm *comm, const struct comm_options *options, struct err *err);
 /* 0 on all ranks if status is 0 on all. Else -EREMOTEIO where only others failed, naming the first
  * of them; status where this one did, with its detail, which is emptied where it equals that of the

@@ -11,8 +11,8 @@
  * Every exchange is made of direct messages between its ranks. So a deadline that passes is
  * enforced without any help of the program, and names the ranks from which nothing came. A deadline
  * that passes ends the run: as after an abort, all communicators that stem from the same open end
- * with -ECONNABORTED, on all ranks (what is under way at the rank whose deadline it was: with
- * that), and nothing of MPI is called any more. What was under way is not taken back: where the
+ * with -ECONNABORTED, on all ranks (what is in flight at the rank whose deadline it was: with
+ * that), and nothing of MPI is called any more. What was in flight is not taken back: where the
  * network or another rank moves bytes by itself, it may do so until this process exits, and buffers
  * stay borrowed as long (comm.h). What is left is to close and to exit; the launcher ends the ranks
  * that don't. A rank that dies is noticed by the launcher (mpirun, srun --kill-on-bad-exit), which

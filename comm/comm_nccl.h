@@ -23,7 +23,7 @@
  * waits for another rank. Whoever tests or waits moves all communicators of one open on, so that
  * none waits for one that nobody looks at. Operations of one communicator run in order; those of
  * different ones side by side, which wants CUDA_DEVICE_MAX_CONNECTIONS to be more than 1, as it is
- * unless it is set. While operations of two of them are under way nothing may be launched that was
+ * unless it is set. While operations of two of them are in flight nothing may be launched that was
  * never launched before: loading it may wait for all that the device has (CUDA_MODULE_LOADING), and
  * ranks that start operations of different communicators in different orders would wait for each
  * other.
@@ -44,7 +44,7 @@ int comm_nccl_check(struct err *err);
 enum { COMM_NCCL_TEXT_BYTES = 32 };
 int comm_nccl_library(char text[COMM_NCCL_TEXT_BYTES], struct err *err);
 
-/* Of a communicator that stems from comm_nccl_open: what is under way on any of that open's ends
+/* Of a communicator that stems from comm_nccl_open: what is in flight on any of that open's ends
  * with -ECONNABORTED, on this rank and on NCCL's side alone. Called before closing by each rank,
  * after a failure that all of them know of: until then the device would wait for ranks that will
  * not come, and whoever frees its memory for the device. It may wait for the others to do the same,

@@ -13,7 +13,7 @@
  *     engine_give
  *
  * The end of the run: a deadline that passes, whatever fails, another rank's word, or engine_abort
- * end all that is under way here, with -ECONNABORTED and who ended it and why; at the rank whose
+ * end all that is in flight here, with -ECONNABORTED and who ended it and why; at the rank whose
  * failure it is, with that failure. The other ranks are told, and do the same. From then on nothing
  * is handed over any more. Buffers stay borrowed (comm.h). An operation without a deadline is late,
  * too, once engine->timeout_ns has passed, but fails only if one of those whom it waits for then

@@ -19,7 +19,7 @@ struct sum {
     const char *send;
     char *receive;
     size_t stride_bytes; /* of the leaves: a piece, or a slice that is shorter */
-    size_t slice_bytes, at_bytes, piece_bytes; /* at: of the piece under way */
+    size_t slice_bytes, at_bytes, piece_bytes; /* at: of the piece in flight */
     uint64_t tag;
     enum dtype dtype;
 };

@@ -3,9 +3,9 @@
  *
  *     planned -> posted (MPI_Isend, MPI_Irecv) -> all done -> advance -> planned more? ... -> done
  *
- * Waiting: while something is under way the engine asks MPI, first without a pause, then with
+ * Waiting: while something is in flight the engine asks MPI, first without a pause, then with
  * pauses that grow with the time for which nothing happened, from 20 us to 1 ms; so ranks that
- * outnumber the cores leave them to those who compute. With nothing under way it looks every 50 ms
+ * outnumber the cores leave them to those who compute. With nothing in flight it looks every 50 ms
  * whether another rank has ended the run.
  *
  * Ending: from the end of a run on the engine never calls MPI. What was posted may still be read

@@ -20,7 +20,7 @@ struct letter {
 struct check {
     struct letter question, answer;
     uint64_t asked_ns;
-    bool is_under_way;
+    bool is_in_flight;
 };
 
 struct mpi_inquiry {
@@ -83,7 +83,7 @@ void mpi_inquiry_close(struct mpi_inquiry *inquiry, bool is_over)
     }
     cancel(&inquiry->listening);
     for (int r = 0; r < inquiry->engine->ranks; r++)
-        if (inquiry->checks[r].is_under_way)
+        if (inquiry->checks[r].is_in_flight)
             cancel(&inquiry->checks[r].answer.request);
     free(inquiry->answers);
     free(inquiry->checks);
@@ -101,7 +101,7 @@ void mpi_inquiry_serve(struct mpi_inquiry *inquiry)
     int sent = 1;
     if (answer->request != MPI_REQUEST_NULL)
         MPI_Test(&answer->request, &sent, MPI_STATUS_IGNORE);
-    if (sent) { /* else an answer is under way */
+    if (sent) { /* else an answer is in flight */
         engine_answer(inquiry->engine, answer->text);
         MPI_Isend(answer->text, ENGINE_DOING_BYTES, MPI_BYTE, asker, MPI_INQUIRY_TAG_ANSWER,
                   inquiry->control, &answer->request);
@@ -124,19 +124,19 @@ const char *mpi_inquiry_check(struct mpi_inquiry *inquiry, int rank, uint64_t si
                               uint64_t *ret_asked_ns)
 {
     struct check *check = &inquiry->checks[rank];
-    if (check->is_under_way) {
+    if (check->is_in_flight) {
         int sent = 0, came = 0;
         MPI_Test(&check->question.request, &sent, MPI_STATUS_IGNORE);
         MPI_Test(&check->answer.request, &came, MPI_STATUS_IGNORE);
-        check->is_under_way = !sent || !came;
+        check->is_in_flight = !sent || !came;
     }
-    if (!check->is_under_way && check->asked_ns < since_ns) {
+    if (!check->is_in_flight && check->asked_ns < since_ns) {
         ask(inquiry, rank, &check->question, &check->answer);
         check->asked_ns = clock_now_ns();
-        check->is_under_way = true;
+        check->is_in_flight = true;
     }
     *ret_asked_ns = check->asked_ns;
-    if (check->is_under_way)
+    if (check->is_in_flight)
         return NULL;
     check->answer.text[ENGINE_DOING_BYTES - 1] = '\0';
     return check->answer.text;

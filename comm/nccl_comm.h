@@ -95,13 +95,13 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
                   struct err *err);
 /* Moves all communicators on, as far as that goes without waiting. */
 void nccl_progress(struct nccl_shared *shared);
-/* Ends all that is under way with -ECONNABORTED, here and, by the host's communicator, on the other
+/* Ends all that is in flight with -ECONNABORTED, here and, by the host's communicator, on the other
  * ranks. */
 void nccl_end(struct comm_nccl *comm, const struct err *why);
 /* The same here alone: for an end that all ranks know of. */
 void nccl_halt(struct nccl_shared *shared);
 
-/* Frees them, where nothing can be under way any more; else they stay for ever. */
+/* Frees them, where nothing can be in flight any more; else they stay for ever. */
 void nccl_ops_free(struct comm_nccl *comm);
 
 #endif

@@ -385,6 +385,6 @@ void nccl_halt(struct nccl_shared *shared)
 {
     if (shared->ended)
         return;
-    err_set(&shared->why, -ECONNABORTED, "what was under way between GPUs was given up");
+    err_set(&shared->why, -ECONNABORTED, "what was in flight between GPUs was given up");
     end_here(shared);
 }

@@ -33,9 +33,9 @@ struct job {
     enum hf_family family;
     struct hf_plan plan;
     uint64_t kept_bytes;
-    struct safetensors_entry *entries; /* of the file under way */
+    struct safetensors_entry *entries; /* of the file in progress */
     struct piece *list;                /* [plan.pieces_count], of all files */
-    uint64_t put_count;                /* pieces of the files before the one under way */
+    uint64_t put_count;                /* pieces of the files before the one in progress */
     struct hands hands;
     char *columns[PIECES_WORKERS_MAX]; /* a worker's, of a part of ours */
     struct piece_journal *journal;

@@ -4,7 +4,7 @@
  * Three stages: the source lists its items in a fixed order; workers read, check and encode items
  * side by side; one writer takes them back in that order and cuts shards. So the same input and
  * options give the same bytes whatever the number of workers, and memory is bounded by the items
- * under way.
+ * in progress.
  */
 #ifndef MILLRACE_CONVERT_DATASET_H
 #define MILLRACE_CONVERT_DATASET_H

@@ -29,9 +29,9 @@ struct worker {
 struct pipeline {
     const struct source *source;
     uint64_t next_items[CONVERT_SPLITS_MAX];
-    pthread_mutex_t mutex; /* guards next_taken, next_given, bytes_under_way, stop, slots' done */
+    pthread_mutex_t mutex; /* guards next_taken, next_given, bytes_in_flight, stop, slots' done */
     pthread_cond_t room, ready;
-    uint64_t next_taken, next_given, bytes_under_way;
+    uint64_t next_taken, next_given, bytes_in_flight;
     bool stop;
     uint64_t slots_count;
     struct slot *slots;
@@ -42,7 +42,7 @@ struct pipeline {
 static bool has_room(const struct pipeline *pipeline)
 {
     return pipeline->next_taken < pipeline->next_given + pipeline->slots_count &&
-           (pipeline->bytes_under_way < PIPELINE_BYTES_MAX ||
+           (pipeline->bytes_in_flight < PIPELINE_BYTES_MAX ||
             pipeline->next_taken == pipeline->next_given);
 }
 
@@ -59,7 +59,7 @@ static bool take(struct pipeline *pipeline, struct slot **ret_slot)
         source_describe(pipeline->source, position, &slot->item.item);
         slot->item.passed_over = position < pipeline->next_items[slot->item.item.split];
         slot->item.status = 0;
-        pipeline->bytes_under_way += slot->item.item.bytes;
+        pipeline->bytes_in_flight += slot->item.item.bytes;
         *ret_slot = slot;
     }
     pthread_mutex_unlock(&pipeline->mutex);
@@ -165,7 +165,7 @@ void pipeline_release(struct pipeline *pipeline)
         encoded_item_deinit(&slot->item.encoded);
     pthread_mutex_lock(&pipeline->mutex);
     slot->done = false;
-    pipeline->bytes_under_way -= slot->item.item.bytes;
+    pipeline->bytes_in_flight -= slot->item.item.bytes;
     pipeline->next_given++;
     pthread_cond_broadcast(&pipeline->room);
     pthread_mutex_unlock(&pipeline->mutex);

@@ -15,7 +15,7 @@
 
 enum {
     PIPELINE_SLOTS_MAX = 1024,
-    PIPELINE_BYTES_MAX = 256 << 20,    /* of items under way; one alone may be larger */
+    PIPELINE_BYTES_MAX = 256 << 20,    /* of items in progress; one alone may be larger */
     PIPELINE_KEEP_BYTES_MAX = 1 << 20, /* a slot's memory that is kept for the next item */
 };
 

@@ -28,7 +28,7 @@ struct slot {
     char *data;
     uint64_t piece;
     uint32_t crc;
-    bool is_under_way;
+    bool is_in_flight;
 };
 
 /* Owner thread. */
@@ -42,7 +42,7 @@ struct pieces {
     struct pieces_options options;
     struct workers *crew;
     struct worker workers[PIECES_WORKERS_MAX];
-    /* What is under way; immutable meanwhile. */
+    /* What is in progress; immutable meanwhile. */
     struct io_file *file;
     const char *path;
     uint64_t first, count, run_pieces; /* run: neighbours that one worker takes */
@@ -122,12 +122,12 @@ static int await(const struct pieces *pieces, struct worker *worker, struct slot
                  struct err *err)
 {
     struct io_request *done[SLOTS];
-    while (slot->is_under_way) {
+    while (slot->is_in_flight) {
         int count = pieces->options.io->ops->reap(worker->queue, done, SLOTS, 1, IO_FOREVER);
         if (count < 0)
             return err_errno(err, count, "could not wait for a file");
         for (int i = 0; i < count; i++)
-            ((struct slot *)done[i]->user)->is_under_way = false;
+            ((struct slot *)done[i]->user)->is_in_flight = false;
     }
     return 0;
 }
@@ -148,7 +148,7 @@ static int submit(const struct pieces *pieces, struct worker *worker, struct slo
     assert(taken != 0); /* the queue is as deep as there are slots */
     if (taken < 0)
         return err_errno(err, taken, "a request could not be submitted");
-    slot->is_under_way = true;
+    slot->is_in_flight = true;
     return 0;
 }
 

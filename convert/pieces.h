@@ -55,7 +55,7 @@ struct pieces;
  * and no more than have something to do. */
 unsigned pieces_workers(unsigned wanted, uint64_t pieces_count);
 int pieces_open(const struct pieces_options *options, struct pieces **ret_pieces, struct err *err);
-/* Waits for what is under way. NULL is fine. */
+/* Waits for what is in progress. NULL is fine. */
 void pieces_close(struct pieces *pieces);
 /* pieces[first..first+count) of the file. Blocks. path: as errors name it. */
 int pieces_write(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,

@@ -22,7 +22,7 @@ struct io_benchmark_job {
     enum io_request_kind kind;
     uint64_t file_bytes;  /* a multiple of block_bytes */
     uint64_t block_bytes; /* a multiple of IO_ALIGN_BYTES */
-    unsigned depth;       /* blocks under way */
+    unsigned depth;       /* blocks in flight */
     bool is_random;       /* the blocks in a shuffled order, each once a pass; else in the file's */
     bool is_one_pass;     /* ends when each block was moved once; else begins again */
     uint64_t ns_max;      /* ends after so long */

@@ -21,7 +21,7 @@ struct io_fault {
     struct io *inner; /* immutable */
     struct fault_rules rules;
     atomic_bool is_released;
-    atomic_uint_least64_t operations[FAULT_OPERATIONS], read_bytes, hits, held, under_way,
+    atomic_uint_least64_t operations[FAULT_OPERATIONS], read_bytes, hits, held, in_flight,
         abandoned;
 };
 

@@ -221,7 +221,7 @@ int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
     return 0;
 }
 
-/* Everything under way is its caller's again: ended, or cancelled. */
+/* Everything in flight is its caller's again: ended, or cancelled. */
 static void release_all(struct fault_queue *queue)
 {
     inner_io(queue)->ops->queue_close(queue->inner);
@@ -235,7 +235,7 @@ static void release_all(struct fault_queue *queue)
         if (entry->state != ENTRY_DONE)
             entry->outer->result = entry->state == ENTRY_INNER ? entry->inner.result : -ECANCELED;
         entry->state = ENTRY_FREE;
-        atomic_fetch_sub(&queue->fault->under_way, 1);
+        atomic_fetch_sub(&queue->fault->in_flight, 1);
     }
 }
 
@@ -264,7 +264,7 @@ int fault_queue_submit(struct io_queue *base, struct io_request *const *requests
         return queue->broken;
     for (; taken < count && queue->free.first; taken++)
         begin(queue, requests[taken]);
-    atomic_fetch_add(&queue->fault->under_way, taken);
+    atomic_fetch_add(&queue->fault->in_flight, taken);
     push_due(queue);
     return (int)taken;
 }
@@ -292,7 +292,7 @@ static unsigned take_done(struct fault_queue *queue, struct io_request **done, u
         entry->state = ENTRY_FREE;
         append(&queue->free, entry);
     }
-    atomic_fetch_sub(&queue->fault->under_way, count);
+    atomic_fetch_sub(&queue->fault->in_flight, count);
     return count;
 }
 

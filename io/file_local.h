@@ -27,7 +27,7 @@
 
 enum { FILE_OWNER_BYTES_MAX = 64, FILE_TREE_DEPTH_MAX = 64 };
 
-/* Immutable while requests are under way, but for what is atomic. */
+/* Immutable while requests are in flight, but for what is atomic. */
 struct io_file {
     int fd;
     uint64_t size_bytes;                /* when opened */

@@ -321,7 +321,7 @@ static void fault_transaction_abort(struct io_transaction *transaction)
     if (!transaction)
         return;
     enter(transaction->fault, FAULT_ABORT, transaction->path, NULL);
-    if (atomic_load(&transaction->fault->under_way) > 0)
+    if (atomic_load(&transaction->fault->in_flight) > 0)
         atomic_fetch_add(&transaction->fault->abandoned, 1);
     transaction->fault->inner->transactions->abort(transaction->inner);
     free_set(transaction);
@@ -426,7 +426,7 @@ struct io_fault_counts io_fault_counts(struct io *io)
     struct io_fault_counts counts = {.read_bytes = atomic_load(&fault->read_bytes),
                                      .hits = atomic_load(&fault->hits),
                                      .held = atomic_load(&fault->held),
-                                     .under_way = atomic_load(&fault->under_way),
+                                     .in_flight = atomic_load(&fault->in_flight),
                                      .abandoned = atomic_load(&fault->abandoned)};
     for (int i = 0; i < FAULT_OPERATIONS; i++)
         counts.operations[i] = atomic_load(&fault->operations[i]);

@@ -43,8 +43,8 @@ struct io_fault_counts {
     uint64_t read_bytes;                   /* asked for */
     uint64_t hits;                         /* operations that a rule changed */
     uint64_t held;                         /* now */
-    uint64_t under_way;                    /* requests, now */
-    /* Transactions aborted while requests were under way: a mistake of the caller, where no other
+    uint64_t in_flight;                    /* requests, now */
+    /* Transactions aborted while requests were in flight: a mistake of the caller, where no other
      * than the transaction's are; what counts is any request of this backend. */
     uint64_t abandoned;
 };

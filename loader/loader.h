@@ -215,7 +215,7 @@ struct loader_options loader_options_default(void);
  * first needed, but for text of which dataset.json does not tell how long members are (windows.h):
  * such shards are opened once here. */
 int loader_open(const struct loader_options *options, struct loader **ret_loader, struct err *err);
-/* Cancels what is under way, joins all threads; a read that the kernel does not give back is waited
+/* Cancels what is in flight, joins all threads; a read that the kernel does not give back is waited
  * for. Batches not released become invalid. NULL is fine. */
 void loader_close(struct loader *loader);
 

@@ -3,7 +3,7 @@
  *
  * Opened from the ground up: io, device, datasets with their shard cache and views (sources.c);
  * order and plan; workers, memory, queue; threads last. Closing joins the threads first, and ends
- * reads under way while their memory is still there.
+ * reads in flight while their memory is still there.
  */
 #include "loader/state.h"
 
@@ -330,7 +330,7 @@ void loader_close(struct loader *loader)
     join_threads(loader);
     if (loader->queue)
         loader->io->ops->queue_close(
-            loader->queue); /* cancels what is under way: the room is still there */
+            loader->queue); /* cancels what is in flight: the room is still there */
     for (uint64_t i = loader->released; i < loader->planned; i++)
         slot_clear(loader, loader_slot(loader, i));
     close_workers(loader);

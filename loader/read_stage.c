@@ -1,9 +1,9 @@
 /*
  * read_stage — one thread that plans ahead and reads: micro-batches become ranges, near ones merge,
- * and as many are under way as room and queue take.
+ * and as many are in flight as room and queue take.
  *
  * It stands still for three reasons: no more may be begun, the room is full, or all is planned.
- * While reads are under way it waits for them, else for room. Where no room can ever come (a sample
+ * While reads are in flight it waits for them, else for room. Where no room can ever come (a sample
  * or micro-batch larger than it, a consumer that waits while it holds all), the read gets memory of
  * its own out of what is left of the budget; where too little is left, the run ends with an error.
  */
@@ -20,7 +20,7 @@
 enum {
     SUBMIT_MAX = 64, /* reads prepared under one lock */
     POLL_MS =
-        20, /* while blocked with reads under way: how soon new room, or the end, is noticed */
+        20, /* while blocked with reads in flight: how soon new room, or the end, is noticed */
 };
 
 /* With mutex: the run ends at this slot. */
@@ -222,7 +222,7 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
         slot->read_done_ns = now_ns;
 }
 
-/* Reads can't be waited for: the run ends at every slot that needs one. What is under way is got
+/* Reads can't be waited for: the run ends at every slot that needs one. What is in flight is got
  * back when the queue closes. */
 static void end_reading(struct loader *loader, int status)
 {
@@ -349,7 +349,7 @@ void read_stage_wake(struct loader *loader)
         pthread_cond_signal(&loader->reader_wake);
 }
 
-/* With mutex and no reads under way: true where no room for the slot's next chunk can ever come. */
+/* With mutex and no reads in flight: true where no room for the slot's next chunk can ever come. */
 static bool is_stuck(const struct loader *loader)
 {
     if (loader->work_first != loader->work_next || loader->decoding > 0)
@@ -381,7 +381,7 @@ static bool find_room_elsewhere(struct loader *loader, struct load_slot *slot, s
     return false;
 }
 
-/* Nothing is under way and nothing can be issued: waits for room, for the end, or ends the run.
+/* Nothing is in flight and nothing can be issued: waits for room, for the end, or ends the run.
  * Returns the slot to go on with. */
 static struct load_slot *wait_for_room(struct loader *loader, struct load_slot *slot)
 {

@@ -45,7 +45,7 @@ enum {
     LOADER_WORKERS_MAX = 256,
     LOADER_MICRO_MAX =
         1 << 19,              /* samples of a micro-batch: counts of pieces and slots fit 32 bits */
-    LOADER_QUEUE_DEPTH = 256, /* reads under way */
+    LOADER_QUEUE_DEPTH = 256, /* reads in flight */
     /* Pieces nearer than this are read together, as far as there is room for the gaps, but no more
      * than so much, or a quarter of the room. */
     LOADER_MERGE_GAP_BYTES = 64 << 10,
@@ -376,7 +376,7 @@ bool at_once_is_steady(const struct loader *loader);
  * read brings. */
 uint64_t at_once_slice_bytes(const struct loader *loader);
 uint64_t at_once_gap_bytes(const struct loader *loader);
-/* With mutex: so many bytes were asked for, and nothing is under way any more, or something is. */
+/* With mutex: so many bytes were asked for, and nothing is in flight any more, or something is. */
 void at_once_note(struct loader *loader, uint64_t bytes, bool all_came);
 /* The reader, where it is steady, does the workers' part for all items that wait for one. */
 void at_once_decode(struct loader *loader);

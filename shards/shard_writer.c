@@ -31,7 +31,7 @@ struct shard_writer {
     struct hash_stream *hash;
     uint8_t *buffers[BUFFERS_COUNT];
     struct io_request requests[BUFFERS_COUNT];
-    bool under_way[BUFFERS_COUNT];
+    bool in_flight[BUFFERS_COUNT];
     unsigned current;
     size_t filled_bytes; /* of the current buffer */
     uint64_t offset;     /* of the next byte in the file */
@@ -79,10 +79,10 @@ out:
     return status;
 }
 
-/* Waits until nothing of the buffer is under way. */
+/* Waits until nothing of the buffer is in progress. */
 static int await_buffer(struct shard_writer *writer, unsigned buffer, struct err *err)
 {
-    while (writer->under_way[buffer]) {
+    while (writer->in_flight[buffer]) {
         struct io_request *done = NULL;
         int count = writer->io->ops->reap(writer->queue, &done, 1, 1, IO_FOREVER);
         if (count < 0 || (done && done->result < 0)) {
@@ -92,7 +92,7 @@ static int await_buffer(struct shard_writer *writer, unsigned buffer, struct err
             return status;
         }
         if (done)
-            writer->under_way[done - writer->requests] = false;
+            writer->in_flight[done - writer->requests] = false;
     }
     return 0;
 }
@@ -114,7 +114,7 @@ static int send_buffer(struct shard_writer *writer, size_t bytes, struct err *er
         return taken;
     }
     assert(taken == 1); /* the queue holds as many as there are buffers */
-    writer->under_way[buffer] = true;
+    writer->in_flight[buffer] = true;
     writer->current = (buffer + 1) % BUFFERS_COUNT;
     writer->filled_bytes = 0;
     return await_buffer(writer, writer->current, err);

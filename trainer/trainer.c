@@ -25,9 +25,9 @@ struct window {
     struct time_spent device_spent;            /* likewise */
 };
 
-/* A save that is under way. */
+/* A save that is in progress. */
 struct saving {
-    bool under_way;
+    bool in_flight;
     uint64_t step;
 };
 
@@ -158,16 +158,16 @@ static int evaluate(struct loop *loop, struct err *err)
     return 0;
 }
 
-/* Says how the save that was under way ended, on all ranks after the same step; a failure ends the
- * run where the policy, or the end of the run, wants it. */
+/* Says how the save that was in progress ended, on all ranks after the same step; a failure ends
+ * the run where the policy, or the end of the run, wants it. */
 static int settle_save(struct loop *loop, bool is_last, struct err *err)
 {
     struct run *run = loop->run;
-    if (!loop->saving.under_way)
+    if (!loop->saving.in_flight)
         return 0;
     struct err detail = {0};
     int status = ckpt_saver_wait(run->saver, &detail);
-    loop->saving.under_way = false;
+    loop->saving.in_flight = false;
     uint64_t took_ns = ckpt_saver_stats(run->saver).last_save_ns;
     struct trainer_report line = {.step = loop->saving.step,
                                   .steps = run->steps,
@@ -212,7 +212,7 @@ static int save(struct loop *loop, bool is_last, struct err *err)
     range_end(&run->ranges);
     if (status)
         return status;
-    loop->saving.under_way = true;
+    loop->saving.in_flight = true;
     loop->saving.step = run->step;
     return is_last || !run->config->checkpoint.async ? settle_save(loop, is_last, err) : 0;
 }

@@ -7,7 +7,7 @@
  *     trainer_run(&options, &result, err);
  *
  * The library prints nothing and handles no signals: the owner of the program sets *stop, the run
- * saves at the end of the step under way and returns TRAINER_STOPPED.
+ * saves at the end of the step in progress and returns TRAINER_STOPPED.
  */
 #ifndef MILLRACE_TRAINER_TRAINER_H
 #define MILLRACE_TRAINER_TRAINER_H

@@ -46,7 +46,7 @@ static void fill(const struct ckpt_tensor *tensor, unsigned seed)
         bytes[i] = (unsigned char)((i * 2654435761u + seed) >> 9);
 }
 
-/* The first array is updated while the save is under way, then the caller waits for it. */
+/* The first array is updated while the save is in progress, then the caller waits for it. */
 static void save(const struct placed *arrays, uint64_t step)
 {
     struct ckpt_saver *saver = NULL;

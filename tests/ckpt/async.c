@@ -65,7 +65,7 @@ static void *release_when_caller_waits(void *context)
     return NULL;
 }
 
-/* The arrays go on to that step while a save is under way. */
+/* The arrays go on to that step while a save is in progress. */
 static void update_during_save(struct ckpt_saver *saver, struct arrays *arrays, uint64_t step,
                                bool before_update)
 {

@@ -90,7 +90,7 @@ static void a_queue_that_can_not_wait_fails_its_save_and_the_next_one_has_anothe
     arrays_fill(&arrays, 1);
     fixture_save_step(io, folder, &arrays, 1, path);
     struct io *faulty =
-        steps_open_faulty("wait:eio@1"); /* every write of the image is under way then */
+        steps_open_faulty("wait:eio@1"); /* every write of the image is in progress then */
     struct ckpt_saver *saver = steps_open(faulty, 0);
     struct err err = {0};
     arrays_fill(&arrays, 2);
@@ -100,7 +100,7 @@ static void a_queue_that_can_not_wait_fails_its_save_and_the_next_one_has_anothe
     assert_int_equal(ckpt_saver_wait(saver, &err), -EIO);
     assert_non_null(strstr(err.path, "step-00000002"));
     assert_int_equal(io_fault_counts(faulty).abandoned, 0);
-    assert_int_equal(io_fault_counts(faulty).under_way, 0);
+    assert_int_equal(io_fault_counts(faulty).in_flight, 0);
     assert_int_equal(steps_temporaries_count(), 0);
     for (uint64_t step = 3; step <= 4; step++) {
         arrays_fill(&arrays, step);

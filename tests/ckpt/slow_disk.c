@@ -155,7 +155,7 @@ static void staging_keeps_to_its_budget_while_nothing_is_written(void **state)
     arrays_free(&changing);
 }
 
-static void a_save_that_falls_due_while_one_is_under_way_is_waited_for_and_not_doubled(void **state)
+static void a_save_that_falls_due_while_one_is_in_flight_is_waited_for_and_not_doubled(void **state)
 {
     (void)state;
     struct arrays changing = make_groups();
@@ -219,7 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(buffers_are_never_written_dirty_however_slow_the_disk),
         CASE(staging_keeps_to_its_budget_while_nothing_is_written),
-        CASE(a_save_that_falls_due_while_one_is_under_way_is_waited_for_and_not_doubled),
+        CASE(a_save_that_falls_due_while_one_is_in_flight_is_waited_for_and_not_doubled),
         CASE(memory_does_not_grow_with_asynchronous_saves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

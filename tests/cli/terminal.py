@@ -102,7 +102,7 @@ def resized():
     for columns in (30, 60, 100, 40):
         begin = len(run.drawn)
         run.resize(columns)
-        # Bars of the old width may still be under way: as many as the terminal's buffer holds.
+        # Bars of the old width may still be in progress: as many as the terminal's buffer holds.
         run.until(lambda: len(run.drawn) > begin and (len(run.drawn[-1]) < columns or len(run.drawn) > begin + 100))
         begin = len(run.drawn)
         run.draws(3)

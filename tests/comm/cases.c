@@ -203,7 +203,7 @@ static void call_late(const struct comm *comm, uint32_t call)
     nanosleep(&(struct timespec){.tv_nsec = (long)(word % 4) * 10000000}, NULL);
 }
 
-void works_of_one_communicator_are_under_way_at_once(void **state)
+void works_of_one_communicator_are_in_flight_at_once(void **state)
 {
     (void)state;
     if (world->takes_device_memory)

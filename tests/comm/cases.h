@@ -10,7 +10,7 @@
 void all_gather_gives_each_rank_what_all_sent(void **state);
 void all_to_all_moves_slices_of_any_sizes(void **state);
 void canonical_sums_are_added_in_the_order_of_the_tree(void **state);
-void works_of_one_communicator_are_under_way_at_once(void **state);
+void works_of_one_communicator_are_in_flight_at_once(void **state);
 void more_canonical_sums_at_once_than_there_are_tags_are_refused(void **state);
 void fast_sums_are_the_librarys_own(void **state);
 void integers_are_reduced_exactly(void **state);

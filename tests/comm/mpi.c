@@ -91,7 +91,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(all_gather_gives_each_rank_what_all_sent),
         cmocka_unit_test(all_to_all_moves_slices_of_any_sizes),
         cmocka_unit_test(canonical_sums_are_added_in_the_order_of_the_tree),
-        cmocka_unit_test(works_of_one_communicator_are_under_way_at_once),
+        cmocka_unit_test(works_of_one_communicator_are_in_flight_at_once),
         cmocka_unit_test(more_canonical_sums_at_once_than_there_are_tags_are_refused),
         cmocka_unit_test(fast_sums_are_the_librarys_own),
         cmocka_unit_test(fast_sums_that_were_prepared_may_follow_each_other),

@@ -29,8 +29,8 @@ static void opening_connects_all_ranks(void **state)
     assert_true(world->rank == mpi->rank && world->ranks == mpi->ranks);
 }
 
-/* Many under way at a time: each goes on while nobody looks at it alone, and all do as one of them
- * is waited for. */
+/* Many in progress at a time: each goes on while nobody looks at it alone, and all do as one of
+ * them is waited for. */
 static void work_of_several_communicators_is_waited_for_in_any_order(void **state)
 {
     (void)state;

@@ -124,8 +124,8 @@ static void killed_at_any_durable_operation_a_conversion_goes_on_to_the_same_fil
     assert_true(kills > 12 && kept > 3);
 }
 
-/* Each resumes the one before and comes a little further: a header, four pieces under way, and one
- * that is noted. */
+/* Each resumes the one before and comes a little further: a header, four pieces in progress, and
+ * one that is noted. */
 static void killed_again_and_again_it_comes_to_an_end(void **state)
 {
     (void)state;

@@ -121,7 +121,7 @@ void history_print(const struct history *history, uint32_t instant, FILE *to)
             fprintf(to, " offset %" PRIu64, op->offset);
         if (op->bytes > 0)
             fprintf(to, " %" PRIu64 " bytes", op->bytes);
-        fprintf(to, op->end <= instant ? "" : " (under way)");
+        fprintf(to, op->end <= instant ? "" : " (in progress)");
         fprintf(to, op->durable_at <= instant && op->kind < HISTORY_SYNC ? " durable\n" : "\n");
     }
 }

@@ -2,10 +2,10 @@
  * history — what was done to the files below one folder, operation by operation, in the order in
  * which the kernel was asked.
  *
- * An operation is under way from instant `begin` to instant `end`; every begin and every end is an
- * instant of its own, 1, 2, ... So a crash "at instant c" is one after instant c and before c + 1:
- * whatever has begun by then may have had its effect, and whatever has ended by then was known to
- * the program to have had it. Operations on names are over as soon as they begin.
+ * An operation is in progress from instant `begin` to instant `end`; every begin and every end is
+ * an instant of its own, 1, 2, ... So a crash "at instant c" is one after instant c and before c +
+ * 1: whatever has begun by then may have had its effect, and whatever has ended by then was known
+ * to the program to have had it. Operations on names are over as soon as they begin.
  */
 #ifndef MILLRACE_TESTS_CRASH_HISTORY_H
 #define MILLRACE_TESTS_CRASH_HISTORY_H

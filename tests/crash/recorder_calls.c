@@ -317,7 +317,7 @@ enum { TRANSFERS_MAX = 256 };
 static struct {
     const struct file_transfer *transfer;
     uint32_t number;
-} under_way[TRANSFERS_MAX];
+} in_flight[TRANSFERS_MAX];
 static _Thread_local const void
     *announced; /* what a request's pwrite by this thread will write: written down already */
 
@@ -325,12 +325,12 @@ static void keep_number(const struct file_transfer *transfer, uint32_t number)
 {
     unsigned i = 0;
     recorder_lock();
-    while (i < TRANSFERS_MAX && under_way[i].transfer)
+    while (i < TRANSFERS_MAX && in_flight[i].transfer)
         i++;
     if (i == TRANSFERS_MAX)
         abort();
-    under_way[i].transfer = transfer;
-    under_way[i].number = number;
+    in_flight[i].transfer = transfer;
+    in_flight[i].number = number;
     recorder_unlock();
 }
 
@@ -355,11 +355,11 @@ DECLARE(enum file_progress, file_transfer_take, struct file_transfer *transfer, 
 {
     recorder_lock();
     for (unsigned i = 0; i < TRANSFERS_MAX; i++) {
-        if (under_way[i].transfer != transfer)
+        if (in_flight[i].transfer != transfer)
             continue;
         if (result >= 0)
-            recorder_finish(under_way[i].number, (uint64_t)result);
-        under_way[i].transfer = NULL;
+            recorder_finish(in_flight[i].number, (uint64_t)result);
+        in_flight[i].transfer = NULL;
     }
     recorder_unlock();
     return REAL(file_transfer_take, transfer, result);

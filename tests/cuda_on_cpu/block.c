@@ -329,7 +329,7 @@ void shim_copy_add(void *target, const void *source)
 {
     struct copies *copies = &block.running->copies;
     if (copies->count == BLOCK_COPIES_MAX)
-        shim_violation("has more than %d asynchronous copies under way", BLOCK_COPIES_MAX);
+        shim_violation("has more than %d asynchronous copies in progress", BLOCK_COPIES_MAX);
     copies->ring[(copies->first + copies->count++) % BLOCK_COPIES_MAX] =
         (struct copy_in_group){{target, source}, copies->groups};
 }

@@ -30,7 +30,7 @@ extern "C" {
 enum {
     BLOCK_THREADS_MAX = 1024,
     BLOCK_WARP_THREADS = 32,
-    BLOCK_COPIES_MAX = 256, /* asynchronous copies of a thread under way */
+    BLOCK_COPIES_MAX = 256, /* asynchronous copies of a thread in progress */
 };
 
 /* What kernels read as blockIdx, blockDim and gridDim, and each thread as threadIdx. */
@@ -70,7 +70,7 @@ struct block_copy {
 };
 void shim_copy_add(void *target, const void *source);
 void shim_copy_commit(void);
-/* The oldest copy that must have landed where at most `pending` newest groups may be under way;
+/* The oldest copy that must have landed where at most `pending` newest groups may be in progress;
  * false: no more. */
 bool shim_copy_next(int pending, struct block_copy *ret_copy);
 

@@ -17,7 +17,7 @@ struct node {
 };
 
 struct capture {
-    struct capture *next; /* under way */
+    struct capture *next; /* in progress */
     atomic_int references;
     cudaStream_t origin;
     enum cudaStreamCaptureMode mode;

@@ -27,14 +27,14 @@ struct node_set {
 void node_set_add_all(struct node_set *set, const struct node_set *more);
 void node_set_clear(struct node_set *set);
 
-/* Begins one, first in the list of those under way. */
+/* Begins one, first in the list of those in progress. */
 struct capture *capture_begin(struct capture **captures, cudaStream_t origin,
                               enum cudaStreamCaptureMode mode);
 
 /* Records work after all of *last, which then is this work alone. */
 void capture_add(struct capture *capture, struct node_set *last, struct queue_work work);
 
-/* Whether a capture under way forbids the calling thread what is unsafe; it is then spoiled. */
+/* Whether a capture in progress forbids the calling thread what is unsafe; it is then spoiled. */
 bool capture_forbids(struct capture *captures);
 
 void capture_spoil_all(struct capture *captures);

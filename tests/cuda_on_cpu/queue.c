@@ -26,7 +26,7 @@ static struct {
     struct queue_work *work;
     bool busy, started;
     cudaError_t failure, lost;
-    struct capture *captures; /* under way */
+    struct capture *captures; /* in progress */
     struct shim_counts counts;
 } queue = {
     .lock = PTHREAD_MUTEX_INITIALIZER,

@@ -57,7 +57,7 @@ cudaError_t queue_event_elapsed(cudaEvent_t start, cudaEvent_t end, float *ret_m
 /* What is queued on stream from now on waits for the event's last record. */
 cudaError_t queue_wait_event(cudaStream_t stream, cudaEvent_t event);
 
-/* To be asked before memory is given: cudaErrorStreamCaptureUnsupported where a capture under way
+/* To be asked before memory is given: cudaErrorStreamCaptureUnsupported where a capture in progress
  * forbids it to this thread. The capture is then spoiled. */
 cudaError_t queue_permit(void);
 

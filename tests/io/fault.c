@@ -93,7 +93,7 @@ static void the_nth_read_fails_and_the_others_are_whole(void **state)
     assert_int_equal(counts.operations[FAULT_READ], DEPTH);
     assert_int_equal(counts.read_bytes, DEPTH * READ);
     assert_int_equal(counts.hits, 1);
-    assert_int_equal(counts.under_way, 0);
+    assert_int_equal(counts.in_flight, 0);
     assert_non_null(strstr(faulty->ops->name, "with faults"));
     close_all();
 }
@@ -153,11 +153,11 @@ static void a_held_request_can_be_cancelled_and_a_closing_queue_gives_it_back(vo
     faulty->ops->cancel(queue, &requests[1]);
     reap_all(1);
     assert_int_equal(requests[1].result, -ECANCELED);
-    assert_int_equal(io_fault_counts(faulty).under_way, 2);
+    assert_int_equal(io_fault_counts(faulty).in_flight, 2);
     faulty->ops->queue_close(queue);
     assert_int_equal(requests[0].result, -ECANCELED);
     assert_int_equal(requests[2].result, -ECANCELED);
-    assert_int_equal(io_fault_counts(faulty).under_way, 0);
+    assert_int_equal(io_fault_counts(faulty).in_flight, 0);
     assert_int_equal(io_fault_counts(faulty).held, 0);
     faulty->ops->file_close(file);
     io_close(faulty);
@@ -323,7 +323,7 @@ static void a_kill_ends_the_process_before_the_operation(void **state)
                      1); /* it was written, and is nobody's */
 }
 
-static void an_aborted_set_with_writes_under_way_is_noted(void **state)
+static void an_aborted_set_with_writes_in_flight_is_noted(void **state)
 {
     (void)state;
     struct io_transaction *transaction;
@@ -400,7 +400,7 @@ int main(void)
         CASE(names_fail_as_rules_say),
         CASE(a_queue_that_can_not_wait_never_can_again),
         CASE(a_kill_ends_the_process_before_the_operation),
-        CASE(an_aborted_set_with_writes_under_way_is_noted),
+        CASE(an_aborted_set_with_writes_in_flight_is_noted),
         CASE(a_set_that_lost_a_file_is_never_published),
         CASE(the_environment_gives_rules_where_options_have_none),
     };

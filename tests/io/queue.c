@@ -114,7 +114,7 @@ static void reads_are_whole_unless_the_file_ended(void **state)
         reaped += (unsigned)count;
     }
     assert_int_equal(io->ops->reap(queue, done, DEPTH, 1, IO_FOREVER),
-                     0); /* nothing is under way */
+                     0); /* nothing is in progress */
 }
 
 static void short_calls_eintr_and_eagain_are_continued(void **state)

@@ -55,7 +55,7 @@ static void assert_text(struct io_file *file, const char *text)
     assert_memory_equal(found, text, strlen(text));
 }
 
-/* A process that dies with one file finalized (of a folder) and one under way. */
+/* A process that dies with one file finalized (of a folder) and one in progress. */
 static void leave_half(bool single_file, enum io_resume resume)
 {
     int status;

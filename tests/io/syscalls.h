@@ -48,7 +48,7 @@ unsigned syscalls_held_count(void);
 /* Rings can't be waited for. */
 void syscalls_break_rings(void);
 
-/* Whether the kernel cancels what is under way in such a ring, as Linux 6.0 does. */
+/* Whether the kernel cancels what is in progress in such a ring, as Linux 6.0 does. */
 bool syscalls_can_cancel_in_rings(void);
 
 /* Called whenever a ring is about to be closed. */

@@ -137,7 +137,7 @@ static void a_read_that_never_comes_ends_the_run_in_time(void **state)
     assert_true(watch.others >= 1); /* said also, since closing may take as long */
     assert_int_equal(loader_next(loader, &batch, &again), -ETIMEDOUT);
     loader_close(loader);
-    assert_int_equal(io_fault_counts(options.io).under_way, 0);
+    assert_int_equal(io_fault_counts(options.io).in_flight, 0);
     io_close(options.io);
     fixture_remove(&fixture);
 }

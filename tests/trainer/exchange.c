@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Two ranks, of which the other ends the run while pieces are under way: the first look at work
+/* Two ranks, of which the other ends the run while pieces are in progress: the first look at work
  * finds nothing, the second that it failed. */
-static struct comm_work *under_way;
+static struct comm_work *in_flight;
 static int looks_count;
 
 static int begin_all_to_all(struct comm *comm, const void *send, const size_t *send_offsets,
@@ -21,7 +21,7 @@ static int begin_all_to_all(struct comm *comm, const void *send, const size_t *s
     (void)send, (void)send_offsets, (void)send_bytes, (void)receive, (void)receive_offsets;
     (void)receive_bytes, (void)err;
     *work = (struct comm_work){.comm = comm, .what = options->what};
-    under_way = work;
+    in_flight = work;
     return 0;
 }
 
@@ -110,7 +110,7 @@ static void work_that_fails_while_nobody_waits_is_told_and_not_handed_over(void 
     open_fixture(&f, &ending);
     const struct exchange_pieces pieces = {.sources = {f.gradients}, .counts = counts};
     assert_ok(exchange_begin(f.exchange, 0, &pieces, &err), &err);
-    assert_non_null(under_way);
+    assert_non_null(in_flight);
     for (int i = 0; i < 3 && !status; i++)
         status = exchange_pump(f.exchange, &err);
     assert_int_equal(status, -ECONNABORTED);

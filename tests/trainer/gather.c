@@ -18,7 +18,7 @@ static const char *variable(const char *name)
     return getenv(name);
 }
 
-/* Rank 1 ends the run when rank 0's gather is under way, to which it does not come. */
+/* Rank 1 ends the run when rank 0's gather is in progress, to which it does not come. */
 static void end_run(void)
 {
     static char letter;

@@ -35,7 +35,7 @@ void __wrap_reduction_done(struct reduction *reduction, uint64_t group);
 int __wrap_exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot,
                               struct err *err);
 
-/* Nothing of an earlier step is under way any more: a slot is free for what comes first. */
+/* Nothing of an earlier step is in progress any more: a slot is free for what comes first. */
 int __wrap_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err)
 {
     memset(&pass, 0, sizeof pass);

@@ -29,7 +29,7 @@ struct replay {
 
 /* -ENOMEM. */
 int replay_init(struct replay *replay, struct ops *ops, uint32_t variants_count, struct err *err);
-/* Nothing of it is under way. Safe on a zeroed replay. */
+/* Nothing of it is in progress. Safe on a zeroed replay. */
 void replay_deinit(struct replay *replay);
 /* Queues what queue(context) queues. -EIO, or what the ops failed with, where it could not be
  * recorded. */

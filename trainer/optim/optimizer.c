@@ -34,7 +34,7 @@ static uint64_t moment_bytes(const struct optimizer *optimizer)
 }
 
 /* A kernel that touches each byte once reads and writes pinned memory at the link's speed, both
- * ways at a time: wide accesses of neighbours, and far more of them under way than the link can
+ * ways at a time: wide accesses of neighbours, and far more of them in progress than the link can
  * hold. Copies through staging would bring no more. */
 static unsigned moments_kind(const struct optimizer *optimizer)
 {

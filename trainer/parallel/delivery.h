@@ -57,7 +57,7 @@ int delivery_open(struct delivery *delivery, const struct delivery_options *opti
                   struct err *err);
 int delivery_connect(struct delivery *delivery, struct err *err); /* collective */
 int delivery_open_exchange(struct delivery *delivery, struct err *err);
-/* Nothing is under way: else, after a failure, what was sent from and gathered to stays until the
+/* Nothing is in progress: else, after a failure, what was sent from and gathered to stays until the
  * process exits (comm.h). */
 bool delivery_is_idle(const struct delivery *delivery);
 void delivery_close(struct delivery *delivery); /* safe on a zeroed one */

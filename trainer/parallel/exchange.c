@@ -230,7 +230,7 @@ static bool reads(const struct exchange *exchange, const void *source)
     return false;
 }
 
-/* NULL: until nothing is under way. */
+/* NULL: until nothing is in progress. */
 static int wait_for(struct exchange *exchange, const void *source, struct err *err)
 {
     uint64_t began_ns = clock_now_ns();

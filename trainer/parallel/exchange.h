@@ -12,7 +12,7 @@
  *     exchange_pump(&exchange, err);  // now and then: starts and ends what can be, never blocks
  *     exchange_drain(&exchange, err);                       // blocks until all is done
  *
- * Chunks bound the memory: of a part no more than chunk_elements are under way in each of
+ * Chunks bound the memory: of a part no more than chunk_elements are in progress in each of
  * EXCHANGE_SLOTS. All ranks begin the same groups in the same order. Where device memory is not the
  * host's, and the communicator takes only that, bytes pass through pinned memory, copied beside the
  * computation.
@@ -80,9 +80,9 @@ struct exchange;
 int exchange_open(const struct exchange_options *options, struct exchange **ret_exchange,
                   struct err *err);
 void exchange_close(
-    struct exchange *exchange); /* NULL is fine. What is under way is let go: see comm.h */
+    struct exchange *exchange); /* NULL is fine. What is in progress is let go: see comm.h */
 
-/* Once the writes of the pieces are queued; returns at once. Of a group that is under way: other
+/* Once the writes of the pieces are queued; returns at once. Of a group that is in progress: other
  * pieces, which end after those. -EIO. What one of these calls failed with is what all of them fail
  * with afterwards, and nothing is handed over any more. */
 int exchange_begin(struct exchange *exchange, uint64_t group, const struct exchange_pieces *pieces,
@@ -94,7 +94,7 @@ int exchange_drain(struct exchange *exchange, struct err *err);
 /* How long the last two have blocked, all together: what of the exchanges was not hidden behind the
  * passes. NULL: 0. */
 uint64_t exchange_waited_ns(const struct exchange *exchange);
-/* Nothing is under way: else, after a failure, the pieces may be read until the process exits
+/* Nothing is in progress: else, after a failure, the pieces may be read until the process exits
  * (comm.h). NULL is idle. */
 bool exchange_is_idle(const struct exchange *exchange);
 

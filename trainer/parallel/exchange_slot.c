@@ -100,7 +100,7 @@ void exchange_slot_close(struct exchange *exchange, struct exchange_slot *slot)
     struct device *device = options->ops->device;
     if (slot->copied)
         device->ops->event_close(device, slot->copied);
-    /* what is still under way may be written to until the process exits */
+    /* what is still in progress may be written to until the process exits */
     bool is_idle = slot->state != EXCHANGE_SENDING;
     if (is_idle && slot->send)
         device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), slot->send,

@@ -119,7 +119,7 @@ void gather_close(struct gather *gather)
     if (is_idle) {
         free(gather->whats);
         free(gather);
-    } else { /* with the handles of what is under way */
+    } else { /* with the handles of what is in progress */
         comm_retain(gather->whats);
         comm_retain(gather);
     }

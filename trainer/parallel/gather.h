@@ -49,19 +49,19 @@ struct gather;
 /* Allocates all that it will take. -ENOMEM. Gives the gather. */
 int gather_open(const struct gather_options *options, struct gather **ret_gather, struct err *err);
 void gather_close(
-    struct gather *gather); /* NULL is fine. What is under way is let go: see comm.h */
+    struct gather *gather); /* NULL is fine. What is in progress is let go: see comm.h */
 
 /* Once the writes of this rank's piece are queued. Blocks for the oldest where GATHER_SLOTS are
- * under way. element_bytes: at most a master's. */
+ * in progress. element_bytes: at most a master's. */
 int gather_begin(struct gather *gather, uint64_t group, enum gather_level level, void *buffer,
                  size_t element_bytes, struct err *err);
 /* Starts and ends what can be, and never blocks. *ret_has_room: nor would the next gather_begin. */
 int gather_pump(struct gather *gather, bool *ret_has_room, struct err *err);
 /* Blocks until the group's is done, as are those begun before it; what is queued on the stream from
- * then on sees it. Nothing where none is under way. */
+ * then on sees it. Nothing where none is in progress. */
 int gather_wait(struct gather *gather, uint64_t group, struct err *err);
 int gather_wait_all(struct gather *gather, struct err *err);
-/* Nothing is under way: else, after a failure, the buffers may be read and written until the
+/* Nothing is in progress: else, after a failure, the buffers may be read and written until the
  * process exits (comm.h). NULL is idle. */
 bool gather_is_idle(const struct gather *gather);
 

@@ -113,7 +113,7 @@ int weights_begin_pass(struct weights *weights, struct err *err);
 void weights_need(struct weights *weights, uint64_t group);
 void weights_done(struct weights *weights, uint64_t group);
 int weights_status(const struct weights *weights, struct err *err);
-/* Nothing is under way any more: before what all ranks do next is to end. Blocks. */
+/* Nothing is in progress any more: before what all ranks do next is to end. Blocks. */
 int weights_settle(struct weights *weights, struct err *err);
 
 #endif

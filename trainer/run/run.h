@@ -49,7 +49,7 @@ struct run_words {
     int64_t valid_count, correct_count, samples_count;
     int64_t bad_count;  /* samples that could not be used, since the data was opened */
     int64_t stop, save; /* ranks that wish it */
-    int64_t saving;     /* ranks on which a save is under way */
+    int64_t saving;     /* ranks on which a save is in progress */
     struct exact_sum losses, squares;
 };
 
@@ -164,7 +164,7 @@ struct run {
     bool stop_requested; /* on any rank, as the last reduction said */
     bool time_is_up;     /* the clock of this rank, the first, asked for it */
     bool save_requested; /* by the first rank's clock, as the last reduction said */
-    bool save_has_ended; /* none is under way on any rank, as the last reduction said */
+    bool save_has_ended; /* none is in progress on any rank, as the last reduction said */
     struct triggers triggers;
     /* Of finished steps, since the last line of progress; a checkpoint keeps what its loss is made
      * of. */
@@ -225,7 +225,7 @@ int run_connect_mean(struct run *run, struct err *err);
 int run_share_weights(struct run *run, bool now, struct err *err);
 /* Bytes of the newest step, with its part of the means of weights. */
 struct comm_traffic run_traffic(const struct run *run);
-/* Weights and moments do, now: before what is saved. Collective; no save is under way. */
+/* Weights and moments do, now: before what is saved. Collective; no save is in progress. */
 int run_share_state(struct run *run, struct err *err);
 
 /* Queues one update: all micro-batches that this rank owns, the reduction, the decision, the
@@ -258,7 +258,7 @@ int run_open_device(struct run *run, struct err *err);
 /* Once all ranks have theirs, run->bulk as the configuration wants it; until then it is comm.
  * Collective. */
 int run_open_bulk(struct run *run, struct err *err);
-/* Nothing is under way between GPUs any more, on this rank: before device memory is freed, which
+/* Nothing is in progress between GPUs any more, on this rank: before device memory is freed, which
  * waits for it. After a failure that all ranks know of, and each of them. */
 void run_halt_bulk(struct run *run);
 void run_close_bulk(struct run *run);
@@ -364,7 +364,7 @@ int run_decode_cursor(const struct json_t *state, const char *path, struct curso
 void run_report(const struct run *run, const struct trainer_report *report);
 /* A line for the owner of the program. */
 void run_say(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* After a failure, before run_close: a save under way, in which all take part, ends first. Of one
+/* After a failure, before run_close: a save in progress, in which all take part, ends first. Of one
  * that the others have not heard of the reason is reported while it can be (TRAINER_FAILED), and
  * they, who wait for this rank or will, are ended. Alone: nothing. */
 void run_give_up(struct run *run, int status, const struct err *detail);

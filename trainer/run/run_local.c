@@ -57,8 +57,8 @@ int run_share_weights(struct run *run, bool now, struct err *err)
     if (!run->weights_differ || (!now && run->step % run->config->parallel.local_sgd.steps != 0))
         return 0;
     range_begin(&run->ranges, RANGE_REDUCE);
-    /* a checkpoint under way has what it needs of each group: the update since the last mean saw to
-     * that */
+    /* a checkpoint in progress has what it needs of each group: the update since the last mean saw
+     * to that */
     for (uint64_t group = 0; group < run->params->groups_count && !status; group++)
         status = share_group(run, group, err);
     if (!status)

@@ -31,7 +31,7 @@ void run_say(const struct run *run, const char *format, ...)
     run_report(run, &report);
 }
 
-/* Nothing of NCCL ends before a save under way has: the others would see that, and end it. */
+/* Nothing of NCCL ends before a save in progress has: the others would see that, and end it. */
 void run_give_up(struct run *run, int status, const struct err *detail)
 {
     bool is_printed_elsewhere = detail->code && !detail->what[0]; /* see comm_agree */

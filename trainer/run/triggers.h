@@ -8,9 +8,9 @@
  * it.
  *
  * A run stops so early before its limit that one more step, those that are queued when it is asked,
- * and two saves (one that is under way, and the last) fit in, each as long as it was found to take,
- * and a second. Until a save was measured, it is taken to write 100 MB/s. Before its first step no
- * run stops, however short its limit: the same command again and again comes to the end.
+ * and two saves (one that is in progress, and the last) fit in, each as long as it was found to
+ * take, and a second. Until a save was measured, it is taken to write 100 MB/s. Before its first
+ * step no run stops, however short its limit: the same command again and again comes to the end.
  *
  * Threads: the owner's.
  */

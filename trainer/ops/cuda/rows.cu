@@ -13,7 +13,7 @@
 enum {
     THREADS = 256,
     WARPS = THREADS / WARP_THREADS,
-    LOADS = 8, /* of rows to be added, under way at a time */
+    LOADS = 8, /* of rows to be added, in progress at a time */
     GRID_Y_MAX = 65535,
 };
 

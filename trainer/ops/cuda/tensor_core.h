@@ -43,8 +43,8 @@ __device__ inline void copy_async_commit()
     asm volatile("cp.async.commit_group;\n" ::: "memory");
 }
 
-/* Until at most `pending` of this thread's newest groups are under way. What others copied needs a
- * barrier after it. */
+/* Until at most `pending` of this thread's newest groups are in progress. What others copied needs
+ * a barrier after it. */
 template <int pending> __device__ inline void copy_async_wait()
 {
     asm volatile("cp.async.wait_group %0;\n" ::"n"(pending) : "memory");

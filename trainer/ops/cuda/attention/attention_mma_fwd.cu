@@ -5,7 +5,7 @@
  * over the tiles of keys with an online softmax: sums of exponentials relative to the largest score
  * so far, rescaled when a larger one comes.
  *
- *     shared memory    Q | K V of this step | K V of the next, under way
+ *     shared memory    Q | K V of this step | K V of the next, in progress
  *     a step           wait for its K V; barrier: all have left the other buffer; begin the next
  *                      copy;
  *                      S = Q K^T;  P = 2^(S - base);  O = O * rescale + P V
