@@ -1,6 +1,6 @@
 /*
  * libraries — the foreign libraries that base/ adapts, by name and version, told by their adapters:
- * json.c, hash.c, hmac.c, crc.c.
+ * jsonx.c, hash.c, hmac.c, crc.c.
  *
  * Each writes "NAME VERSION" into text of LIBRARY_TEXT_BYTES and returns text. The version is that
  * of the library which runs, or, where it can't tell, the one whose headers were compiled in.

@@ -4,7 +4,7 @@
 #include "base/trace.h"
 
 #include "base/clock.h"
-#include "base/json_writer.h"
+#include "base/jsonx_writer.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -119,20 +119,20 @@ void trace_format_end(struct str *out)
 static void add_metadata(struct str *out, const char *what, unsigned process, unsigned thread,
                          const char *name, unsigned sort_index)
 {
-    struct json_writer json = {.out = out};
+    struct jsonx_writer json = {.out = out};
     str_add_text(out, ",\n");
-    json_begin_object(&json, NULL);
-    json_write_string(&json, "ph", "M");
-    json_write_string(&json, "name", what);
-    json_write_u64(&json, "pid", process);
-    json_write_u64(&json, "tid", thread);
-    json_begin_object(&json, "args");
+    jsonx_begin_object(&json, NULL);
+    jsonx_write_string(&json, "ph", "M");
+    jsonx_write_string(&json, "name", what);
+    jsonx_write_u64(&json, "pid", process);
+    jsonx_write_u64(&json, "tid", thread);
+    jsonx_begin_object(&json, "args");
     if (name)
-        json_write_string(&json, "name", name);
+        jsonx_write_string(&json, "name", name);
     else
-        json_write_u64(&json, "sort_index", sort_index);
-    json_end_object(&json);
-    json_end_object(&json);
+        jsonx_write_u64(&json, "sort_index", sort_index);
+    jsonx_end_object(&json);
+    jsonx_end_object(&json);
 }
 
 void trace_format_process(unsigned process, const char *name, struct str *out)

@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/json_format.h"
+#include "base/jsonx_format.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/collective.h"
 #include "ckpt/folder.h"
@@ -190,7 +190,7 @@ static bool has_same_arrays(const struct manifest *a, const struct manifest *b,
 static bool is_same_value(struct json_t *a, struct json_t *b)
 {
     struct str x = {0}, y = {0};
-    bool same = a && b && json_format(a, &x) == 0 && json_format(b, &y) == 0 &&
+    bool same = a && b && jsonx_format(a, &x) == 0 && jsonx_format(b, &y) == 0 &&
                 strcmp(str_text(&x), str_text(&y)) == 0;
     str_deinit(&x);
     str_deinit(&y);
@@ -200,14 +200,14 @@ static bool is_same_value(struct json_t *a, struct json_t *b)
 /* Nothing is lost with the old state: what it says the new one says, or says anew. */
 static bool is_renewed_by(struct json_t *old, struct json_t *renewed)
 {
-    struct json_member *members;
+    struct jsonx_member *members;
     size_t count;
     bool same = true;
-    if (json_members(old, &members, &count))
+    if (jsonx_members(old, &members, &count))
         return false;
     for (size_t i = 0; i < count && same; i++) {
         const char *key = members[i].key;
-        same = manifest_is_remark(key) || is_same_value(members[i].value, json_get(renewed, key));
+        same = manifest_is_remark(key) || is_same_value(members[i].value, jsonx_get(renewed, key));
     }
     free(members);
     return same;
@@ -225,12 +225,12 @@ static enum commit_likeness compare_with(const struct commit *commit, const char
         return likeness;
     if (found.step == commit->step &&
         has_same_arrays(&found, &roster->manifest, &roster->tensors_text) &&
-        json_parse(state_json, strlen(state_json), "state", 0, &state, NULL) == 0) {
+        jsonx_parse(state_json, strlen(state_json), "state", 0, &state, NULL) == 0) {
         if (is_same_value(found.state, state))
             likeness = COMMIT_SAME;
         else if (is_renewed_by(found.state, state))
             likeness = COMMIT_SAME_ARRAYS;
-        json_free(state);
+        jsonx_free(state);
     }
     manifest_deinit(&found);
     return likeness;

@@ -219,8 +219,8 @@ static int prepare(struct job *job, struct err *err)
 static struct json_t *loader_of(const struct ckpt_reader *reader)
 {
     struct json_t *loader =
-        reader->manifest.state ? json_get(reader->manifest.state, "loader") : NULL;
-    return json_kind(loader) == JSON_KIND_OBJECT ? loader : NULL;
+        reader->manifest.state ? jsonx_get(reader->manifest.state, "loader") : NULL;
+    return jsonx_kind(loader) == JSON_KIND_OBJECT ? loader : NULL;
 }
 
 static bool selects_loader(const char *only)
@@ -233,7 +233,7 @@ static int compare_loaders(struct diff *diff, struct err *err)
     struct json_t *a = loader_of(diff->a), *b = loader_of(diff->b);
     diff->has_loader[0] = a != NULL;
     diff->has_loader[1] = b != NULL;
-    int status = json_diff_collect(&diff->loader, ckpt_section_name(CKPT_LOADER), a, b);
+    int status = jsonx_diff_collect(&diff->loader, ckpt_section_name(CKPT_LOADER), a, b);
     return status ? err_set(err, status, "out of memory to compare the loaders' states") : 0;
 }
 
@@ -296,7 +296,7 @@ void diff_close(struct diff *diff)
 {
     if (!diff)
         return;
-    json_diff_deinit(&diff->loader);
+    jsonx_diff_deinit(&diff->loader);
     free(diff->tensors);
     ckpt_reader_close(diff->a);
     ckpt_reader_close(diff->b);

@@ -18,7 +18,7 @@
 #define MILLRACE_CKPT_DIFF_H
 
 #include "ckpt/element.h"
-#include "ckpt/json_diff.h"
+#include "ckpt/jsonx_diff.h"
 #include "ckpt/reader.h"
 
 #include <stdbool.h>
@@ -55,8 +55,8 @@ struct diff {
     struct diff_tensor *tensors; /* those that differ, sorted by name */
     uint64_t tensors_count;
     struct diff_section sections[CKPT_LOADER];
-    bool has_loader[2];      /* a, b */
-    struct json_diff loader; /* what differs of the loader's state, paths beginning "loader" */
+    bool has_loader[2];       /* a, b */
+    struct jsonx_diff loader; /* what differs of the loader's state, paths beginning "loader" */
 };
 
 /* A step, a folder of steps (its newest whole one) or a safetensors file. */

@@ -4,7 +4,7 @@
 #include "ckpt/hash.h"
 
 #include "base/bytes.h"
-#include "base/json_format.h"
+#include "base/jsonx_format.h"
 #include "ckpt/box.h"
 #include "ckpt/flat.h"
 
@@ -132,13 +132,13 @@ static bool is_of_section(const void *context, const char *name)
 static int hash_loader(struct json_t *loader, struct hash128 *ret_hash, struct err *err)
 {
     struct hash_stream *stream = hash_stream_open();
-    struct json_member *members = NULL;
+    struct jsonx_member *members = NULL;
     struct str text = {0};
     size_t count = 0;
-    int status = stream ? json_members(loader, &members, &count) : -ENOMEM;
+    int status = stream ? jsonx_members(loader, &members, &count) : -ENOMEM;
     for (size_t i = 0; i < count && !status; i++) {
         str_clear(&text);
-        status = json_format(members[i].value, &text);
+        status = jsonx_format(members[i].value, &text);
         update_text(stream, members[i].key, strlen(members[i].key));
         update_text(stream, str_text(&text), text.bytes);
     }
@@ -179,8 +179,8 @@ int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes,
         hashes.present[section] = count > 0;
     }
     struct json_t *loader =
-        reader->manifest.state ? json_get(reader->manifest.state, "loader") : NULL;
-    hashes.present[CKPT_LOADER] = loader && json_kind(loader) == JSON_KIND_OBJECT;
+        reader->manifest.state ? jsonx_get(reader->manifest.state, "loader") : NULL;
+    hashes.present[CKPT_LOADER] = loader && jsonx_kind(loader) == JSON_KIND_OBJECT;
     if (!status && hashes.present[CKPT_LOADER])
         status = hash_loader(loader, &hashes.hash[CKPT_LOADER], err);
     ckpt_reader_close(reader);

@@ -4,7 +4,7 @@
 #include "ckpt/layout.h"
 
 #include "base/bytes.h"
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "ckpt/hash.h"
 #include "ckpt/safetensors.h"
 
@@ -152,7 +152,7 @@ int layout_check_header(const struct str *header, uint64_t file_bytes,
     int status =
         safetensors_parse(header->data + 8, length, file_bytes, "the planned header", &file, err);
     for (uint64_t i = 0; i < count && !status; i++)
-        if (!json_get(file.root, entries[i].name))
+        if (!jsonx_get(file.root, entries[i].name))
             status = err_set(err, -EINVAL, "checkpoint: array \"%.100s\": its name is no UTF-8",
                              entries[i].name);
     safetensors_deinit(&file);

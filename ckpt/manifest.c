@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/crc.h"
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "ckpt/box.h"
 #include "ckpt/manifest_scan.h"
 #include "io/io.h"
@@ -86,20 +86,20 @@ static int parse_file(struct json_t *node, const char *path, uint32_t *crcs,
 {
     struct manifest_file file = {0};
     const char *hex, *hash;
-    int status = json_get_string(node, "name", &file.name, path, err);
+    int status = jsonx_get_string(node, "name", &file.name, path, err);
     if (!status)
-        status = json_get_u64(node, "size_bytes", &file.size_bytes, path, err);
+        status = jsonx_get_u64(node, "size_bytes", &file.size_bytes, path, err);
     if (!status)
-        status = json_get_string(node, "hash", &hash, path, err);
+        status = jsonx_get_string(node, "hash", &hash, path, err);
     if (!status)
-        status = json_get_string(node, "block_crc32c", &hex, path, err);
+        status = jsonx_get_string(node, "block_crc32c", &hex, path, err);
     if (status)
         return status;
     if (!*file.name || file.name[0] == '.' || strchr(file.name, '/') ||
         strlen(file.name) >= IO_NAME_BYTES_MAX)
         return bad(path, err, "file", file.name, "not a plain name");
-    const struct json_t *elsewhere = json_get(node, "elsewhere");
-    if (elsewhere && json_bool(elsewhere, &file.elsewhere))
+    const struct json_t *elsewhere = jsonx_get(node, "elsewhere");
+    if (elsewhere && jsonx_bool(elsewhere, &file.elsewhere))
         return bad(path, err, "file", file.name, "elsewhere is neither true nor false");
     file.blocks_count = manifest_blocks_count(file.size_bytes);
     if (strlen(hex) / CRC_DIGITS != file.blocks_count || strlen(hex) % CRC_DIGITS != 0)
@@ -121,9 +121,9 @@ static int parse_file(struct json_t *node, const char *path, uint32_t *crcs,
 
 static int parse_files(struct manifest *manifest, const char *path, struct err *err)
 {
-    struct json_t *files = json_get(manifest->root, "files");
-    size_t count = json_count(files);
-    if (!files || json_kind(files) != JSON_KIND_ARRAY || count > CKPT_RANKS_MAX)
+    struct json_t *files = jsonx_get(manifest->root, "files");
+    size_t count = jsonx_count(files);
+    if (!files || jsonx_kind(files) != JSON_KIND_ARRAY || count > CKPT_RANKS_MAX)
         return bad(path, err, "key", "files", "no array of at most 2^20 files");
     manifest->files = calloc(count + 1, sizeof *manifest->files);
     if (!manifest->files)
@@ -131,7 +131,7 @@ static int parse_files(struct manifest *manifest, const char *path, struct err *
     uint64_t blocks = 0;
     int status = 0;
     for (size_t i = 0; i < count && !status; i++) {
-        status = parse_file(json_at(files, i), path, NULL, &manifest->files[i], err);
+        status = parse_file(jsonx_at(files, i), path, NULL, &manifest->files[i], err);
         blocks += manifest->files[i].blocks_count;
     }
     if (status)
@@ -141,7 +141,7 @@ static int parse_files(struct manifest *manifest, const char *path, struct err *
         return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " block checksums", blocks);
     uint32_t *crcs = manifest->block_crc32c;
     for (size_t i = 0; i < count && !status; i++) {
-        status = parse_file(json_at(files, i), path, crcs, &manifest->files[i], err);
+        status = parse_file(jsonx_at(files, i), path, crcs, &manifest->files[i], err);
         crcs += manifest->files[i].blocks_count;
     }
     manifest->files_count = count;
@@ -150,10 +150,10 @@ static int parse_files(struct manifest *manifest, const char *path, struct err *
 
 static bool parse_sizes(const struct json_t *array, uint64_t *sizes, uint32_t count)
 {
-    if (!array || json_kind(array) != JSON_KIND_ARRAY || json_count(array) != count)
+    if (!array || jsonx_kind(array) != JSON_KIND_ARRAY || jsonx_count(array) != count)
         return false;
     for (uint32_t d = 0; d < count; d++)
-        if (json_u64(json_at(array, d), &sizes[d]))
+        if (jsonx_u64(jsonx_at(array, d), &sizes[d]))
             return false;
     return true;
 }
@@ -163,28 +163,28 @@ static int parse_tensor(struct json_t *node, const char *path, struct manifest_c
 {
     struct manifest_tensor tensor = {0};
     const char *dtype;
-    int status = json_get_string(node, "name", &tensor.name, path, err);
+    int status = jsonx_get_string(node, "name", &tensor.name, path, err);
     if (!status)
-        status = json_get_string(node, "dtype", &dtype, path, err);
+        status = jsonx_get_string(node, "dtype", &dtype, path, err);
     if (status)
         return status;
     if (!dtype_from_name(dtype, &tensor.dtype))
         return bad(path, err, "tensor", tensor.name, "unknown dtype");
-    struct json_t *shape = json_get(node, "shape"), *list = json_get(node, "chunks");
-    if (!shape || json_count(shape) > DTYPE_RANK_MAX)
+    struct json_t *shape = jsonx_get(node, "shape"), *list = jsonx_get(node, "chunks");
+    if (!shape || jsonx_count(shape) > DTYPE_RANK_MAX)
         return bad(path, err, "tensor", tensor.name, "no shape of at most 8 dimensions");
-    tensor.rank = (uint32_t)json_count(shape);
+    tensor.rank = (uint32_t)jsonx_count(shape);
     if (!parse_sizes(shape, tensor.shape, tensor.rank))
         return bad(path, err, "tensor", tensor.name, "a dimension is no size");
     tensor.chunks = chunks;
-    tensor.chunks_count = json_count(list);
+    tensor.chunks_count = jsonx_count(list);
     for (uint64_t i = 0; i < tensor.chunks_count; i++) {
-        struct json_t *chunk = json_at(list, i);
+        struct json_t *chunk = jsonx_at(list, i);
         uint64_t file;
-        if (json_u64(json_get(chunk, "file"), &file) || file >= CKPT_RANKS_MAX ||
-            json_u64(json_get(chunk, "offset_bytes"), &chunks[i].offset_bytes) ||
-            !parse_sizes(json_get(chunk, "start"), chunks[i].start, tensor.rank) ||
-            !parse_sizes(json_get(chunk, "extent"), chunks[i].extent, tensor.rank))
+        if (jsonx_u64(jsonx_get(chunk, "file"), &file) || file >= CKPT_RANKS_MAX ||
+            jsonx_u64(jsonx_get(chunk, "offset_bytes"), &chunks[i].offset_bytes) ||
+            !parse_sizes(jsonx_get(chunk, "start"), chunks[i].start, tensor.rank) ||
+            !parse_sizes(jsonx_get(chunk, "extent"), chunks[i].extent, tensor.rank))
             return bad(path, err, "tensor", tensor.name,
                        "a chunk is no {file, offset_bytes, start, extent}");
         chunks[i].file = (uint32_t)file;
@@ -195,15 +195,15 @@ static int parse_tensor(struct json_t *node, const char *path, struct manifest_c
 
 static int parse_tensors(struct manifest *manifest, const char *path, struct err *err)
 {
-    struct json_t *tensors = json_get(manifest->root, "tensors");
-    if (!tensors || json_kind(tensors) != JSON_KIND_ARRAY)
+    struct json_t *tensors = jsonx_get(manifest->root, "tensors");
+    if (!tensors || jsonx_kind(tensors) != JSON_KIND_ARRAY)
         return bad(path, err, "key", "tensors", "no array");
-    size_t count = json_count(tensors), chunks_count = 0;
+    size_t count = jsonx_count(tensors), chunks_count = 0;
     for (size_t i = 0; i < count; i++) {
-        struct json_t *list = json_get(json_at(tensors, i), "chunks");
-        if (!list || json_kind(list) != JSON_KIND_ARRAY)
+        struct json_t *list = jsonx_get(jsonx_at(tensors, i), "chunks");
+        if (!list || jsonx_kind(list) != JSON_KIND_ARRAY)
             return bad(path, err, "key", "tensors", "an entry without an array of chunks");
-        chunks_count += json_count(list);
+        chunks_count += jsonx_count(list);
     }
     manifest->tensors = calloc(count + 1, sizeof *manifest->tensors);
     manifest->chunks = calloc(chunks_count + 1, sizeof *manifest->chunks);
@@ -212,7 +212,7 @@ static int parse_tensors(struct manifest *manifest, const char *path, struct err
     struct manifest_chunk *chunks = manifest->chunks;
     int status = 0;
     for (size_t i = 0; i < count && !status; i++) {
-        status = parse_tensor(json_at(tensors, i), path, chunks, &manifest->tensors[i], err);
+        status = parse_tensor(jsonx_at(tensors, i), path, chunks, &manifest->tensors[i], err);
         chunks += manifest->tensors[i].chunks_count;
     }
     manifest->tensors_count = count;
@@ -319,11 +319,11 @@ static int check_format(const struct manifest *manifest, const char *path, struc
 {
     const char *format;
     uint64_t version, block_bytes;
-    int status = json_get_string(manifest->root, "format", &format, path, err);
+    int status = jsonx_get_string(manifest->root, "format", &format, path, err);
     if (!status)
-        status = json_get_u64(manifest->root, "version", &version, path, err);
+        status = jsonx_get_u64(manifest->root, "version", &version, path, err);
     if (!status)
-        status = json_get_u64(manifest->root, "block_bytes", &block_bytes, path, err);
+        status = jsonx_get_u64(manifest->root, "block_bytes", &block_bytes, path, err);
     if (status)
         return status;
     if (strcmp(format, "millrace-checkpoint") == 0 && version == MANIFEST_VERSION &&
@@ -343,17 +343,17 @@ static int parse_head(struct manifest *manifest, const char *path, struct err *e
     uint64_t ranks;
     int status = check_format(manifest, path, err);
     if (!status)
-        status = json_get_u64(manifest->root, "step", &manifest->step, path, err);
+        status = jsonx_get_u64(manifest->root, "step", &manifest->step, path, err);
     if (!status)
-        status = json_get_u64(manifest->root, "ranks", &ranks, path, err);
+        status = jsonx_get_u64(manifest->root, "ranks", &ranks, path, err);
     if (!status)
-        status = json_get_u64(manifest->root, "created_ns", &manifest->wall_ns, path, err);
+        status = jsonx_get_u64(manifest->root, "created_ns", &manifest->wall_ns, path, err);
     if (!status)
-        status = json_get_string(manifest->root, "numerics_id", &manifest->numerics_id, path, err);
+        status = jsonx_get_string(manifest->root, "numerics_id", &manifest->numerics_id, path, err);
     if (status)
         return status;
-    manifest->state = json_get(manifest->root, "state");
-    if (!manifest->state || json_kind(manifest->state) != JSON_KIND_OBJECT)
+    manifest->state = jsonx_get(manifest->root, "state");
+    if (!manifest->state || jsonx_kind(manifest->state) != JSON_KIND_OBJECT)
         return bad(path, err, "key", "state", "no object");
     if (ranks == 0 || ranks > CKPT_RANKS_MAX)
         return bad(path, err, "key", "ranks", "not between 1 and 2^20");
@@ -366,11 +366,11 @@ static int parse_head(struct manifest *manifest, const char *path, struct err *e
 static int parse_document(struct manifest *manifest, const char *text, size_t bytes,
                           const char *path, struct err *err)
 {
-    struct json_span tensors;
+    struct jsonx_span tensors;
     struct str rest = {0};
     int status = manifest_scan_tensors(text, bytes, manifest, &tensors);
     if (status == -EAGAIN)
-        return json_parse(text, bytes, path, 0, &manifest->root, err);
+        return jsonx_parse(text, bytes, path, 0, &manifest->root, err);
     if (!status) {
         str_add(&rest, text, tensors.begin);
         str_add_text(&rest, "[]");
@@ -380,7 +380,7 @@ static int parse_document(struct manifest *manifest, const char *text, size_t by
     if (status)
         err_set(err, status, "out of memory for a manifest of %zu bytes", bytes);
     else
-        status = json_parse(str_text(&rest), rest.bytes, path, 0, &manifest->root, err);
+        status = jsonx_parse(str_text(&rest), rest.bytes, path, 0, &manifest->root, err);
     str_deinit(&rest);
     return status;
 }
@@ -414,7 +414,7 @@ void manifest_deinit(struct manifest *manifest)
     free(manifest->tensors);
     free(manifest->chunks);
     free(manifest->names);
-    json_free(manifest->root);
+    jsonx_free(manifest->root);
     *manifest = (struct manifest){0};
 }
 

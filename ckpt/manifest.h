@@ -12,7 +12,7 @@
 #include "base/dtype.h"
 #include "base/err.h"
 #include "base/hash.h"
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "base/str.h"
 #include "io/io.h"
 

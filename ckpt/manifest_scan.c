@@ -173,10 +173,10 @@ static bool scan_all(struct scan *scan)
 }
 
 int manifest_scan_tensors(const char *text, size_t bytes, struct manifest *manifest,
-                          struct json_span *ret_array)
+                          struct jsonx_span *ret_array)
 {
-    struct json_span array;
-    if (!json_scan_member(text, bytes, "tensors", &array))
+    struct jsonx_span array;
+    if (!jsonx_scan_member(text, bytes, "tensors", &array))
         return -EAGAIN;
     struct scan scan = {.at = text + array.begin, .end = text + array.end};
     scan.names = malloc(array.end - array.begin);

@@ -9,13 +9,13 @@
 #ifndef MILLRACE_CKPT_MANIFEST_SCAN_H
 #define MILLRACE_CKPT_MANIFEST_SCAN_H
 
-#include "base/json_scan.h"
+#include "base/jsonx_scan.h"
 #include "ckpt/manifest.h"
 
 /* Gives manifest its tensors, chunks and names; says where the array stands in the text. -EAGAIN:
  * not such a text, nothing was given; -ENOMEM. What the numbers mean is still to be checked
  * (manifest_check_tensors). */
 int manifest_scan_tensors(const char *text, size_t bytes, struct manifest *manifest,
-                          struct json_span *ret_array);
+                          struct jsonx_span *ret_array);
 
 #endif

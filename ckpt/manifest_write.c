@@ -4,7 +4,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/crc.h"
-#include "base/json_writer.h"
+#include "base/jsonx_writer.h"
 #include "ckpt/manifest.h"
 
 #include <errno.h>
@@ -37,64 +37,64 @@ static void add_hex32(struct str *out, uint32_t value)
     str_add(out, text, sizeof text);
 }
 
-static void write_file(struct json_writer *json, const struct manifest_file *file)
+static void write_file(struct jsonx_writer *json, const struct manifest_file *file)
 {
     char hash[HASH128_HEX_BYTES];
-    json_begin_object(json, NULL);
-    json_write_string(json, "name", file->name);
-    json_write_u64(json, "size_bytes", file->size_bytes);
-    json_write_string(json, "hash", hash128_format(manifest_file_hash(file), hash));
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "name", file->name);
+    jsonx_write_u64(json, "size_bytes", file->size_bytes);
+    jsonx_write_string(json, "hash", hash128_format(manifest_file_hash(file), hash));
     str_add_text(json->out, ",\"block_crc32c\":\"");
     for (uint64_t i = 0; i < file->blocks_count; i++)
         add_hex32(json->out, file->block_crc32c[i]);
     str_add_text(json->out, "\"");
     if (file->elsewhere)
-        json_write_bool(json, "elsewhere", true);
-    json_end_object(json);
+        jsonx_write_bool(json, "elsewhere", true);
+    jsonx_end_object(json);
 }
 
-static void write_sizes(struct json_writer *json, const char *key, const uint64_t *sizes,
+static void write_sizes(struct jsonx_writer *json, const char *key, const uint64_t *sizes,
                         uint32_t count)
 {
-    json_begin_array(json, key);
+    jsonx_begin_array(json, key);
     for (uint32_t d = 0; d < count; d++)
-        json_write_u64(json, NULL, sizes[d]);
-    json_end_array(json);
+        jsonx_write_u64(json, NULL, sizes[d]);
+    jsonx_end_array(json);
 }
 
-static void write_tensor(struct json_writer *json, const struct manifest_tensor *tensor)
+static void write_tensor(struct jsonx_writer *json, const struct manifest_tensor *tensor)
 {
-    json_begin_object(json, NULL);
-    json_write_string(json, "name", tensor->name);
-    json_write_string(json, "dtype", dtype_name(tensor->dtype));
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "name", tensor->name);
+    jsonx_write_string(json, "dtype", dtype_name(tensor->dtype));
     write_sizes(json, "shape", tensor->shape, tensor->rank);
-    json_begin_array(json, "chunks");
+    jsonx_begin_array(json, "chunks");
     for (uint64_t i = 0; i < tensor->chunks_count; i++) {
         const struct manifest_chunk *chunk = &tensor->chunks[i];
-        json_begin_object(json, NULL);
-        json_write_u64(json, "file", chunk->file);
-        json_write_u64(json, "offset_bytes", chunk->offset_bytes);
+        jsonx_begin_object(json, NULL);
+        jsonx_write_u64(json, "file", chunk->file);
+        jsonx_write_u64(json, "offset_bytes", chunk->offset_bytes);
         write_sizes(json, "start", chunk->start, tensor->rank);
         write_sizes(json, "extent", chunk->extent, tensor->rank);
-        json_end_object(json);
+        jsonx_end_object(json);
     }
-    json_end_array(json);
-    json_end_object(json);
+    jsonx_end_array(json);
+    jsonx_end_object(json);
 }
 
 void manifest_encode_tensors(const struct manifest *manifest, struct str *out)
 {
-    struct json_writer json = {.out = out};
-    json_begin_array(&json, NULL);
+    struct jsonx_writer json = {.out = out};
+    jsonx_begin_array(&json, NULL);
     for (uint64_t i = 0; i < manifest->tensors_count; i++)
         write_tensor(&json, &manifest->tensors[i]);
-    json_end_array(&json);
+    jsonx_end_array(&json);
 }
 
 int manifest_encode(const struct manifest *manifest, const char *state_json,
                     const struct str *tensors_text, struct str *out, struct err *err)
 {
-    struct json_writer json = {.out = out};
+    struct jsonx_writer json = {.out = out};
     struct str own_text = {0};
     char created[CLOCK_ISO_BYTES], digits[CRC_DIGITS + 1];
     size_t start = out->bytes;
@@ -102,23 +102,23 @@ int manifest_encode(const struct manifest *manifest, const char *state_json,
         manifest_encode_tensors(manifest, &own_text);
         tensors_text = &own_text;
     }
-    json_begin_object(&json, NULL);
-    json_write_string(&json, "crc32c", "00000000");
-    json_write_string(&json, "format", "millrace-checkpoint");
-    json_write_u64(&json, "version", MANIFEST_VERSION);
-    json_write_u64(&json, "step", manifest->step);
-    json_write_u64(&json, "ranks", manifest->ranks);
-    json_write_string(&json, "created", clock_format_iso(manifest->wall_ns, created));
-    json_write_u64(&json, "created_ns", manifest->wall_ns);
-    json_write_string(&json, "numerics_id", manifest->numerics_id);
-    json_write_raw(&json, "state", state_json, strlen(state_json));
-    json_write_u64(&json, "block_bytes", CKPT_BLOCK_BYTES);
-    json_begin_array(&json, "files");
+    jsonx_begin_object(&json, NULL);
+    jsonx_write_string(&json, "crc32c", "00000000");
+    jsonx_write_string(&json, "format", "millrace-checkpoint");
+    jsonx_write_u64(&json, "version", MANIFEST_VERSION);
+    jsonx_write_u64(&json, "step", manifest->step);
+    jsonx_write_u64(&json, "ranks", manifest->ranks);
+    jsonx_write_string(&json, "created", clock_format_iso(manifest->wall_ns, created));
+    jsonx_write_u64(&json, "created_ns", manifest->wall_ns);
+    jsonx_write_string(&json, "numerics_id", manifest->numerics_id);
+    jsonx_write_raw(&json, "state", state_json, strlen(state_json));
+    jsonx_write_u64(&json, "block_bytes", CKPT_BLOCK_BYTES);
+    jsonx_begin_array(&json, "files");
     for (uint64_t i = 0; i < manifest->files_count; i++)
         write_file(&json, &manifest->files[i]);
-    json_end_array(&json);
-    json_write_raw(&json, "tensors", str_text(tensors_text), tensors_text->bytes);
-    json_end_object(&json);
+    jsonx_end_array(&json);
+    jsonx_write_raw(&json, "tensors", str_text(tensors_text), tensors_text->bytes);
+    jsonx_end_object(&json);
     str_add_text(out, "\n");
     int status = str_status(tensors_text) ? str_status(tensors_text) : str_status(out);
     size_t tensors_text_bytes = tensors_text->bytes;

@@ -3,7 +3,7 @@
  */
 #include "ckpt/retention.h"
 
-#include "base/json.h"
+#include "base/jsonx.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -48,13 +48,13 @@ void retention_decide(const struct ckpt_keep *keep, struct retention_step *steps
 bool ckpt_metric(const struct json_t *state, const char *name, uint64_t step, double *ret_metric)
 {
     char step_key[CKPT_METRIC_BYTES_MAX + sizeof "_step"];
-    const struct json_t *metrics = json_get(state, "metrics");
+    const struct json_t *metrics = jsonx_get(state, "metrics");
     double metric;
     uint64_t of_step;
-    if (json_f64(json_get(metrics, name), &metric) || isnan(metric))
+    if (jsonx_f64(jsonx_get(metrics, name), &metric) || isnan(metric))
         return false;
     snprintf(step_key, sizeof step_key, "%.*s_step", (int)strcspn(name, "_"), name);
-    if (json_u64(json_get(metrics, step_key), &of_step) == 0 && of_step != step)
+    if (jsonx_u64(jsonx_get(metrics, step_key), &of_step) == 0 && of_step != step)
         return false;
     *ret_metric = metric;
     return true;

@@ -7,7 +7,7 @@
 #include "ckpt/safetensors.h"
 
 #include "base/bytes.h"
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "ckpt/box.h"
 #include "io/file_util.h"
 
@@ -60,14 +60,14 @@ static int bad_entry(const struct parse *parse, const char *name, const char *wh
 static int parse_shape(const struct parse *parse, const char *name, struct json_t *value,
                        struct safetensors_entry *entry)
 {
-    struct json_t *shape = json_get(value, "shape");
-    if (!shape || json_kind(shape) != JSON_KIND_ARRAY)
+    struct json_t *shape = jsonx_get(value, "shape");
+    if (!shape || jsonx_kind(shape) != JSON_KIND_ARRAY)
         return bad_entry(parse, name, "no shape", "an array of dimensions");
-    if (json_count(shape) > DTYPE_RANK_MAX)
+    if (jsonx_count(shape) > DTYPE_RANK_MAX)
         return bad_entry(parse, name, "too many dimensions", "at most 8");
-    entry->rank = (uint32_t)json_count(shape);
+    entry->rank = (uint32_t)jsonx_count(shape);
     for (uint32_t d = 0; d < entry->rank; d++)
-        if (json_u64(json_at(shape, d), &entry->shape[d]))
+        if (jsonx_u64(jsonx_at(shape, d), &entry->shape[d]))
             return bad_entry(parse, name, "a dimension is no size", "integers from 0 on");
     if (box_shape_bytes(entry->shape, entry->rank, entry->dtype, &entry->size_bytes))
         return bad_entry(parse, name, "the shape's product overflows", "less than 2^64 bytes");
@@ -79,11 +79,11 @@ static int parse_shape(const struct parse *parse, const char *name, struct json_
 static int parse_offsets(const struct parse *parse, const char *name, struct json_t *value,
                          struct safetensors_entry *entry)
 {
-    struct json_t *offsets = json_get(value, "data_offsets");
+    struct json_t *offsets = jsonx_get(value, "data_offsets");
     uint64_t begin, end;
-    if (!offsets || json_kind(offsets) != JSON_KIND_ARRAY || json_count(offsets) != 2)
+    if (!offsets || jsonx_kind(offsets) != JSON_KIND_ARRAY || jsonx_count(offsets) != 2)
         return bad_entry(parse, name, "no data_offsets", "an array of begin and end");
-    if (json_u64(json_at(offsets, 0), &begin) || json_u64(json_at(offsets, 1), &end))
+    if (jsonx_u64(jsonx_at(offsets, 0), &begin) || jsonx_u64(jsonx_at(offsets, 1), &end))
         return bad_entry(parse, name, "an offset is no number of bytes", "integers from 0 on");
     if (end < begin)
         return bad_entry(parse, name, "data_offsets end before they begin", "begin <= end");
@@ -100,7 +100,7 @@ static int parse_offsets(const struct parse *parse, const char *name, struct jso
 static int check_metadata_value(void *context, const char *key, struct json_t *value)
 {
     const struct parse *parse = context;
-    if (json_kind(value) == JSON_KIND_STRING)
+    if (jsonx_kind(value) == JSON_KIND_STRING)
         return 0;
     err_set(parse->err, -EBADMSG, "safetensors: a value of __metadata__ is no string: \"%.100s\"",
             key);
@@ -110,8 +110,8 @@ static int check_metadata_value(void *context, const char *key, struct json_t *v
 
 static int parse_metadata(struct parse *parse, struct json_t *value)
 {
-    if (json_kind(value) == JSON_KIND_OBJECT)
-        return json_each(value, check_metadata_value, parse);
+    if (jsonx_kind(value) == JSON_KIND_OBJECT)
+        return jsonx_each(value, check_metadata_value, parse);
     err_set(parse->err, -EBADMSG, "safetensors: __metadata__ is no object");
     err_at(parse->err, parse->path, locate(parse, "__metadata__"));
     return -EBADMSG;
@@ -122,12 +122,12 @@ static int parse_entry(void *context, const char *name, struct json_t *value)
     struct parse *parse = context;
     if (strcmp(name, "__metadata__") == 0)
         return parse_metadata(parse, value);
-    if (json_kind(value) != JSON_KIND_OBJECT)
+    if (jsonx_kind(value) != JSON_KIND_OBJECT)
         return bad_entry(parse, name, "the entry is no object",
                          "{\"dtype\", \"shape\", \"data_offsets\"}");
     struct safetensors_entry entry = {.name = name};
     const char *dtype;
-    if (json_text(json_get(value, "dtype"), &dtype))
+    if (jsonx_text(jsonx_get(value, "dtype"), &dtype))
         return bad_entry(parse, name, "no dtype", "a string");
     if (!dtype_from_name(dtype, &entry.dtype)) {
         bad(parse, name, locate(parse, name), "unknown dtype");
@@ -219,14 +219,14 @@ int safetensors_parse(const char *header, uint64_t header_bytes, uint64_t file_b
         err_expected(err, "{ as its first byte");
         return -EBADMSG;
     }
-    status = json_parse(header, (size_t)header_bytes, path, LENGTH_BYTES, &file.root, err);
+    status = jsonx_parse(header, (size_t)header_bytes, path, LENGTH_BYTES, &file.root, err);
     if (status)
         return status;
-    file.entries = calloc(json_count(file.root) + 1, sizeof *file.entries);
+    file.entries = calloc(jsonx_count(file.root) + 1, sizeof *file.entries);
     if (!file.entries)
-        status = err_set(err, -ENOMEM, "out of memory for %zu tensors", json_count(file.root));
+        status = err_set(err, -ENOMEM, "out of memory for %zu tensors", jsonx_count(file.root));
     if (!status)
-        status = json_each(file.root, parse_entry, &parse);
+        status = jsonx_each(file.root, parse_entry, &parse);
     if (!status)
         status = check_tiling(&parse);
     if (status)
@@ -304,6 +304,6 @@ out:
 void safetensors_deinit(struct safetensors *file)
 {
     free(file->entries);
-    json_free(file->root);
+    jsonx_free(file->root);
     *file = (struct safetensors){0};
 }

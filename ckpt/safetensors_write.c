@@ -2,7 +2,7 @@
  * safetensors_write — canonical headers; see safetensors.h.
  */
 #include "base/bytes.h"
-#include "base/json_writer.h"
+#include "base/jsonx_writer.h"
 #include "ckpt/box.h"
 #include "ckpt/safetensors.h"
 
@@ -24,19 +24,19 @@ int safetensors_compare(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static void write_entry(struct json_writer *json, const struct safetensors_entry *entry)
+static void write_entry(struct jsonx_writer *json, const struct safetensors_entry *entry)
 {
-    json_begin_object(json, entry->name);
-    json_write_string(json, "dtype", dtype_name(entry->dtype));
-    json_begin_array(json, "shape");
+    jsonx_begin_object(json, entry->name);
+    jsonx_write_string(json, "dtype", dtype_name(entry->dtype));
+    jsonx_begin_array(json, "shape");
     for (uint32_t d = 0; d < entry->rank; d++)
-        json_write_u64(json, NULL, entry->shape[d]);
-    json_end_array(json);
-    json_begin_array(json, "data_offsets");
-    json_write_u64(json, NULL, entry->offset_bytes);
-    json_write_u64(json, NULL, entry->offset_bytes + entry->size_bytes);
-    json_end_array(json);
-    json_end_object(json);
+        jsonx_write_u64(json, NULL, entry->shape[d]);
+    jsonx_end_array(json);
+    jsonx_begin_array(json, "data_offsets");
+    jsonx_write_u64(json, NULL, entry->offset_bytes);
+    jsonx_write_u64(json, NULL, entry->offset_bytes + entry->size_bytes);
+    jsonx_end_array(json);
+    jsonx_end_object(json);
 }
 
 /* Sizes, and offsets from the start of the data. */
@@ -71,18 +71,18 @@ int safetensors_encode(struct safetensors_entry *entries, uint64_t count,
     if (status)
         return status;
     size_t start = out->bytes;
-    struct json_writer json = {.out = out};
+    struct jsonx_writer json = {.out = out};
     str_add_fill(out, '\0', LENGTH_BYTES);
-    json_begin_object(&json, NULL);
+    jsonx_begin_object(&json, NULL);
     if (metadata_count > 0) {
-        json_begin_object(&json, "__metadata__");
+        jsonx_begin_object(&json, "__metadata__");
         for (uint64_t i = 0; i < metadata_count; i++)
-            json_write_string(&json, metadata[i][0], metadata[i][1]);
-        json_end_object(&json);
+            jsonx_write_string(&json, metadata[i][0], metadata[i][1]);
+        jsonx_end_object(&json);
     }
     for (uint64_t i = 0; i < count; i++)
         write_entry(&json, &entries[i]);
-    json_end_object(&json);
+    jsonx_end_object(&json);
     uint64_t used = out->bytes - start, data_offset = bytes_round_up(used, align_bytes);
     str_add_fill(out, ' ', (size_t)(data_offset - used));
     if (str_status(out))

@@ -10,7 +10,7 @@
 #include "ckpt/saver.h"
 
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/jsonx.h"
 
 #include <errno.h>
 #include <string.h>
@@ -132,17 +132,18 @@ static void await_idle(struct ckpt_saver *saver)
 static int check_state(const char *state_json, struct err *err)
 {
     struct json_t *root;
-    int status = json_parse(state_json, strlen(state_json), "the state to be saved", 0, &root, err);
+    int status =
+        jsonx_parse(state_json, strlen(state_json), "the state to be saved", 0, &root, err);
     if (status)
         return status;
-    if (json_kind(root) != JSON_KIND_OBJECT) {
+    if (jsonx_kind(root) != JSON_KIND_OBJECT) {
         status = err_set(err, -EINVAL, "the state to be saved is no JSON object");
-    } else if (json_is_deeper(
+    } else if (jsonx_is_deeper(
                    root, MANIFEST_STATE_DEPTH_MAX)) { /* no manifest that has it could be read */
         status = err_set(err, -EINVAL, "the state to be saved is nested too deeply");
         err_expected(err, "at most %d levels", MANIFEST_STATE_DEPTH_MAX);
     }
-    json_free(root);
+    jsonx_free(root);
     return status;
 }
 

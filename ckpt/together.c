@@ -13,7 +13,7 @@
  *                             look below it
  */
 #include "base/hash.h"
-#include "base/json_format.h"
+#include "base/jsonx_format.h"
 #include "base/str.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/collective.h"
@@ -131,17 +131,17 @@ struct search {
  * what was evaluated, and all ranks evaluate together. */
 static int describe(const struct manifest *manifest, struct hash128 *ret_content, struct err *err)
 {
-    struct json_member *members;
+    struct jsonx_member *members;
     struct str text = {0};
     size_t count;
-    int status = json_members(manifest->state, &members, &count);
+    int status = jsonx_members(manifest->state, &members, &count);
     if (status)
         return err_set(err, status, "out of memory to compare checkpoints");
     for (size_t i = 0; i < count; i++) {
         if (strcmp(members[i].key, "config") == 0)
             continue;
         str_add(&text, members[i].key, strlen(members[i].key) + 1);
-        json_format(members[i].value, &text);
+        jsonx_format(members[i].value, &text);
     }
     free(members);
     for (uint64_t i = 0; i < manifest->files_count; i++) {

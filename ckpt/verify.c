@@ -4,7 +4,7 @@
  */
 #include "ckpt/verify.h"
 
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "ckpt/blocks.h"
 #include "ckpt/box.h"
 #include "ckpt/folder.h"

@@ -3,7 +3,7 @@
  */
 #include "ckpt/weights.h"
 
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "io/file_util.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ static int open_entry(void *context, const char *key, struct json_t *value)
     struct weights *weights = walk->weights;
     char path[IO_PATH_BYTES_MAX];
     const char *name;
-    if (json_text(value, &name))
+    if (jsonx_text(value, &name))
         return refuse_entry(walk, key, "no text");
     if (!*name || strlen(name) >= IO_NAME_BYTES_MAX || strchr(name, '/') || name[0] == '.')
         return refuse_entry(walk, key, name);
@@ -98,16 +98,16 @@ static int open_index(struct weights *weights, const char *path, struct err *err
     io_parent_path(path, folder);
     int status = io_read_file(weights->io, path, INDEX_BYTES_MAX, &text, &bytes, err);
     if (!status)
-        status = json_parse(text, bytes, path, 0, &root, err);
+        status = jsonx_parse(text, bytes, path, 0, &root, err);
     if (!status) {
         struct index_walk walk = {.weights = weights, .folder = folder, .path = path, .err = err};
-        status = json_each(json_get(root, "weight_map"), open_entry, &walk);
+        status = jsonx_each(jsonx_get(root, "weight_map"), open_entry, &walk);
     }
     if (!status && weights->count == 0) {
         status = err_set(err, -EBADMSG, "the index of a sharded model has no \"weight_map\"");
         err_at(err, path, ERR_NO_OFFSET);
     }
-    json_free(root);
+    jsonx_free(root);
     free(text);
     return status;
 }

@@ -233,46 +233,46 @@ static double fraction_of_limit(const struct bench *bench, const struct measurem
     return io_benchmark_bytes_per_second(&of->speed) / io_benchmark_bytes_per_second(&first->speed);
 }
 
-static void print_measurement(struct json_writer *json, const struct bench *bench,
+static void print_measurement(struct jsonx_writer *json, const struct bench *bench,
                               const struct measurement *m)
 {
-    json_begin_object(json, NULL);
-    json_write_string(json, "what", m->what);
-    json_write_u64(json, "bytes", m->speed.bytes);
-    json_write_f64(json, "elapsed_seconds", clock_seconds(m->speed.elapsed_ns));
-    json_write_f64(json, "cpu_seconds", clock_seconds(m->speed.cpu_ns));
-    json_write_f64(json, "bytes_per_second", io_benchmark_bytes_per_second(&m->speed));
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "what", m->what);
+    jsonx_write_u64(json, "bytes", m->speed.bytes);
+    jsonx_write_f64(json, "elapsed_seconds", clock_seconds(m->speed.elapsed_ns));
+    jsonx_write_f64(json, "cpu_seconds", clock_seconds(m->speed.cpu_ns));
+    jsonx_write_f64(json, "bytes_per_second", io_benchmark_bytes_per_second(&m->speed));
     if (m->limit == LIMIT_NONE)
-        json_write_null(json, "of_limit_fraction");
+        jsonx_write_null(json, "of_limit_fraction");
     else
-        json_write_f64(json, "of_limit_fraction", fraction_of_limit(bench, m));
-    json_end_object(json);
+        jsonx_write_f64(json, "of_limit_fraction", fraction_of_limit(bench, m));
+    jsonx_end_object(json);
 }
 
 static int print(const struct bench *bench, struct err *err)
 {
     struct output output;
-    struct json_writer *json = &output.json;
+    struct jsonx_writer *json = &output.json;
     output_begin(&output);
-    json_write_string(json, "folder", bench->folder);
-    json_write_f64(json, "copying_memory_bytes_per_cpu_second",
-                   io_benchmark_bytes_per_cpu_second(&bench->copying));
-    json_begin_array(json, "measurements");
+    jsonx_write_string(json, "folder", bench->folder);
+    jsonx_write_f64(json, "copying_memory_bytes_per_cpu_second",
+                    io_benchmark_bytes_per_cpu_second(&bench->copying));
+    jsonx_begin_array(json, "measurements");
     for (size_t i = 0; i < bench->count; i++)
         print_measurement(json, bench, &bench->list[i]);
-    json_end_array(json);
+    jsonx_end_array(json);
     if (bench->has_blocked) {
         const struct ckpt_benchmark_blocked *blocked = &bench->blocked[CKPT_BENCHMARK_LATER];
-        json_begin_object(json, "asynchronous");
-        json_write_f64(json, "step_seconds", clock_seconds(bench->args->step_ns));
-        json_write_f64(json, "save_call_seconds", clock_seconds(blocked->call_ns));
-        json_write_f64(json, "updates_wait_seconds", clock_seconds(blocked->updates_ns));
-        json_write_f64(json, "first_updates_wait_seconds",
-                       clock_seconds(bench->blocked[CKPT_BENCHMARK_FIRST].updates_ns));
-        json_write_f64(json, "save_seconds", clock_seconds(blocked->save_ns));
-        json_write_u64(json, "copied_bytes", blocked->copied_bytes);
-        json_write_u64(json, "staging_bytes", bench->args->staging_bytes);
-        json_end_object(json);
+        jsonx_begin_object(json, "asynchronous");
+        jsonx_write_f64(json, "step_seconds", clock_seconds(bench->args->step_ns));
+        jsonx_write_f64(json, "save_call_seconds", clock_seconds(blocked->call_ns));
+        jsonx_write_f64(json, "updates_wait_seconds", clock_seconds(blocked->updates_ns));
+        jsonx_write_f64(json, "first_updates_wait_seconds",
+                        clock_seconds(bench->blocked[CKPT_BENCHMARK_FIRST].updates_ns));
+        jsonx_write_f64(json, "save_seconds", clock_seconds(blocked->save_ns));
+        jsonx_write_u64(json, "copied_bytes", blocked->copied_bytes);
+        jsonx_write_u64(json, "staging_bytes", bench->args->staging_bytes);
+        jsonx_end_object(json);
     }
     return output_end(&output, bench->args->common.json, stdout, err);
 }

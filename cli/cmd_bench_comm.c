@@ -128,36 +128,36 @@ static int measure(struct bench *bench, struct err *err)
 
 /* ---- The result. ---- */
 
-static void print_measurement(struct json_writer *json, const struct measurement *m)
+static void print_measurement(struct jsonx_writer *json, const struct measurement *m)
 {
     double seconds = seconds_of(&m->speed);
-    json_begin_object(json, NULL);
-    json_write_string(json, "what", comm_benchmark_name(m->what));
-    json_write_u64(json, "exchange_bytes", m->size_bytes);
-    json_write_f64(json, "mean_seconds", seconds);
-    json_write_f64(json, "received_bytes_per_second", (double)m->speed.bytes / seconds);
-    json_write_f64(json, "limit_seconds", m->limit_seconds);
-    json_write_f64(json, "of_limit_fraction", m->limit_seconds / seconds);
-    json_end_object(json);
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "what", comm_benchmark_name(m->what));
+    jsonx_write_u64(json, "exchange_bytes", m->size_bytes);
+    jsonx_write_f64(json, "mean_seconds", seconds);
+    jsonx_write_f64(json, "received_bytes_per_second", (double)m->speed.bytes / seconds);
+    jsonx_write_f64(json, "limit_seconds", m->limit_seconds);
+    jsonx_write_f64(json, "of_limit_fraction", m->limit_seconds / seconds);
+    jsonx_end_object(json);
 }
 
 static int print(const struct bench *bench, struct err *err)
 {
     struct output output;
-    struct json_writer *json = &output.json;
+    struct jsonx_writer *json = &output.json;
     char library[RANKS_LIBRARY_BYTES];
     int status = ranks_library(library, err);
     if (status)
         return status;
     output_begin(&output);
-    json_write_string(json, "library", library);
-    json_write_u64(json, "ranks_count", (uint64_t)bench->comm->ranks);
-    json_write_u64(json, "cpus_count", workers_cpu_count());
-    json_write_f64(json, "wake_a_thread_seconds", clock_seconds(bench->wake_ns));
-    json_begin_array(json, "measurements");
+    jsonx_write_string(json, "library", library);
+    jsonx_write_u64(json, "ranks_count", (uint64_t)bench->comm->ranks);
+    jsonx_write_u64(json, "cpus_count", workers_cpu_count());
+    jsonx_write_f64(json, "wake_a_thread_seconds", clock_seconds(bench->wake_ns));
+    jsonx_begin_array(json, "measurements");
     for (size_t i = 0; i < bench->count; i++)
         print_measurement(json, &bench->list[i]);
-    json_end_array(json);
+    jsonx_end_array(json);
     return output_end(&output, bench->args->common.json, stdout, err);
 }
 

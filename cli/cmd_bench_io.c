@@ -270,32 +270,32 @@ static double fraction_of_limit(const struct bench *bench, const struct measurem
 static int print(const struct bench *bench, struct err *err)
 {
     struct output output;
-    struct json_writer *json = &output.json;
+    struct jsonx_writer *json = &output.json;
     output_begin(&output);
-    json_write_string(json, "folder", bench->folder);
-    json_write_u64(json, "file_bytes", bench->file_bytes);
-    json_write_bool(json, "has_direct", bench->has_direct);
-    json_write_f64(json, "copying_memory_bytes_per_cpu_second",
-                   io_benchmark_bytes_per_cpu_second(&bench->copying));
-    json_begin_array(json, "measurements");
+    jsonx_write_string(json, "folder", bench->folder);
+    jsonx_write_u64(json, "file_bytes", bench->file_bytes);
+    jsonx_write_bool(json, "has_direct", bench->has_direct);
+    jsonx_write_f64(json, "copying_memory_bytes_per_cpu_second",
+                    io_benchmark_bytes_per_cpu_second(&bench->copying));
+    jsonx_begin_array(json, "measurements");
     for (size_t i = 0; i < bench->count; i++) {
         const struct measurement *m = &bench->list[i];
         double gigabytes = (double)m->speed.bytes / 1e9,
                rate = io_benchmark_bytes_per_second(&m->speed);
-        json_begin_object(json, NULL);
-        json_write_string(json, "what", m->what);
-        json_write_string(json, "engine", m->engine);
-        json_write_string(json, "page_cache", m->page_cache);
-        json_write_u64(json, "depth", m->depth);
-        json_write_f64(json, "bytes_per_second", rate);
-        json_write_f64(json, "operations_per_second",
-                       io_benchmark_per_second(&m->speed, (double)m->speed.operations_count));
-        json_write_f64(json, "cpu_seconds_per_gigabyte",
-                       gigabytes > 0 ? clock_seconds(m->speed.cpu_ns) / gigabytes : 0);
-        json_write_f64(json, "of_limit_fraction", fraction_of_limit(bench, m));
-        json_end_object(json);
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "what", m->what);
+        jsonx_write_string(json, "engine", m->engine);
+        jsonx_write_string(json, "page_cache", m->page_cache);
+        jsonx_write_u64(json, "depth", m->depth);
+        jsonx_write_f64(json, "bytes_per_second", rate);
+        jsonx_write_f64(json, "operations_per_second",
+                        io_benchmark_per_second(&m->speed, (double)m->speed.operations_count));
+        jsonx_write_f64(json, "cpu_seconds_per_gigabyte",
+                        gigabytes > 0 ? clock_seconds(m->speed.cpu_ns) / gigabytes : 0);
+        jsonx_write_f64(json, "of_limit_fraction", fraction_of_limit(bench, m));
+        jsonx_end_object(json);
     }
-    json_end_array(json);
+    jsonx_end_array(json);
     return output_end(&output, bench->args->common.json, stdout, err);
 }
 

@@ -43,61 +43,62 @@ static const struct option rows[] = {
 
 /* ---- The result. ---- */
 
-static void write_row(struct json_writer *json, const struct bench_row *row)
+static void write_row(struct jsonx_writer *json, const struct bench_row *row)
 {
-    json_begin_object(json, NULL);
-    json_write_string(json, "what", row->what);
-    json_write_u64(json, "workers", row->workers);
-    json_write_f64(json, "samples_per_second", bench_row_rate(row, BENCH_CLOCK));
-    json_write_f64(json, "samples_per_cpu_second", bench_row_rate(row, BENCH_CPU));
-    json_write_f64(json, "bytes_per_second",
-                   io_benchmark_per_second(&row->speed.took, (double)row->speed.took.bytes));
-    json_write_string(json, "limited_by", row->workers ? loader_stage_name(row->speed.limit) : "");
-    json_write_string(json, "limit", row->limit);
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "what", row->what);
+    jsonx_write_u64(json, "workers", row->workers);
+    jsonx_write_f64(json, "samples_per_second", bench_row_rate(row, BENCH_CLOCK));
+    jsonx_write_f64(json, "samples_per_cpu_second", bench_row_rate(row, BENCH_CPU));
+    jsonx_write_f64(json, "bytes_per_second",
+                    io_benchmark_per_second(&row->speed.took, (double)row->speed.took.bytes));
+    jsonx_write_string(json, "limited_by", row->workers ? loader_stage_name(row->speed.limit) : "");
+    jsonx_write_string(json, "limit", row->limit);
     if (*row->limit) {
-        json_write_f64(json, "limit_per_second", row->limit_rate);
-        json_write_f64(json, "of_limit_fraction", bench_row_rate(row, row->cost) / row->limit_rate);
+        jsonx_write_f64(json, "limit_per_second", row->limit_rate);
+        jsonx_write_f64(json, "of_limit_fraction",
+                        bench_row_rate(row, row->cost) / row->limit_rate);
     } else {
-        json_write_null(json, "limit_per_second");
-        json_write_null(json, "of_limit_fraction");
+        jsonx_write_null(json, "limit_per_second");
+        jsonx_write_null(json, "of_limit_fraction");
     }
-    json_end_object(json);
+    jsonx_end_object(json);
 }
 
 static int print(const struct invocation *invocation, const struct bench_loader *bench,
                  struct err *err)
 {
     struct output output;
-    struct json_writer *json = &output.json;
+    struct jsonx_writer *json = &output.json;
     output_begin(&output);
-    json_write_string(json, "dataset",
-                      invocation->positional_count ? bench->dataset : "made photos");
-    json_write_u64(json, "samples_count", bench->samples);
-    json_write_u64(json, "mean_sample_bytes", (uint64_t)bench->sample_bytes);
-    json_write_u64(json, "cpus_count", workers_cpu_count());
-    json_write_string(json, "engine", bench->engine);
-    json_write_u64(json, "batch_samples_count", bench->batch);
-    json_write_u64(json, "micro_batch_samples_count", bench->micro);
-    json_begin_array(json, "measurements");
+    jsonx_write_string(json, "dataset",
+                       invocation->positional_count ? bench->dataset : "made photos");
+    jsonx_write_u64(json, "samples_count", bench->samples);
+    jsonx_write_u64(json, "mean_sample_bytes", (uint64_t)bench->sample_bytes);
+    jsonx_write_u64(json, "cpus_count", workers_cpu_count());
+    jsonx_write_string(json, "engine", bench->engine);
+    jsonx_write_u64(json, "batch_samples_count", bench->batch);
+    jsonx_write_u64(json, "micro_batch_samples_count", bench->micro);
+    jsonx_begin_array(json, "measurements");
     for (size_t i = 0; i < bench->count; i++)
         write_row(json, &bench->list[i]);
-    json_end_array(json);
-    json_begin_array(json, "first_micro_batch");
+    jsonx_end_array(json);
+    jsonx_begin_array(json, "first_micro_batch");
     for (size_t i = 0; i < bench->firsts_count; i++) {
         const struct bench_first *first = &bench->firsts[i];
         double seconds = clock_seconds(first->ns);
         double limit_seconds = (double)first->samples_count / bench_loader_best_rate(bench);
-        json_begin_object(json, NULL);
-        json_write_string(json, "what", first->what);
-        json_write_u64(json, "position", first->position);
-        json_write_u64(json, "samples_count", first->samples_count);
-        json_write_f64(json, "elapsed_seconds", seconds);
-        json_write_string(json, "limit", "its samples' time in an epoch's middle");
-        json_write_f64(json, "limit_seconds", limit_seconds);
-        json_write_f64(json, "of_limit_fraction", limit_seconds / seconds);
-        json_end_object(json);
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "what", first->what);
+        jsonx_write_u64(json, "position", first->position);
+        jsonx_write_u64(json, "samples_count", first->samples_count);
+        jsonx_write_f64(json, "elapsed_seconds", seconds);
+        jsonx_write_string(json, "limit", "its samples' time in an epoch's middle");
+        jsonx_write_f64(json, "limit_seconds", limit_seconds);
+        jsonx_write_f64(json, "of_limit_fraction", limit_seconds / seconds);
+        jsonx_end_object(json);
     }
-    json_end_array(json);
+    jsonx_end_array(json);
     const struct bench_loader_args *args = invocation->args;
     return output_end(&output, args->common.json, stdout, err);
 }

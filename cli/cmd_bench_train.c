@@ -136,13 +136,13 @@ static int measure_config(struct bench *bench, const char *path, struct err *err
 
 /* Of the time of all steps, by another clock than that of the parts: what they left out would
  * show. */
-static void print_time(struct json_writer *json, const struct trainer_benchmark *speed)
+static void print_time(struct jsonx_writer *json, const struct trainer_benchmark *speed)
 {
     static const enum time_part parts[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
                                            TIME_REDUCE, TIME_UPDATE,  TIME_QUEUE,
                                            TIME_DEVICE, TIME_SAVE,    TIME_OTHER};
     double all_ns = (double)speed->took.elapsed_ns;
-    json_begin_object(json, "time");
+    jsonx_begin_object(json, "time");
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         char key[32];
         bool of_devices = parts[i] == TIME_QUEUE || parts[i] == TIME_DEVICE;
@@ -151,63 +151,64 @@ static void print_time(struct json_writer *json, const struct trainer_benchmark 
         if (speed->queues ? of_hosts : of_devices)
             continue;
         snprintf(key, sizeof key, "%s_share", time_part_name(parts[i]));
-        json_write_f64(json, key, (double)speed->time.ns[parts[i]] / all_ns);
+        jsonx_write_f64(json, key, (double)speed->time.ns[parts[i]] / all_ns);
     }
-    json_end_object(json);
+    jsonx_end_object(json);
 }
 
-static void print_exchange(struct json_writer *json, const struct trainer_benchmark *speed)
+static void print_exchange(struct jsonx_writer *json, const struct trainer_benchmark *speed)
 {
     double alone = clock_seconds(speed->exchange_ns),
            waited = clock_seconds(speed->exchange_waited_ns);
-    json_begin_object(json, "exchange");
-    json_write_f64(json, "alone_seconds", alone);
-    json_write_f64(json, "waited_seconds", waited);
-    json_write_f64(json, "hidden_share", waited < alone ? 1 - waited / alone : 0);
-    json_end_object(json);
+    jsonx_begin_object(json, "exchange");
+    jsonx_write_f64(json, "alone_seconds", alone);
+    jsonx_write_f64(json, "waited_seconds", waited);
+    jsonx_write_f64(json, "hidden_share", waited < alone ? 1 - waited / alone : 0);
+    jsonx_end_object(json);
 }
 
-static void print_measurement(struct json_writer *json, const struct measurement *m, int ranks)
+static void print_measurement(struct jsonx_writer *json, const struct measurement *m, int ranks)
 {
     const struct trainer_benchmark *speed = &m->speed;
     double seconds = clock_seconds(speed->took.elapsed_ns), rate = speed->flops / seconds;
-    json_begin_object(json, NULL);
-    json_write_string(json, "what", m->what);
-    json_write_u64(json, "batch_samples_count", m->global);
-    json_write_f64(json, "samples_per_second", (double)speed->samples_count / seconds);
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "what", m->what);
+    jsonx_write_u64(json, "batch_samples_count", m->global);
+    jsonx_write_f64(json, "samples_per_second", (double)speed->samples_count / seconds);
     if (speed->tokens_count > 0)
-        json_write_f64(json, "tokens_per_second", (double)speed->tokens_count / seconds);
+        jsonx_write_f64(json, "tokens_per_second", (double)speed->tokens_count / seconds);
     else
-        json_write_null(json, "tokens_per_second");
-    json_write_f64(json, "samples_per_cpu_second",
-                   io_benchmark_per_cpu_second(&speed->took, (double)speed->samples_count / ranks));
-    json_write_f64(json, "median_step_seconds", clock_seconds(speed->median_ns));
-    json_write_f64(json, "gigaflops_per_second", rate / 1e9);
-    json_write_f64(json, "limit_gigaflops_per_second", speed->limit_flops_per_second / 1e9);
+        jsonx_write_null(json, "tokens_per_second");
+    jsonx_write_f64(
+        json, "samples_per_cpu_second",
+        io_benchmark_per_cpu_second(&speed->took, (double)speed->samples_count / ranks));
+    jsonx_write_f64(json, "median_step_seconds", clock_seconds(speed->median_ns));
+    jsonx_write_f64(json, "gigaflops_per_second", rate / 1e9);
+    jsonx_write_f64(json, "limit_gigaflops_per_second", speed->limit_flops_per_second / 1e9);
     if (speed->limit_flops_per_second > 0)
-        json_write_f64(json, "of_limit_fraction", rate / speed->limit_flops_per_second);
+        jsonx_write_f64(json, "of_limit_fraction", rate / speed->limit_flops_per_second);
     else
-        json_write_null(json, "of_limit_fraction");
+        jsonx_write_null(json, "of_limit_fraction");
     print_time(json, speed);
     if (speed->exchange_ns > 0)
         print_exchange(json, speed);
-    json_write_u64(json, "peak_process_bytes", speed->peak_process_bytes);
-    json_end_object(json);
+    jsonx_write_u64(json, "peak_process_bytes", speed->peak_process_bytes);
+    jsonx_end_object(json);
 }
 
 static int print(const struct bench *bench, struct err *err)
 {
     struct output output;
-    struct json_writer *json = &output.json;
+    struct jsonx_writer *json = &output.json;
     output_begin(&output);
-    json_write_u64(json, "ranks_count", (uint64_t)bench->comm->ranks);
-    json_write_u64(json, "cpus_count", workers_cpu_count());
-    json_write_u64(json, "threads_count", bench->list[0].speed.threads);
-    json_write_u64(json, "steps_count", bench->args->steps);
-    json_begin_array(json, "measurements");
+    jsonx_write_u64(json, "ranks_count", (uint64_t)bench->comm->ranks);
+    jsonx_write_u64(json, "cpus_count", workers_cpu_count());
+    jsonx_write_u64(json, "threads_count", bench->list[0].speed.threads);
+    jsonx_write_u64(json, "steps_count", bench->args->steps);
+    jsonx_begin_array(json, "measurements");
     for (size_t i = 0; i < bench->count; i++)
         print_measurement(json, &bench->list[i], bench->comm->ranks);
-    json_end_array(json);
+    jsonx_end_array(json);
     return output_end(&output, bench->args->common.json, stdout, err);
 }
 

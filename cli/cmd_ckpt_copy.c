@@ -28,11 +28,11 @@ static int print_copied(const struct ckpt_copied *copied, double seconds,
 {
     struct output output;
     output_begin(&output);
-    json_write_u64(&output.json, "step", copied->step);
-    json_write_string(&output.json, "checkpoint", copied->path);
-    json_write_u64(&output.json, "files_count", copied->files_count);
-    json_write_u64(&output.json, "written_bytes", copied->written_bytes);
-    json_write_f64(&output.json, "elapsed_seconds", seconds);
+    jsonx_write_u64(&output.json, "step", copied->step);
+    jsonx_write_string(&output.json, "checkpoint", copied->path);
+    jsonx_write_u64(&output.json, "files_count", copied->files_count);
+    jsonx_write_u64(&output.json, "written_bytes", copied->written_bytes);
+    jsonx_write_f64(&output.json, "elapsed_seconds", seconds);
     return output_end_report(&output, common->json, common->quiet, err);
 }
 

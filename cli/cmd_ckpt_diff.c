@@ -28,51 +28,51 @@ static const struct option rows[] = {
 };
 
 /* Words instead of numbers that JSON can't hold: nan, inf, naturals beyond int64. */
-static void write_element(struct json_writer *json, const char *key, struct element value)
+static void write_element(struct jsonx_writer *json, const char *key, struct element value)
 {
     char digits[24];
     switch (value.kind) {
     case ELEMENT_SIGNED:
-        json_write_i64(json, key, value.integer);
+        jsonx_write_i64(json, key, value.integer);
         return;
     case ELEMENT_UNSIGNED:
         snprintf(digits, sizeof digits, "%" PRIu64, value.natural);
         if (value.natural <= INT64_MAX)
-            json_write_u64(json, key, value.natural);
+            jsonx_write_u64(json, key, value.natural);
         else
-            json_write_string(json, key, digits);
+            jsonx_write_string(json, key, digits);
         return;
     case ELEMENT_REAL:
         if (isfinite(value.real))
-            json_write_f64(json, key, value.real);
+            jsonx_write_f64(json, key, value.real);
         else
-            json_write_string(json, key,
-                              isnan(value.real) ? "nan"
-                              : value.real < 0  ? "-inf"
-                                                : "inf");
+            jsonx_write_string(json, key,
+                               isnan(value.real) ? "nan"
+                               : value.real < 0  ? "-inf"
+                                                 : "inf");
     }
 }
 
-static void write_shape(struct json_writer *json, const char *key,
+static void write_shape(struct jsonx_writer *json, const char *key,
                         const struct manifest_tensor *tensor)
 {
-    json_begin_array(json, key);
+    jsonx_begin_array(json, key);
     for (uint32_t d = 0; d < tensor->rank; d++)
-        json_write_u64(json, NULL, tensor->shape[d]);
-    json_end_array(json);
+        jsonx_write_u64(json, NULL, tensor->shape[d]);
+    jsonx_end_array(json);
 }
 
 /* The index of the element with that number in row-major order. */
-static void write_index(struct json_writer *json, const char *key,
+static void write_index(struct jsonx_writer *json, const char *key,
                         const struct manifest_tensor *tensor, uint64_t number)
 {
     uint64_t index[DTYPE_RANK_MAX];
     for (uint32_t d = tensor->rank; d-- > 0; number /= tensor->shape[d])
         index[d] = number % tensor->shape[d];
-    json_begin_array(json, key);
+    jsonx_begin_array(json, key);
     for (uint32_t d = 0; d < tensor->rank; d++)
-        json_write_u64(json, NULL, index[d]);
-    json_end_array(json);
+        jsonx_write_u64(json, NULL, index[d]);
+    jsonx_end_array(json);
 }
 
 static uint64_t elements_of(const struct manifest_tensor *tensor)
@@ -83,41 +83,41 @@ static uint64_t elements_of(const struct manifest_tensor *tensor)
     return elements;
 }
 
-static void write_values(struct json_writer *json, const struct diff_tensor *tensor)
+static void write_values(struct jsonx_writer *json, const struct diff_tensor *tensor)
 {
-    json_write_string(json, "name", tensor->a->name);
-    json_write_string(json, "dtype", dtype_name(tensor->a->dtype));
+    jsonx_write_string(json, "name", tensor->a->name);
+    jsonx_write_string(json, "dtype", dtype_name(tensor->a->dtype));
     write_shape(json, "shape", tensor->a);
-    json_write_u64(json, "elements_count", elements_of(tensor->a));
-    json_write_u64(json, "different_count", tensor->different_count);
-    json_write_u64(json, "nan_count", tensor->nan_count);
+    jsonx_write_u64(json, "elements_count", elements_of(tensor->a));
+    jsonx_write_u64(json, "different_count", tensor->different_count);
+    jsonx_write_u64(json, "nan_count", tensor->nan_count);
     write_element(json, "largest_difference", tensor->largest);
     write_index(json, "at", tensor->a, tensor->largest_at);
     write_element(json, "a", tensor->largest_a);
     write_element(json, "b", tensor->largest_b);
 }
 
-static void write_types(struct json_writer *json, const struct diff_tensor *tensor)
+static void write_types(struct jsonx_writer *json, const struct diff_tensor *tensor)
 {
-    json_write_string(json, "name", tensor->a->name);
-    json_write_string(json, "dtype_a", dtype_name(tensor->a->dtype));
+    jsonx_write_string(json, "name", tensor->a->name);
+    jsonx_write_string(json, "dtype_a", dtype_name(tensor->a->dtype));
     write_shape(json, "shape_a", tensor->a);
-    json_write_string(json, "dtype_b", dtype_name(tensor->b->dtype));
+    jsonx_write_string(json, "dtype_b", dtype_name(tensor->b->dtype));
     write_shape(json, "shape_b", tensor->b);
 }
 
-static void write_lone(struct json_writer *json, const struct diff_tensor *tensor)
+static void write_lone(struct jsonx_writer *json, const struct diff_tensor *tensor)
 {
     const struct manifest_tensor *there = tensor->a ? tensor->a : tensor->b;
-    json_write_string(json, "name", there->name);
-    json_write_string(json, "dtype", dtype_name(there->dtype));
+    jsonx_write_string(json, "name", there->name);
+    jsonx_write_string(json, "dtype", dtype_name(there->dtype));
     write_shape(json, "shape", there);
 }
 
 /* What the lists share. */
 struct report {
     const struct diff *diff;
-    struct json_writer *json;
+    struct jsonx_writer *json;
     uint64_t limit;     /* UINT64_MAX: none */
     bool lists_nothing; /* empty lists too */
 };
@@ -128,11 +128,11 @@ static void write_rest(const struct report *report, const char *key, uint64_t co
     if (count <= report->limit)
         return;
     snprintf(name, sizeof name, "%s_not_listed_count", key);
-    json_write_u64(report->json, name, count - report->limit);
+    jsonx_write_u64(report->json, name, count - report->limit);
 }
 
 static void write_list(const struct report *report, const char *key, enum diff_kind kind,
-                       void (*write)(struct json_writer *json, const struct diff_tensor *tensor))
+                       void (*write)(struct jsonx_writer *json, const struct diff_tensor *tensor))
 {
     const struct diff *diff = report->diff;
     uint64_t count = 0;
@@ -140,77 +140,77 @@ static void write_list(const struct report *report, const char *key, enum diff_k
         count += diff->tensors[i].kind == kind;
     if (count == 0 && !report->lists_nothing)
         return;
-    json_begin_array(report->json, key);
+    jsonx_begin_array(report->json, key);
     for (uint64_t i = 0, listed = 0; i < diff->tensors_count && listed < report->limit; i++) {
         if (diff->tensors[i].kind != kind)
             continue;
-        json_begin_object(report->json, NULL);
+        jsonx_begin_object(report->json, NULL);
         write(report->json, &diff->tensors[i]);
-        json_end_object(report->json);
+        jsonx_end_object(report->json);
         listed++;
     }
-    json_end_array(report->json);
+    jsonx_end_array(report->json);
     write_rest(report, key, count);
 }
 
-static void write_text_or_null(struct json_writer *json, const char *key, const char *text)
+static void write_text_or_null(struct jsonx_writer *json, const char *key, const char *text)
 {
     if (text)
-        json_write_string(json, key, text);
+        jsonx_write_string(json, key, text);
     else
-        json_write_null(json, key);
+        jsonx_write_null(json, key);
 }
 
 static void write_loader(const struct report *report)
 {
-    const struct json_diff *loader = &report->diff->loader;
+    const struct jsonx_diff *loader = &report->diff->loader;
     if (loader->count == 0 && !report->lists_nothing)
         return;
-    json_begin_array(report->json, "loader");
+    jsonx_begin_array(report->json, "loader");
     for (uint64_t i = 0; i < loader->count && i < report->limit; i++) {
-        json_begin_object(report->json, NULL);
-        json_write_string(report->json, "entry", loader->entries[i].path);
+        jsonx_begin_object(report->json, NULL);
+        jsonx_write_string(report->json, "entry", loader->entries[i].path);
         write_text_or_null(report->json, "a", loader->entries[i].a);
         write_text_or_null(report->json, "b", loader->entries[i].b);
-        json_end_object(report->json);
+        jsonx_end_object(report->json);
     }
-    json_end_array(report->json);
+    jsonx_end_array(report->json);
     write_rest(report, "loader", loader->count);
 }
 
-static void write_side(struct json_writer *json, const char *key, const struct ckpt_reader *reader)
+static void write_side(struct jsonx_writer *json, const char *key, const struct ckpt_reader *reader)
 {
-    json_begin_object(json, key);
-    json_write_string(json, "path", reader->path);
+    jsonx_begin_object(json, key);
+    jsonx_write_string(json, "path", reader->path);
     if (reader->manifest.state) { /* a step, not a lone file */
-        json_write_u64(json, "step", reader->manifest.step);
-        json_write_u64(json, "ranks_count", reader->manifest.ranks);
+        jsonx_write_u64(json, "step", reader->manifest.step);
+        jsonx_write_u64(json, "ranks_count", reader->manifest.ranks);
     }
-    json_end_object(json);
+    jsonx_end_object(json);
 }
 
-static void write_sections(struct json_writer *json, const struct diff *diff)
+static void write_sections(struct jsonx_writer *json, const struct diff *diff)
 {
-    json_begin_array(json, "sections");
+    jsonx_begin_array(json, "sections");
     for (int i = 0; i < CKPT_LOADER; i++) {
         const struct diff_section *section = &diff->sections[i];
-        json_begin_object(json, NULL);
-        json_write_string(json, "section", ckpt_section_name((enum ckpt_section)i));
-        json_write_u64(json, "compared_tensors_count", section->compared_count);
-        json_write_u64(json, "compared_bytes", section->compared_bytes);
-        json_write_u64(json, "different_count", section->different_count);
-        json_write_u64(json, "other_type_count", section->type_count);
-        json_write_u64(json, "only_in_a_count", section->only_a_count);
-        json_write_u64(json, "only_in_b_count", section->only_b_count);
-        json_end_object(json);
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "section", ckpt_section_name((enum ckpt_section)i));
+        jsonx_write_u64(json, "compared_tensors_count", section->compared_count);
+        jsonx_write_u64(json, "compared_bytes", section->compared_bytes);
+        jsonx_write_u64(json, "different_count", section->different_count);
+        jsonx_write_u64(json, "other_type_count", section->type_count);
+        jsonx_write_u64(json, "only_in_a_count", section->only_a_count);
+        jsonx_write_u64(json, "only_in_b_count", section->only_b_count);
+        jsonx_end_object(json);
     }
-    json_end_array(json);
+    jsonx_end_array(json);
 }
 
 static void write_diff(const struct report *report)
 {
     const struct diff *diff = report->diff;
-    struct json_writer *json = report->json;
+    struct jsonx_writer *json = report->json;
     uint64_t tensors = 0, bytes = 0;
     for (int i = 0; i < CKPT_LOADER; i++) {
         tensors += diff->sections[i].compared_count;
@@ -218,10 +218,10 @@ static void write_diff(const struct report *report)
     }
     write_side(json, "a", diff->a);
     write_side(json, "b", diff->b);
-    json_write_bool(json, "same", diff_is_empty(diff));
-    json_write_u64(json, "compared_tensors_count", tensors);
-    json_write_u64(json, "compared_bytes", bytes);
-    json_write_bool(json, "compared_loader", diff->has_loader[0] && diff->has_loader[1]);
+    jsonx_write_bool(json, "same", diff_is_empty(diff));
+    jsonx_write_u64(json, "compared_tensors_count", tensors);
+    jsonx_write_u64(json, "compared_bytes", bytes);
+    jsonx_write_bool(json, "compared_loader", diff->has_loader[0] && diff->has_loader[1]);
     write_sections(json, diff);
     write_list(report, "different", DIFF_VALUES, write_values);
     write_list(report, "other_type", DIFF_TYPE, write_types);

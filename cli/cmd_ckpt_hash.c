@@ -20,7 +20,7 @@ static int print_hashes(const struct ckpt_hashes *hashes, bool as_json, struct e
         const char *name = ckpt_section_name((enum ckpt_section)i);
         if (!hashes->present[i])
             continue;
-        json_write_string(&output.json, name, hash128_format(hashes->hash[i], hex));
+        jsonx_write_string(&output.json, name, hash128_format(hashes->hash[i], hex));
         if (!as_json)
             printf("%s\t%s\n", name, hex);
     }

@@ -2,8 +2,8 @@
  * cmd_ckpt_list — `millrace ckpt list DIR`.
  */
 #include "base/clock.h"
-#include "base/json.h"
-#include "base/json_format.h"
+#include "base/jsonx.h"
+#include "base/jsonx_format.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/folder.h"
 #include "cli/output.h"
@@ -25,38 +25,38 @@ struct list {
     const char *only;  /* the name of the one step that is asked for; NULL: all */
     bool has_listed;   /* anything */
     struct str broken; /* rows of what is not whole */
-    struct json_writer broken_json;
+    struct jsonx_writer broken_json;
 };
 
-static void write_whole(struct json_writer *json, const struct manifest *manifest,
+static void write_whole(struct jsonx_writer *json, const struct manifest *manifest,
                         uint64_t size_bytes, const char *path)
 {
     char time[CLOCK_ISO_BYTES];
-    struct json_t *metrics = json_get(manifest->state, "metrics");
-    json_begin_object(json, NULL);
-    json_write_u64(json, "step", manifest->step);
-    json_write_string(json, "written", clock_format_iso(manifest->wall_ns, time));
-    json_write_u64(json, "size_bytes", size_bytes);
-    json_write_bool(json, "whole", true);
-    if (json_kind(metrics) == JSON_KIND_OBJECT) {
-        json_copy(json, "metrics", metrics);
+    struct json_t *metrics = jsonx_get(manifest->state, "metrics");
+    jsonx_begin_object(json, NULL);
+    jsonx_write_u64(json, "step", manifest->step);
+    jsonx_write_string(json, "written", clock_format_iso(manifest->wall_ns, time));
+    jsonx_write_u64(json, "size_bytes", size_bytes);
+    jsonx_write_bool(json, "whole", true);
+    if (jsonx_kind(metrics) == JSON_KIND_OBJECT) {
+        jsonx_copy(json, "metrics", metrics);
     } else {
-        json_begin_object(json, "metrics");
-        json_end_object(json);
+        jsonx_begin_object(json, "metrics");
+        jsonx_end_object(json);
     }
-    json_write_string(json, "path", path);
-    json_end_object(json);
+    jsonx_write_string(json, "path", path);
+    jsonx_end_object(json);
 }
 
 static void write_broken(struct list *list, const char *path, const char *problem)
 {
-    struct json_writer *json = &list->broken_json;
+    struct jsonx_writer *json = &list->broken_json;
     list->has_listed = true;
-    json_begin_object(json, NULL);
-    json_write_bool(json, "whole", false);
-    json_write_string(json, "path", path);
-    json_write_string(json, "problem", problem);
-    json_end_object(json);
+    jsonx_begin_object(json, NULL);
+    jsonx_write_bool(json, "whole", false);
+    jsonx_write_string(json, "path", path);
+    jsonx_write_string(json, "problem", problem);
+    jsonx_end_object(json);
 }
 
 static void list_step(struct list *list, const char *path)
@@ -149,13 +149,13 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         return status;
     output_begin(&output);
-    json_begin_array(&output.json, "checkpoints");
-    json_begin_array(&list.broken_json, NULL);
+    jsonx_begin_array(&output.json, "checkpoints");
+    jsonx_begin_array(&list.broken_json, NULL);
     status = list_path(&list, invocation->positional[0], err);
-    json_end_array(&output.json);
-    json_end_array(&list.broken_json);
+    jsonx_end_array(&output.json);
+    jsonx_end_array(&list.broken_json);
     if (!status && (as_json || list.broken.bytes > strlen("[]")))
-        json_write_raw(&output.json, "not_whole", str_text(&list.broken), list.broken.bytes);
+        jsonx_write_raw(&output.json, "not_whole", str_text(&list.broken), list.broken.bytes);
     if (!status && str_status(&list.broken))
         status = err_set(err, -ENOMEM, "out of memory for the result");
     if (!status)

@@ -41,7 +41,7 @@ static const struct option rows[] = {
 };
 
 struct pruning {
-    struct json_writer *json;
+    struct jsonx_writer *json;
     bool dry_run;
     uint64_t kept_count, removed_count, removed_bytes;
 };
@@ -69,12 +69,12 @@ static void write_verdict(void *context, const struct ckpt_verdict *verdict)
     struct pruning *pruning = context;
     char text[96];
     bool goes = verdict->reasons == 0 && verdict->status == 0;
-    json_begin_object(pruning->json, NULL);
-    json_write_u64(pruning->json, "step", verdict->step);
-    json_write_string(pruning->json, "verdict", describe(pruning, verdict, text));
-    json_write_u64(pruning->json, "size_bytes", verdict->size_bytes);
-    json_write_string(pruning->json, "path", verdict->path);
-    json_end_object(pruning->json);
+    jsonx_begin_object(pruning->json, NULL);
+    jsonx_write_u64(pruning->json, "step", verdict->step);
+    jsonx_write_string(pruning->json, "verdict", describe(pruning, verdict, text));
+    jsonx_write_u64(pruning->json, "size_bytes", verdict->size_bytes);
+    jsonx_write_string(pruning->json, "path", verdict->path);
+    jsonx_end_object(pruning->json);
     pruning->kept_count += !goes;
     pruning->removed_count += goes;
     pruning->removed_bytes += goes ? verdict->size_bytes : 0;
@@ -182,12 +182,12 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         return status;
     output_begin(&output);
-    json_begin_array(&output.json, "checkpoints");
+    jsonx_begin_array(&output.json, "checkpoints");
     status = prune(invocation, io, &pruning, err);
-    json_end_array(&output.json);
-    json_write_u64(&output.json, "kept_count", pruning.kept_count);
-    json_write_u64(&output.json, "removed_count", pruning.removed_count);
-    json_write_u64(&output.json, "freed_bytes", pruning.removed_bytes);
+    jsonx_end_array(&output.json);
+    jsonx_write_u64(&output.json, "kept_count", pruning.kept_count);
+    jsonx_write_u64(&output.json, "removed_count", pruning.removed_count);
+    jsonx_write_u64(&output.json, "freed_bytes", pruning.removed_bytes);
     if (pruning.kept_count + pruning.removed_count >
         0) { /* also where a removal failed: the others are told */
         bool is_asked =

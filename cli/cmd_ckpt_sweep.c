@@ -11,8 +11,8 @@ struct sweep_args {
 
 static void name_leftover(void *context, const char *name)
 {
-    struct json_writer *json = context;
-    json_write_string(json, NULL, name);
+    struct jsonx_writer *json = context;
+    jsonx_write_string(json, NULL, name);
 }
 
 static int run(const struct invocation *invocation, struct err *err)
@@ -28,14 +28,14 @@ static int run(const struct invocation *invocation, struct err *err)
         return status;
     }
     output_begin(&output);
-    json_begin_array(&output.json, "leftovers");
+    jsonx_begin_array(&output.json, "leftovers");
     int removed_count = ckpt_sweep(io, folder, name_leftover, &output.json, err);
-    json_end_array(&output.json);
+    jsonx_end_array(&output.json);
     if (removed_count < 0) {
         output_abort(&output);
         status = removed_count;
     } else {
-        json_write_u64(&output.json, "removed_count", (uint64_t)removed_count);
+        jsonx_write_u64(&output.json, "removed_count", (uint64_t)removed_count);
         status =
             output_end_report(&output, invocation->common->json, invocation->common->quiet, err);
     }

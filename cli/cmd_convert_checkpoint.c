@@ -103,16 +103,16 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status) {
         struct output output;
         output_begin(&output);
-        json_write_string(&output.json, args->to == TO_HF ? "folder" : "file", options.target);
-        json_write_u64(&output.json, "tensors_count", result.tensors_count);
+        jsonx_write_string(&output.json, args->to == TO_HF ? "folder" : "file", options.target);
+        jsonx_write_u64(&output.json, "tensors_count", result.tensors_count);
         if (args->dtype) { /* the rest are integers and bools, or had that dtype */
-            json_write_string(&output.json, "dtype", dtype_name(options.cast.dtype));
-            json_write_u64(&output.json, "cast_tensors_count", result.cast_count);
+            jsonx_write_string(&output.json, "dtype", dtype_name(options.cast.dtype));
+            jsonx_write_u64(&output.json, "cast_tensors_count", result.cast_count);
         }
-        json_write_u64(&output.json, "written_bytes", result.written_bytes);
+        jsonx_write_u64(&output.json, "written_bytes", result.written_bytes);
         if (args->resume)
-            json_write_u64(&output.json, "kept_bytes", result.kept_bytes);
-        json_write_f64(&output.json, "elapsed_seconds", result.seconds);
+            jsonx_write_u64(&output.json, "kept_bytes", result.kept_bytes);
+        jsonx_write_f64(&output.json, "elapsed_seconds", result.seconds);
         status = output_end_report(&output, args->common.json, args->common.quiet, err);
     }
     io_close(io);

@@ -146,23 +146,23 @@ static int check_tokenizer(const struct convert_dataset_args *args, struct err *
 }
 
 static void write_splits(const struct convert_result *result, const char *target,
-                         struct json_writer *json)
+                         struct jsonx_writer *json)
 {
-    json_begin_array(json, "splits");
+    jsonx_begin_array(json, "splits");
     for (uint32_t i = 0; i < result->splits_count; i++) {
         const struct convert_split_result *split = &result->splits[i];
         char path[IO_PATH_BYTES_MAX];
         if (io_join_path(target, split->name, path, NULL))
             snprintf(path, sizeof path, "%s", split->name);
-        json_begin_object(json, NULL);
-        json_write_string(json, "name", split->name);
-        json_write_string(json, "dataset", path);
-        json_write_u64(json, "samples_count", split->samples_count);
-        json_write_u64(json, "skipped_count", split->skipped_count);
-        json_write_u64(json, "shards_count", split->shards_count);
-        json_end_object(json);
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "name", split->name);
+        jsonx_write_string(json, "dataset", path);
+        jsonx_write_u64(json, "samples_count", split->samples_count);
+        jsonx_write_u64(json, "skipped_count", split->skipped_count);
+        jsonx_write_u64(json, "shards_count", split->shards_count);
+        jsonx_end_object(json);
     }
-    json_end_array(json);
+    jsonx_end_array(json);
 }
 
 static int print_result(const struct convert_result *result, const char *target, bool reencodes,
@@ -170,29 +170,29 @@ static int print_result(const struct convert_result *result, const char *target,
 {
     struct output output;
     output_begin(&output);
-    json_write_string(&output.json, "dataset", target);
-    json_write_u64(&output.json, "samples_count", result->samples_count);
-    json_write_u64(&output.json, "skipped_count", result->skipped_count);
-    json_write_u64(&output.json, "shards_count", result->shards_count);
+    jsonx_write_string(&output.json, "dataset", target);
+    jsonx_write_u64(&output.json, "samples_count", result->samples_count);
+    jsonx_write_u64(&output.json, "skipped_count", result->skipped_count);
+    jsonx_write_u64(&output.json, "shards_count", result->shards_count);
     if (result->classes_count > 0)
-        json_write_u64(&output.json, "classes_count", result->classes_count);
-    json_write_u64(&output.json, "hidden_count", result->hidden_count);
-    json_write_u64(&output.json, "ignored_count", result->ignored_count);
+        jsonx_write_u64(&output.json, "classes_count", result->classes_count);
+    jsonx_write_u64(&output.json, "hidden_count", result->hidden_count);
+    jsonx_write_u64(&output.json, "ignored_count", result->ignored_count);
     if (result->splits_count > 0)
         write_splits(result, target, &output.json);
     const struct convert_jpegs *jpegs = &result->jpegs;
     if (jpegs->tiled_count + jpegs->reencoded_count + jpegs->kept_count > 0) {
         if (reencodes)
-            json_write_u64(&output.json, "jpegs_reencoded_count", jpegs->reencoded_count);
+            jsonx_write_u64(&output.json, "jpegs_reencoded_count", jpegs->reencoded_count);
         else
-            json_write_u64(&output.json, "jpegs_tiled_count", jpegs->tiled_count);
-        json_write_u64(&output.json, "jpegs_kept_count", jpegs->kept_count);
-        json_write_u64(&output.json, "jpegs_source_bytes", jpegs->source_bytes);
-        json_write_u64(&output.json, "jpegs_written_bytes", jpegs->written_bytes);
+            jsonx_write_u64(&output.json, "jpegs_tiled_count", jpegs->tiled_count);
+        jsonx_write_u64(&output.json, "jpegs_kept_count", jpegs->kept_count);
+        jsonx_write_u64(&output.json, "jpegs_source_bytes", jpegs->source_bytes);
+        jsonx_write_u64(&output.json, "jpegs_written_bytes", jpegs->written_bytes);
     }
-    json_write_u64(&output.json, "source_bytes", result->source_bytes);
-    json_write_u64(&output.json, "written_bytes", result->written_bytes);
-    json_write_f64(&output.json, "elapsed_seconds", result->seconds);
+    jsonx_write_u64(&output.json, "source_bytes", result->source_bytes);
+    jsonx_write_u64(&output.json, "written_bytes", result->written_bytes);
+    jsonx_write_f64(&output.json, "elapsed_seconds", result->seconds);
     return output_end_report(&output, common->json, common->quiet, err);
 }
 

@@ -45,23 +45,23 @@ static void print_finding(const char *name, const struct doctor_finding *finding
     help_print_wrapped(str_text(&finding->advice), TEXT_COLUMN + 3, TEXT_COLUMN + 3);
 }
 
-static void write_finding(struct json_writer *json, const struct doctor_group *group,
+static void write_finding(struct jsonx_writer *json, const struct doctor_group *group,
                           const struct doctor_folder *folder, const char *name,
                           const struct doctor_finding *finding, const struct str *facts)
 {
-    json_begin_object(json, NULL);
-    json_write_string(json, "group", group->name);
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "group", group->name);
     if (folder)
-        json_write_string(json, "path", folder->path);
-    json_write_string(json, "name", name);
-    json_write_string(json, "state", state_name(finding->state));
-    json_write_string(json, "found", str_text(&finding->found));
+        jsonx_write_string(json, "path", folder->path);
+    jsonx_write_string(json, "name", name);
+    jsonx_write_string(json, "state", state_name(finding->state));
+    jsonx_write_string(json, "found", str_text(&finding->found));
     if (finding->advice.bytes > 0)
-        json_write_string(json, "advice", str_text(&finding->advice));
+        jsonx_write_string(json, "advice", str_text(&finding->advice));
     else
-        json_write_null(json, "advice");
-    json_write_raw(json, "facts", str_text(facts), facts->bytes);
-    json_end_object(json);
+        jsonx_write_null(json, "advice");
+    jsonx_write_raw(json, "facts", str_text(facts), facts->bytes);
+    jsonx_end_object(json);
 }
 
 static void keep_lack(struct examination *examination, const char *name,
@@ -79,9 +79,9 @@ static int run_check(struct examination *examination, const struct doctor_group 
 {
     struct str facts = {0};
     struct doctor_finding finding = {.json.out = &facts};
-    json_begin_object(&finding.json, NULL);
+    jsonx_begin_object(&finding.json, NULL);
     check->run(folder, &finding);
-    json_end_object(&finding.json);
+    jsonx_end_object(&finding.json);
     examination->checks_count++;
     examination->notes_count += finding.state == DOCTOR_NOTE;
     if (finding.state == DOCTOR_LACK)
@@ -161,14 +161,14 @@ static int run(const struct invocation *invocation, struct err *err)
 {
     struct examination examination = {
         .as_json = invocation->common->json, .stop = signals_install(), .err = err};
-    struct json_writer *json = &examination.output.json;
+    struct jsonx_writer *json = &examination.output.json;
     output_begin(&examination.output);
-    json_begin_array(json, "checks");
+    jsonx_begin_array(json, "checks");
     int status = run_all(&examination, invocation);
-    json_end_array(json);
-    json_write_u64(json, "checks_count", examination.checks_count);
-    json_write_u64(json, "notes_count", examination.notes_count);
-    json_write_u64(json, "lacks_count", examination.lacks_count);
+    jsonx_end_array(json);
+    jsonx_write_u64(json, "checks_count", examination.checks_count);
+    jsonx_write_u64(json, "notes_count", examination.notes_count);
+    jsonx_write_u64(json, "lacks_count", examination.lacks_count);
     if (status == -EINTR)
         err_set(err, status, "the examination was stopped on request");
     else if (status)

@@ -51,14 +51,14 @@ static int print_result(const struct eval_args *args, const struct train_config 
                         const struct trainer_evaluation *evaluation, struct err *err)
 {
     struct output output;
-    struct json_writer *json = &output.json;
+    struct jsonx_writer *json = &output.json;
     output_begin(&output);
-    json_write_string(json, "dataset", config->data.val);
-    json_write_string(json, "from", args->from);
-    json_write_u64(json, "valid_count", evaluation->valid_count);
-    json_write_f64(json, "loss", evaluation->loss);
-    json_write_f64(json, "accuracy", evaluation->accuracy);
-    json_write_f64(json, "elapsed_seconds", evaluation->seconds);
+    jsonx_write_string(json, "dataset", config->data.val);
+    jsonx_write_string(json, "from", args->from);
+    jsonx_write_u64(json, "valid_count", evaluation->valid_count);
+    jsonx_write_f64(json, "loss", evaluation->loss);
+    jsonx_write_f64(json, "accuracy", evaluation->accuracy);
+    jsonx_write_f64(json, "elapsed_seconds", evaluation->seconds);
     return output_end(&output, args->common.json, stdout, err);
 }
 

@@ -22,7 +22,7 @@ struct index_args {
 struct indexing {
     const struct invocation *invocation;
     const struct index_args *args;
-    struct json_writer *json;
+    struct jsonx_writer *json;
     uint64_t samples_count, members_count;
     struct err *err;
 };
@@ -53,14 +53,14 @@ static int write_shard(struct indexing *in, struct io *io, const struct shard *s
     int status = shard->is_foreign ? index_cache_path(io, shard->path, kept, in->err) : 0;
     if (status)
         return status;
-    json_begin_object(in->json, NULL);
-    json_write_string(in->json, "path", shard->path);
-    json_write_u64(in->json, "samples_count", shard->trailer.samples);
-    json_write_u64(in->json, "members_count", members);
-    json_write_bool(in->json, "has_checksums", !(shard->trailer.flags & SHARD_FLAG_NO_CRCS));
-    json_write_u64(in->json, "index_bytes", shard->trailer.index_bytes);
-    json_write_string(in->json, "kept_in", shard->is_foreign ? kept : shard->path);
-    json_end_object(in->json);
+    jsonx_begin_object(in->json, NULL);
+    jsonx_write_string(in->json, "path", shard->path);
+    jsonx_write_u64(in->json, "samples_count", shard->trailer.samples);
+    jsonx_write_u64(in->json, "members_count", members);
+    jsonx_write_bool(in->json, "has_checksums", !(shard->trailer.flags & SHARD_FLAG_NO_CRCS));
+    jsonx_write_u64(in->json, "index_bytes", shard->trailer.index_bytes);
+    jsonx_write_string(in->json, "kept_in", shard->is_foreign ? kept : shard->path);
+    jsonx_end_object(in->json);
     in->samples_count += shard->trailer.samples;
     in->members_count += members;
     return 0;
@@ -156,7 +156,7 @@ static int run(const struct invocation *invocation, struct err *err)
         return EXIT_USAGE;
     }
     output_begin(&output);
-    json_begin_array(&output.json, "shards");
+    jsonx_begin_array(&output.json, "shards");
     for (size_t i = 0; i < list.count && !status; i++) {
         char label[CONSOLE_LABEL_BYTES_MAX];
         snprintf(label, sizeof label, "indexing shard %zu of %zu", i + 1, list.count);
@@ -164,10 +164,10 @@ static int run(const struct invocation *invocation, struct err *err)
         status = index_shard(&in, list.urls[i]);
     }
     progress_end(invocation->console);
-    json_end_array(&output.json);
-    json_write_u64(&output.json, "shards_count", list.count);
-    json_write_u64(&output.json, "samples_count", in.samples_count);
-    json_write_u64(&output.json, "members_count", in.members_count);
+    jsonx_end_array(&output.json);
+    jsonx_write_u64(&output.json, "shards_count", list.count);
+    jsonx_write_u64(&output.json, "samples_count", in.samples_count);
+    jsonx_write_u64(&output.json, "members_count", in.members_count);
     if (status)
         output_abort(&output);
     else

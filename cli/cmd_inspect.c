@@ -31,21 +31,21 @@ static const struct option rows[] = {
 
 static int inspect_run(struct inspection *in, const char *path)
 {
-    struct json_writer *json = in->json;
+    struct jsonx_writer *json = in->json;
     struct run_metrics *metrics;
     int status = run_metrics_read(in->io, path, &metrics, in->err);
     if (status)
         return status;
-    json_write_string(json, "path", path);
-    json_write_u64(json, "step", metrics->last_step);
-    json_write_u64(json, "epoch", metrics->last_epoch);
-    json_write_u64(json, "reports_count", metrics->lines_count);
-    json_begin_object(json, "last");
+    jsonx_write_string(json, "path", path);
+    jsonx_write_u64(json, "step", metrics->last_step);
+    jsonx_write_u64(json, "epoch", metrics->last_epoch);
+    jsonx_write_u64(json, "reports_count", metrics->lines_count);
+    jsonx_begin_object(json, "last");
     for (int kind = 0; kind < RUN_SERIES_COUNT; kind++)
         if (metrics->series[kind].count > 0)
-            json_write_f64(json, run_series_key((enum run_series_kind)kind),
-                           metrics->series[kind].last);
-    json_end_object(json);
+            jsonx_write_f64(json, run_series_key((enum run_series_kind)kind),
+                            metrics->series[kind].last);
+    jsonx_end_object(json);
     free(metrics);
     return 0;
 }
@@ -71,9 +71,9 @@ static int write_page(struct inspection *in, enum path_kind kind, const char *pa
     if (!status)
         status = io_write_file(io, args->html, page.data, page.bytes, args->force, in->err);
     if (!status) {
-        json_write_string(in->json, "path", path);
-        json_write_string(in->json, "page", args->html);
-        json_write_u64(in->json, "written_bytes", page.bytes);
+        jsonx_write_string(in->json, "path", path);
+        jsonx_write_string(in->json, "page", args->html);
+        jsonx_write_u64(in->json, "written_bytes", page.bytes);
     }
     io_close(io);
     str_deinit(&page);
@@ -142,7 +142,7 @@ static int run(const struct invocation *invocation, struct err *err)
         status = path_kind_of(in.io, invocation->positional[0], &kind, path, err);
     if (!status) {
         output_begin(&output);
-        json_write_string(&output.json, "kind", path_kind_name(kind));
+        jsonx_write_string(&output.json, "kind", path_kind_name(kind));
         status = args->html ? write_page(&in, kind, path, args, invocation->log)
                             : inspect_kind(&in, kind, path);
         if (status)

@@ -212,40 +212,40 @@ static int print_summary(const struct read_args *args, const struct reading *rea
     struct loader_stats stats = loader_stats(loader);
     double seconds = clock_seconds(elapsed_ns ? elapsed_ns : 1);
     struct output output;
-    struct json_writer *json = &output.json;
+    struct jsonx_writer *json = &output.json;
     output_begin(&output);
-    json_write_u64(json, "samples_count", sink->samples_count);
+    jsonx_write_u64(json, "samples_count", sink->samples_count);
     if (bad_policies[args->on_error] == LOADER_BAD_SKIP)
-        json_write_u64(json, "skipped_count", sink->skipped_count);
+        jsonx_write_u64(json, "skipped_count", sink->skipped_count);
     if (stats.left_out_count)
-        json_write_u64(json, "left_out_count", stats.left_out_count);
-    json_write_u64(json, "batches_count", stats.batches_count);
-    json_write_hex64(json, "once", sink->once);
-    json_write_hex64(json, "order", sink->order);
-    json_write_u64(json, "epoch", args->epoch);
-    json_write_u64(json, "epoch_samples_count", shape.samples);
-    json_write_hex64(json, "dataset_fingerprint", shape.fingerprint);
-    json_write_string(json, "order_kind", order_kind_name(shape.order.kind));
+        jsonx_write_u64(json, "left_out_count", stats.left_out_count);
+    jsonx_write_u64(json, "batches_count", stats.batches_count);
+    jsonx_write_hex64(json, "once", sink->once);
+    jsonx_write_hex64(json, "order", sink->order);
+    jsonx_write_u64(json, "epoch", args->epoch);
+    jsonx_write_u64(json, "epoch_samples_count", shape.samples);
+    jsonx_write_hex64(json, "dataset_fingerprint", shape.fingerprint);
+    jsonx_write_string(json, "order_kind", order_kind_name(shape.order.kind));
     read_mix_write_order(json, loader);
-    json_write_f64(json, "elapsed_seconds", seconds);
-    json_write_f64(json, "first_batch_seconds", clock_seconds(stats.first_batch_ns));
-    json_write_f64(json, "samples_per_second", (double)sink->samples_count / seconds);
-    json_write_u64(json, "read_bytes", stats.read_bytes);
-    json_write_f64(json, "read_bytes_per_second", (double)stats.read_bytes / seconds);
-    json_write_u64(json, "reads_count", stats.reads_count);
-    json_write_u64(json, "wanted_bytes", stats.wanted_bytes);
-    json_write_f64(json, "decode_cpu_seconds", clock_seconds(stats.decode_cpu_ns));
-    json_write_u64(json, "memory_bytes", shape.memory_bytes);
-    json_write_string(json, "engine", shape.engine);
-    json_write_u64(json, "workers_count", shape.workers);
-    json_write_string(json, "limited_by", loader_stage_name(stats.limit));
-    json_write_string(json, "advice", stage_advice(stats.limit));
+    jsonx_write_f64(json, "elapsed_seconds", seconds);
+    jsonx_write_f64(json, "first_batch_seconds", clock_seconds(stats.first_batch_ns));
+    jsonx_write_f64(json, "samples_per_second", (double)sink->samples_count / seconds);
+    jsonx_write_u64(json, "read_bytes", stats.read_bytes);
+    jsonx_write_f64(json, "read_bytes_per_second", (double)stats.read_bytes / seconds);
+    jsonx_write_u64(json, "reads_count", stats.reads_count);
+    jsonx_write_u64(json, "wanted_bytes", stats.wanted_bytes);
+    jsonx_write_f64(json, "decode_cpu_seconds", clock_seconds(stats.decode_cpu_ns));
+    jsonx_write_u64(json, "memory_bytes", shape.memory_bytes);
+    jsonx_write_string(json, "engine", shape.engine);
+    jsonx_write_u64(json, "workers_count", shape.workers);
+    jsonx_write_string(json, "limited_by", loader_stage_name(stats.limit));
+    jsonx_write_string(json, "advice", stage_advice(stats.limit));
     if (stats.jpeg_warnings_count)
-        json_write_u64(json, "jpeg_warnings_count", stats.jpeg_warnings_count);
+        jsonx_write_u64(json, "jpeg_warnings_count", stats.jpeg_warnings_count);
     if (args->fault && *args->fault)
-        json_write_u64(json, "faults_count", io_fault_counts(reading->io).hits);
+        jsonx_write_u64(json, "faults_count", io_fault_counts(reading->io).hits);
     if (args->out)
-        json_write_u64(json, "files_count", sink->files_count);
+        jsonx_write_u64(json, "files_count", sink->files_count);
     bool to_stdout = args->print == READ_PRINT_NONE;
     if (!to_stdout && args->common.quiet) {
         output_abort(&output);

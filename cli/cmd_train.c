@@ -2,7 +2,7 @@
  * cmd_train — `millrace train CONFIG.yaml`.
  */
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "base/trace.h"
 #include "cli/began.h"
 #include "cli/crew.h"
@@ -160,30 +160,30 @@ static void print_json_event(const struct trainer_report *report)
         [TRAINER_EVALUATED] = "evaluated",     [TRAINER_SAVED] = "saved",
         [TRAINER_SAVE_FAILED] = "save_failed", [TRAINER_USED] = "used"};
     struct output output;
-    struct json_writer *json = &output.json;
+    struct jsonx_writer *json = &output.json;
     output_begin(&output);
-    json_write_string(json, "event", names[report->event]);
+    jsonx_write_string(json, "event", names[report->event]);
     if (report->text)
-        json_write_string(json, "text", report->text);
+        jsonx_write_string(json, "text", report->text);
     if (report->event != TRAINER_STARTED)
-        json_write_u64(json, "step", report->step);
+        jsonx_write_u64(json, "step", report->step);
     if (report->event == TRAINER_STEP || report->event == TRAINER_EVALUATED)
-        json_write_u64(json, "steps_count", report->steps);
+        jsonx_write_u64(json, "steps_count", report->steps);
     if (report->event == TRAINER_EVALUATED) {
-        json_write_u64(json, "epoch", report->epoch);
-        json_write_f64(json, "loss", report->loss);
-        json_write_f64(json, "accuracy", report->accuracy);
+        jsonx_write_u64(json, "epoch", report->epoch);
+        jsonx_write_f64(json, "loss", report->loss);
+        jsonx_write_f64(json, "accuracy", report->accuracy);
     }
     if (report->event == TRAINER_USED) {
-        json_write_i64(json, "rank", report->rank);
+        jsonx_write_i64(json, "rank", report->rank);
         usage_write_memory(json, report->usage);
         usage_write_traffic(json, report->usage);
-        json_write_u64(json, "resident_peak_bytes", report->usage->resident_peak_bytes);
+        jsonx_write_u64(json, "resident_peak_bytes", report->usage->resident_peak_bytes);
     }
     if (report->event == TRAINER_STEP) {
         struct scalar scalars[SCALARS_MAX];
         scalars_write(json, scalars, scalars_of(report, scalars));
-        json_write_f64(json, "remaining_seconds", report->remaining_seconds);
+        jsonx_write_f64(json, "remaining_seconds", report->remaining_seconds);
     }
     output_end(&output, true, stdout,
                NULL); /* a lost line shows when stdout is flushed at the end */
@@ -221,30 +221,30 @@ static void show(void *context, const struct trainer_report *report)
 
 /* Of the steps that --profile names, those that were made: where the time of the program's own
  * thread went. */
-static void write_profile(struct json_writer *json, const struct trainer_result *result)
+static void write_profile(struct jsonx_writer *json, const struct trainer_result *result)
 {
     double seconds = clock_seconds(result->profiled_ns);
-    json_begin_object(json, "profile");
-    json_write_u64(json, "first_step", result->profiled.first);
-    json_write_u64(json, "last_step", result->profiled.last);
-    json_write_f64(json, "total_seconds", seconds);
+    jsonx_begin_object(json, "profile");
+    jsonx_write_u64(json, "first_step", result->profiled.first);
+    jsonx_write_u64(json, "last_step", result->profiled.last);
+    jsonx_write_f64(json, "total_seconds", seconds);
     if (result->trace[0])
-        json_write_string(json, "trace", result->trace);
-    json_begin_array(json, "ranges");
+        jsonx_write_string(json, "trace", result->trace);
+    jsonx_begin_array(json, "ranges");
     for (int range = 0; range < RANGE_COUNT; range++) {
         const struct range_time *time = &result->ranges[range];
         if (time->count == 0)
             continue;
-        json_begin_object(json, NULL);
-        json_write_string(json, "range", range_name((enum range)range));
-        json_write_u64(json, "times_count", time->count);
-        json_write_f64(json, "total_seconds", clock_seconds(time->ns));
-        json_write_f64(json, "mean_seconds", clock_seconds(time->ns) / (double)time->count);
-        json_write_f64(json, "time_share", clock_seconds(time->ns) / seconds);
-        json_end_object(json);
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "range", range_name((enum range)range));
+        jsonx_write_u64(json, "times_count", time->count);
+        jsonx_write_f64(json, "total_seconds", clock_seconds(time->ns));
+        jsonx_write_f64(json, "mean_seconds", clock_seconds(time->ns) / (double)time->count);
+        jsonx_write_f64(json, "time_share", clock_seconds(time->ns) / seconds);
+        jsonx_end_object(json);
     }
-    json_end_array(json);
-    json_end_object(json);
+    jsonx_end_array(json);
+    jsonx_end_object(json);
 }
 
 /* A profile was asked for, whatever --quiet says. */
@@ -253,21 +253,21 @@ static int print_result(const struct trainer_result *result, const struct common
 {
     bool has_profile = result->profiled.last > 0;
     struct output output;
-    struct json_writer *json = &output.json;
+    struct jsonx_writer *json = &output.json;
     output_begin(&output);
     if (common->json)
-        json_write_string(json, "event", result->end == TRAINER_DONE ? "done" : "stopped");
-    json_write_u64(json, "step", result->step);
+        jsonx_write_string(json, "event", result->end == TRAINER_DONE ? "done" : "stopped");
+    jsonx_write_u64(json, "step", result->step);
     if (result->evaluated) {
-        json_write_f64(json, "val_loss", result->val_loss);
-        json_write_f64(json, "val_accuracy", result->val_accuracy);
+        jsonx_write_f64(json, "val_loss", result->val_loss);
+        jsonx_write_f64(json, "val_accuracy", result->val_accuracy);
     }
-    json_write_string(json, "data_limited_by", loader_stage_name(result->data_limit));
+    jsonx_write_string(json, "data_limited_by", loader_stage_name(result->data_limit));
     if (result->data_limit != LOADER_STAGE_CONSUMER)
-        json_write_string(json, "data_advice", stage_advice(result->data_limit));
-    json_write_string(json, "checkpoint", result->checkpoint);
-    json_write_hex64(json, "once", result->once);
-    json_write_hex64(json, "order", result->order);
+        jsonx_write_string(json, "data_advice", stage_advice(result->data_limit));
+    jsonx_write_string(json, "checkpoint", result->checkpoint);
+    jsonx_write_hex64(json, "once", result->once);
+    jsonx_write_hex64(json, "order", result->order);
     if (has_profile)
         write_profile(json, result);
     return output_end_report(&output, common->json, common->quiet && !has_profile, err);

@@ -46,7 +46,7 @@ static void show_bad(void *context, const struct err *detail)
     char line[ERR_LINE_BYTES_MAX];
     err_format(detail, line, sizeof line);
     if (v->invocation->common->json) {
-        json_write_string(&v->output->json, NULL, line);
+        jsonx_write_string(&v->output->json, NULL, line);
     } else {
         progress_give_way(v->invocation->console);
         printf("bad: %s\n", line);
@@ -220,34 +220,34 @@ static int check_kind(struct checking *v, enum path_kind kind, const char *path)
     return -ENOTSUP;
 }
 
-static void write_kinds(struct json_writer *json, const struct verify_result *totals)
+static void write_kinds(struct jsonx_writer *json, const struct verify_result *totals)
 {
-    json_begin_object(json, "bad_by_kind");
+    jsonx_begin_object(json, "bad_by_kind");
     for (int i = 0; i < VERIFY_KIND_COUNT; i++)
         if (totals->kinds_count[i])
-            json_write_u64(json, verify_kind_name((enum verify_kind)i), totals->kinds_count[i]);
-    json_end_object(json);
+            jsonx_write_u64(json, verify_kind_name((enum verify_kind)i), totals->kinds_count[i]);
+    jsonx_end_object(json);
 }
 
 static void write_totals(const struct checking *v, enum path_kind kind)
 {
-    struct json_writer *json = &v->output->json;
+    struct jsonx_writer *json = &v->output->json;
     if (kind == PATH_DATASET || kind == PATH_DATASETS || kind == PATH_SHARD) {
-        json_write_u64(json, "shards_count", v->totals.shards_count);
-        json_write_u64(json, "samples_count", v->totals.samples_count);
-        json_write_u64(json, "members_count", v->totals.members_count);
-        json_write_u64(json, "checked_bytes", v->totals.bytes);
+        jsonx_write_u64(json, "shards_count", v->totals.shards_count);
+        jsonx_write_u64(json, "samples_count", v->totals.samples_count);
+        jsonx_write_u64(json, "members_count", v->totals.members_count);
+        jsonx_write_u64(json, "checked_bytes", v->totals.bytes);
         if (v->totals.notes_count)
-            json_write_u64(json, "notes_count", v->totals.notes_count);
+            jsonx_write_u64(json, "notes_count", v->totals.notes_count);
         if (v->totals.problems_count)
             write_kinds(json, &v->totals);
     } else if (kind == PATH_SAFETENSORS) {
-        json_write_u64(json, "tensors_count", v->tensors_count);
-        json_write_string(json, "checked", "header and sizes: the format holds no checksums");
+        jsonx_write_u64(json, "tensors_count", v->tensors_count);
+        jsonx_write_string(json, "checked", "header and sizes: the format holds no checksums");
     } else {
-        json_write_u64(json, "checkpoints_count", v->checkpoints_count);
+        jsonx_write_u64(json, "checkpoints_count", v->checkpoints_count);
     }
-    json_write_u64(json, "bad_count", v->bad_count + v->totals.problems_count);
+    jsonx_write_u64(json, "bad_count", v->bad_count + v->totals.problems_count);
 }
 
 static int verdict(const struct checking *v, const char *path)
@@ -265,14 +265,14 @@ static int verdict(const struct checking *v, const char *path)
 static int check(struct checking *v, enum path_kind kind, const char *path)
 {
     bool as_json = v->invocation->common->json;
-    json_write_string(&v->output->json, "kind", path_kind_name(kind));
-    json_write_string(&v->output->json, "path", path);
+    jsonx_write_string(&v->output->json, "kind", path_kind_name(kind));
+    jsonx_write_string(&v->output->json, "path", path);
     if (as_json)
-        json_begin_array(&v->output->json, "bad");
+        jsonx_begin_array(&v->output->json, "bad");
     int status = check_kind(v, kind, path);
     progress_end(v->invocation->console);
     if (as_json)
-        json_end_array(&v->output->json);
+        jsonx_end_array(&v->output->json);
     if (!status)
         write_totals(v, kind);
     return status;

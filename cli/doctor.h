@@ -9,7 +9,7 @@
 #define MILLRACE_CLI_DOCTOR_H
 
 #include "base/err.h"
-#include "base/json_writer.h"
+#include "base/jsonx_writer.h"
 #include "base/str.h"
 #include "io/probe.h"
 
@@ -27,7 +27,7 @@ enum doctor_state {
 struct doctor_finding {
     enum doctor_state state;
     struct str found, advice;
-    struct json_writer json;
+    struct jsonx_writer json;
 };
 
 /* What was found, as the beginning of a sentence; pieces follow each other. */

@@ -35,9 +35,9 @@ static void check_type(const struct doctor_folder *folder, struct doctor_finding
                                     : "local");
     if (!probe->is_made)
         doctor_found(finding, "; not there yet, to be made in %s", probe->folder);
-    json_write_string(&finding->json, "type", probe->type);
-    json_write_bool(&finding->json, "is_network", probe->is_network);
-    json_write_bool(&finding->json, "is_memory", probe->is_memory);
+    jsonx_write_string(&finding->json, "type", probe->type);
+    jsonx_write_bool(&finding->json, "is_network", probe->is_network);
+    jsonx_write_bool(&finding->json, "is_memory", probe->is_memory);
     if (folder->for_outputs && probe->is_memory)
         doctor_advise(finding, DOCTOR_NOTE, "keep checkpoints on a disk");
 }
@@ -48,9 +48,9 @@ static void check_space(const struct doctor_folder *folder, struct doctor_findin
     char room[STR_SIZE_BYTES], total[STR_SIZE_BYTES];
     doctor_found(finding, "%s free of %s", str_format_size(probe->free_bytes, room),
                  str_format_size(probe->total_bytes, total));
-    json_write_u64(&finding->json, "free_bytes", probe->free_bytes);
-    json_write_u64(&finding->json, "total_bytes", probe->total_bytes);
-    json_write_u64(&finding->json, "free_files_count", probe->free_files);
+    jsonx_write_u64(&finding->json, "free_bytes", probe->free_bytes);
+    jsonx_write_u64(&finding->json, "total_bytes", probe->total_bytes);
+    jsonx_write_u64(&finding->json, "free_files_count", probe->free_files);
     if (probe->free_bytes < FREE_FEW_BYTES && !probe->write_status)
         doctor_advise(finding, DOCTOR_NOTE,
                       "shards and checkpoints will soon fill it: free some space");
@@ -62,16 +62,16 @@ static void check_read_ahead(const struct doctor_folder *folder, struct doctor_f
     char size[STR_SIZE_BYTES];
     doctor_found(finding, "%s", bytes ? str_format_size(bytes, size) : "not told");
     if (bytes > 0)
-        json_write_u64(&finding->json, "read_ahead_bytes", bytes);
+        jsonx_write_u64(&finding->json, "read_ahead_bytes", bytes);
     else
-        json_write_null(&finding->json, "read_ahead_bytes");
+        jsonx_write_null(&finding->json, "read_ahead_bytes");
 }
 
 static void check_writing(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     int status = folder->probe.write_status;
     doctor_found(finding, status ? "refused: %s" : "%s", text_of(status));
-    json_write_bool(&finding->json, "is_writable", status == 0);
+    jsonx_write_bool(&finding->json, "is_writable", status == 0);
     if (status)
         doctor_advise(
             finding, for_outputs(folder), "%s",
@@ -88,8 +88,8 @@ static void check_renames(const struct doctor_folder *folder, struct doctor_find
     const struct io_probe *probe = &folder->probe;
     doctor_found(finding, "without replacing: %s; exchange: %s", text_of(probe->rename_new_status),
                  text_of(probe->exchange_status));
-    json_write_bool(&finding->json, "has_no_replace", probe->rename_new_status == 0);
-    json_write_bool(&finding->json, "has_exchange", probe->exchange_status == 0);
+    jsonx_write_bool(&finding->json, "has_no_replace", probe->rename_new_status == 0);
+    jsonx_write_bool(&finding->json, "has_exchange", probe->exchange_status == 0);
     if (probe->rename_new_status || probe->exchange_status)
         doctor_advise(
             finding, DOCTOR_NOTE,
@@ -102,7 +102,7 @@ static void check_locks(const struct doctor_folder *folder, struct doctor_findin
 {
     int status = folder->probe.lock_status;
     doctor_found(finding, status ? "refused: %s" : "%s", text_of(status));
-    json_write_bool(&finding->json, "has_locks", status == 0);
+    jsonx_write_bool(&finding->json, "has_locks", status == 0);
     if (status)
         doctor_advise(
             finding, for_outputs(folder),
@@ -114,7 +114,7 @@ static void check_reserving(const struct doctor_folder *folder, struct doctor_fi
 {
     int status = folder->probe.reserve_status;
     doctor_found(finding, status ? "fallocate refused: %s" : "fallocate: %s", text_of(status));
-    json_write_bool(&finding->json, "has_fallocate", status == 0);
+    jsonx_write_bool(&finding->json, "has_fallocate", status == 0);
     if (status)
         doctor_advise(finding, DOCTOR_NOTE,
                       "a full disk is met while writing, not before: leave room");
@@ -123,7 +123,7 @@ static void check_reserving(const struct doctor_folder *folder, struct doctor_fi
 static void check_direct(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     const struct io_probe *probe = &folder->probe;
-    json_write_bool(&finding->json, "has_direct", probe->direct_status == 0);
+    jsonx_write_bool(&finding->json, "has_direct", probe->direct_status == 0);
     if (probe->direct_status) {
         doctor_found(finding, "O_DIRECT refused: %s", text_of(probe->direct_status));
         return;
@@ -132,8 +132,8 @@ static void check_direct(const struct doctor_folder *folder, struct doctor_findi
     if (probe->direct_offset_align_bytes > 0) {
         doctor_found(finding, ", offsets aligned to %" PRIu32 " bytes, memory to %" PRIu32,
                      probe->direct_offset_align_bytes, probe->direct_memory_align_bytes);
-        json_write_u64(&finding->json, "offset_align_bytes", probe->direct_offset_align_bytes);
-        json_write_u64(&finding->json, "memory_align_bytes", probe->direct_memory_align_bytes);
+        jsonx_write_u64(&finding->json, "offset_align_bytes", probe->direct_offset_align_bytes);
+        jsonx_write_u64(&finding->json, "memory_align_bytes", probe->direct_memory_align_bytes);
     }
 }
 
@@ -148,7 +148,7 @@ static void check_sync(const struct doctor_folder *folder, struct doctor_finding
     }
     doctor_found(finding, "%.2f ms for 4 KiB; an output takes several",
                  (double)probe->sync_ns / 1e6);
-    json_write_f64(&finding->json, "fsync_seconds", (double)probe->sync_ns / 1e9);
+    jsonx_write_f64(&finding->json, "fsync_seconds", (double)probe->sync_ns / 1e9);
 }
 
 /* In an order that lets them end where there is nothing more to ask: a folder that can't be looked

@@ -38,16 +38,16 @@ static size_t list_gpus(struct doctor_finding *finding)
     size_t count = 0;
     DIR *folder = opendir("/proc/driver/nvidia/gpus");
     struct dirent *entry;
-    json_begin_array(&finding->json, "gpus");
+    jsonx_begin_array(&finding->json, "gpus");
     while (folder && count < GPUS_MAX && (entry = readdir(folder))) {
         char model[GPU_NAME_BYTES];
         if (entry->d_name[0] == '.')
             continue;
         read_model(entry->d_name, model);
         doctor_found(finding, "%s%s", count++ ? ", " : "", model);
-        json_write_string(&finding->json, NULL, model);
+        jsonx_write_string(&finding->json, NULL, model);
     }
-    json_end_array(&finding->json);
+    jsonx_end_array(&finding->json);
     if (folder)
         closedir(folder);
     return count;
@@ -62,7 +62,7 @@ static void check_devices(const struct doctor_folder *folder, struct doctor_find
                                     : "no NVIDIA GPU");
     else if (files == 0)
         doctor_found(finding, "; no /dev/nvidia* by which to reach them");
-    json_write_u64(&finding->json, "device_files_count", files);
+    jsonx_write_u64(&finding->json, "device_files_count", files);
     if ((gpus == 0) != (files == 0))
         doctor_advise(
             finding, DOCTOR_NOTE,
@@ -100,30 +100,30 @@ static void check_driver(const struct doctor_folder *folder, struct doctor_findi
         status = nvml_driver_version(nvml, version, &err);
         nvml_close(nvml);
     }
-    json_write_bool(&finding->json, "nvml_answers", status == 0);
+    jsonx_write_bool(&finding->json, "nvml_answers", status == 0);
     if (!status) {
         doctor_found(finding, "%s; NVML answers", version);
-        json_write_string(&finding->json, "version", version);
+        jsonx_write_string(&finding->json, "version", version);
         return;
     }
     doctor_found(finding, "%s; metrics of a training lack the utilisation", err.what);
-    json_write_null(&finding->json, "version");
+    jsonx_write_null(&finding->json, "version");
     if (gpu_probe_count_files("") > 0)
         doctor_advise(finding, DOCTOR_NOTE, "%s", err.advice);
 }
 
-static void write_gpu(struct json_writer *json, const struct device_cuda_info *info)
+static void write_gpu(struct jsonx_writer *json, const struct device_cuda_info *info)
 {
-    json_begin_object(json, NULL);
-    json_write_string(json, "name", info->name);
-    json_write_string(json, "bus", info->bus);
-    json_write_u64(json, "capability_major", (uint64_t)info->capability_major);
-    json_write_u64(json, "capability_minor", (uint64_t)info->capability_minor);
-    json_write_u64(json, "memory_bytes", info->total_bytes);
-    json_write_u64(json, "multiprocessors_count", (uint64_t)info->multiprocessors);
-    json_write_u64(json, "clock_hz", info->clock_hz);
-    json_write_f64(json, "peak_bf16_flops_per_second", peak_flops(info, DTYPE_BF16));
-    json_end_object(json);
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "name", info->name);
+    jsonx_write_string(json, "bus", info->bus);
+    jsonx_write_u64(json, "capability_major", (uint64_t)info->capability_major);
+    jsonx_write_u64(json, "capability_minor", (uint64_t)info->capability_minor);
+    jsonx_write_u64(json, "memory_bytes", info->total_bytes);
+    jsonx_write_u64(json, "multiprocessors_count", (uint64_t)info->multiprocessors);
+    jsonx_write_u64(json, "clock_hz", info->clock_hz);
+    jsonx_write_f64(json, "peak_bf16_flops_per_second", peak_flops(info, DTYPE_BF16));
+    jsonx_end_object(json);
 }
 
 /* The GPUs that this build's CUDA reaches, with the versions that it and the driver speak. */
@@ -131,7 +131,7 @@ static int list_cuda(struct doctor_finding *finding, struct err *err)
 {
     struct device_cuda_info info = {0};
     int count = 0, status = device_cuda_count(&count, err);
-    json_begin_array(&finding->json, "gpus");
+    jsonx_begin_array(&finding->json, "gpus");
     for (int i = 0; i < count && i < GPUS_MAX && !status; i++) {
         char size[STR_SIZE_BYTES];
         status = device_cuda_describe(i, &info, err);
@@ -142,14 +142,14 @@ static int list_cuda(struct doctor_finding *finding, struct err *err)
                      str_format_size(info.total_bytes, size));
         write_gpu(&finding->json, &info);
     }
-    json_end_array(&finding->json);
+    jsonx_end_array(&finding->json);
     if (status)
         return status;
     doctor_found(finding, "; CUDA runtime %d.%d, driver for %d.%d", info.runtime_version / 1000,
                  info.runtime_version % 1000 / 10, info.driver_version / 1000,
                  info.driver_version % 1000 / 10);
-    json_write_u64(&finding->json, "runtime_version", (uint64_t)info.runtime_version);
-    json_write_u64(&finding->json, "driver_version", (uint64_t)info.driver_version);
+    jsonx_write_u64(&finding->json, "runtime_version", (uint64_t)info.runtime_version);
+    jsonx_write_u64(&finding->json, "driver_version", (uint64_t)info.driver_version);
     return 0;
 }
 
@@ -175,7 +175,7 @@ static void check_backend(const struct doctor_folder *folder, struct doctor_find
         if (stays)
             doctor_advise(finding, DOCTOR_NOTE, "%s", refused ? refusal.advice : err.advice);
     }
-    json_write_bool(&finding->json, "is_usable", status == 0);
+    jsonx_write_bool(&finding->json, "is_usable", status == 0);
 }
 
 static void check_libraries(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -183,22 +183,22 @@ static void check_libraries(const struct doctor_folder *folder, struct doctor_fi
     (void)folder;
     struct cuda_library libraries[CUDA_LIBRARIES_MAX];
     size_t count = cuda_libraries_find(libraries);
-    json_begin_array(&finding->json, "libraries");
+    jsonx_begin_array(&finding->json, "libraries");
     for (size_t i = 0; i < count; i++) {
         const struct cuda_library *l = &libraries[i];
         char version[48] = "absent";
         if (l->major > 0)
             snprintf(version, sizeof version, "%d.%d.%d", l->major, l->minor, l->patch);
         doctor_found(finding, "%s%s %s (%s)", i ? ", " : "", l->name, version, l->use);
-        json_begin_object(&finding->json, NULL);
-        json_write_string(&finding->json, "name", l->name);
+        jsonx_begin_object(&finding->json, NULL);
+        jsonx_write_string(&finding->json, "name", l->name);
         if (l->major > 0)
-            json_write_string(&finding->json, "version", version);
+            jsonx_write_string(&finding->json, "version", version);
         else
-            json_write_null(&finding->json, "version");
-        json_end_object(&finding->json);
+            jsonx_write_null(&finding->json, "version");
+        jsonx_end_object(&finding->json);
     }
-    json_end_array(&finding->json);
+    jsonx_end_array(&finding->json);
     if (libraries[0].major == 0 && gpu_probe_count_files("") > 0)
         doctor_advise(
             finding, DOCTOR_NOTE,
@@ -225,7 +225,7 @@ static void check_pinned(const struct doctor_folder *folder, struct doctor_findi
     int status = device_open("cuda", &device, &err);
     if (status) {
         doctor_found(finding, "none is needed without a GPU; RLIMIT_MEMLOCK: %s", most);
-        json_write_null(&finding->json, "is_given");
+        jsonx_write_null(&finding->json, "is_given");
         return;
     }
     status = device->ops->mem_alloc(device, MEM_PINNED, wanted, &memory, &err);
@@ -233,8 +233,8 @@ static void check_pinned(const struct doctor_folder *folder, struct doctor_findi
     device_close(device);
     doctor_found(finding, "%s %s; RLIMIT_MEMLOCK: %s", size,
                  status ? "were not given" : "were given", most);
-    json_write_bool(&finding->json, "is_given", status == 0);
-    json_write_u64(&finding->json, "asked_bytes", wanted);
+    jsonx_write_bool(&finding->json, "is_given", status == 0);
+    jsonx_write_u64(&finding->json, "asked_bytes", wanted);
     if (status)
         doctor_advise(finding, DOCTOR_NOTE,
                       "give a training a smaller data.memory (128MiB), raise `ulimit -l`, or give "

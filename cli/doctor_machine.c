@@ -37,13 +37,13 @@ static void check_cpu(const struct doctor_folder *folder, struct doctor_finding 
     cgroup_read_limits("", &limits);
     machine_cpu_model(model, sizeof model);
     doctor_found(finding, "%s; %u of %ld CPUs may be used", model, usable, online);
-    json_write_string(&finding->json, "model", model);
-    json_write_u64(&finding->json, "usable_count", usable);
-    json_write_i64(&finding->json, "online_count", online);
+    jsonx_write_string(&finding->json, "model", model);
+    jsonx_write_u64(&finding->json, "usable_count", usable);
+    jsonx_write_i64(&finding->json, "online_count", online);
     if (limits.cpu_count > 0)
-        json_write_f64(&finding->json, "quota_count", limits.cpu_count);
+        jsonx_write_f64(&finding->json, "quota_count", limits.cpu_count);
     else
-        json_write_null(&finding->json, "quota_count");
+        jsonx_write_null(&finding->json, "quota_count");
     if (limits.cpu_count > 0 && limits.cpu_count <= usable)
         doctor_found(finding, ", for the time of %.3g by their control group", limits.cpu_count);
     if (limits.cpu_count > 0 && limits.cpu_count < usable)
@@ -55,7 +55,7 @@ static void check_cpu(const struct doctor_folder *folder, struct doctor_finding 
 /* Of those that kernels of ours or of OpenBLAS are made for, the ones that this processor has. */
 static void list_instruction_sets(struct doctor_finding *finding)
 {
-    json_begin_array(&finding->json, "instruction_sets");
+    jsonx_begin_array(&finding->json, "instruction_sets");
 #ifdef __x86_64__
     const struct {
         const char *name;
@@ -75,11 +75,11 @@ static void list_instruction_sets(struct doctor_finding *finding)
         if (!sets[i].has)
             continue;
         doctor_found(finding, "%s%s", before, sets[i].name);
-        json_write_string(&finding->json, NULL, sets[i].name);
+        jsonx_write_string(&finding->json, NULL, sets[i].name);
         before = " ";
     }
 #endif
-    json_end_array(&finding->json);
+    jsonx_end_array(&finding->json);
 }
 
 static void check_kernels(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -87,8 +87,8 @@ static void check_kernels(const struct doctor_folder *folder, struct doctor_find
     (void)folder;
     const char *compute = ops_cpu_kernels(), *pixels = image_kernels_name(image_kernels_best());
     doctor_found(finding, "compute by %s, pixels by %s", compute, pixels);
-    json_write_string(&finding->json, "compute", compute);
-    json_write_string(&finding->json, "pixels", pixels);
+    jsonx_write_string(&finding->json, "compute", compute);
+    jsonx_write_string(&finding->json, "pixels", pixels);
     list_instruction_sets(finding);
 #ifdef __x86_64__
     if (strcmp(compute, "baseline") == 0 && __builtin_cpu_supports("avx2"))
@@ -118,17 +118,17 @@ static void check_memory(const struct doctor_folder *folder, struct doctor_findi
     uint64_t free_bytes = memory.available_bytes;
     doctor_found(finding, "%s, %s available", str_format_size(memory.total_bytes, total),
                  str_format_size(memory.available_bytes, available));
-    json_write_u64(&finding->json, "total_bytes", memory.total_bytes);
-    json_write_u64(&finding->json, "available_bytes", memory.available_bytes);
+    jsonx_write_u64(&finding->json, "total_bytes", memory.total_bytes);
+    jsonx_write_u64(&finding->json, "available_bytes", memory.available_bytes);
     if (limits.memory_bytes > 0 && limits.memory_bytes < memory.total_bytes) {
         doctor_found(finding, "; at most %s by the control group",
                      str_format_size(limits.memory_bytes, limit));
-        json_write_u64(&finding->json, "limit_bytes", limits.memory_bytes);
+        jsonx_write_u64(&finding->json, "limit_bytes", limits.memory_bytes);
         free_bytes = limits.memory_bytes < free_bytes ? limits.memory_bytes : free_bytes;
     } else {
-        json_write_null(&finding->json, "limit_bytes");
+        jsonx_write_null(&finding->json, "limit_bytes");
     }
-    json_write_u64(&finding->json, "loader_default_bytes", wanted);
+    jsonx_write_u64(&finding->json, "loader_default_bytes", wanted);
     if (free_bytes < wanted)
         doctor_advise(
             finding, DOCTOR_NOTE,
@@ -145,7 +145,7 @@ static void check_huge_pages(const struct doctor_folder *folder, struct doctor_f
     if (machine_read_line(path, text, sizeof text) == 0 && strchr(text, '['))
         sscanf(strchr(text, '['), "[%31[^]]", setting);
     doctor_found(finding, "transparent ones: %s", setting);
-    json_write_string(&finding->json, "transparent", setting);
+    jsonx_write_string(&finding->json, "transparent", setting);
     if (strcmp(setting, "never") == 0)
         doctor_advise(finding, DOCTOR_NOTE,
                       "read-ahead lies in small pages; as root: echo madvise > %s", path);
@@ -155,9 +155,9 @@ static void check_huge_pages(const struct doctor_folder *folder, struct doctor_f
 static void add_limit(struct doctor_finding *finding, const char *key, rlim_t limit)
 {
     if (limit == RLIM_INFINITY)
-        json_write_null(&finding->json, key);
+        jsonx_write_null(&finding->json, key);
     else
-        json_write_u64(&finding->json, key, limit);
+        jsonx_write_u64(&finding->json, key, limit);
 }
 
 static void check_locked_memory(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -191,7 +191,7 @@ static void check_open_files(const struct doctor_folder *folder, struct doctor_f
     doctor_found(finding, "; a loader keeps up to %" PRIu32 " shards open", shards);
     add_limit(finding, "soft_count", limit.rlim_cur);
     add_limit(finding, "hard_count", limit.rlim_max);
-    json_write_u64(&finding->json, "shards_open_max_count", shards);
+    jsonx_write_u64(&finding->json, "shards_open_max_count", shards);
     if (shards < SHARDS_OPEN_FEW)
         doctor_advise(
             finding, DOCTOR_NOTE,
@@ -208,15 +208,15 @@ static void check_shared_memory(const struct doctor_folder *folder, struct docto
     if (statvfs("/dev/shm", &space)) {
         doctor_found(finding,
                      "no /dev/shm, through which ranks of one machine talk; one rank needs none");
-        json_write_null(&finding->json, "total_bytes");
+        jsonx_write_null(&finding->json, "total_bytes");
         return;
     }
     uint64_t total_bytes = (uint64_t)space.f_blocks * space.f_frsize,
              free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
     doctor_found(finding, "/dev/shm: %s, %s free; ranks of one machine talk through it",
                  str_format_size(total_bytes, total), str_format_size(free_bytes, available));
-    json_write_u64(&finding->json, "total_bytes", total_bytes);
-    json_write_u64(&finding->json, "free_bytes", free_bytes);
+    jsonx_write_u64(&finding->json, "total_bytes", total_bytes);
+    jsonx_write_u64(&finding->json, "free_bytes", free_bytes);
 }
 
 static void check_clock(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -231,8 +231,8 @@ static void check_clock(const struct doctor_folder *folder, struct doctor_findin
         clock_now_ns();
     double look_ns = (double)(clock_now_ns() - began) / CLOCK_LOOKS;
     doctor_found(finding, "%s, %.0f ns a look", source, look_ns);
-    json_write_string(&finding->json, "source", source);
-    json_write_f64(&finding->json, "look_seconds", look_ns / 1e9);
+    jsonx_write_string(&finding->json, "source", source);
+    jsonx_write_f64(&finding->json, "look_seconds", look_ns / 1e9);
     if (look_ns > CLOCK_SLOW_NS)
         doctor_advise(finding, DOCTOR_NOTE,
                       "each look is a system call; a clock source that needs none (tsc, kvm-clock) "
@@ -245,10 +245,10 @@ static void check_container(const struct doctor_folder *folder, struct doctor_fi
     const char *kind = machine_container("");
     if (kind) {
         doctor_found(finding, "yes (%s): memory and CPUs above may be shared with others", kind);
-        json_write_string(&finding->json, "kind", kind);
+        jsonx_write_string(&finding->json, "kind", kind);
     } else {
         doctor_found(finding, "no mark of one");
-        json_write_null(&finding->json, "kind");
+        jsonx_write_null(&finding->json, "kind");
     }
 }
 

@@ -36,8 +36,8 @@ static void check_products(const struct doctor_folder *folder, struct doctor_fin
         (int)(name + strcspn(blas.config + name, " ")); /* "OpenBLAS 0.3.21"; its options follow */
     doctor_found(finding, "%.*s, kernels %s; one thread of its own, ours share the work", shown,
                  blas.config, blas.core);
-    json_write_string(&finding->json, "config", blas.config);
-    json_write_string(&finding->json, "core", blas.core);
+    jsonx_write_string(&finding->json, "config", blas.config);
+    jsonx_write_string(&finding->json, "core", blas.core);
     if (chosen)
         doctor_advise(
             finding, DOCTOR_NOTE,
@@ -63,7 +63,7 @@ static void check_numerics(const struct doctor_folder *folder, struct doctor_fin
     } else {
         ops->table->numerics_id(ops, &id);
         doctor_found(finding, "%s", str_text(&id));
-        json_write_string(&finding->json, "numerics_id", str_text(&id));
+        jsonx_write_string(&finding->json, "numerics_id", str_text(&id));
     }
     str_deinit(&id);
     ops_close(ops);
@@ -78,11 +78,11 @@ static void check_jpeg(const struct doctor_folder *folder, struct doctor_finding
                  simd > 0    ? ", by SIMD"
                  : simd == 0 ? ", without SIMD"
                              : "");
-    json_write_string(&finding->json, "library", jpeg_library());
+    jsonx_write_string(&finding->json, "library", jpeg_library());
     if (simd >= 0)
-        json_write_bool(&finding->json, "has_simd", simd > 0);
+        jsonx_write_bool(&finding->json, "has_simd", simd > 0);
     else
-        json_write_null(&finding->json, "has_simd");
+        jsonx_write_null(&finding->json, "has_simd");
     if (!strstr(jpeg_library(), "turbo"))
         doctor_advise(finding, DOCTOR_NOTE,
                       "images decode several times faster by libjpeg-turbo: build with it");
@@ -101,12 +101,12 @@ static void check_libraries(const struct doctor_folder *folder, struct doctor_fi
     snprintf(libc, sizeof libc, "glibc %s", gnu_get_libc_version());
     const char *const texts[] = {json_library(json), yaml_library(yaml), hash_library(hash),
                                  hmac_library(hmac), crc_library(crc),   libc};
-    json_begin_array(&finding->json, "libraries");
+    jsonx_begin_array(&finding->json, "libraries");
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         doctor_found(finding, "%s%s", i ? ", " : "", texts[i]);
-        json_write_string(&finding->json, NULL, texts[i]);
+        jsonx_write_string(&finding->json, NULL, texts[i]);
     }
-    json_end_array(&finding->json);
+    jsonx_end_array(&finding->json);
 }
 
 /* The name of the engine that reads local files; "none" where there is none. */
@@ -126,7 +126,7 @@ static void check_engine(const struct doctor_folder *folder, struct doctor_findi
     const char *name = engine_name();
     doctor_found(finding, "by %s%s", name,
                  strcmp(name, "threads") == 0 ? ": pread and pwrite" : "");
-    json_write_string(&finding->json, "engine", name);
+    jsonx_write_string(&finding->json, "engine", name);
 }
 
 static void check_uring(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -143,8 +143,8 @@ static void check_uring(const struct doctor_folder *folder, struct doctor_findin
                                  : " and registers read-ahead",
                      strerror(-registering));
     doctor_found(finding, "; this build reads by %s", engine_name());
-    json_write_bool(&finding->json, "is_permitted", status == 0);
-    json_write_bool(&finding->json, "has_registering", registering == 0);
+    jsonx_write_bool(&finding->json, "is_permitted", status == 0);
+    jsonx_write_bool(&finding->json, "has_registering", registering == 0);
     if (status == -EPERM)
         doctor_advise(finding, DOCTOR_NOTE,
                       "reading takes more CPU without it: let it through the container's seccomp "
@@ -170,16 +170,16 @@ static void check_mpi(const struct doctor_folder *folder, struct doctor_finding 
     else
         doctor_found(finding, "%s", line);
     if (status)
-        json_write_null(&finding->json, "version");
+        jsonx_write_null(&finding->json, "version");
     else
-        json_write_string(&finding->json, "version", line);
+        jsonx_write_string(&finding->json, "version", line);
     if (ranks_library(library, NULL)) {
         doctor_found(finding, "; libmillrace_mpi is not there: training takes one rank");
-        json_write_null(&finding->json, "library");
+        jsonx_write_null(&finding->json, "library");
     } else {
         doctor_found(finding, "; libmillrace_mpi, by which ranks train and save together, is of %s",
                      library);
-        json_write_string(&finding->json, "library", library);
+        jsonx_write_string(&finding->json, "library", library);
     }
 }
 
@@ -193,15 +193,15 @@ static void check_index_cache(const struct doctor_folder *folder, struct doctor_
     int status = index_cache_folder(cache);
     if (status) {
         doctor_found(finding, "none: neither XDG_CACHE_HOME nor HOME is an absolute path");
-        json_write_null(&finding->json, "path");
+        jsonx_write_null(&finding->json, "path");
         doctor_advise(finding, DOCTOR_NOTE, "%s: set XDG_CACHE_HOME", loss);
         return;
     }
     status = io_probe_folder(cache, true, &probe, NULL);
     status = status ? status : probe.write_status;
     doctor_found(finding, status ? "%s can't be written: %s" : "%s", cache, strerror(-status));
-    json_write_string(&finding->json, "path", cache);
-    json_write_bool(&finding->json, "is_writable", status == 0);
+    jsonx_write_string(&finding->json, "path", cache);
+    jsonx_write_bool(&finding->json, "is_writable", status == 0);
     if (status)
         doctor_advise(finding, DOCTOR_NOTE,
                       "%s: set XDG_CACHE_HOME to a folder that can be written", loss);

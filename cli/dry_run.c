@@ -64,36 +64,36 @@ int dry_run_rehearse(const struct dry_run_options *options, const struct train_c
     return status;
 }
 
-static void write_planned(struct json_writer *json, const struct dry_run_options *options,
+static void write_planned(struct jsonx_writer *json, const struct dry_run_options *options,
                           const struct planned *planned)
 {
     usage_write_memory(json, &planned->most);
-    json_begin_object(json, "a_step");
-    json_write_u64(json, "sent_bytes", planned->most.traffic.sent_bytes);
-    json_write_u64(json, "received_bytes", planned->most.traffic.received_bytes);
-    json_write_f64(json, "flops", planned->flops);
-    json_end_object(json);
-    json_write_u64(json, "checkpoint_bytes", planned->checkpoint_bytes);
+    jsonx_begin_object(json, "a_step");
+    jsonx_write_u64(json, "sent_bytes", planned->most.traffic.sent_bytes);
+    jsonx_write_u64(json, "received_bytes", planned->most.traffic.received_bytes);
+    jsonx_write_f64(json, "flops", planned->flops);
+    jsonx_end_object(json);
+    jsonx_write_u64(json, "checkpoint_bytes", planned->checkpoint_bytes);
     if (!options->as_json)
         return;
-    json_begin_array(json, "ranks");
+    jsonx_begin_array(json, "ranks");
     for (uint32_t rank = 0; rank < options->ranks && rank < DRY_RUN_RANKS_MAX; rank++) {
-        json_begin_object(json, NULL);
-        json_write_u64(json, "rank", rank);
+        jsonx_begin_object(json, NULL);
+        jsonx_write_u64(json, "rank", rank);
         usage_write_memory(json, &planned->ranks[rank]);
         usage_write_traffic(json, &planned->ranks[rank]);
-        json_end_object(json);
+        jsonx_end_object(json);
     }
-    json_end_array(json);
+    jsonx_end_array(json);
 }
 
-static void write_run(struct json_writer *json, const struct dry_run_options *options,
+static void write_run(struct jsonx_writer *json, const struct dry_run_options *options,
                       const struct planned *planned)
 {
-    json_write_u64(json, "ranks_count", options->ranks);
-    json_write_u64(json, "parameters_count", planned->first.parameter_count);
-    json_write_u64(json, "steps_count", planned->first.steps);
-    json_write_u64(json, "micro_batches_count", planned->first.micros_count);
+    jsonx_write_u64(json, "ranks_count", options->ranks);
+    jsonx_write_u64(json, "parameters_count", planned->first.parameter_count);
+    jsonx_write_u64(json, "steps_count", planned->first.steps);
+    jsonx_write_u64(json, "micro_batches_count", planned->first.micros_count);
 }
 
 static int tell_one(const struct dry_run_options *options, struct err *err)
@@ -105,8 +105,8 @@ static int tell_one(const struct dry_run_options *options, struct err *err)
     if (!status) {
         struct output output;
         output_begin(&output);
-        json_write_string(&output.json, "strategy",
-                          strategy_of(options->config->parallel.strategy)->name);
+        jsonx_write_string(&output.json, "strategy",
+                           strategy_of(options->config->parallel.strategy)->name);
         write_run(&output.json, options, planned);
         write_planned(&output.json, options, planned);
         status = output_end(&output, options->as_json, stdout, err);
@@ -146,17 +146,17 @@ static void print_titles(void)
     printf(" %9s %9s %9s %8s\n", "total", "sent", "ckpt", "flops");
 }
 
-static void tell_planned(struct json_writer *json, const struct dry_run_options *options,
+static void tell_planned(struct jsonx_writer *json, const struct dry_run_options *options,
                          const char *strategy, const struct planned *planned)
 {
     if (!options->as_json) {
         print_row(strategy, planned);
         return;
     }
-    json_begin_object(json, NULL);
-    json_write_string(json, "strategy", strategy);
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "strategy", strategy);
     write_planned(json, options, planned);
-    json_end_object(json);
+    jsonx_end_object(json);
 }
 
 static int tell_all(const struct dry_run_options *options, struct err *err)
@@ -177,7 +177,7 @@ static int tell_all(const struct dry_run_options *options, struct err *err)
             break;
         if (is_first && options->as_json) {
             write_run(&output.json, options, planned);
-            json_begin_array(&output.json, "strategies");
+            jsonx_begin_array(&output.json, "strategies");
         } else if (is_first) {
             print_titles();
         }
@@ -185,7 +185,7 @@ static int tell_all(const struct dry_run_options *options, struct err *err)
         tell_planned(&output.json, options, strategy_names[i], planned);
     }
     if (!status && options->as_json) {
-        json_end_array(&output.json);
+        jsonx_end_array(&output.json);
         status = output_end(&output, true, stdout, err);
     } else {
         output_abort(&output);

@@ -213,21 +213,21 @@ static int tell_json(const struct search *search, struct err *err)
     struct output output;
     char text[SET_BYTES];
     output_begin(&output);
-    json_write_u64(&output.json, "ranks_count", search->options->ranks);
-    json_write_u64(&output.json, "limit_bytes", search->options->fits_bytes);
-    json_begin_array(&output.json, "fits");
+    jsonx_write_u64(&output.json, "ranks_count", search->options->ranks);
+    jsonx_write_u64(&output.json, "limit_bytes", search->options->fits_bytes);
+    jsonx_begin_array(&output.json, "fits");
     for (size_t i = 0; i < search->count; i++) {
         const struct tried *tried = &search->list[i];
         describe(search, &tried->setting, text);
-        json_begin_object(&output.json, NULL);
-        json_write_string(&output.json, "set", text);
-        json_write_u64(&output.json, "memory_bytes", tried->bytes);
-        json_write_u64(&output.json, "sent_bytes", tried->moved_bytes);
-        json_write_f64(&output.json, "flops", tried->flops);
-        json_write_u64(&output.json, "crossed_bytes", tried->crossed_bytes);
-        json_end_object(&output.json);
+        jsonx_begin_object(&output.json, NULL);
+        jsonx_write_string(&output.json, "set", text);
+        jsonx_write_u64(&output.json, "memory_bytes", tried->bytes);
+        jsonx_write_u64(&output.json, "sent_bytes", tried->moved_bytes);
+        jsonx_write_f64(&output.json, "flops", tried->flops);
+        jsonx_write_u64(&output.json, "crossed_bytes", tried->crossed_bytes);
+        jsonx_end_object(&output.json);
     }
-    json_end_array(&output.json);
+    jsonx_end_array(&output.json);
     return output_end(&output, true, stdout, err);
 }
 

@@ -6,7 +6,7 @@
 #define MILLRACE_CLI_INSPECT_H
 
 #include "base/err.h"
-#include "base/json_writer.h"
+#include "base/jsonx_writer.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "io/io.h"
@@ -16,8 +16,8 @@
 /* What the parts share. Borrows all. */
 struct inspection {
     struct io *io;
-    struct json_writer *json; /* within the result's object */
-    bool lists_shards;        /* of a dataset */
+    struct jsonx_writer *json; /* within the result's object */
+    bool lists_shards;         /* of a dataset */
     const struct log *log;
     struct err *err;
 };

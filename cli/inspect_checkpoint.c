@@ -3,7 +3,7 @@
  * safetensors file.
  */
 #include "base/clock.h"
-#include "base/json_format.h"
+#include "base/jsonx_format.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/full.h"
 #include "ckpt/manifest.h"
@@ -16,18 +16,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void write_tensor(struct json_writer *json, const char *name, enum dtype dtype,
+static void write_tensor(struct jsonx_writer *json, const char *name, enum dtype dtype,
                          uint32_t rank, const uint64_t *shape, uint64_t bytes)
 {
-    json_begin_object(json, NULL);
-    json_write_string(json, "name", name);
-    json_write_string(json, "dtype", dtype_name(dtype));
-    json_begin_array(json, "shape");
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "name", name);
+    jsonx_write_string(json, "dtype", dtype_name(dtype));
+    jsonx_begin_array(json, "shape");
     for (uint32_t i = 0; i < rank; i++)
-        json_write_u64(json, NULL, shape[i]);
-    json_end_array(json);
-    json_write_u64(json, "size_bytes", bytes);
-    json_end_object(json);
+        jsonx_write_u64(json, NULL, shape[i]);
+    jsonx_end_array(json);
+    jsonx_write_u64(json, "size_bytes", bytes);
+    jsonx_end_object(json);
 }
 
 static uint64_t elements_of(uint32_t rank, const uint64_t *shape)
@@ -38,7 +38,7 @@ static uint64_t elements_of(uint32_t rank, const uint64_t *shape)
     return elements;
 }
 
-static void write_manifest(struct json_writer *json, const struct manifest *manifest)
+static void write_manifest(struct jsonx_writer *json, const struct manifest *manifest)
 {
     uint64_t parameters = 0, bytes = 0;
     for (uint64_t i = 0; i < manifest->tensors_count; i++) {
@@ -49,26 +49,26 @@ static void write_manifest(struct json_writer *json, const struct manifest *mani
     for (uint64_t i = 0; i < manifest->files_count; i++)
         bytes += manifest->files[i].size_bytes;
     char time[CLOCK_ISO_BYTES];
-    json_write_u64(json, "step", manifest->step);
-    json_write_string(json, "written", clock_format_iso(manifest->wall_ns, time));
-    json_write_u64(json, "ranks_count", manifest->ranks);
-    json_write_string(json, "layout", full_find_file(manifest) ? "full" : "sharded");
-    json_write_string(json, "numerics_id", manifest->numerics_id);
-    json_write_u64(json, "files_count", manifest->files_count);
-    json_write_u64(json, "files_bytes", bytes);
-    json_write_u64(json, "parameters_count", parameters);
+    jsonx_write_u64(json, "step", manifest->step);
+    jsonx_write_string(json, "written", clock_format_iso(manifest->wall_ns, time));
+    jsonx_write_u64(json, "ranks_count", manifest->ranks);
+    jsonx_write_string(json, "layout", full_find_file(manifest) ? "full" : "sharded");
+    jsonx_write_string(json, "numerics_id", manifest->numerics_id);
+    jsonx_write_u64(json, "files_count", manifest->files_count);
+    jsonx_write_u64(json, "files_bytes", bytes);
+    jsonx_write_u64(json, "parameters_count", parameters);
     static const char *const parts[] = {"loader", "metrics"};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        if (json_get(manifest->state, parts[i]))
-            json_copy(json, parts[i], json_get(manifest->state, parts[i]));
-    json_write_u64(json, "tensors_count", manifest->tensors_count);
-    json_begin_array(json, "tensors");
+        if (jsonx_get(manifest->state, parts[i]))
+            jsonx_copy(json, parts[i], jsonx_get(manifest->state, parts[i]));
+    jsonx_write_u64(json, "tensors_count", manifest->tensors_count);
+    jsonx_begin_array(json, "tensors");
     for (uint64_t i = 0; i < manifest->tensors_count; i++) {
         const struct manifest_tensor *tensor = &manifest->tensors[i];
         write_tensor(json, tensor->name, tensor->dtype, tensor->rank, tensor->shape,
                      elements_of(tensor->rank, tensor->shape) * dtype_bytes(tensor->dtype));
     }
-    json_end_array(json);
+    jsonx_end_array(json);
 }
 
 int inspect_checkpoint(struct inspection *in, const char *path)
@@ -76,7 +76,7 @@ int inspect_checkpoint(struct inspection *in, const char *path)
     struct ckpt_reader *reader = NULL;
     int status = reader_open_any(in->io, path, &reader, in->log, in->err);
     if (!status) {
-        json_write_string(in->json, "path", reader->path);
+        jsonx_write_string(in->json, "path", reader->path);
         write_manifest(in->json, ckpt_reader_manifest(reader));
     }
     ckpt_reader_close(reader);
@@ -90,7 +90,7 @@ int inspect_config(struct inspection *in, const char *path, bool as_json, struct
     int status = config ? 0 : err_set(in->err, -ENOMEM, "out of memory for a configuration");
     if (!status)
         status = reader_open_any(in->io, path, &reader, in->log, in->err);
-    const struct json_t *saved = status ? NULL : json_get(ckpt_reader_state(reader), "config");
+    const struct json_t *saved = status ? NULL : jsonx_get(ckpt_reader_state(reader), "config");
     if (!status && !saved) {
         status = err_set(in->err, -ENODATA, "the checkpoint records no configuration");
         err_at(in->err, reader->path, ERR_NO_OFFSET);
@@ -111,23 +111,23 @@ int inspect_config(struct inspection *in, const char *path, bool as_json, struct
 
 int inspect_safetensors(struct inspection *in, const char *path)
 {
-    struct json_writer *json = in->json;
+    struct jsonx_writer *json = in->json;
     struct safetensors file;
     int status = safetensors_read(in->io, path, &file, in->err);
     if (status)
         return status;
-    json_write_string(json, "path", path);
-    json_write_u64(json, "file_bytes", file.file_bytes);
-    json_write_u64(json, "data_offset", file.data_offset);
-    if (json_get(file.root, "__metadata__"))
-        json_copy(json, "metadata", json_get(file.root, "__metadata__"));
-    json_write_u64(json, "tensors_count", file.count);
-    json_begin_array(json, "tensors");
+    jsonx_write_string(json, "path", path);
+    jsonx_write_u64(json, "file_bytes", file.file_bytes);
+    jsonx_write_u64(json, "data_offset", file.data_offset);
+    if (jsonx_get(file.root, "__metadata__"))
+        jsonx_copy(json, "metadata", jsonx_get(file.root, "__metadata__"));
+    jsonx_write_u64(json, "tensors_count", file.count);
+    jsonx_begin_array(json, "tensors");
     for (uint64_t i = 0; i < file.count; i++) {
         const struct safetensors_entry *entry = &file.entries[i];
         write_tensor(json, entry->name, entry->dtype, entry->rank, entry->shape, entry->size_bytes);
     }
-    json_end_array(json);
+    jsonx_end_array(json);
     safetensors_deinit(&file);
     return 0;
 }

@@ -29,25 +29,25 @@ static int read_file(struct inspection *in, const char *path, struct io_head *re
     return -EFBIG;
 }
 
-static void write_png(struct json_writer *json, const struct io_head *head)
+static void write_png(struct jsonx_writer *json, const struct io_head *head)
 {
     struct png_traits traits;
     if (png_probe(head->data, head->bytes, &traits))
         return;
-    json_write_string(json, "color", traits.color);
-    json_write_u64(json, "precision_bits", traits.depth_bits);
-    json_write_bool(json, "interlaced", traits.interlaced);
+    jsonx_write_string(json, "color", traits.color);
+    jsonx_write_u64(json, "precision_bits", traits.depth_bits);
+    jsonx_write_bool(json, "interlaced", traits.interlaced);
 }
 
-static void write_webp(struct json_writer *json, const struct io_head *head)
+static void write_webp(struct jsonx_writer *json, const struct io_head *head)
 {
     struct webp_traits traits;
     struct pixels_info info;
     if (webp_probe(head->data, head->bytes, NULL, &info, &traits, NULL))
         return;
-    json_write_bool(json, "lossless", traits.lossless);
-    json_write_bool(json, "alpha", traits.has_alpha);
-    json_write_bool(json, "animation", traits.has_animation);
+    jsonx_write_bool(json, "lossless", traits.lossless);
+    jsonx_write_bool(json, "alpha", traits.has_alpha);
+    jsonx_write_bool(json, "animation", traits.has_animation);
 }
 
 /* Sizes as the headers tell them; 0 where they do not. */
@@ -63,7 +63,7 @@ static struct pixels_info read_headers(const struct io_head *head, enum image_ki
     return info;
 }
 
-static int write_verdict(struct json_writer *json, const struct io_head *head, struct err *err)
+static int write_verdict(struct jsonx_writer *json, const struct io_head *head, struct err *err)
 {
     struct image_checker *checker;
     int status = image_checker_open(&checker, err);
@@ -72,18 +72,18 @@ static int write_verdict(struct json_writer *json, const struct io_head *head, s
     struct err why = {0};
     status = image_check(checker, head->data, head->bytes, NULL, &why);
     image_checker_close(checker);
-    json_write_bool(json, "decodable", status == 0);
+    jsonx_write_bool(json, "decodable", status == 0);
     if (status) {
         char because[2 * ERR_TEXT_BYTES_MAX + 4];
         snprintf(because, sizeof because, "%s: %s", why.what, why.found);
-        json_write_string(json, "because", because);
+        jsonx_write_string(json, "because", because);
     }
     return 0;
 }
 
 int inspect_image(struct inspection *in, const char *path)
 {
-    struct json_writer *json = in->json;
+    struct jsonx_writer *json = in->json;
     struct io_head head;
     struct err detail = {0};
     int status = read_file(in, path, &head);
@@ -91,11 +91,11 @@ int inspect_image(struct inspection *in, const char *path)
         return status;
     enum image_kind kind = image_kind_of(head.data, head.bytes);
     struct pixels_info info = read_headers(&head, kind, &detail);
-    json_write_string(json, "path", path);
-    json_write_u64(json, "file_bytes", head.file_bytes);
-    json_write_u64(json, "width_pixels", info.width);
-    json_write_u64(json, "height_pixels", info.height);
-    json_write_u64(json, "orientation", info.orientation);
+    jsonx_write_string(json, "path", path);
+    jsonx_write_u64(json, "file_bytes", head.file_bytes);
+    jsonx_write_u64(json, "width_pixels", info.width);
+    jsonx_write_u64(json, "height_pixels", info.height);
+    jsonx_write_u64(json, "orientation", info.orientation);
     if (kind == IMAGE_PNG)
         write_png(json, &head);
     if (kind == IMAGE_WEBP)

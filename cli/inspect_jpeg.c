@@ -42,57 +42,57 @@ static int read_headers(struct inspection *in, const char *path, struct io_head 
     }
 }
 
-static void write_sampling(struct json_writer *json, const struct jpeg_headers *headers)
+static void write_sampling(struct jsonx_writer *json, const struct jpeg_headers *headers)
 {
     const char *name = jpeg_subsampling_name(headers);
     if (name)
-        json_write_string(json, "subsampling", name);
+        jsonx_write_string(json, "subsampling", name);
     else
-        json_write_null(json, "subsampling");
-    json_begin_array(json, "sampling_factors");
+        jsonx_write_null(json, "subsampling");
+    jsonx_begin_array(json, "sampling_factors");
     for (uint32_t i = 0; i < headers->components; i++) {
         char factors[16];
         snprintf(factors, sizeof factors, "%" PRIu32 "x%" PRIu32, headers->h_samp[i],
                  headers->v_samp[i]);
-        json_write_string(json, NULL, factors);
+        jsonx_write_string(json, NULL, factors);
     }
-    json_end_array(json);
+    jsonx_end_array(json);
 }
 
-static void write_markers(struct json_writer *json, const struct jpeg_headers *headers)
+static void write_markers(struct jsonx_writer *json, const struct jpeg_headers *headers)
 {
     struct jpeg_cut_grid grid;
     bool cuttable = jpeg_cut_grid_of(headers, &grid);
-    json_write_u64(json, "restart_interval", headers->restart_interval);
-    json_write_bool(json, "cuttable", cuttable);
+    jsonx_write_u64(json, "restart_interval", headers->restart_interval);
+    jsonx_write_bool(json, "cuttable", cuttable);
     if (cuttable) {
-        json_write_u64(json, "segment_width_pixels", grid.segment_width);
-        json_write_u64(json, "segment_height_pixels", grid.segment_height);
+        jsonx_write_u64(json, "segment_width_pixels", grid.segment_width);
+        jsonx_write_u64(json, "segment_height_pixels", grid.segment_height);
     }
-    json_write_bool(json, "exif", headers->has_exif);
-    json_write_u64(json, "orientation", headers->orientation);
+    jsonx_write_bool(json, "exif", headers->has_exif);
+    jsonx_write_u64(json, "orientation", headers->orientation);
     if (headers->has_jfif) {
         char version[16];
         snprintf(version, sizeof version, "%" PRIu32 ".%02" PRIu32, headers->jfif_major,
                  headers->jfif_minor);
-        json_write_string(json, "jfif", version);
+        jsonx_write_string(json, "jfif", version);
     } else {
-        json_write_null(json, "jfif");
+        jsonx_write_null(json, "jfif");
     }
     if (headers->has_adobe)
-        json_write_u64(json, "adobe_transform", headers->adobe_transform);
+        jsonx_write_u64(json, "adobe_transform", headers->adobe_transform);
     else
-        json_write_null(json, "adobe_transform");
-    json_write_u64(json, "icc_bytes", headers->icc_bytes);
-    json_write_u64(json, "icc_chunks_count", headers->icc_chunks);
-    json_write_u64(json, "icc_chunks_missing_count",
-                   headers->icc_chunks_told > headers->icc_chunks
-                       ? headers->icc_chunks_told - headers->icc_chunks
-                       : 0);
+        jsonx_write_null(json, "adobe_transform");
+    jsonx_write_u64(json, "icc_bytes", headers->icc_bytes);
+    jsonx_write_u64(json, "icc_chunks_count", headers->icc_chunks);
+    jsonx_write_u64(json, "icc_chunks_missing_count",
+                    headers->icc_chunks_told > headers->icc_chunks
+                        ? headers->icc_chunks_told - headers->icc_chunks
+                        : 0);
 }
 
 /* What the decoder makes of the headers. */
-static void write_verdict(struct json_writer *json, const struct io_head *head, const char *path)
+static void write_verdict(struct jsonx_writer *json, const struct io_head *head, const char *path)
 {
     static const char *const colors[] = {[JPEG_GRAY] = "gray",
                                          [JPEG_YCBCR] = "YCbCr",
@@ -102,36 +102,36 @@ static void write_verdict(struct json_writer *json, const struct io_head *head, 
     struct jpeg_info info;
     struct err err = {0};
     if (jpeg_probe(head->data, head->bytes, path, &info, &err) == 0) {
-        json_write_string(json, "color", colors[info.color]);
-        json_write_bool(json, "decodable", true);
+        jsonx_write_string(json, "color", colors[info.color]);
+        jsonx_write_bool(json, "decodable", true);
     } else {
         char why[2 * ERR_TEXT_BYTES_MAX + 4];
         snprintf(why, sizeof why, "%s: %s", err.what, err.found);
-        json_write_null(json, "color");
-        json_write_bool(json, "decodable", false);
-        json_write_string(json, "because", why);
+        jsonx_write_null(json, "color");
+        jsonx_write_bool(json, "decodable", false);
+        jsonx_write_string(json, "because", why);
     }
 }
 
 int inspect_jpeg(struct inspection *in, const char *path)
 {
-    struct json_writer *json = in->json;
+    struct jsonx_writer *json = in->json;
     struct jpeg_headers headers;
     struct io_head head;
     int status = read_headers(in, path, &head, &headers);
     if (status)
         return status;
-    json_write_string(json, "path", path);
-    json_write_u64(json, "file_bytes", head.file_bytes);
-    json_write_u64(json, "header_bytes", headers.header_bytes);
-    json_write_u64(json, "stray_bytes", headers.stray_bytes);
-    json_write_u64(json, "width_pixels", headers.width);
-    json_write_u64(json, "height_pixels", headers.height);
-    json_write_string(json, "process", jpeg_process_name(headers.process));
-    json_write_string(json, "coding", headers.arithmetic ? "arithmetic" : "Huffman");
-    json_write_bool(json, "hierarchical", headers.hierarchical);
-    json_write_u64(json, "precision_bits", headers.precision_bits);
-    json_write_u64(json, "components_count", headers.components);
+    jsonx_write_string(json, "path", path);
+    jsonx_write_u64(json, "file_bytes", head.file_bytes);
+    jsonx_write_u64(json, "header_bytes", headers.header_bytes);
+    jsonx_write_u64(json, "stray_bytes", headers.stray_bytes);
+    jsonx_write_u64(json, "width_pixels", headers.width);
+    jsonx_write_u64(json, "height_pixels", headers.height);
+    jsonx_write_string(json, "process", jpeg_process_name(headers.process));
+    jsonx_write_string(json, "coding", headers.arithmetic ? "arithmetic" : "Huffman");
+    jsonx_write_bool(json, "hierarchical", headers.hierarchical);
+    jsonx_write_u64(json, "precision_bits", headers.precision_bits);
+    jsonx_write_u64(json, "components_count", headers.components);
     write_sampling(json, &headers);
     write_markers(json, &headers);
     write_verdict(json, &head, path);

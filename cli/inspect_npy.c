@@ -26,25 +26,25 @@ static int check_size(const struct inspection *in, const struct npy_header *head
     return -EBADMSG;
 }
 
-static void write_header(struct json_writer *json, const struct npy_header *header,
+static void write_header(struct jsonx_writer *json, const struct npy_header *header,
                          uint64_t file_bytes)
 {
     char version[16];
     struct str dtype = {0};
     snprintf(version, sizeof version, "%d.%d", header->major, header->minor);
     str_add(&dtype, header->dtype, header->dtype_bytes);
-    json_write_string(json, "version", version);
-    json_write_string(json, "dtype", str_text(&dtype));
-    json_write_u64(json, "element_bytes", header->element_bytes);
-    json_begin_array(json, "shape");
+    jsonx_write_string(json, "version", version);
+    jsonx_write_string(json, "dtype", str_text(&dtype));
+    jsonx_write_u64(json, "element_bytes", header->element_bytes);
+    jsonx_begin_array(json, "shape");
     for (uint32_t d = 0; d < header->rank; d++)
-        json_write_u64(json, NULL, header->shape[d]);
-    json_end_array(json);
-    json_write_string(json, "order", header->is_fortran ? "Fortran" : "C");
-    json_write_u64(json, "elements_count", header->elements_count);
-    json_write_u64(json, "data_offset", header->header_bytes);
-    json_write_u64(json, "data_bytes", header->data_bytes);
-    json_write_u64(json, "trailing_bytes", file_bytes - header->header_bytes - header->data_bytes);
+        jsonx_write_u64(json, NULL, header->shape[d]);
+    jsonx_end_array(json);
+    jsonx_write_string(json, "order", header->is_fortran ? "Fortran" : "C");
+    jsonx_write_u64(json, "elements_count", header->elements_count);
+    jsonx_write_u64(json, "data_offset", header->header_bytes);
+    jsonx_write_u64(json, "data_bytes", header->data_bytes);
+    jsonx_write_u64(json, "trailing_bytes", file_bytes - header->header_bytes - header->data_bytes);
     str_deinit(&dtype);
 }
 
@@ -59,8 +59,8 @@ int inspect_npy(struct inspection *in, const char *path)
     if (!status)
         status = check_size(in, &header, path, head.file_bytes);
     if (!status) {
-        json_write_string(in->json, "path", path);
-        json_write_u64(in->json, "file_bytes", head.file_bytes);
+        jsonx_write_string(in->json, "path", path);
+        jsonx_write_u64(in->json, "file_bytes", head.file_bytes);
         write_header(in->json, &header, head.file_bytes);
     }
     free(head.data);

@@ -4,7 +4,7 @@
 #include "cli/output.h"
 
 #include "base/display.h"
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "cli/console.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ void output_begin(struct output *output)
 {
     *output = (struct output){0};
     output->json.out = &output->text;
-    json_begin_object(&output->json, NULL);
+    jsonx_begin_object(&output->json, NULL);
 }
 
 void output_abort(struct output *output)
@@ -68,8 +68,8 @@ static void add_number(struct str *out, const char *key, const struct json_t *va
     int64_t integer;
     double real = 0;
     bool is_bytes =
-        (strcmp(key, "bytes") == 0 || ends_in(key, "_bytes")) && json_u64(value, &whole) == 0;
-    json_f64(value, &real);
+        (strcmp(key, "bytes") == 0 || ends_in(key, "_bytes")) && jsonx_u64(value, &whole) == 0;
+    jsonx_f64(value, &real);
     char size[STR_SIZE_BYTES];
     if (strcmp(key, "bytes_per_second") == 0 || ends_in(key, "_bytes_per_second") ||
         ends_in(key, "_bytes_per_cpu_second"))
@@ -90,7 +90,7 @@ static void add_number(struct str *out, const char *key, const struct json_t *va
         str_add_format(out, exact ? "%s (%" PRIu64 ")" : "%s", str_format_size(whole, size), whole);
     else if (ends_in(key, "_per_gigabyte"))
         str_add_format(out, "%.3g", real);
-    else if (json_i64(value, &integer) == 0)
+    else if (jsonx_i64(value, &integer) == 0)
         str_add_format(out, "%" PRId64, integer);
     else
         str_add_format(out, "%.6g", real);
@@ -100,11 +100,11 @@ static void add_scalar(struct str *out, const char *key, const struct json_t *va
 {
     const char *text;
     bool truth;
-    if (json_text(value, &text) == 0)
+    if (jsonx_text(value, &text) == 0)
         display_add(out, text);
-    else if (json_bool(value, &truth) == 0)
+    else if (jsonx_bool(value, &truth) == 0)
         str_add_text(out, truth ? "yes" : "no");
-    else if (json_kind(value) == JSON_KIND_NULL)
+    else if (jsonx_kind(value) == JSON_KIND_NULL)
         str_add_text(out, "-");
     else
         add_number(out, key, value, exact);
@@ -125,7 +125,7 @@ static int add_entry_to_cell(void *context, const char *key, struct json_t *valu
 static void add_object_cell(struct str *out, const struct json_t *object)
 {
     struct str text = {0};
-    json_each((struct json_t *)object, add_entry_to_cell, &text);
+    jsonx_each((struct json_t *)object, add_entry_to_cell, &text);
     str_add_text(out, text.bytes ? str_text(&text) : "-");
     str_fail_with(out, &text);
     str_deinit(&text);
@@ -133,20 +133,20 @@ static void add_object_cell(struct str *out, const struct json_t *object)
 
 static void add_cell(struct str *out, const char *key, const struct json_t *value, bool exact)
 {
-    if (json_kind(value) == JSON_KIND_OBJECT) {
+    if (jsonx_kind(value) == JSON_KIND_OBJECT) {
         add_object_cell(out, value);
         return;
     }
-    if (json_kind(value) != JSON_KIND_ARRAY) {
+    if (jsonx_kind(value) != JSON_KIND_ARRAY) {
         add_scalar(out, key, value, exact);
         return;
     }
-    size_t count = json_count(value);
-    bool numbers = count == 0 || json_kind(json_at(value, 0)) == JSON_KIND_INT;
+    size_t count = jsonx_count(value);
+    bool numbers = count == 0 || jsonx_kind(jsonx_at(value, 0)) == JSON_KIND_INT;
     str_add_text(out, numbers ? "[" : "");
     for (size_t i = 0; i < count; i++) {
         str_add_text(out, i ? ", " : "");
-        add_scalar(out, key, json_at(value, i), exact);
+        add_scalar(out, key, jsonx_at(value, i), exact);
     }
     str_add_text(out, numbers ? "]" : "");
 }
@@ -218,7 +218,7 @@ static void table_line(struct table *table, const struct json_t *row)
     for (size_t c = 0; c < table->count; c++) {
         str_clear(&text);
         if (row)
-            add_cell(&text, table->columns[c], json_get(row, table->columns[c]), false);
+            add_cell(&text, table->columns[c], jsonx_get(row, table->columns[c]), false);
         else
             add_name(&text, table->columns[c]);
         table_cell(table, str_text(&text), c + 1 == table->count);
@@ -232,8 +232,8 @@ static void table_line(struct table *table, const struct json_t *row)
 static void table_lines(struct table *table, const struct json_t *rows)
 {
     table_line(table, NULL);
-    for (size_t i = 0; i < json_count(rows); i++)
-        table_line(table, json_at(rows, i));
+    for (size_t i = 0; i < jsonx_count(rows); i++)
+        table_line(table, jsonx_at(rows, i));
 }
 
 struct place {
@@ -244,12 +244,13 @@ struct place {
 
 static bool is_table(const struct json_t *value)
 {
-    return json_kind(value) == JSON_KIND_ARRAY && json_kind(json_at(value, 0)) == JSON_KIND_OBJECT;
+    return jsonx_kind(value) == JSON_KIND_ARRAY &&
+           jsonx_kind(jsonx_at(value, 0)) == JSON_KIND_OBJECT;
 }
 
 static bool is_block(const struct json_t *value)
 {
-    return json_kind(value) == JSON_KIND_OBJECT && json_count(value) > 0;
+    return jsonx_kind(value) == JSON_KIND_OBJECT && jsonx_count(value) > 0;
 }
 
 static int note_name(void *context, const char *key, struct json_t *value)
@@ -270,8 +271,8 @@ static int add_entry(void *context, const char *key, struct json_t *value);
 static void add_object(struct str *out, unsigned indent, unsigned columns, struct json_t *object)
 {
     struct place place = {out, indent, columns, NAME_COLUMNS};
-    json_each(object, note_name, &place);
-    json_each(object, add_entry, &place);
+    jsonx_each(object, note_name, &place);
+    jsonx_each(object, add_entry, &place);
 }
 
 /* A table that would not fit the terminal is told row by row. */
@@ -279,16 +280,16 @@ static void add_table(struct str *out, unsigned indent, unsigned columns, struct
 {
     struct table table = {.out = out, .indent = indent, .measure = true};
     size_t width = indent;
-    json_each(json_at(rows, 0), note_column, &table);
+    jsonx_each(jsonx_at(rows, 0), note_column, &table);
     table_lines(&table, rows);
     for (size_t c = 0; c < table.count; c++)
         width += table.widths[c] + (c + 1 < table.count ? 2 : 0);
     table.measure = false;
     if (width < columns)
         table_lines(&table, rows);
-    for (size_t i = 0; i < json_count(rows) && width >= columns; i++) {
+    for (size_t i = 0; i < jsonx_count(rows) && width >= columns; i++) {
         str_add_text(out, i ? "\n" : "");
-        add_object(out, indent, columns, json_at(rows, i));
+        add_object(out, indent, columns, jsonx_at(rows, i));
     }
 }
 
@@ -327,21 +328,21 @@ static int print_text(const struct str *document, FILE *stream, struct err *err)
 {
     struct json_t *root = NULL;
     struct str text = {0};
-    int status = json_parse(document->data, document->bytes, "result", 0, &root, err);
+    int status = jsonx_parse(document->data, document->bytes, "result", 0, &root, err);
     if (!status) {
         add_object(&text, 0, console_columns_or(fileno(stream), UINT_MAX), root);
         status = str_status(&text);
     }
     if (!status)
         fputs(str_text(&text), stream);
-    json_free(root);
+    jsonx_free(root);
     str_deinit(&text);
     return status;
 }
 
 int output_end(struct output *output, bool as_json, FILE *stream, struct err *err)
 {
-    json_end_object(&output->json);
+    jsonx_end_object(&output->json);
     int status = str_status(&output->text);
     if (status)
         err_set(err, status, "out of memory for the result");

@@ -3,7 +3,7 @@
  *
  *     struct output output;
  *     output_begin(&output);
- *     json_write_u64(&output.json, "samples_count", 3068);
+ *     jsonx_write_u64(&output.json, "samples_count", 3068);
  *     return output_end(&output, common->json, err);
  *
  * Text is made from the same document: keys lose their unit, values gain it ("mean_sample_bytes":
@@ -15,7 +15,7 @@
 #define MILLRACE_CLI_OUTPUT_H
 
 #include "base/err.h"
-#include "base/json_writer.h"
+#include "base/jsonx_writer.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 /* Owner thread. Between begin and end the writer stands within the document's object. */
 struct output {
     struct str text;
-    struct json_writer json;
+    struct jsonx_writer json;
 };
 
 void output_begin(struct output *output);

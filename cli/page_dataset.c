@@ -3,7 +3,7 @@
  */
 #include "cli/page_dataset.h"
 
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "cli/page.h"
 #include "cli/page_chart.h"
 #include "cli/page_sheet.h"
@@ -289,14 +289,14 @@ static int show_options(struct str *out, const struct dataset *dataset, struct e
     struct json_t *root;
     if (dataset->options_json.bytes == 0)
         return 0;
-    int status = json_parse(dataset->options_json.data, dataset->options_json.bytes, dataset->path,
-                            0, &root, err);
+    int status = jsonx_parse(dataset->options_json.data, dataset->options_json.bytes, dataset->path,
+                             0, &root, err);
     if (status)
         return status;
     page_section_begin(out, "Converted with", NULL);
     page_values_table(out, "Options of the conversion", root);
     page_section_end(out);
-    json_free(root);
+    jsonx_free(root);
     return 0;
 }
 

@@ -4,7 +4,7 @@
 #include "cli/page_run.h"
 
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "ckpt/ckpt.h"
 #include "cli/page.h"
 #include "cli/page_chart.h"
@@ -32,8 +32,8 @@ struct checkpoints {
 static void show_metrics(struct str *out, const struct json_t *metrics)
 {
     double loss, accuracy;
-    bool known = json_f64(json_get(metrics, "val_loss"), &loss) == 0 &&
-                 json_f64(json_get(metrics, "val_accuracy"), &accuracy) == 0;
+    bool known = jsonx_f64(jsonx_get(metrics, "val_loss"), &loss) == 0 &&
+                 jsonx_f64(jsonx_get(metrics, "val_accuracy"), &accuracy) == 0;
     if (known) {
         page_number(out, "%.4f", loss);
         page_number(out, "%.1f %%", 100 * accuracy);
@@ -52,15 +52,15 @@ static int add_checkpoint(void *context, const struct ckpt_entry *entry)
     if (c->marks_count < MARKS_MAX)
         c->steps[c->marks_count++] = (double)entry->step;
     str_clear(&c->config);
-    if (json_get(entry->state, "config"))
-        page_values_rows(&c->config, json_get(entry->state, "config"));
+    if (jsonx_get(entry->state, "config"))
+        page_values_rows(&c->config, jsonx_get(entry->state, "config"));
     if (c->count > ROWS_MAX)
         return 0;
     page_row_begin(&c->rows);
     page_number(&c->rows, "%" PRIu64, entry->step);
     page_cell(&c->rows, clock_format_iso(entry->wall_ns, time));
     page_number(&c->rows, "%s", str_format_size(entry->size_bytes, size));
-    show_metrics(&c->rows, json_get(entry->state, "metrics"));
+    show_metrics(&c->rows, jsonx_get(entry->state, "metrics"));
     page_cell(&c->rows, entry->path);
     page_row_end(&c->rows);
     return 0;

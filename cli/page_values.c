@@ -22,21 +22,21 @@ static void show_value(struct str *out, struct json_t *node)
     double real;
     bool truth;
     const char *text;
-    if (json_kind(node) == JSON_KIND_ARRAY) {
-        for (size_t i = 0; i < json_count(node); i++) {
+    if (jsonx_kind(node) == JSON_KIND_ARRAY) {
+        for (size_t i = 0; i < jsonx_count(node); i++) {
             str_add_text(out, i ? ", " : "");
-            show_value(out, json_at(node, i));
+            show_value(out, jsonx_at(node, i));
         }
-    } else if (json_i64(node, &whole) == 0) {
+    } else if (jsonx_i64(node, &whole) == 0) {
         page_format(out, "%" PRId64, whole);
-    } else if (json_f64(node, &real) == 0) {
+    } else if (jsonx_f64(node, &real) == 0) {
         page_format(out, "%.10g", real);
-    } else if (json_bool(node, &truth) == 0) {
+    } else if (jsonx_bool(node, &truth) == 0) {
         page_text(out, truth ? "true" : "false");
-    } else if (json_text(node, &text) == 0) {
+    } else if (jsonx_text(node, &text) == 0) {
         page_text(out, text[0] ? text : "\"\"");
     } else {
-        page_text(out, json_kind(node) == JSON_KIND_OBJECT ? "{…}" : "null");
+        page_text(out, jsonx_kind(node) == JSON_KIND_OBJECT ? "{…}" : "null");
     }
 }
 
@@ -45,16 +45,16 @@ static int show_entry(void *context, const char *key, struct json_t *value)
     struct place *place = context;
     char path[KEY_BYTES_MAX], entry[KEY_BYTES_MAX];
     snprintf(path, sizeof path, "%s%s", place->prefix, key);
-    if (json_kind(value) == JSON_KIND_OBJECT) {
+    if (jsonx_kind(value) == JSON_KIND_OBJECT) {
         size_t bytes = strlen(path);
         snprintf(path + bytes, sizeof path - bytes, ".");
-        return json_each(value, show_entry, &(struct place){place->out, path});
+        return jsonx_each(value, show_entry, &(struct place){place->out, path});
     }
-    if (json_kind(json_at(value, 0)) ==
+    if (jsonx_kind(jsonx_at(value, 0)) ==
         JSON_KIND_OBJECT) { /* a list of them: an entry's keys are "train[0].path" */
-        for (size_t i = 0; i < json_count(value); i++) {
+        for (size_t i = 0; i < jsonx_count(value); i++) {
             snprintf(entry, sizeof entry, "%.*s[%zu].", (int)(sizeof entry - 32), path, i);
-            json_each(json_at(value, i), show_entry, &(struct place){place->out, entry});
+            jsonx_each(jsonx_at(value, i), show_entry, &(struct place){place->out, entry});
         }
         return 0;
     }
@@ -69,7 +69,7 @@ static int show_entry(void *context, const char *key, struct json_t *value)
 
 void page_values_rows(struct str *out, struct json_t *object)
 {
-    (void)json_each(object, show_entry, &(struct place){out, ""}); /* show_entry always goes on */
+    (void)jsonx_each(object, show_entry, &(struct place){out, ""}); /* show_entry always goes on */
 }
 
 void page_values_begin(struct str *out, const char *caption)

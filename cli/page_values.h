@@ -4,7 +4,7 @@
 #ifndef MILLRACE_CLI_PAGE_VALUES_H
 #define MILLRACE_CLI_PAGE_VALUES_H
 
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "base/str.h"
 
 /* Rows only, for a table that was begun with two columns. Objects within are joined by dots:

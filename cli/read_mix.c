@@ -69,14 +69,14 @@ void read_mix_apply(const struct read_mix *mix, struct loader_options *options)
 
 /* ---- What is told. ---- */
 
-static void write_params(struct json_writer *json, const struct order_params *params)
+static void write_params(struct jsonx_writer *json, const struct order_params *params)
 {
-    json_write_u64(json, "lanes", params->lanes);
-    json_write_u64(json, "window", params->window);
-    json_write_u64(json, "run", params->run);
+    jsonx_write_u64(json, "lanes", params->lanes);
+    jsonx_write_u64(json, "window", params->window);
+    jsonx_write_u64(json, "run", params->run);
 }
 
-void read_mix_write_order(struct json_writer *json, const struct loader *loader)
+void read_mix_write_order(struct jsonx_writer *json, const struct loader *loader)
 {
     const struct loader_dataset *list;
     uint32_t count = loader_datasets(loader, &list);
@@ -84,21 +84,21 @@ void read_mix_write_order(struct json_writer *json, const struct loader *loader)
         write_params(json, &list[0].order);
         return;
     }
-    json_begin_array(json, "datasets");
+    jsonx_begin_array(json, "datasets");
     for (uint32_t i = 0; i < count; i++) {
-        json_begin_object(json, NULL);
-        json_write_string(json, "path", list[i].path);
-        json_write_u64(json, "weight", list[i].weight);
-        json_write_u64(json, "samples_count", list[i].order.samples);
-        json_write_u64(json, "delivered_count", list[i].delivered_count);
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "path", list[i].path);
+        jsonx_write_u64(json, "weight", list[i].weight);
+        jsonx_write_u64(json, "samples_count", list[i].order.samples);
+        jsonx_write_u64(json, "delivered_count", list[i].delivered_count);
         write_params(json, &list[i].order);
-        json_end_object(json);
+        jsonx_end_object(json);
     }
-    json_end_array(json);
+    jsonx_end_array(json);
 }
 
 /* What batches touch of one dataset, and could; the latter is added to best_sum. */
-static int write_quality_of(struct json_writer *json, const struct loader_dataset *dataset,
+static int write_quality_of(struct jsonx_writer *json, const struct loader_dataset *dataset,
                             const struct quality *now, struct quality *best_sum, struct err *err)
 {
     struct order_params best;
@@ -107,20 +107,20 @@ static int write_quality_of(struct json_writer *json, const struct loader_datase
     if (status)
         return status;
     quality_add(best_sum, &better);
-    json_begin_object(json, NULL);
-    json_write_string(json, "path", dataset->path);
-    json_write_u64(json, "batch_count", now->batch);
-    json_write_f64(json, "touched_count", now->touched);
-    json_write_f64(json, "full_count", now->full);
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "path", dataset->path);
+    jsonx_write_u64(json, "batch_count", now->batch);
+    jsonx_write_f64(json, "touched_count", now->touched);
+    jsonx_write_f64(json, "full_count", now->full);
     write_params(json, &dataset->order);
-    json_write_u64(json, "better_lanes", best.lanes);
-    json_write_u64(json, "better_window", best.window);
-    json_write_u64(json, "better_run", best.run);
-    json_end_object(json);
+    jsonx_write_u64(json, "better_lanes", best.lanes);
+    jsonx_write_u64(json, "better_window", best.window);
+    jsonx_write_u64(json, "better_run", best.run);
+    jsonx_end_object(json);
     return 0;
 }
 
-int read_mix_write_quality(struct json_writer *json, const struct loader *loader, uint64_t batch,
+int read_mix_write_quality(struct jsonx_writer *json, const struct loader *loader, uint64_t batch,
                            struct err *err)
 {
     const struct loader_dataset *list;
@@ -136,14 +136,14 @@ int read_mix_write_quality(struct json_writer *json, const struct loader *loader
         quality_measure_mix(orders, weights, count, batch, QUALITY_POSITIONS, parts, &now, err);
     if (status)
         return status;
-    json_write_string(json, "order_kind", order_kind_name(list[0].order.kind));
-    json_begin_array(json, "datasets");
+    jsonx_write_string(json, "order_kind", order_kind_name(list[0].order.kind));
+    jsonx_begin_array(json, "datasets");
     for (uint32_t i = 0; i < count && !status; i++)
         status = write_quality_of(json, &list[i], &parts[i], &best, err);
-    json_end_array(json);
+    jsonx_end_array(json);
     if (status)
         return status;
-    json_write_f64(json, "quality", quality_ratio(&now));
-    json_write_f64(json, "better_quality", quality_ratio(&best));
+    jsonx_write_f64(json, "quality", quality_ratio(&now));
+    jsonx_write_f64(json, "better_quality", quality_ratio(&best));
     return 0;
 }

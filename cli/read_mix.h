@@ -5,7 +5,7 @@
 #ifndef MILLRACE_CLI_READ_MIX_H
 #define MILLRACE_CLI_READ_MIX_H
 
-#include "base/json_writer.h"
+#include "base/jsonx_writer.h"
 #include "cli/options.h"
 #include "loader/loader.h"
 
@@ -24,9 +24,9 @@ void read_mix_deinit(struct read_mix *mix);
 void read_mix_apply(const struct read_mix *mix, struct loader_options *options);
 
 /* The order of the one dataset as members of the open object, or of each as "datasets". */
-void read_mix_write_order(struct json_writer *json, const struct loader *loader);
+void read_mix_write_order(struct jsonx_writer *json, const struct loader *loader);
 /* How well batches of so many samples are mixed, and what would mix them better. -ENOMEM. */
-int read_mix_write_quality(struct json_writer *json, const struct loader *loader, uint64_t batch,
+int read_mix_write_quality(struct jsonx_writer *json, const struct loader *loader, uint64_t batch,
                            struct err *err);
 
 #endif

@@ -4,7 +4,7 @@
 #include "cli/read_sink.h"
 
 #include "base/display.h"
-#include "base/json_writer.h"
+#include "base/jsonx_writer.h"
 #include "io/file_util.h"
 #include "shards/class_number.h"
 #include "shards/npy.h"
@@ -38,18 +38,18 @@ static int32_t stored_label(const struct batch_item *item)
 
 /* A sample without a label has no such key. Of an image that may be mixed with another also whose
  * labels count, and how much. */
-static void write_labels(struct json_writer *json, const struct batch *batch, uint32_t n)
+static void write_labels(struct jsonx_writer *json, const struct batch *batch, uint32_t n)
 {
     const struct batch_field *labels = batch_field_named(batch, "label"),
                              *partner_labels = batch_field_named(batch, "partner_label"),
                              *weights = batch_field_named(batch, "label_weight");
     int32_t label = labels ? ((const int32_t *)labels->data)[n] : stored_label(&batch->items[n]);
     if (label >= 0 || weights)
-        json_write_i64(json, "label", label);
+        jsonx_write_i64(json, "label", label);
     if (!partner_labels || !weights)
         return;
-    json_write_i64(json, "partner_label", ((const int32_t *)partner_labels->data)[n]);
-    json_write_f64(json, "label_weight", (double)((const float *)weights->data)[n]);
+    jsonx_write_i64(json, "partner_label", ((const int32_t *)partner_labels->data)[n]);
+    jsonx_write_f64(json, "label_weight", (double)((const float *)weights->data)[n]);
 }
 
 static int print_item(struct read_sink *sink, const struct batch *batch, uint32_t n,
@@ -64,16 +64,16 @@ static int print_item(struct read_sink *sink, const struct batch *batch, uint32_
                str_text(sink->is_terminal ? &sink->line : &sink->name));
         return 0;
     }
-    struct json_writer json = {.out = &sink->line};
+    struct jsonx_writer json = {.out = &sink->line};
     str_clear(&sink->line);
-    json_begin_object(&json, NULL);
-    json_write_u64(&json, "position", item->position);
-    json_write_u64(&json, "dataset", item->ref.dataset);
-    json_write_u64(&json, "epoch", item->ref.epoch);
-    json_write_u64(&json, "sample", item->ref.sample);
-    json_write_string(&json, "key", str_text(&sink->name));
+    jsonx_begin_object(&json, NULL);
+    jsonx_write_u64(&json, "position", item->position);
+    jsonx_write_u64(&json, "dataset", item->ref.dataset);
+    jsonx_write_u64(&json, "epoch", item->ref.epoch);
+    jsonx_write_u64(&json, "sample", item->ref.sample);
+    jsonx_write_string(&json, "key", str_text(&sink->name));
     write_labels(&json, batch, n);
-    json_end_object(&json);
+    jsonx_end_object(&json);
     if (str_status(&sink->line))
         return err_set(err, -ENOMEM, "out of memory for a line");
     puts(str_text(&sink->line));

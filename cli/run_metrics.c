@@ -4,7 +4,7 @@
 #include "cli/run_metrics.h"
 
 #include "base/bytes.h"
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "io/file_util.h"
 
 #include <errno.h>
@@ -73,35 +73,35 @@ static int add_line(struct run_metrics *metrics, const char *line, size_t bytes,
     struct json_t *root;
     uint64_t step;
     double wall;
-    int status = json_parse(line, bytes, path, (int64_t)offset, &root, err);
+    int status = jsonx_parse(line, bytes, path, (int64_t)offset, &root, err);
     if (status)
         return status;
-    status = json_get_u64(root, "step", &step, path, err);
+    status = jsonx_get_u64(root, "step", &step, path, err);
     if (!status && metrics->lines_count > 0 && step < metrics->last_step)
         status =
             err_set(err, -EBADMSG, "metrics whose steps go back to %llu", (unsigned long long)step);
     if (status) {
         err_at(err, path, (int64_t)offset);
-        json_free(root);
+        jsonx_free(root);
         return status;
     }
     for (int kind = 0; kind < RUN_SERIES_COUNT; kind++) {
-        const struct json_t *node = json_get(root, run_series_key(kind));
+        const struct json_t *node = jsonx_get(root, run_series_key(kind));
         double value;
         if (node) /* null is a number that was not finite */
-            add_value(&metrics->series[kind], (double)step, json_f64(node, &value) ? NAN : value);
+            add_value(&metrics->series[kind], (double)step, jsonx_f64(node, &value) ? NAN : value);
     }
-    if (json_f64(json_get(root, "wall_seconds"), &wall) == 0 && wall > 0 &&
+    if (jsonx_f64(jsonx_get(root, "wall_seconds"), &wall) == 0 && wall > 0 &&
         wall < WALL_SECONDS_MAX) {
         if (metrics->first_wall_seconds <= 0)
             metrics->first_wall_seconds = wall;
         metrics->last_wall_seconds = wall;
     }
-    (void)json_u64(json_get(root, "epoch"),
-                   &metrics->last_epoch); /* one that is absent stays as it was */
+    (void)jsonx_u64(jsonx_get(root, "epoch"),
+                    &metrics->last_epoch); /* one that is absent stays as it was */
     metrics->last_step = step;
     metrics->lines_count++;
-    json_free(root);
+    jsonx_free(root);
     return 0;
 }
 

@@ -5,14 +5,14 @@
 #ifndef MILLRACE_CLI_USAGE_JSON_H
 #define MILLRACE_CLI_USAGE_JSON_H
 
-#include "base/json_writer.h"
+#include "base/jsonx_writer.h"
 #include "trainer/report/usage.h"
 
 /* "parameters", ...; lives for ever. */
 const char *usage_name(enum mem_use use);
 /* "memory" by use, with the total and how much of it is the device's own where that has memory;
  * "a_step": the bytes that it moves. */
-void usage_write_memory(struct json_writer *json, const struct usage *usage);
-void usage_write_traffic(struct json_writer *json, const struct usage *usage);
+void usage_write_memory(struct jsonx_writer *json, const struct usage *usage);
+void usage_write_traffic(struct jsonx_writer *json, const struct usage *usage);
 
 #endif

@@ -10,7 +10,7 @@
 #include "convert/bpe_vocabulary.h"
 
 #include "base/hash.h"
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "io/file_util.h"
 
 #include <errno.h>
@@ -58,7 +58,7 @@ static int check_token(void *context, const char *key, struct json_t *value)
 {
     struct loading *loading = context;
     uint64_t id;
-    if (json_u64(value, &id) || id >= loading->bpe->vocabulary || loading->seen[id])
+    if (jsonx_u64(value, &id) || id >= loading->bpe->vocabulary || loading->seen[id])
         return refuse(loading, ERR_NO_OFFSET, "each id below the number of tokens once", key);
     loading->seen[id] = 1;
     return 0;
@@ -68,7 +68,7 @@ static int find_token(const struct loading *loading, const char *text, int64_t o
                       uint16_t *ret_token)
 {
     uint64_t id;
-    if (json_u64(json_get(loading->tokens, text), &id))
+    if (jsonx_u64(jsonx_get(loading->tokens, text), &id))
         return refuse(loading, offset, "tokens that encoder.json knows", text);
     *ret_token = (uint16_t)id;
     return 0;
@@ -77,10 +77,11 @@ static int find_token(const struct loading *loading, const char *text, int64_t o
 static int load_tokens(struct loading *loading, const char *text, size_t bytes)
 {
     struct bpe *bpe = loading->bpe;
-    int status = json_parse(text, bytes, loading->path, 0, &loading->tokens, loading->err);
+    int status = jsonx_parse(text, bytes, loading->path, 0, &loading->tokens, loading->err);
     if (status)
         return status;
-    size_t count = json_kind(loading->tokens) == JSON_KIND_OBJECT ? json_count(loading->tokens) : 0;
+    size_t count =
+        jsonx_kind(loading->tokens) == JSON_KIND_OBJECT ? jsonx_count(loading->tokens) : 0;
     if (count <= 256 || count > BPE_VOCABULARY_MAX)
         return refuse(loading, ERR_NO_OFFSET, "an object of 257 to 65535 tokens", "another number");
     bpe->vocabulary = (uint32_t)count;
@@ -88,7 +89,7 @@ static int load_tokens(struct loading *loading, const char *text, size_t bytes)
     loading->seen = calloc(count, 1);
     if (!loading->seen)
         return err_set(loading->err, -ENOMEM, "out of memory for a vocabulary");
-    status = json_each(loading->tokens, check_token, loading);
+    status = jsonx_each(loading->tokens, check_token, loading);
     uint16_t end;
     if (!status)
         status = find_token(loading, "<|endoftext|>", ERR_NO_OFFSET, &end);
@@ -176,7 +177,7 @@ int bpe_open(struct io *io, const char *folder, struct bpe **ret_bpe, struct err
     int status = load_file(io, folder, "encoder.json", &loading, load_tokens);
     if (!status)
         status = load_file(io, folder, "vocab.bpe", &loading, load_pairs);
-    json_free(loading.tokens);
+    jsonx_free(loading.tokens);
     free(loading.seen);
     if (status)
         bpe_close(loading.bpe);

@@ -10,7 +10,7 @@
 #include "convert/checkpoint_hf.h"
 
 #include "base/clock.h"
-#include "base/json_writer.h"
+#include "base/jsonx_writer.h"
 #include "convert/checked_folder.h"
 #include "convert/checkpoint.h"
 #include "convert/checkpoint_hf_plan.h"
@@ -198,18 +198,18 @@ static int put_text(struct job *job, const char *name, const struct str *text, s
 static int put_index(struct job *job, struct err *err)
 {
     struct str text = {0};
-    struct json_writer w = {.out = &text};
+    struct jsonx_writer w = {.out = &text};
     char name[HF_FILE_NAME_BYTES];
-    json_begin_object(&w, NULL);
-    json_begin_object(&w, "metadata");
-    json_write_u64(&w, "total_size", job->plan.bytes);
-    json_end_object(&w);
-    json_begin_object(&w, "weight_map");
+    jsonx_begin_object(&w, NULL);
+    jsonx_begin_object(&w, "metadata");
+    jsonx_write_u64(&w, "total_size", job->plan.bytes);
+    jsonx_end_object(&w);
+    jsonx_begin_object(&w, "weight_map");
     for (uint64_t i = 0; i < job->plan.tensors_count; i++)
-        json_write_string(&w, job->plan.tensors[i].entry.name,
-                          hf_plan_file_name(&job->plan, job->plan.tensors[i].file, name));
-    json_end_object(&w);
-    json_end_object(&w);
+        jsonx_write_string(&w, job->plan.tensors[i].entry.name,
+                           hf_plan_file_name(&job->plan, job->plan.tensors[i].file, name));
+    jsonx_end_object(&w);
+    jsonx_end_object(&w);
     int status = put_text(job, "model.safetensors.index.json", &text, err);
     str_deinit(&text);
     return status;

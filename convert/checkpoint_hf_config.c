@@ -1,8 +1,8 @@
 /*
  * checkpoint_hf_config — see checkpoint_hf.h.
  */
-#include "base/json.h"
-#include "base/json_writer.h"
+#include "base/jsonx.h"
+#include "base/jsonx_writer.h"
 #include "convert/checkpoint_hf.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@ int checkpoint_hf_family(const struct ckpt_reader *reader, enum hf_family *ret_f
                          struct err *err)
 {
     const char *type = "";
-    const struct json_t *config = json_get(ckpt_reader_state(reader), "config");
-    if (json_text(json_get(config, "model.type"), &type) == 0 && hf_family_of(type, ret_family))
+    const struct json_t *config = jsonx_get(ckpt_reader_state(reader), "config");
+    if (jsonx_text(jsonx_get(config, "model.type"), &type) == 0 && hf_family_of(type, ret_family))
         return 0;
     err_set(err, -ENOTSUP, "the checkpoint is of no model that transformers has");
     err_at(err, reader->path, ERR_NO_OFFSET);
@@ -98,46 +98,46 @@ static int find_side(const struct ckpt_reader *reader, const char *name, uint32_
 static int find_count(const struct ckpt_reader *reader, const struct entry *entry,
                       uint64_t *ret_count, struct err *err)
 {
-    const struct json_t *config = json_get(ckpt_reader_state(reader), "config");
-    if (entry->otherwise && json_u64(json_get(config, entry->from), ret_count))
-        return json_get_u64(config, entry->otherwise, ret_count, reader->path, err);
-    return json_get_u64(config, entry->from, ret_count, reader->path, err);
+    const struct json_t *config = jsonx_get(ckpt_reader_state(reader), "config");
+    if (entry->otherwise && jsonx_u64(jsonx_get(config, entry->from), ret_count))
+        return jsonx_get_u64(config, entry->otherwise, ret_count, reader->path, err);
+    return jsonx_get_u64(config, entry->from, ret_count, reader->path, err);
 }
 
-static int write_entry(struct json_writer *w, const struct ckpt_reader *reader,
+static int write_entry(struct jsonx_writer *w, const struct ckpt_reader *reader,
                        const struct entry *entry, struct err *err)
 {
-    const struct json_t *config = json_get(ckpt_reader_state(reader), "config");
+    const struct json_t *config = jsonx_get(ckpt_reader_state(reader), "config");
     uint64_t count = 0;
     double real = entry->real;
     int status = 0;
     switch (entry->kind) {
     case A_TEXT:
-        json_write_string(w, entry->name, entry->from);
+        jsonx_write_string(w, entry->name, entry->from);
         return 0;
     case A_FLAG:
-        json_write_bool(w, entry->name, entry->flag);
+        jsonx_write_bool(w, entry->name, entry->flag);
         return 0;
     case A_NULL:
-        json_write_null(w, entry->name);
+        jsonx_write_null(w, entry->name);
         return 0;
     case OF_COUNT:
     case OF_SIDE:
         status = entry->kind == OF_COUNT ? find_count(reader, entry, &count, err)
                                          : find_side(reader, entry->from, entry->axis, &count, err);
-        json_write_u64(w, entry->name, count);
+        jsonx_write_u64(w, entry->name, count);
         return status;
     case OF_REAL:
-        status = json_get_f64(config, entry->from, &real, reader->path, err);
+        status = jsonx_get_f64(config, entry->from, &real, reader->path, err);
         break;
     case A_REAL:
         break;
     }
-    json_write_f64(w, entry->name, real);
+    jsonx_write_f64(w, entry->name, real);
     return status;
 }
 
-static int write_entries(struct json_writer *w, const struct ckpt_reader *reader,
+static int write_entries(struct jsonx_writer *w, const struct ckpt_reader *reader,
                          const struct entry *entries, size_t count, struct err *err)
 {
     int status = 0;
@@ -149,7 +149,7 @@ static int write_entries(struct json_writer *w, const struct ckpt_reader *reader
 #define WRITE_ALL(entries)                                                                         \
     write_entries(w, reader, entries, sizeof(entries) / sizeof(entries)[0], err)
 
-static int write_gpt2(struct json_writer *w, const struct ckpt_reader *reader, struct err *err)
+static int write_gpt2(struct jsonx_writer *w, const struct ckpt_reader *reader, struct err *err)
 {
     uint64_t vocabulary = 0;
     int status = WRITE_ALL(gpt2);
@@ -160,7 +160,7 @@ static int write_gpt2(struct json_writer *w, const struct ckpt_reader *reader, s
     return status;
 }
 
-static int write_llama(struct json_writer *w, const struct ckpt_reader *reader, struct err *err)
+static int write_llama(struct jsonx_writer *w, const struct ckpt_reader *reader, struct err *err)
 {
     return WRITE_ALL(llama);
 }
@@ -186,28 +186,28 @@ static const char *torch_name(enum dtype dtype)
     }
 }
 
-static void write_dtype(struct json_writer *w, const struct ckpt_reader *reader,
+static void write_dtype(struct jsonx_writer *w, const struct ckpt_reader *reader,
                         const struct flat_cast *cast)
 {
     const struct manifest_tensor *tensor = manifest_find(&reader->manifest, "embed.tokens.weight");
     const char *name = tensor ? torch_name(flat_dtype(cast, tensor->dtype)) : NULL;
     if (name)
-        json_write_string(w, "torch_dtype", name);
+        jsonx_write_string(w, "torch_dtype", name);
 }
 
 int checkpoint_hf_config(const struct ckpt_reader *reader, enum hf_family family,
                          const struct flat_cast *cast, struct str *out, struct err *err)
 {
     bool is_llama = family == HF_LLAMA;
-    struct json_writer w = {.out = out};
-    json_begin_object(&w, NULL);
-    json_begin_array(&w, "architectures");
-    json_write_string(&w, NULL, is_llama ? "LlamaForCausalLM" : "GPT2LMHeadModel");
-    json_end_array(&w);
-    json_write_string(&w, "model_type", is_llama ? "llama" : "gpt2");
+    struct jsonx_writer w = {.out = out};
+    jsonx_begin_object(&w, NULL);
+    jsonx_begin_array(&w, "architectures");
+    jsonx_write_string(&w, NULL, is_llama ? "LlamaForCausalLM" : "GPT2LMHeadModel");
+    jsonx_end_array(&w);
+    jsonx_write_string(&w, "model_type", is_llama ? "llama" : "gpt2");
     write_dtype(&w, reader, cast);
     int status = is_llama ? write_llama(&w, reader, err) : write_gpt2(&w, reader, err);
-    json_end_object(&w);
+    jsonx_end_object(&w);
     str_add_text(out, "\n");
     if (!status && str_status(out))
         status = err_set(err, str_status(out), "out of memory for a configuration");

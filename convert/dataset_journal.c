@@ -4,8 +4,8 @@
 #include "convert/dataset_journal.h"
 
 #include "base/hash.h"
-#include "base/json.h"
-#include "base/json_writer.h"
+#include "base/jsonx.h"
+#include "base/jsonx_writer.h"
 #include "convert/dataset_options.h"
 #include "io/file_util.h"
 
@@ -34,40 +34,40 @@ int journal_identity(const struct source *source, uint64_t *ret_identity, struct
     return status;
 }
 
-static void write_shard(struct json_writer *json, const struct output *output, uint64_t number)
+static void write_shard(struct jsonx_writer *json, const struct output *output, uint64_t number)
 {
     const struct output_shard *shard = output_shard_at(output, number);
     json->needs_comma = false;
-    json_begin_object(json, NULL);
-    json_write_u64(json, "split", output->split);
-    json_write_u64(json, "shard", number);
-    json_write_u64(json, "samples_count", shard->summary.samples);
-    json_write_u64(json, "file_bytes", shard->summary.file_bytes);
-    json_write_u64(json, "field_bytes", shard->summary.field_bytes);
-    json_write_hex64(json, "xxh3", shard->summary.xxh3);
-    json_write_u64(json, "index_crc32c", shard->summary.index_crc32c);
-    json_write_u64(json, "next_item", shard->next_item);
-    json_write_u64(json, "skipped_count", shard->skipped_count);
-    json_write_u64(json, "source_bytes", shard->source_bytes);
-    json_write_u64(json, "jpegs_tiled_count", shard->jpegs.tiled_count);
-    json_write_u64(json, "jpegs_reencoded_count", shard->jpegs.reencoded_count);
-    json_write_u64(json, "jpegs_kept_count", shard->jpegs.kept_count);
-    json_write_u64(json, "jpegs_source_bytes", shard->jpegs.source_bytes);
-    json_write_u64(json, "jpegs_written_bytes", shard->jpegs.written_bytes);
-    json_begin_array(json, "fields");
+    jsonx_begin_object(json, NULL);
+    jsonx_write_u64(json, "split", output->split);
+    jsonx_write_u64(json, "shard", number);
+    jsonx_write_u64(json, "samples_count", shard->summary.samples);
+    jsonx_write_u64(json, "file_bytes", shard->summary.file_bytes);
+    jsonx_write_u64(json, "field_bytes", shard->summary.field_bytes);
+    jsonx_write_hex64(json, "xxh3", shard->summary.xxh3);
+    jsonx_write_u64(json, "index_crc32c", shard->summary.index_crc32c);
+    jsonx_write_u64(json, "next_item", shard->next_item);
+    jsonx_write_u64(json, "skipped_count", shard->skipped_count);
+    jsonx_write_u64(json, "source_bytes", shard->source_bytes);
+    jsonx_write_u64(json, "jpegs_tiled_count", shard->jpegs.tiled_count);
+    jsonx_write_u64(json, "jpegs_reencoded_count", shard->jpegs.reencoded_count);
+    jsonx_write_u64(json, "jpegs_kept_count", shard->jpegs.kept_count);
+    jsonx_write_u64(json, "jpegs_source_bytes", shard->jpegs.source_bytes);
+    jsonx_write_u64(json, "jpegs_written_bytes", shard->jpegs.written_bytes);
+    jsonx_begin_array(json, "fields");
     for (uint32_t i = 0; i < output->fields_count; i++)
-        json_write_string(json, NULL, output->fields[i]);
-    json_end_array(json);
-    json_end_object(json);
+        jsonx_write_string(json, NULL, output->fields[i]);
+    jsonx_end_array(json);
+    jsonx_end_object(json);
     str_add(json->out, "\n", 1);
 }
 
-static void write_split_names(struct json_writer *json, const struct convert_options *options)
+static void write_split_names(struct jsonx_writer *json, const struct convert_options *options)
 {
-    json_begin_array(json, "splits");
+    jsonx_begin_array(json, "splits");
     for (uint32_t i = 0; i < options->splits_count; i++)
-        json_write_string(json, NULL, options->splits[i].name);
-    json_end_array(json);
+        jsonx_write_string(json, NULL, options->splits[i].name);
+    jsonx_end_array(json);
 }
 
 int journal_write(struct io *io, const char *target, uint64_t identity,
@@ -75,15 +75,15 @@ int journal_write(struct io *io, const char *target, uint64_t identity,
 {
     char path[IO_PATH_BYTES_MAX];
     struct str text = {0};
-    struct json_writer json = {.out = &text};
+    struct jsonx_writer json = {.out = &text};
     int status = io_join_path(target, JOURNAL_FILE_NAME, path, err);
     if (status)
         return status;
-    json_begin_object(&json, NULL);
-    json_write_u64(&json, "millrace_convert", JOURNAL_VERSION);
-    json_write_hex64(&json, "identity", identity);
+    jsonx_begin_object(&json, NULL);
+    jsonx_write_u64(&json, "millrace_convert", JOURNAL_VERSION);
+    jsonx_write_hex64(&json, "identity", identity);
     write_split_names(&json, outputs[0].source->options);
-    json_end_object(&json);
+    jsonx_end_object(&json);
     str_add(&text, "\n", 1);
     for (uint32_t i = 0; i < count; i++)
         for (uint64_t shard = 0; shard < output_shards_count(&outputs[i]); shard++)
@@ -118,8 +118,8 @@ static int check_header(const struct loading *loading, const struct json_t *line
     const char *identity;
     char expected[17];
     snprintf(expected, sizeof expected, "%016" PRIx64, loading->identity);
-    if (json_u64(json_get(line, "millrace_convert"), &version) || version != JOURNAL_VERSION ||
-        json_text(json_get(line, "identity"), &identity))
+    if (jsonx_u64(jsonx_get(line, "millrace_convert"), &version) || version != JOURNAL_VERSION ||
+        jsonx_text(jsonx_get(line, "identity"), &identity))
         return bad(loading, -EBADMSG, 0, "not a journal of this version");
     if (strcmp(identity, expected) == 0)
         return 0;
@@ -149,11 +149,11 @@ static int check_shard(const struct loading *loading, const struct output *outpu
 
 static int load_jpegs(const struct json_t *line, struct convert_jpegs *jpegs)
 {
-    if (json_u64(json_get(line, "jpegs_tiled_count"), &jpegs->tiled_count) ||
-        json_u64(json_get(line, "jpegs_reencoded_count"), &jpegs->reencoded_count) ||
-        json_u64(json_get(line, "jpegs_kept_count"), &jpegs->kept_count) ||
-        json_u64(json_get(line, "jpegs_source_bytes"), &jpegs->source_bytes) ||
-        json_u64(json_get(line, "jpegs_written_bytes"), &jpegs->written_bytes))
+    if (jsonx_u64(jsonx_get(line, "jpegs_tiled_count"), &jpegs->tiled_count) ||
+        jsonx_u64(jsonx_get(line, "jpegs_reencoded_count"), &jpegs->reencoded_count) ||
+        jsonx_u64(jsonx_get(line, "jpegs_kept_count"), &jpegs->kept_count) ||
+        jsonx_u64(jsonx_get(line, "jpegs_source_bytes"), &jpegs->source_bytes) ||
+        jsonx_u64(jsonx_get(line, "jpegs_written_bytes"), &jpegs->written_bytes))
         return -EBADMSG;
     return 0;
 }
@@ -163,16 +163,17 @@ static int load_shard(const struct loading *loading, const struct json_t *line, 
     struct output_shard shard = {0};
     uint64_t split, number, crc;
     const char *hex;
-    const struct json_t *fields = json_get(line, "fields");
-    if (json_u64(json_get(line, "split"), &split) || split >= loading->outputs_count ||
-        json_u64(json_get(line, "shard"), &number) ||
-        json_u64(json_get(line, "samples_count"), &shard.summary.samples) ||
-        json_u64(json_get(line, "file_bytes"), &shard.summary.file_bytes) ||
-        json_u64(json_get(line, "field_bytes"), &shard.summary.field_bytes) ||
-        json_text(json_get(line, "xxh3"), &hex) || json_u64(json_get(line, "index_crc32c"), &crc) ||
-        crc > UINT32_MAX || json_u64(json_get(line, "next_item"), &shard.next_item) ||
-        json_u64(json_get(line, "skipped_count"), &shard.skipped_count) ||
-        json_u64(json_get(line, "source_bytes"), &shard.source_bytes) ||
+    const struct json_t *fields = jsonx_get(line, "fields");
+    if (jsonx_u64(jsonx_get(line, "split"), &split) || split >= loading->outputs_count ||
+        jsonx_u64(jsonx_get(line, "shard"), &number) ||
+        jsonx_u64(jsonx_get(line, "samples_count"), &shard.summary.samples) ||
+        jsonx_u64(jsonx_get(line, "file_bytes"), &shard.summary.file_bytes) ||
+        jsonx_u64(jsonx_get(line, "field_bytes"), &shard.summary.field_bytes) ||
+        jsonx_text(jsonx_get(line, "xxh3"), &hex) ||
+        jsonx_u64(jsonx_get(line, "index_crc32c"), &crc) || crc > UINT32_MAX ||
+        jsonx_u64(jsonx_get(line, "next_item"), &shard.next_item) ||
+        jsonx_u64(jsonx_get(line, "skipped_count"), &shard.skipped_count) ||
+        jsonx_u64(jsonx_get(line, "source_bytes"), &shard.source_bytes) ||
         load_jpegs(line, &shard.jpegs) || !fields)
         return bad(loading, -EBADMSG, offset, "bad line in a journal");
     struct output *output = &loading->outputs[split];
@@ -182,9 +183,9 @@ static int load_shard(const struct loading *loading, const struct json_t *line, 
     if (number != output_shards_count(output) || shard.next_item > output->source->items ||
         shard.next_item < output->next_item)
         return bad(loading, -EBADMSG, offset, "shards in a journal are out of order");
-    for (size_t i = 0; i < json_count(fields); i++) {
+    for (size_t i = 0; i < jsonx_count(fields); i++) {
         const char *text;
-        if (json_text(json_at(fields, i), &text) || strlen(text) >= SHARD_EXTENSION_BYTES_MAX)
+        if (jsonx_text(jsonx_at(fields, i), &text) || strlen(text) >= SHARD_EXTENSION_BYTES_MAX)
             return bad(loading, -EBADMSG, offset, "bad field name in a journal");
         output_add_field_name(output, text);
     }
@@ -207,10 +208,10 @@ int journal_load(struct io *io, const char *target, uint64_t identity, struct ou
         const char *end = memchr(text + at, '\n', bytes - at);
         size_t line_bytes = end ? (size_t)(end - text) - at : bytes - at;
         struct json_t *line = NULL;
-        status = json_parse(text + at, line_bytes, path, (int64_t)at, &line, err);
+        status = jsonx_parse(text + at, line_bytes, path, (int64_t)at, &line, err);
         if (!status)
             status = at == 0 ? check_header(&loading, line) : load_shard(&loading, line, at);
-        json_free(line);
+        jsonx_free(line);
         at += line_bytes + 1;
     }
     free(text);
@@ -222,9 +223,9 @@ static void take_split_names(const struct json_t *names, struct convert_split *s
                              uint32_t *ret_count)
 {
     uint32_t count = 0;
-    for (size_t i = 0; i < json_count(names) && count < CONVERT_SPLITS_MAX; i++) {
+    for (size_t i = 0; i < jsonx_count(names) && count < CONVERT_SPLITS_MAX; i++) {
         const char *name;
-        if (json_text(json_at(names, i), &name) == 0 && *name && *name != '.' &&
+        if (jsonx_text(jsonx_at(names, i), &name) == 0 && *name && *name != '.' &&
             !strchr(name, '/') && strlen(name) < sizeof splits[0].name)
             strcpy(splits[count++].name, name);
     }
@@ -247,9 +248,9 @@ int journal_read_splits(struct io *io, const char *target,
     if (status)
         return status;
     const char *end = memchr(text, '\n', bytes);
-    if (json_parse(text, end ? (size_t)(end - text) : bytes, path, 0, &line, NULL) == 0)
-        take_split_names(json_get(line, "splits"), splits, ret_count);
-    json_free(line);
+    if (jsonx_parse(text, end ? (size_t)(end - text) : bytes, path, 0, &line, NULL) == 0)
+        take_split_names(jsonx_get(line, "splits"), splits, ret_count);
+    jsonx_free(line);
     free(text);
     return 0;
 }

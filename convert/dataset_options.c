@@ -3,7 +3,7 @@
  */
 #include "convert/dataset_options.h"
 
-#include "base/json_writer.h"
+#include "base/jsonx_writer.h"
 #include "convert/dataset_output.h"
 #include "convert/encode_image.h"
 
@@ -55,21 +55,22 @@ int options_check(const struct convert_options *options, struct err *err)
     return check_splits(options, err);
 }
 
-static void write_splits(struct json_writer *json, const struct convert_options *options, int split)
+static void write_splits(struct jsonx_writer *json, const struct convert_options *options,
+                         int split)
 {
     if (options->splits_count == 0)
         return;
     if (split >= 0)
-        json_write_string(json, "split", options->splits[split].name);
-    json_begin_array(json, "splits");
+        jsonx_write_string(json, "split", options->splits[split].name);
+    jsonx_begin_array(json, "splits");
     for (uint32_t i = 0; i < options->splits_count; i++) {
-        json_begin_object(json, NULL);
-        json_write_string(json, "name", options->splits[i].name);
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "name", options->splits[i].name);
         if (!source_has_split_folders(options))
-            json_write_f64(json, "fraction", options->splits[i].fraction);
-        json_end_object(json);
+            jsonx_write_f64(json, "fraction", options->splits[i].fraction);
+        jsonx_end_object(json);
     }
-    json_end_array(json);
+    jsonx_end_array(json);
 }
 
 void options_write_json(const struct source *source, int split, const uint64_t *identity,
@@ -78,35 +79,35 @@ void options_write_json(const struct source *source, int split, const uint64_t *
     static const char *const kinds[] = {
         [SOURCE_CLASSES] = "class_folders", [SOURCE_FILES] = "files", [SOURCE_TEXT] = "text"};
     const struct convert_options *options = source->options;
-    struct json_writer json = {.out = out};
-    json_begin_object(&json, NULL);
-    json_write_string(&json, "source_kind", kinds[source->kind]);
-    json_write_u64(&json, "shard_bytes",
-                   options->shard_bytes ? options->shard_bytes : OUTPUT_SHARD_BYTES_DEFAULT);
-    json_write_u64(&json, "shard_samples", options->shard_samples);
-    json_write_u64(&json, "seed", options->seed);
+    struct jsonx_writer json = {.out = out};
+    jsonx_begin_object(&json, NULL);
+    jsonx_write_string(&json, "source_kind", kinds[source->kind]);
+    jsonx_write_u64(&json, "shard_bytes",
+                    options->shard_bytes ? options->shard_bytes : OUTPUT_SHARD_BYTES_DEFAULT);
+    jsonx_write_u64(&json, "shard_samples", options->shard_samples);
+    jsonx_write_u64(&json, "seed", options->seed);
     if (source->kind == SOURCE_TEXT) {
-        json_write_string(&json, "tokenizer", source_tokenizer(source));
+        jsonx_write_string(&json, "tokenizer", source_tokenizer(source));
         if (source->bpe)
-            json_write_hex64(&json, "vocabulary_xxh3", bpe_identity(source->bpe));
+            jsonx_write_hex64(&json, "vocabulary_xxh3", bpe_identity(source->bpe));
     } else {
         static const char *const ways[] = {[CONVERT_JPEG_TILE] = "tile",
                                            [CONVERT_JPEG_KEEP] = "keep",
                                            [CONVERT_JPEG_REENCODE] = "reencode"};
-        json_write_bool(&json, "keep_order", options->keep_order);
+        jsonx_write_bool(&json, "keep_order", options->keep_order);
         bool raw = options->store == CONVERT_STORE_RAW;
-        json_write_string(&json, "store", raw ? "raw" : "encoded");
+        jsonx_write_string(&json, "store", raw ? "raw" : "encoded");
         if (!raw)
-            json_write_string(&json, "jpeg", ways[options->jpeg]);
+            jsonx_write_string(&json, "jpeg", ways[options->jpeg]);
         if (raw || options->jpeg == CONVERT_JPEG_REENCODE)
-            json_write_u64(&json, "max_side", options->max_side);
+            jsonx_write_u64(&json, "max_side", options->max_side);
         if (options->jpeg == CONVERT_JPEG_REENCODE) {
-            json_write_u64(&json, "quality",
-                           options->quality ? options->quality : ENCODE_QUALITY_DEFAULT);
+            jsonx_write_u64(&json, "quality",
+                            options->quality ? options->quality : ENCODE_QUALITY_DEFAULT);
         }
     }
     write_splits(&json, options, split);
     if (identity)
-        json_write_hex64(&json, "conversion_identity", *identity);
-    json_end_object(&json);
+        jsonx_write_hex64(&json, "conversion_identity", *identity);
+    jsonx_end_object(&json);
 }

@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "base/json_writer.h"
+#include "base/jsonx_writer.h"
 #include "io/file_util.h"
 
 #include <errno.h>
@@ -96,38 +96,38 @@ int dataset_fingerprint(const struct dataset_shard *shards, uint64_t count,
     return 0;
 }
 
-static void write_shards(struct json_writer *json, const struct dataset *dataset)
+static void write_shards(struct jsonx_writer *json, const struct dataset *dataset)
 {
-    json_begin_array(json, "shardlist");
+    jsonx_begin_array(json, "shardlist");
     for (uint64_t i = 0; i < dataset->shards_count; i++) {
         const struct dataset_shard *shard = &dataset->shards[i];
         char crc[9];
         snprintf(crc, sizeof crc, "%08" PRIx32, shard->index_crc32c);
         str_add(json->out, "\n", 1); /* a shard a line: friendly to eyes and to diff */
-        json_begin_object(json, NULL);
-        json_write_string(json, "url", shard->url);
-        json_write_u64(json, "nsamples", shard->samples);
-        json_write_u64(json, "filesize", shard->file_bytes);
-        json_write_hex64(json, "xxh3", shard->xxh3);
-        json_write_string(json, "index_crc32c", crc);
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "url", shard->url);
+        jsonx_write_u64(json, "nsamples", shard->samples);
+        jsonx_write_u64(json, "filesize", shard->file_bytes);
+        jsonx_write_hex64(json, "xxh3", shard->xxh3);
+        jsonx_write_string(json, "index_crc32c", crc);
         if (shard->last_tokens > 0)
-            json_write_u64(json, "last_tokens", shard->last_tokens);
-        json_end_object(json);
+            jsonx_write_u64(json, "last_tokens", shard->last_tokens);
+        jsonx_end_object(json);
     }
-    json_end_array(json);
+    jsonx_end_array(json);
 }
 
-static void write_text(struct json_writer *json, const struct dataset_text *text)
+static void write_text(struct jsonx_writer *json, const struct dataset_text *text)
 {
-    json_begin_object(json, "text");
-    json_write_string(json, "element", text->element);
-    json_write_string(json, "tokenizer", text->tokenizer);
-    json_write_u64(json, "vocabulary", text->vocabulary);
-    json_write_u64(json, "document_end", text->document_end);
-    json_write_u64(json, "tokens", text->tokens);
-    json_write_u64(json, "member_tokens", text->member_tokens);
-    json_write_u64(json, "header_bytes", text->header_bytes);
-    json_end_object(json);
+    jsonx_begin_object(json, "text");
+    jsonx_write_string(json, "element", text->element);
+    jsonx_write_string(json, "tokenizer", text->tokenizer);
+    jsonx_write_u64(json, "vocabulary", text->vocabulary);
+    jsonx_write_u64(json, "document_end", text->document_end);
+    jsonx_write_u64(json, "tokens", text->tokens);
+    jsonx_write_u64(json, "member_tokens", text->member_tokens);
+    jsonx_write_u64(json, "header_bytes", text->header_bytes);
+    jsonx_end_object(json);
 }
 
 int dataset_encode(const struct dataset *dataset, struct str *out, struct err *err)
@@ -136,30 +136,30 @@ int dataset_encode(const struct dataset *dataset, struct str *out, struct err *e
     int status = dataset_fingerprint(dataset->shards, dataset->shards_count, &fingerprint, err);
     if (status)
         return status;
-    struct json_writer json = {.out = out};
-    json_begin_object(&json, NULL);
-    json_write_string(&json, "__kind__", "wids-shard-index-v1");
-    json_write_u64(&json, "wids_version", 1);
+    struct jsonx_writer json = {.out = out};
+    jsonx_begin_object(&json, NULL);
+    jsonx_write_string(&json, "__kind__", "wids-shard-index-v1");
+    jsonx_write_u64(&json, "wids_version", 1);
     write_shards(&json, dataset);
-    json_begin_object(&json, "millrace");
-    json_write_u64(&json, "version", DATASET_VERSION);
-    json_write_u64(&json, "samples", dataset->samples);
-    json_write_hex64(&json, "fingerprint", fingerprint);
-    json_write_u64(&json, "mean_sample_bytes", dataset->mean_sample_bytes);
-    json_begin_array(&json, "fields");
+    jsonx_begin_object(&json, "millrace");
+    jsonx_write_u64(&json, "version", DATASET_VERSION);
+    jsonx_write_u64(&json, "samples", dataset->samples);
+    jsonx_write_hex64(&json, "fingerprint", fingerprint);
+    jsonx_write_u64(&json, "mean_sample_bytes", dataset->mean_sample_bytes);
+    jsonx_begin_array(&json, "fields");
     for (uint32_t i = 0; i < dataset->fields_count; i++)
-        json_write_string(&json, NULL, dataset->fields[i]);
-    json_end_array(&json);
-    json_begin_array(&json, "classes");
+        jsonx_write_string(&json, NULL, dataset->fields[i]);
+    jsonx_end_array(&json);
+    jsonx_begin_array(&json, "classes");
     for (uint64_t i = 0; i < dataset->classes_count; i++)
-        json_write_string(&json, NULL, dataset->classes[i]);
-    json_end_array(&json);
+        jsonx_write_string(&json, NULL, dataset->classes[i]);
+    jsonx_end_array(&json);
     if (dataset->text.element[0])
         write_text(&json, &dataset->text);
     if (dataset->options_json.bytes > 0)
-        json_write_raw(&json, "options", dataset->options_json.data, dataset->options_json.bytes);
-    json_end_object(&json);
-    json_end_object(&json);
+        jsonx_write_raw(&json, "options", dataset->options_json.data, dataset->options_json.bytes);
+    jsonx_end_object(&json);
+    jsonx_end_object(&json);
     str_add(out, "\n", 1);
     if (str_status(out))
         return err_set(err, -ENOMEM, "out of memory for dataset.json");

@@ -4,8 +4,8 @@
  */
 #include "shards/dataset.h"
 
-#include "base/json_format.h"
-#include "base/json_scan.h"
+#include "base/jsonx_format.h"
+#include "base/jsonx_scan.h"
 #include "io/file_util.h"
 #include "shards/dataset_absent.h"
 #include "shards/dataset_list.h"
@@ -37,7 +37,7 @@ static int get_hex(const struct dataset *dataset, const struct json_t *object, c
                    size_t digits, uint64_t *ret_value, struct err *err)
 {
     const char *text;
-    int status = json_get_string(object, key, &text, dataset->path, err);
+    int status = jsonx_get_string(object, key, &text, dataset->path, err);
     if (!status && parse_hex(text, digits, ret_value)) {
         status = bad(dataset, err, "bad checksum in dataset.json");
         err_expected(err, "\"%s\" of %zu hexadecimal digits", key, digits);
@@ -51,7 +51,7 @@ static int get_text(const struct dataset *dataset, const struct json_t *object, 
                     size_t bytes_max, char *text, struct err *err)
 {
     const char *value;
-    int status = json_get_string(object, key, &value, dataset->path, err);
+    int status = jsonx_get_string(object, key, &value, dataset->path, err);
     if (!status && strlen(value) >= bytes_max) {
         status = bad(dataset, err, "string in dataset.json is too long");
         err_expected(err, "\"%s\" of at most %zu bytes", key, bytes_max - 1);
@@ -66,7 +66,7 @@ static int get_number(const struct dataset *dataset, const struct json_t *object
                       uint64_t most, uint64_t *ret_value, struct err *err)
 {
     uint64_t value;
-    int status = json_get_u64(object, key, &value, dataset->path, err);
+    int status = jsonx_get_u64(object, key, &value, dataset->path, err);
     if (!status && value > most) {
         status = bad(dataset, err, "number in dataset.json is too large");
         err_expected(err, "\"%s\" of at most %" PRIu64, key, most);
@@ -101,7 +101,7 @@ static int load_sums(const struct dataset *dataset, const struct json_t *entry,
         status = get_hex(dataset, entry, "index_crc32c", 8, &crc, err);
     if (!status)
         shard->index_crc32c = (uint32_t)crc;
-    if (!status && json_get(entry, "last_tokens"))
+    if (!status && jsonx_get(entry, "last_tokens"))
         status = get_number(dataset, entry, "last_tokens", DATASET_SHARD_BYTES_MAX,
                             &shard->last_tokens, err);
     return status;
@@ -111,7 +111,7 @@ static int load_shard(struct dataset *dataset, const struct json_t *entry, bool 
                       struct dataset_shard *shard, struct err *err)
 {
     const char *url;
-    int status = json_get_string(entry, "url", &url, dataset->path, err);
+    int status = jsonx_get_string(entry, "url", &url, dataset->path, err);
     if (!status)
         status = get_number(dataset, entry, "nsamples", UINT32_MAX, &shard->samples, err);
     if (!status && ours)
@@ -131,12 +131,12 @@ static int load_shard(struct dataset *dataset, const struct json_t *entry, bool 
 }
 
 /* How many elements the list has; false where it is no list, or a broken one. */
-static bool count_shards(const char *text, struct json_span list, uint64_t *ret_count)
+static bool count_shards(const char *text, struct jsonx_span list, uint64_t *ret_count)
 {
-    struct json_span element;
-    enum json_scan found;
+    struct jsonx_span element;
+    enum jsonx_scan found;
     uint64_t count = 0;
-    while ((found = json_scan_element(text, &list, &element)) == JSON_SCAN_ELEMENT)
+    while ((found = jsonx_scan_element(text, &list, &element)) == JSON_SCAN_ELEMENT)
         count++;
     *ret_count = count;
     return found == JSON_SCAN_END;
@@ -144,7 +144,7 @@ static bool count_shards(const char *text, struct json_span list, uint64_t *ret_
 
 /* The list's elements, each parsed alone: a tree of all of them would take ten times the memory of
  * what is kept. */
-static int load_shards(struct dataset *dataset, const char *text, struct json_span list, bool ours,
+static int load_shards(struct dataset *dataset, const char *text, struct jsonx_span list, bool ours,
                        struct err *err)
 {
     uint64_t count;
@@ -157,28 +157,28 @@ static int load_shards(struct dataset *dataset, const char *text, struct json_sp
     dataset->shards_count = count;
     int status = 0;
     for (uint64_t i = 0; i < count && !status; i++) {
-        struct json_span element;
+        struct jsonx_span element;
         struct json_t *entry = NULL;
-        json_scan_element(text, &list, &element);
+        jsonx_scan_element(text, &list, &element);
         if (element.end - element.begin > DATASET_SHARD_JSON_BYTES_MAX)
             return bad(dataset, err, "a shard's entry in dataset.json is too long");
-        status = json_parse(text + element.begin, element.end - element.begin, dataset->path,
-                            (int64_t)element.begin, &entry, err);
+        status = jsonx_parse(text + element.begin, element.end - element.begin, dataset->path,
+                             (int64_t)element.begin, &entry, err);
         if (!status)
             status = load_shard(dataset, entry, ours, &dataset->shards[i], err);
-        json_free(entry);
+        jsonx_free(entry);
     }
     return status;
 }
 
 /* The document without the elements of its list, which are cut out of the text. */
-static int parse_rest(struct dataset *dataset, char *text, size_t bytes, struct json_span list,
+static int parse_rest(struct dataset *dataset, char *text, size_t bytes, struct jsonx_span list,
                       struct json_t **ret_root, struct err *err)
 {
     struct err why;
     size_t cut = list.end - list.begin - 2; /* between its brackets */
     memmove(text + list.begin + 1, text + list.end - 1, bytes - (list.end - 1));
-    int status = json_parse(text, bytes - cut, dataset->path, 0, ret_root, &why);
+    int status = jsonx_parse(text, bytes - cut, dataset->path, 0, ret_root, &why);
     if (status && why.offset > (int64_t)list.begin)
         why.offset += (int64_t)cut;
     if (status && err)
@@ -188,12 +188,12 @@ static int parse_rest(struct dataset *dataset, char *text, size_t bytes, struct 
 
 static int load_fields(struct dataset *dataset, const struct json_t *ours, struct err *err)
 {
-    const struct json_t *list = json_get(ours, "fields");
-    if (!list || json_kind(list) != JSON_KIND_ARRAY || json_count(list) > SHARD_FIELDS_MAX)
+    const struct json_t *list = jsonx_get(ours, "fields");
+    if (!list || jsonx_kind(list) != JSON_KIND_ARRAY || jsonx_count(list) > SHARD_FIELDS_MAX)
         return bad(dataset, err, "dataset.json has no \"fields\", or too many");
-    for (size_t i = 0; i < json_count(list); i++) {
+    for (size_t i = 0; i < jsonx_count(list); i++) {
         const char *text;
-        if (json_text(json_at(list, i), &text) || !text[0] ||
+        if (jsonx_text(jsonx_at(list, i), &text) || !text[0] ||
             strlen(text) >= SHARD_EXTENSION_BYTES_MAX)
             return bad(dataset, err, "bad field name in dataset.json");
         strcpy(dataset->fields[dataset->fields_count++], text);
@@ -203,17 +203,17 @@ static int load_fields(struct dataset *dataset, const struct json_t *ours, struc
 
 static int load_classes(struct dataset *dataset, const struct json_t *ours, struct err *err)
 {
-    const struct json_t *list = json_get(ours, "classes");
+    const struct json_t *list = jsonx_get(ours, "classes");
     if (!list)
         return 0;
-    if (json_kind(list) != JSON_KIND_ARRAY || json_count(list) > DATASET_CLASSES_MAX)
+    if (jsonx_kind(list) != JSON_KIND_ARRAY || jsonx_count(list) > DATASET_CLASSES_MAX)
         return bad(dataset, err, "\"classes\" of dataset.json is no list, or one that is too long");
-    dataset->classes = calloc(json_count(list) + 1, sizeof *dataset->classes);
+    dataset->classes = calloc(jsonx_count(list) + 1, sizeof *dataset->classes);
     if (!dataset->classes)
         return err_set(err, -ENOMEM, "out of memory for class names");
-    for (size_t i = 0; i < json_count(list); i++) {
+    for (size_t i = 0; i < jsonx_count(list); i++) {
         const char *text;
-        if (json_text(json_at(list, i), &text))
+        if (jsonx_text(jsonx_at(list, i), &text))
             return bad(dataset, err, "bad class name in dataset.json");
         dataset->classes[i] = strdup(text);
         if (!dataset->classes[i])
@@ -225,7 +225,7 @@ static int load_classes(struct dataset *dataset, const struct json_t *ours, stru
 
 static int load_text(struct dataset *dataset, const struct json_t *ours, struct err *err)
 {
-    const struct json_t *node = json_get(ours, "text");
+    const struct json_t *node = jsonx_get(ours, "text");
     if (!node)
         return 0;
     struct dataset_text *text = &dataset->text;
@@ -243,8 +243,8 @@ static int load_text(struct dataset *dataset, const struct json_t *ours, struct 
                             &text->member_tokens, err);
     if (!status)
         status = get_u32(dataset, node, "header_bytes", &text->header_bytes, err);
-    const struct json_t *options = json_get(ours, "options");
-    if (!status && json_get(options, "vocabulary_xxh3"))
+    const struct json_t *options = jsonx_get(ours, "options");
+    if (!status && jsonx_get(options, "vocabulary_xxh3"))
         status = get_hex(dataset, options, "vocabulary_xxh3", 16, &text->tokenizer_xxh3, err);
     if (status)
         return status;
@@ -258,9 +258,9 @@ static int load_text(struct dataset *dataset, const struct json_t *ours, struct 
 /* The keys that wids does not know. */
 static int load_ours(struct dataset *dataset, const struct json_t *root, struct err *err)
 {
-    const struct json_t *ours = json_get(root, "millrace");
+    const struct json_t *ours = jsonx_get(root, "millrace");
     uint64_t version, samples, fingerprint, fingerprint_found = 0;
-    int status = json_get_u64(ours, "version", &version, dataset->path, err);
+    int status = jsonx_get_u64(ours, "version", &version, dataset->path, err);
     if (status)
         return status;
     if (version != DATASET_VERSION) {
@@ -270,7 +270,7 @@ static int load_ours(struct dataset *dataset, const struct json_t *root, struct 
         err_advise(err, "use a newer millrace");
         return -EBADMSG;
     }
-    status = json_get_u64(ours, "samples", &samples, dataset->path, err);
+    status = jsonx_get_u64(ours, "samples", &samples, dataset->path, err);
     if (!status)
         status = get_number(dataset, ours, "mean_sample_bytes", DATASET_SHARD_BYTES_MAX,
                             &dataset->mean_sample_bytes, err);
@@ -296,10 +296,10 @@ static int load_ours(struct dataset *dataset, const struct json_t *root, struct 
         return -EBADMSG;
     }
     dataset->fingerprint = fingerprint;
-    struct json_t *options = json_get(ours, "options");
+    struct json_t *options = jsonx_get(ours, "options");
     if (options) {
-        struct json_writer json = {.out = &dataset->options_json};
-        json_copy(&json, NULL, options);
+        struct jsonx_writer json = {.out = &dataset->options_json};
+        jsonx_copy(&json, NULL, options);
     }
     return str_status(&dataset->options_json)
                ? err_set(err, -ENOMEM, "out of memory for dataset.json")
@@ -313,31 +313,31 @@ static int load_list(struct io *io, struct dataset *dataset, const struct datase
     char *text = NULL;
     size_t bytes;
     struct json_t *root = NULL;
-    struct json_span list, extras;
+    struct jsonx_span list, extras;
     const char *kind = "";
     bool ours = false;
     int status = io_read_file(io, dataset->path, DATASET_JSON_BYTES_MAX, &text, &bytes, err);
-    if (!status && json_scan_member(text, bytes, "shardlist", &list) && text[list.begin] == '[') {
-        ours = json_scan_member(text, bytes, "millrace", &extras);
+    if (!status && jsonx_scan_member(text, bytes, "shardlist", &list) && text[list.begin] == '[') {
+        ours = jsonx_scan_member(text, bytes, "millrace", &extras);
         status = load_shards(dataset, text, list, ours, err);
         if (!status)
             status = parse_rest(dataset, text, bytes, list, &root, err);
     } else if (!status) {
-        status = json_parse(text, bytes, dataset->path, 0, &root, err);
+        status = jsonx_parse(text, bytes, dataset->path, 0, &root, err);
     }
     if (!status)
-        status = json_get_string(root, "__kind__", &kind, dataset->path, err);
+        status = jsonx_get_string(root, "__kind__", &kind, dataset->path, err);
     if (!status && strcmp(kind, "wids-shard-index-v1") != 0) {
         status = bad(dataset, err, "not a list of shards");
         err_expected(err, "\"__kind__\": \"wids-shard-index-v1\"");
         err_found(err, "\"%s\"", kind);
     }
-    if (!status && (!dataset->shards || ours != (json_get(root, "millrace") != NULL)))
+    if (!status && (!dataset->shards || ours != (jsonx_get(root, "millrace") != NULL)))
         status = bad(dataset, err, "dataset.json has no \"shardlist\"");
     if (!status)
         status =
             ours ? load_ours(dataset, root, err) : dataset_list_learn(io, dataset, true, how, err);
-    json_free(root);
+    jsonx_free(root);
     free(text);
     return status;
 }

@@ -4,7 +4,7 @@
  */
 #include "base/trace.h"
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "base/thread.h"
 #include "tests/support/test.h"
 
@@ -31,23 +31,23 @@ static struct json_t *events_of(const struct trace *trace, struct json_t **ret_r
         trace_format_track(trace, i, 3, trace_started_ns(trace), &text);
     trace_format_end(&text);
     assert_int_equal(str_status(&text), 0);
-    assert_ok(json_parse(text.data, text.bytes, "trace", 0, ret_root, &err), &err);
+    assert_ok(jsonx_parse(text.data, text.bytes, "trace", 0, ret_root, &err), &err);
     str_deinit(&text);
-    return json_get(*ret_root, "traceEvents");
+    return jsonx_get(*ret_root, "traceEvents");
 }
 
 static bool is_text(const struct json_t *event, const char *key, const char *expected)
 {
     const char *text;
-    return json_text(json_get(event, key), &text) == 0 && strcmp(text, expected) == 0;
+    return jsonx_text(jsonx_get(event, key), &text) == 0 && strcmp(text, expected) == 0;
 }
 
 static size_t count_events(const struct json_t *events, const char *phase, const char *name)
 {
     size_t count = 0;
-    for (size_t i = 0; i < json_count(events); i++)
+    for (size_t i = 0; i < jsonx_count(events); i++)
         count +=
-            is_text(json_at(events, i), "ph", phase) && is_text(json_at(events, i), "name", name);
+            is_text(jsonx_at(events, i), "ph", phase) && is_text(jsonx_at(events, i), "name", name);
     return count;
 }
 
@@ -75,7 +75,7 @@ static void nothing_is_kept_but_between_start_and_stop(void **state)
     assert_int_equal(count_events(events, "e", "read"), 1);
     assert_int_equal(count_events(events, "M", "thread_name"), 1);
     assert_int_equal(count_events(events, "M", "process_name"), 1);
-    json_free(root);
+    jsonx_free(root);
     trace_close(trace);
 }
 
@@ -97,7 +97,7 @@ static void what_was_kept_before_it_started_again_is_not_told(void **state)
     struct json_t *events = events_of(trace, &root);
     assert_int_equal(count_events(events, "X", "first"), 0);
     assert_int_equal(count_events(events, "X", "second"), 1);
-    json_free(root);
+    jsonx_free(root);
     trace_close(trace);
 }
 
@@ -123,11 +123,11 @@ static void a_full_track_counts_what_it_leaves_out(void **state)
     struct json_t *events = events_of(trace, &root);
     size_t named = 0;
     assert_int_equal(count_events(events, "X", "span"), TRACE_SPANS_MAX);
-    for (size_t i = 0; i < json_count(events); i++)
+    for (size_t i = 0; i < jsonx_count(events); i++)
         named +=
-            is_text(json_get(json_at(events, i), "args"), "name", "worker 0 (5 spans left out)");
+            is_text(jsonx_get(jsonx_at(events, i), "args"), "name", "worker 0 (5 spans left out)");
     assert_int_equal(named, 1);
-    json_free(root);
+    jsonx_free(root);
     trace_close(trace);
 }
 
@@ -179,7 +179,7 @@ static void threads_trace_while_it_is_formatted(void **state)
         trace_stop(trace);
         trace_start(trace);
         events_of(trace, &root);
-        json_free(root);
+        jsonx_free(root);
     }
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(workers[i].thread, NULL);

@@ -217,23 +217,23 @@ static void a_damaged_block_of_either_side_is_named(void **state)
 static void assert_json_differs(const char *a, const char *b, const char *expected)
 {
     struct json_t *root_a = NULL, *root_b = NULL;
-    struct json_diff diff = {0};
+    struct jsonx_diff diff = {0};
     struct str found = {0};
     struct err err = {0};
     if (a)
-        assert_ok(json_parse(a, strlen(a), "a", 0, &root_a, &err), &err);
+        assert_ok(jsonx_parse(a, strlen(a), "a", 0, &root_a, &err), &err);
     if (b)
-        assert_ok(json_parse(b, strlen(b), "b", 0, &root_b, &err), &err);
-    assert_int_equal(json_diff_collect(&diff, "root", root_a, root_b), 0);
+        assert_ok(jsonx_parse(b, strlen(b), "b", 0, &root_b, &err), &err);
+    assert_int_equal(jsonx_diff_collect(&diff, "root", root_a, root_b), 0);
     for (size_t i = 0; i < diff.count; i++)
         str_add_format(&found, "%s %s %s\n", diff.entries[i].path,
                        diff.entries[i].a ? diff.entries[i].a : "-",
                        diff.entries[i].b ? diff.entries[i].b : "-");
     assert_string_equal(str_text(&found), expected);
     str_deinit(&found);
-    json_diff_deinit(&diff);
-    json_free(root_a);
-    json_free(root_b);
+    jsonx_diff_deinit(&diff);
+    jsonx_free(root_a);
+    jsonx_free(root_b);
 }
 
 static void objects_differ_by_entries_named_by_their_path(void **state)

@@ -3,7 +3,7 @@
  */
 #include "ckpt/manifest.h"
 #include "base/crc.h"
-#include "base/json_format.h"
+#include "base/jsonx_format.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -144,7 +144,7 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(manifest_find(&read, "a\"\xc3\xa9")->chunks[0].extent[1], 3);
     assert_int_equal(manifest_find(&read, "none")->chunks_count, 0);
     assert_null(manifest_find(&read, "absent"));
-    assert_int_equal(json_format(read.state, &state_text), 0);
+    assert_int_equal(jsonx_format(read.state, &state_text), 0);
     assert_string_equal(state_text.data,
                         "{\"a\":{\"b\":1e-09,\"q\":-1},\"z\":[1,2.5,null,true,\"x\"]}");
     manifest_deinit(&read);

@@ -4,7 +4,7 @@
  */
 #include "ckpt/retention.h"
 
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "tests/support/test.h"
 
 #include <math.h>
@@ -237,12 +237,12 @@ static void a_metric_counts_for_the_step_that_it_was_measured_at(void **state)
         struct json_t *root;
         struct err err = {0};
         double metric = NAN;
-        assert_ok(json_parse(rows[i].state, strlen(rows[i].state), "state", 0, &root, &err), &err);
+        assert_ok(jsonx_parse(rows[i].state, strlen(rows[i].state), "state", 0, &root, &err), &err);
         bool known = ckpt_metric(root, rows[i].name, rows[i].step, &metric);
         assert_int_equal(known, !isnan(rows[i].metric));
         if (known)
             assert_true(metric == rows[i].metric);
-        json_free(root);
+        jsonx_free(root);
     }
 }
 

@@ -1,7 +1,7 @@
 /*
  * Saving and loading without trouble: what was saved comes back, and Python reads it too.
  */
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "ckpt/manifest.h"
 #include "io/io_fault.h"
 #include "tests/ckpt/fixture.h"
@@ -39,7 +39,7 @@ static void state_step_and_numerics_come_back(void **state)
     assert_int_equal(ckpt_reader_step(reader), 123456789012);
     assert_string_equal(ckpt_reader_numerics_id(reader), "any");
     assert_ok(
-        json_get_u64(json_get(ckpt_reader_state(reader), "loader"), "seed", &seed, path, &err),
+        jsonx_get_u64(jsonx_get(ckpt_reader_state(reader), "loader"), "seed", &seed, path, &err),
         &err);
     assert_int_equal(seed, 7);
     ckpt_reader_close(reader);
@@ -394,8 +394,8 @@ static void the_deepest_state_that_is_taken_is_read_back(void **state)
     assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
     const struct json_t *inner = ckpt_reader_state(reader);
     int levels = 0;
-    for (; json_get(inner, "a"); levels++)
-        inner = json_get(inner, "a");
+    for (; jsonx_get(inner, "a"); levels++)
+        inner = jsonx_get(inner, "a");
     assert_int_equal(levels, MANIFEST_STATE_DEPTH_MAX);
     ckpt_reader_close(reader);
     arrays_free(&arrays);

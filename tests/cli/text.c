@@ -12,39 +12,39 @@
 
 static void write_document(struct output *output)
 {
-    struct json_writer *json = &output->json;
+    struct jsonx_writer *json = &output->json;
     output_begin(output);
-    json_write_u64(json, "samples_count", 3068);
-    json_write_u64(json, "mean_sample_bytes", 28774);
-    json_write_u64(json, "small_bytes", 12);
-    json_write_f64(json, "of_limit_fraction", 0.125);
-    json_write_f64(json, "read_bytes_per_second", 1048576.0);
-    json_write_f64(json, "samples_per_second", 12.34);
-    json_write_f64(json, "moved_bytes_per_cpu_second", 2048);
-    json_write_f64(json, "elapsed_seconds", 1.5);
-    json_write_i64(json, "offset", -3);
-    json_write_bool(json, "whole", true);
-    json_write_null(json, "val_loss");
-    json_begin_array(json, "fields");
-    json_write_string(json, NULL, "cls");
-    json_write_string(json, NULL, "jpg");
-    json_end_array(json);
-    json_begin_object(json, "text");
-    json_write_string(json, "element", "uint16");
-    json_write_u64(json, "tokens_of_the_longest_one_count", 7);
-    json_end_object(json);
-    json_begin_array(json, "tensors");
+    jsonx_write_u64(json, "samples_count", 3068);
+    jsonx_write_u64(json, "mean_sample_bytes", 28774);
+    jsonx_write_u64(json, "small_bytes", 12);
+    jsonx_write_f64(json, "of_limit_fraction", 0.125);
+    jsonx_write_f64(json, "read_bytes_per_second", 1048576.0);
+    jsonx_write_f64(json, "samples_per_second", 12.34);
+    jsonx_write_f64(json, "moved_bytes_per_cpu_second", 2048);
+    jsonx_write_f64(json, "elapsed_seconds", 1.5);
+    jsonx_write_i64(json, "offset", -3);
+    jsonx_write_bool(json, "whole", true);
+    jsonx_write_null(json, "val_loss");
+    jsonx_begin_array(json, "fields");
+    jsonx_write_string(json, NULL, "cls");
+    jsonx_write_string(json, NULL, "jpg");
+    jsonx_end_array(json);
+    jsonx_begin_object(json, "text");
+    jsonx_write_string(json, "element", "uint16");
+    jsonx_write_u64(json, "tokens_of_the_longest_one_count", 7);
+    jsonx_end_object(json);
+    jsonx_begin_array(json, "tensors");
     for (int i = 0; i < 2; i++) {
-        json_begin_object(json, NULL);
-        json_write_string(json, "name", i ? "b" : "long.name");
-        json_begin_array(json, "shape");
-        json_write_u64(json, NULL, 4);
-        json_write_u64(json, NULL, 2);
-        json_end_array(json);
-        json_write_u64(json, "size_bytes", 1000 + i * 1000);
-        json_end_object(json);
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "name", i ? "b" : "long.name");
+        jsonx_begin_array(json, "shape");
+        jsonx_write_u64(json, NULL, 4);
+        jsonx_write_u64(json, NULL, 2);
+        jsonx_end_array(json);
+        jsonx_write_u64(json, "size_bytes", 1000 + i * 1000);
+        jsonx_end_object(json);
     }
-    json_end_array(json);
+    jsonx_end_array(json);
 }
 
 static void show(bool as_json, char *text, size_t bytes)

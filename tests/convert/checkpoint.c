@@ -3,7 +3,7 @@
  */
 #include "convert/checkpoint.h"
 #include "base/bytes.h"
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "ckpt/cast.h"
 #include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
@@ -58,7 +58,7 @@ static void the_model_alone_is_written_with_the_steps_hash(void **state)
     struct safetensors file;
     assert_ok(safetensors_read(io, target, &file, &err), &err);
     const char *format = NULL;
-    assert_ok(json_text(json_get(json_get(file.root, "__metadata__"), "format"), &format), NULL);
+    assert_ok(jsonx_text(jsonx_get(jsonx_get(file.root, "__metadata__"), "format"), &format), NULL);
     assert_string_equal(format, "pt");
     assert_int_equal(file.data_offset % 4096, 0);
     assert_int_equal(file.file_bytes, result.written_bytes);

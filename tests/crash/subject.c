@@ -3,7 +3,7 @@
  */
 #include "tests/crash/subject.h"
 
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "ckpt/ckpt.h"
 #include "tests/ckpt/thread_comm.h"
 #include "tests/crash/recorder.h"
@@ -242,7 +242,7 @@ int subject_load_part(const struct plan *plan, struct io *io, const char *step_p
     uint64_t version = 0;
     int status = ckpt_reader_open(io, step_path, &reader, err);
     if (!status)
-        status = json_get_u64(ckpt_reader_state(reader), "version", &version, step_path, err);
+        status = jsonx_get_u64(ckpt_reader_state(reader), "version", &version, step_path, err);
     if (!status)
         status = ckpt_reader_load(reader, arrays.tensors, ARRAYS, NULL, err);
     if (!status && !is_filled(&arrays, version))

@@ -4,7 +4,7 @@
  */
 #include "ckpt/manifest.h"
 #include "base/crc.h"
-#include "base/json_scan.h"
+#include "base/jsonx_scan.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
@@ -26,13 +26,13 @@ static void mend_sum(char *text, size_t bytes)
 /* With a space in front of them the tensors are read by the JSON parser: the same comes out. */
 static void check_other_way(const char *text, size_t bytes, const struct manifest *expected)
 {
-    struct json_span tensors;
+    struct jsonx_span tensors;
     struct manifest found;
     struct err err;
     char *spaced = malloc(bytes + 2);
     if (!spaced)
         return;
-    if (!json_scan_member(text, bytes, "tensors", &tensors) || bytes + 1 > MANIFEST_BYTES_MAX) {
+    if (!jsonx_scan_member(text, bytes, "tensors", &tensors) || bytes + 1 > MANIFEST_BYTES_MAX) {
         free(spaced);
         return;
     }

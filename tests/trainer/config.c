@@ -3,7 +3,7 @@
  */
 #include "tests/support/test.h"
 
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "trainer/config/config.h"
 #include "trainer/optim/schedule.h"
 #include "trainer/parallel/strategy.h"
@@ -121,7 +121,7 @@ static void training_data_may_be_a_mix(void **state)
     config_print_json(&config, &json);
     struct json_t *saved;
     struct differences differences = {0};
-    assert_ok(json_parse(json.data, json.bytes, "saved", 0, &saved, &err), &err);
+    assert_ok(jsonx_parse(json.data, json.bytes, "saved", 0, &saved, &err), &err);
     assert_ok(config_compare(&config, saved, note, &differences, &err), &err);
     assert_int_equal(differences.count, 0);
     assert_ok(parse(str_text(&text), "data.train[1].weight=2", &again, &err), &err);
@@ -129,7 +129,7 @@ static void training_data_may_be_a_mix(void **state)
     assert_ok(config_compare(&again, saved, note, &differences, &err), &err);
     assert_int_equal(differences.count, 1);
     assert_string_equal(differences.last, "data.train");
-    json_free(saved);
+    jsonx_free(saved);
     assert_ok(parse(str_text(&text), "data.train=[{path: x}, {path: y, weight: 7}]", &again, &err),
               &err);
     assert_int_equal(again.data.train.count, 2);
@@ -290,11 +290,11 @@ static void saved_weights_of_any_size_are_told(void **state)
         struct err err;
         snprintf(json, sizeof json, "[{\"path\":\"a\",\"weight\":%s}]", weights[i].saved);
         snprintf(told, sizeof told, "[{\"path\":\"a\",\"weight\":%s}]", weights[i].told);
-        assert_ok(json_parse(json, strlen(json), "saved", 0, &saved, &err), &err);
+        assert_ok(jsonx_parse(json, strlen(json), "saved", 0, &saved, &err), &err);
         config_mix_print_saved(saved, &text);
         assert_string_equal(str_text(&text), told);
         str_deinit(&text);
-        json_free(saved);
+        jsonx_free(saved);
     }
 }
 
@@ -307,7 +307,7 @@ static void a_saved_configuration_differs_only_where_it_was_changed(void **state
     assert_ok(parse(NEEDED, NULL, &config, &err), &err);
     config_print_json(&config, &json);
     struct json_t *saved;
-    assert_ok(json_parse(json.data, json.bytes, "saved", 0, &saved, &err), &err);
+    assert_ok(jsonx_parse(json.data, json.bytes, "saved", 0, &saved, &err), &err);
     struct differences differences = {0};
     assert_ok(config_compare(&config, saved, note, &differences, &err), &err);
     assert_int_equal(differences.count, 0);
@@ -315,7 +315,7 @@ static void a_saved_configuration_differs_only_where_it_was_changed(void **state
     assert_ok(config_compare(&config, saved, note, &differences, &err), &err);
     assert_int_equal(differences.count, 1);
     assert_string_equal(differences.last, "optimizer.betas");
-    json_free(saved);
+    jsonx_free(saved);
     str_deinit(&json);
 }
 

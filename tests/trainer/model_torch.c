@@ -2,7 +2,7 @@
  * model_torch — tests: losses, gradients and operations are torch's, in F64 (tests/oracle/model.py
  * computes the models once more).
  */
-#include "base/json_writer.h"
+#include "base/jsonx_writer.h"
 #include "tests/support/test.h"
 #include "tests/trainer/block_case.h"
 #include "tests/trainer/model_case.h"
@@ -22,43 +22,43 @@ static void write_case_file(const char *folder, const char *name, const void *da
     test_write_file(path, data, bytes);
 }
 
-static void describe_block(struct json_writer *w, const struct block_config *config)
+static void describe_block(struct jsonx_writer *w, const struct block_config *config)
 {
-    json_write_u64(w, "width", config->width);
-    json_write_u64(w, "heads", config->heads);
-    json_write_u64(w, "kv_heads", config->kv_heads);
-    json_write_string(w, "norm", config->norm == NORM_RMS ? "rms" : "layer");
-    json_write_f64(w, "epsilon", config->epsilon);
-    json_write_bool(w, "rope", config->rope);
-    json_write_f64(w, "rope_base", config->rope_base);
-    json_write_bool(w, "swiglu", config->swiglu);
-    json_write_bool(w, "causal", config->causal);
+    jsonx_write_u64(w, "width", config->width);
+    jsonx_write_u64(w, "heads", config->heads);
+    jsonx_write_u64(w, "kv_heads", config->kv_heads);
+    jsonx_write_string(w, "norm", config->norm == NORM_RMS ? "rms" : "layer");
+    jsonx_write_f64(w, "epsilon", config->epsilon);
+    jsonx_write_bool(w, "rope", config->rope);
+    jsonx_write_f64(w, "rope_base", config->rope_base);
+    jsonx_write_bool(w, "swiglu", config->swiglu);
+    jsonx_write_bool(w, "causal", config->causal);
 }
 
 /* Parameters of the groups from first_group on. */
-static void describe_params(struct json_writer *w, const struct params *params,
+static void describe_params(struct jsonx_writer *w, const struct params *params,
                             uint64_t first_group)
 {
-    json_begin_array(w, "params");
+    jsonx_begin_array(w, "params");
     for (uint64_t p = 0; p < params->count; p++) {
         const struct param *param = &params->list[p];
         if (param->group < first_group)
             continue;
-        json_begin_object(w, NULL);
-        json_write_string(w, "name", param->name);
-        json_write_u64(w, "offset", param->offset);
-        json_begin_array(w, "shape");
+        jsonx_begin_object(w, NULL);
+        jsonx_write_string(w, "name", param->name);
+        jsonx_write_u64(w, "offset", param->offset);
+        jsonx_begin_array(w, "shape");
         for (uint32_t i = 0; i < param->rank; i++)
-            json_write_u64(w, NULL, param->shape[i]);
-        json_end_array(w);
-        json_end_object(w);
+            jsonx_write_u64(w, NULL, param->shape[i]);
+        jsonx_end_array(w);
+        jsonx_end_object(w);
     }
-    json_end_array(w);
+    jsonx_end_array(w);
 }
 
-static void finish_case(struct str *text, struct json_writer *w, const char *folder)
+static void finish_case(struct str *text, struct jsonx_writer *w, const char *folder)
 {
-    json_end_object(w);
+    jsonx_end_object(w);
     write_case_file(folder, "case.json", text->data, text->bytes);
     str_deinit(text);
 }
@@ -113,13 +113,13 @@ static void write_model_case(const struct model_case *c, const struct block_conf
     const struct model_config *config = &c->config;
     const struct params *params = model_params(c->model);
     struct str text = {0};
-    struct json_writer w = {.out = &text};
-    json_begin_object(&w, NULL);
-    json_write_string(&w, "kind", model_type_name(config->type));
-    json_write_u64(&w, "layers", config->layers);
-    json_write_u64(&w, "side", config->side);
-    json_write_u64(&w, "patch", config->patch);
-    json_write_u64(&w, "block", config->block);
+    struct jsonx_writer w = {.out = &text};
+    jsonx_begin_object(&w, NULL);
+    jsonx_write_string(&w, "kind", model_type_name(config->type));
+    jsonx_write_u64(&w, "layers", config->layers);
+    jsonx_write_u64(&w, "side", config->side);
+    jsonx_write_u64(&w, "patch", config->patch);
+    jsonx_write_u64(&w, "block", config->block);
     describe_block(&w, block);
     describe_params(&w, params, 0);
     finish_case(&text, &w, folder);
@@ -199,10 +199,10 @@ static void a_llama_computes_what_torch_computes(void **state)
 static void write_block_case(const struct block_case *c, const char *folder)
 {
     struct str text = {0};
-    struct json_writer w = {.out = &text};
-    json_begin_object(&w, NULL);
-    json_write_string(&w, "kind", "block");
-    json_write_u64(&w, "items", BLOCK_ITEMS);
+    struct jsonx_writer w = {.out = &text};
+    jsonx_begin_object(&w, NULL);
+    jsonx_write_string(&w, "kind", "block");
+    jsonx_write_u64(&w, "items", BLOCK_ITEMS);
     describe_block(&w, &c->block.config);
     describe_params(&w, &c->params, 1);
     finish_case(&text, &w, folder);

@@ -3,8 +3,8 @@
  */
 #include "trainer/config/config.h"
 
-#include "base/json.h"
-#include "base/json_writer.h"
+#include "base/jsonx.h"
+#include "base/jsonx_writer.h"
 #include "trainer/config/config_foreign.h"
 #include "trainer/config/yaml.h"
 
@@ -320,8 +320,8 @@ static void add_value(struct str *out, const struct config_field *field, const v
     switch (field->kind) {
     case CONFIG_TEXT:
     case CONFIG_PATH: {
-        struct json_writer writer = {.out = out};
-        json_write_string(&writer, NULL, source);
+        struct jsonx_writer writer = {.out = out};
+        jsonx_write_string(&writer, NULL, source);
         break;
     }
     case CONFIG_BOOL:
@@ -346,16 +346,16 @@ static void add_value(struct str *out, const struct config_field *field, const v
     }
     case CONFIG_REAL:
     case CONFIG_FRACTION: {
-        struct json_writer writer = {.out = out};
-        json_write_f64(&writer, NULL, reals[0]);
+        struct jsonx_writer writer = {.out = out};
+        jsonx_write_f64(&writer, NULL, reals[0]);
         break;
     }
     case CONFIG_PAIR: {
-        struct json_writer writer = {.out = out};
-        json_begin_array(&writer, NULL);
-        json_write_f64(&writer, NULL, reals[0]);
-        json_write_f64(&writer, NULL, reals[1]);
-        json_end_array(&writer);
+        struct jsonx_writer writer = {.out = out};
+        jsonx_begin_array(&writer, NULL);
+        jsonx_write_f64(&writer, NULL, reals[0]);
+        jsonx_write_f64(&writer, NULL, reals[1]);
+        jsonx_end_array(&writer);
         break;
     }
     case CONFIG_CHOICE:
@@ -396,9 +396,9 @@ void config_print_json(const struct train_config *config, struct str *out)
 {
     size_t count;
     const struct config_field *fields = config_fields(&count);
-    struct json_writer writer = {.out = out};
+    struct jsonx_writer writer = {.out = out};
     struct str value = {0};
-    json_begin_object(&writer, NULL);
+    jsonx_begin_object(&writer, NULL);
     for (size_t i = 0; i < count; i++) {
         str_clear(&value);
         add_value(&value, &fields[i], (const char *)config + fields[i].offset);
@@ -406,11 +406,11 @@ void config_print_json(const struct train_config *config, struct str *out)
                        strcmp(str_text(&value), "auto") == 0 ||
                        (fields[i].kind == CONFIG_PERIOD && strchr(str_text(&value), 'm'));
         if (is_word)
-            json_write_string(&writer, fields[i].key, str_text(&value));
+            jsonx_write_string(&writer, fields[i].key, str_text(&value));
         else
-            json_write_raw(&writer, fields[i].key, str_text(&value), value.bytes);
+            jsonx_write_raw(&writer, fields[i].key, str_text(&value), value.bytes);
     }
-    json_end_object(&writer);
+    jsonx_end_object(&writer);
     str_fail_with(out, &value);
     str_deinit(&value);
 }
@@ -436,26 +436,26 @@ int config_each(const struct train_config *config,
 /* A saved JSON value as the text that add_value gives. */
 static void saved_text(const struct json_t *node, struct str *out)
 {
-    struct json_writer writer = {.out = out};
+    struct jsonx_writer writer = {.out = out};
     uint64_t count;
     double real;
     bool truth;
     const char *text;
-    if (json_u64(node, &count) == 0)
+    if (jsonx_u64(node, &count) == 0)
         str_add_format(out, "%llu", (unsigned long long)count);
-    else if (json_f64(node, &real) == 0)
-        json_write_f64(&writer, NULL, real);
-    else if (json_bool(node, &truth) == 0)
+    else if (jsonx_f64(node, &real) == 0)
+        jsonx_write_f64(&writer, NULL, real);
+    else if (jsonx_bool(node, &truth) == 0)
         str_add_text(out, truth ? "true" : "false");
-    else if (json_text(node, &text) == 0)
+    else if (jsonx_text(node, &text) == 0)
         str_add_text(out, text);
-    else if (json_kind(json_at(node, 0)) == JSON_KIND_OBJECT)
+    else if (jsonx_kind(jsonx_at(node, 0)) == JSON_KIND_OBJECT)
         config_mix_print_saved(node, out);
-    else if (json_kind(node) == JSON_KIND_ARRAY && json_count(node) == 2) {
-        json_begin_array(&writer, NULL);
+    else if (jsonx_kind(node) == JSON_KIND_ARRAY && jsonx_count(node) == 2) {
+        jsonx_begin_array(&writer, NULL);
         for (size_t i = 0; i < 2; i++)
-            json_write_f64(&writer, NULL, json_f64(json_at(node, i), &real) == 0 ? real : NAN);
-        json_end_array(&writer);
+            jsonx_write_f64(&writer, NULL, jsonx_f64(jsonx_at(node, i), &real) == 0 ? real : NAN);
+        jsonx_end_array(&writer);
     }
 }
 
@@ -468,7 +468,7 @@ static int restore_value(void *context, const char *key, struct json_t *node)
     const char *value = str_text(&text);
     const struct yaml_leaf leaf = {.path = key, .values = &value, .values_count = 1};
     int status = 0;
-    if (json_kind(node) == JSON_KIND_ARRAY) {
+    if (jsonx_kind(node) == JSON_KIND_ARRAY) {
         str_add_format(&line, "%s: %s", key, value);
         str_fail_with(&line, &text);
         status = str_status(&line);
@@ -491,7 +491,7 @@ int config_restore(const struct json_t *saved, const char *name, struct train_co
 {
     struct reading reading = {.config = ret_config, .by_set = true, .name = name, .err = err};
     config_set_defaults(ret_config);
-    return json_each((struct json_t *)saved, restore_value, &reading);
+    return jsonx_each((struct json_t *)saved, restore_value, &reading);
 }
 
 /* As add_value, but texts without quotes: as they come back from a saved configuration. */
@@ -519,7 +519,7 @@ int config_compare(const struct train_config *config, const struct json_t *saved
         return err_set(err, -ENOMEM, "out of memory for a configuration");
     config_set_defaults(defaults);
     for (size_t i = 0; i < count; i++) {
-        const struct json_t *node = json_get(saved, fields[i].key);
+        const struct json_t *node = jsonx_get(saved, fields[i].key);
         str_clear(&before);
         str_clear(&now);
         if (node)

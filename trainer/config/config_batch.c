@@ -2,7 +2,7 @@
  * config_batch — batch.global, batch.micro and batch.accumulation: two of them make the third. See
  * config.h.
  */
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "trainer/config/config.h"
 
 #include <errno.h>
@@ -81,8 +81,8 @@ int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err
 void config_keep_batch(struct train_config *config, const struct json_t *saved)
 {
     uint64_t global = 0, micro = 0;
-    if (config->batch.accumulation == 0 || json_u64(json_get(saved, "batch.global"), &global) ||
-        json_u64(json_get(saved, "batch.micro"), &micro) || global == 0 || micro == 0)
+    if (config->batch.accumulation == 0 || jsonx_u64(jsonx_get(saved, "batch.global"), &global) ||
+        jsonx_u64(jsonx_get(saved, "batch.micro"), &micro) || global == 0 || micro == 0)
         return;
     if (config->batch.global == 0)
         config->batch.global = global;

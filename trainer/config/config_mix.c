@@ -3,8 +3,8 @@
  */
 #include "trainer/config/config_mix.h"
 
-#include "base/json.h"
-#include "base/json_writer.h"
+#include "base/jsonx.h"
+#include "base/jsonx_writer.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -88,7 +88,7 @@ int config_mix_check(const struct config_mix *mix, struct err *err)
 /* ---- Printing. ---- */
 
 /* "3", "0.25" */
-static void print_weight(struct json_writer *json, uint64_t weight)
+static void print_weight(struct jsonx_writer *json, uint64_t weight)
 {
     char text[32];
     int bytes = snprintf(text, sizeof text, "%" PRIu64, weight / MIX_WEIGHT_UNIT);
@@ -98,47 +98,47 @@ static void print_weight(struct json_writer *json, uint64_t weight)
         while (text[bytes - 1] == '0')
             bytes--;
     }
-    json_write_raw(json, "weight", text, (size_t)bytes);
+    jsonx_write_raw(json, "weight", text, (size_t)bytes);
 }
 
-static void print_entry(struct json_writer *json, const char *path, uint64_t weight)
+static void print_entry(struct jsonx_writer *json, const char *path, uint64_t weight)
 {
-    json_begin_object(json, NULL);
-    json_write_string(json, "path", path);
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "path", path);
     print_weight(json, weight);
-    json_end_object(json);
+    jsonx_end_object(json);
 }
 
 void config_mix_print(const struct config_mix *mix, struct str *out)
 {
-    struct json_writer json = {.out = out};
+    struct jsonx_writer json = {.out = out};
     if (mix->count == 1) {
-        json_write_string(&json, NULL, mix->sources[0].path);
+        jsonx_write_string(&json, NULL, mix->sources[0].path);
         return;
     }
-    json_begin_array(&json, NULL);
+    jsonx_begin_array(&json, NULL);
     for (uint64_t i = 0; i < mix->count; i++)
         print_entry(&json, mix->sources[i].path, mix->sources[i].weight);
-    json_end_array(&json);
+    jsonx_end_array(&json);
 }
 
 void config_mix_print_saved(const struct json_t *list, struct str *out)
 {
-    struct json_writer json = {.out = out};
-    json_begin_array(&json, NULL);
-    for (size_t i = 0; i < json_count(list); i++) {
-        const struct json_t *entry = json_at(list, i);
+    struct jsonx_writer json = {.out = out};
+    jsonx_begin_array(&json, NULL);
+    for (size_t i = 0; i < jsonx_count(list); i++) {
+        const struct json_t *entry = jsonx_at(list, i);
         const char *path = "";
         double weight = 0; /* nine digits and six behind the point: a double holds them */
-        json_text(json_get(entry, "path"), &path);
-        json_f64(json_get(entry, "weight"), &weight);
-        json_begin_object(&json, NULL);
-        json_write_string(&json, "path", path);
+        jsonx_text(jsonx_get(entry, "path"), &path);
+        jsonx_f64(jsonx_get(entry, "weight"), &weight);
+        jsonx_begin_object(&json, NULL);
+        jsonx_write_string(&json, "path", path);
         if (weight >= 0 && weight < WEIGHT_END)
             print_weight(&json, (uint64_t)(weight * MIX_WEIGHT_UNIT + 0.5));
         else /* of no configuration that was read: as it stands there */
-            json_write_f64(&json, "weight", weight);
-        json_end_object(&json);
+            jsonx_write_f64(&json, "weight", weight);
+        jsonx_end_object(&json);
     }
-    json_end_array(&json);
+    jsonx_end_array(&json);
 }

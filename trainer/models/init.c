@@ -3,7 +3,7 @@
  */
 #include "trainer/models/init.h"
 
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "ckpt/hf_names.h"
 #include "ckpt/weights.h"
 #include "io/file_util.h"
@@ -43,9 +43,9 @@ static int expect(const struct json_t *root, const char *path, const struct expe
                   struct err *err)
 {
     double found = e->default_value;
-    const struct json_t *node = json_get(root, e->key);
-    int status = json_f64(node, &found);
-    if (status && e->has_default && json_kind(node) == JSON_KIND_NULL)
+    const struct json_t *node = jsonx_get(root, e->key);
+    int status = jsonx_f64(node, &found);
+    if (status && e->has_default && jsonx_kind(node) == JSON_KIND_NULL)
         status = 0;
     if (!status && fabs(found - e->value) <= 1e-6 * fabs(e->value))
         return 0;
@@ -64,7 +64,7 @@ static int expect_text(const struct json_t *root, const char *path, const char *
                        const char *value, struct err *err)
 {
     const char *found = value;
-    if (json_text(json_get(root, key), &found) == 0 && strcmp(found, value) != 0) {
+    if (jsonx_text(jsonx_get(root, key), &found) == 0 && strcmp(found, value) != 0) {
         err_set(err, -EINVAL, "the weights are of another kind of model: \"%s\" differs", key);
         err_at(err, path, ERR_NO_OFFSET);
         err_expected(err, "%s", value);
@@ -95,7 +95,7 @@ static int check_config(const struct init *l, const struct json_t *root, const c
                        : expect_text(root, path, "activation_function", "gelu_new", l->err);
     for (size_t i = 0; i < count && !status; i++)
         status = expect(root, path, &list[i], l->err);
-    if (!status && json_kind(json_get(root, "rope_scaling")) != JSON_KIND_NULL) {
+    if (!status && jsonx_kind(jsonx_get(root, "rope_scaling")) != JSON_KIND_NULL) {
         status = err_set(l->err, -EINVAL,
                          "the weights want scaled rotary positions, which are not built");
         err_at(l->err, path, ERR_NO_OFFSET);
@@ -122,10 +122,10 @@ static int check_config_file(const struct init *l, struct io *io)
         return status;
     status = io_read_file(io, path, CONFIG_BYTES_MAX, &text, &bytes, l->err);
     if (!status)
-        status = json_parse(text, bytes, path, 0, &root, l->err);
+        status = jsonx_parse(text, bytes, path, 0, &root, l->err);
     if (!status)
         status = check_config(l, root, path);
-    json_free(root);
+    jsonx_free(root);
     free(text);
     return status;
 }

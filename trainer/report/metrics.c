@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "io/file_util.h"
 #include "io/line_log.h"
 #include "trainer/report/scalars.h"
@@ -28,7 +28,7 @@ struct metrics {
 
 static bool comes_again(const struct json_t *line, uint64_t step, struct metrics_resume resume)
 {
-    bool is_evaluation = json_get(line, "val_loss") != NULL;
+    bool is_evaluation = jsonx_get(line, "val_loss") != NULL;
     return step > resume.step || (step == resume.step && is_evaluation && !resume.is_evaluated);
 }
 
@@ -36,10 +36,11 @@ static bool stays(const char *line, size_t bytes, struct metrics_resume resume)
 {
     struct json_t *root;
     uint64_t step;
-    if (json_parse(line, bytes, NULL, 0, &root, NULL))
+    if (jsonx_parse(line, bytes, NULL, 0, &root, NULL))
         return false;
-    bool result = json_u64(json_get(root, "step"), &step) == 0 && !comes_again(root, step, resume);
-    json_free(root);
+    bool result =
+        jsonx_u64(jsonx_get(root, "step"), &step) == 0 && !comes_again(root, step, resume);
+    jsonx_free(root);
     return result;
 }
 
@@ -150,13 +151,13 @@ void metrics_close(struct metrics *metrics)
 static int write_line(struct metrics *metrics, const struct trainer_report *report,
                       const struct scalar *scalars, size_t count, uint64_t wall_ns, struct err *err)
 {
-    struct json_writer w = {.out = &metrics->line};
+    struct jsonx_writer w = {.out = &metrics->line};
     str_clear(&metrics->line);
-    json_begin_object(&w, NULL);
-    json_write_u64(&w, "step", report->step);
+    jsonx_begin_object(&w, NULL);
+    jsonx_write_u64(&w, "step", report->step);
     scalars_write(&w, scalars, count);
-    json_write_f64(&w, "wall_seconds", clock_seconds(wall_ns));
-    json_end_object(&w);
+    jsonx_write_f64(&w, "wall_seconds", clock_seconds(wall_ns));
+    jsonx_end_object(&w);
     if (str_status(&metrics->line)) {
         str_deinit(&metrics->line); /* which forgets it: the next line may find memory */
         return err_set(err, -ENOMEM, "out of memory for a line of metrics");

@@ -101,11 +101,11 @@ size_t scalars_of(const struct trainer_report *report, struct scalar scalars[SCA
     return list.count;
 }
 
-void scalars_write(struct json_writer *json, const struct scalar *scalars, size_t count)
+void scalars_write(struct jsonx_writer *json, const struct scalar *scalars, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (scalars[i].is_count)
-            json_write_u64(json, scalars[i].name, (uint64_t)scalars[i].value);
+            jsonx_write_u64(json, scalars[i].name, (uint64_t)scalars[i].value);
         else
-            json_write_f64(json, scalars[i].name, scalars[i].value);
+            jsonx_write_f64(json, scalars[i].name, scalars[i].value);
 }

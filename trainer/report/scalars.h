@@ -7,7 +7,7 @@
 #ifndef MILLRACE_TRAINER_REPORT_SCALARS_H
 #define MILLRACE_TRAINER_REPORT_SCALARS_H
 
-#include "base/json_writer.h"
+#include "base/jsonx_writer.h"
 #include "trainer/trainer.h"
 
 struct scalar {
@@ -23,6 +23,6 @@ enum { SCALARS_MAX = 32 };
  * are not among them. */
 size_t scalars_of(const struct trainer_report *report, struct scalar scalars[SCALARS_MAX]);
 /* As fields of an object that is open. */
-void scalars_write(struct json_writer *json, const struct scalar *scalars, size_t count);
+void scalars_write(struct jsonx_writer *json, const struct scalar *scalars, size_t count);
 
 #endif

@@ -8,20 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-void data_schema_encode(struct json_writer *w, const struct loader_schema *schema)
+void data_schema_encode(struct jsonx_writer *w, const struct loader_schema *schema)
 {
-    json_begin_object(w, "data");
-    json_begin_array(w, "classes");
+    jsonx_begin_object(w, "data");
+    jsonx_begin_array(w, "classes");
     for (uint64_t i = 0; i < schema->classes_count; i++)
-        json_write_string(w, NULL, schema->classes[i]);
-    json_end_array(w);
+        jsonx_write_string(w, NULL, schema->classes[i]);
+    jsonx_end_array(w);
     if (schema->tokenizer) {
-        json_write_string(w, "tokenizer", schema->tokenizer);
-        json_write_hex64(w, "tokenizer_xxh3", schema->tokenizer_xxh3);
-        json_write_u64(w, "vocabulary", schema->vocabulary);
-        json_write_u64(w, "document_end", schema->document_end);
+        jsonx_write_string(w, "tokenizer", schema->tokenizer);
+        jsonx_write_hex64(w, "tokenizer_xxh3", schema->tokenizer_xxh3);
+        jsonx_write_u64(w, "vocabulary", schema->vocabulary);
+        jsonx_write_u64(w, "document_end", schema->document_end);
     }
-    json_end_object(w);
+    jsonx_end_object(w);
 }
 
 static int bad(const char *what, const char *path, struct err *err)
@@ -35,10 +35,10 @@ static int bad(const char *what, const char *path, struct err *err)
 static int copy_texts(const struct json_t *list, const char *tokenizer, struct data_schema *schema,
                       struct err *err)
 {
-    size_t count = json_count(list), bytes = (count + 1) * sizeof(char *) + strlen(tokenizer) + 1;
+    size_t count = jsonx_count(list), bytes = (count + 1) * sizeof(char *) + strlen(tokenizer) + 1;
     const char *text;
     for (size_t i = 0; i < count; i++) {
-        if (json_text(json_at(list, i), &text))
+        if (jsonx_text(jsonx_at(list, i), &text))
             return bad("a class name in the checkpoint's state is no string", schema->schema.path,
                        err);
         bytes += strlen(text) + 1;
@@ -50,7 +50,7 @@ static int copy_texts(const struct json_t *list, const char *tokenizer, struct d
     for (size_t i = 0; i <= count; i++) {
         text = tokenizer;
         if (i < count)
-            json_text(json_at(list, i), &text);
+            jsonx_text(jsonx_at(list, i), &text);
         names[i] = to;
         to = stpcpy(to, text) + 1;
     }
@@ -65,11 +65,11 @@ static int decode_tokens(const struct json_t *node, struct loader_schema *schema
     const char *hex;
     char *end;
     uint64_t vocabulary, document_end;
-    int status = json_get_string(node, "tokenizer_xxh3", &hex, schema->path, err);
+    int status = jsonx_get_string(node, "tokenizer_xxh3", &hex, schema->path, err);
     if (!status)
-        status = json_get_u64(node, "vocabulary", &vocabulary, schema->path, err);
+        status = jsonx_get_u64(node, "vocabulary", &vocabulary, schema->path, err);
     if (!status)
-        status = json_get_u64(node, "document_end", &document_end, schema->path, err);
+        status = jsonx_get_u64(node, "document_end", &document_end, schema->path, err);
     if (status)
         return status;
     schema->tokenizer_xxh3 = strtoull(hex, &end, 16);
@@ -83,17 +83,17 @@ static int decode_tokens(const struct json_t *node, struct loader_schema *schema
 int data_schema_decode(const struct json_t *state, const char *path, struct data_schema *ret_schema,
                        struct err *err)
 {
-    const struct json_t *node = json_get(state, "data"),
-                        *tokenizer_node = json_get(node, "tokenizer");
+    const struct json_t *node = jsonx_get(state, "data"),
+                        *tokenizer_node = jsonx_get(node, "tokenizer");
     struct data_schema schema = {.schema.path = path, .is_recorded = node != NULL};
     const char *tokenizer = "";
     int status = 0;
     if (tokenizer_node)
-        status = json_get_string(node, "tokenizer", &tokenizer, path, err);
+        status = jsonx_get_string(node, "tokenizer", &tokenizer, path, err);
     if (!status && tokenizer_node)
         status = decode_tokens(node, &schema.schema, err);
     if (!status)
-        status = copy_texts(json_get(node, "classes"), tokenizer, &schema, err);
+        status = copy_texts(jsonx_get(node, "classes"), tokenizer, &schema, err);
     if (status)
         return status;
     if (tokenizer_node)

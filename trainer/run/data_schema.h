@@ -8,8 +8,8 @@
 #ifndef MILLRACE_TRAINER_RUN_DATA_SCHEMA_H
 #define MILLRACE_TRAINER_RUN_DATA_SCHEMA_H
 
-#include "base/json.h"
-#include "base/json_writer.h"
+#include "base/jsonx.h"
+#include "base/jsonx_writer.h"
 #include "loader/loader.h"
 
 /* Owner thread. A zeroed one records nothing. */
@@ -21,7 +21,7 @@ struct data_schema {
 };
 
 /* Writes the key "data" of the state. */
-void data_schema_encode(struct json_writer *w, const struct loader_schema *schema);
+void data_schema_encode(struct jsonx_writer *w, const struct loader_schema *schema);
 /* Reads it from the state of the checkpoint at path. Old checkpoints lack it: is_recorded is false.
  * -EBADMSG, -ENOMEM. */
 int data_schema_decode(const struct json_t *state, const char *path, struct data_schema *ret_schema,

@@ -3,7 +3,7 @@
  */
 #include "trainer/run/resume.h"
 
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "ckpt/manifest.h"
 
 #include <errno.h>
@@ -93,7 +93,7 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
         return -EEXIST;
     }
     struct comparison comparison = {.run = run, .path = path, .err = err};
-    const struct json_t *saved = json_get(ckpt_reader_state(*ret_reader), "config");
+    const struct json_t *saved = jsonx_get(ckpt_reader_state(*ret_reader), "config");
     run->step = ckpt_reader_step(*ret_reader);
     keep_batch(run, saved);
     status = config_compare(run->given, saved, report_difference, &comparison, err);
@@ -145,20 +145,20 @@ static int compare_datasets(const struct run *run, const struct json_t *saved, s
 {
     const struct loader_dataset *list;
     uint64_t now = loader_datasets(run->loader, &list),
-             before = json_count(saved) ? json_count(saved) : 1;
+             before = jsonx_count(saved) ? jsonx_count(saved) : 1;
     if (now != before) {
         err_set(err, -EINVAL, "the training data is another number of datasets than was saved");
         err_expected(err, "%" PRIu64, before);
         err_found(err, "%" PRIu64, now);
         return -EINVAL;
     }
-    for (size_t i = 0; i < json_count(saved); i++) {
-        const struct json_t *entry = json_at(saved, i);
+    for (size_t i = 0; i < jsonx_count(saved); i++) {
+        const struct json_t *entry = jsonx_at(saved, i);
         const char *fingerprint = "";
         char found[17];
         uint64_t weight = 0;
         snprintf(found, sizeof found, "%016" PRIx64, list[i].fingerprint);
-        if (json_text(json_get(entry, "fingerprint"), &fingerprint) ||
+        if (jsonx_text(jsonx_get(entry, "fingerprint"), &fingerprint) ||
             strcmp(fingerprint, found) != 0) {
             err_set(err, -ESTALE, "data.train[%zu], %.200s, is not the dataset that was saved", i,
                     list[i].path);
@@ -166,7 +166,7 @@ static int compare_datasets(const struct run *run, const struct json_t *saved, s
             err_found(err, "%s", found);
             return -ESTALE;
         }
-        if (json_u64(json_get(entry, "weight"), &weight) || weight != list[i].weight) {
+        if (jsonx_u64(jsonx_get(entry, "weight"), &weight) || weight != list[i].weight) {
             err_set(err, -EINVAL,
                     "the weight of data.train[%zu], %.200s, can't change in the middle of a run", i,
                     list[i].path);
@@ -202,7 +202,7 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor,
                       saved->window == now->window && saved->run == now->run;
     if (same_data && same_order)
         return check_schema(run, state, path, err);
-    int status = compare_datasets(run, json_get(json_get(state, "loader"), "mix"), err);
+    int status = compare_datasets(run, jsonx_get(jsonx_get(state, "loader"), "mix"), err);
     if (status) {
         err_at(err, path, ERR_NO_OFFSET);
         err_advise(err, "resume with the data and the weights that the run began with");
@@ -224,18 +224,18 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor,
 /* What was not finite stands as null. */
 static int read_metric(const struct json_t *metrics, const char *key, double *ret_value)
 {
-    const struct json_t *value = json_get(metrics, key);
-    if (!value || json_kind(value) != JSON_KIND_NULL)
-        return json_f64(value, ret_value);
+    const struct json_t *value = jsonx_get(metrics, key);
+    if (!value || jsonx_kind(value) != JSON_KIND_NULL)
+        return jsonx_f64(value, ret_value);
     *ret_value = (double)NAN;
     return 0;
 }
 
 static void restore_evaluation(struct run *run, const struct json_t *state)
 {
-    const struct json_t *metrics = json_get(state, "metrics");
+    const struct json_t *metrics = jsonx_get(state, "metrics");
     struct evaluation *e = &run->evaluation;
-    e->present = json_u64(json_get(metrics, "val_step"), &e->step) == 0 &&
+    e->present = jsonx_u64(jsonx_get(metrics, "val_step"), &e->step) == 0 &&
                  read_metric(metrics, "val_loss", &e->loss) == 0 &&
                  read_metric(metrics, "val_accuracy", &e->accuracy) == 0;
 }
@@ -244,13 +244,13 @@ static void restore_evaluation(struct run *run, const struct json_t *state)
  * anew. */
 static void restore_window(struct run *run, const struct json_t *state)
 {
-    const struct json_t *window = json_get(state, "window"), *losses = json_get(window, "losses");
+    const struct json_t *window = jsonx_get(state, "window"), *losses = jsonx_get(window, "losses");
     struct step_totals totals = {0};
-    if (json_count(losses) != EXACT_SUM_WORDS ||
-        json_u64(json_get(window, "valid_count"), &totals.valid_count))
+    if (jsonx_count(losses) != EXACT_SUM_WORDS ||
+        jsonx_u64(jsonx_get(window, "valid_count"), &totals.valid_count))
         return;
     for (int i = 0; i < EXACT_SUM_WORDS; i++)
-        if (json_i64(json_at(losses, (size_t)i), &totals.losses.limb[i]))
+        if (jsonx_i64(jsonx_at(losses, (size_t)i), &totals.losses.limb[i]))
             return;
     run->window = totals;
 }
@@ -260,7 +260,7 @@ static int check_optimizer(const struct run *run, const struct json_t *state, co
                            struct err *err)
 {
     const char *saved, *now = optimizer_type_name(run->optimizer.options.type);
-    int status = json_get_string(json_get(state, "optimizer"), "type", &saved, path, err);
+    int status = jsonx_get_string(jsonx_get(state, "optimizer"), "type", &saved, path, err);
     if (status || strcmp(saved, now) == 0)
         return status;
     err_set(err, -EINVAL, "optimizer.type can't change in the middle of a run");
@@ -274,11 +274,11 @@ static int check_optimizer(const struct run *run, const struct json_t *state, co
 /* A state of another precision has none, or none that a scaler comes to: the scale begins anew. */
 static void restore_scaler(struct run *run, const struct json_t *state)
 {
-    const struct json_t *object = json_get(state, "scaler");
+    const struct json_t *object = jsonx_get(state, "scaler");
     struct scaler scaler = run->scaler;
-    if (scaler.is_dynamic && json_f64(json_get(object, "scale"), &scaler.scale) == 0 &&
-        json_u64(json_get(object, "clean_steps_count"), &scaler.clean_steps_count) == 0 &&
-        json_u64(json_get(object, "overflows_count"), &scaler.overflows_count) == 0 &&
+    if (scaler.is_dynamic && jsonx_f64(jsonx_get(object, "scale"), &scaler.scale) == 0 &&
+        jsonx_u64(jsonx_get(object, "clean_steps_count"), &scaler.clean_steps_count) == 0 &&
+        jsonx_u64(jsonx_get(object, "overflows_count"), &scaler.overflows_count) == 0 &&
         scaler_is_valid(&scaler))
         run->scaler = scaler;
 }
@@ -287,15 +287,15 @@ static void restore_scaler(struct run *run, const struct json_t *state)
  * finite, there is no best one yet. */
 static void restore_early_stop(struct run *run, const struct json_t *state)
 {
-    const struct json_t *object = json_get(state, "early_stop");
+    const struct json_t *object = jsonx_get(state, "early_stop");
     struct early_stop stop = run->early_stop;
     const char *metric;
-    if (stop.options.patience == 0 || json_text(json_get(object, "metric"), &metric) ||
+    if (stop.options.patience == 0 || jsonx_text(jsonx_get(object, "metric"), &metric) ||
         strcmp(metric, config_metric_name(run->config->early_stop.metric)) != 0 ||
-        json_u64(json_get(object, "best_step"), &stop.best_step) ||
-        json_u64(json_get(object, "waited_count"), &stop.waited_count))
+        jsonx_u64(jsonx_get(object, "best_step"), &stop.best_step) ||
+        jsonx_u64(jsonx_get(object, "waited_count"), &stop.waited_count))
         return;
-    stop.has_best = json_f64(json_get(object, "best"), &stop.best) == 0;
+    stop.has_best = jsonx_f64(jsonx_get(object, "best"), &stop.best) == 0;
     run->early_stop = stop;
     if (early_stop_is_over(&stop))
         run_say(run,
@@ -347,8 +347,8 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
     uint64_t wanted_count = 0;
     int status = check_optimizer(run, state, path, err);
     if (!status)
-        status = json_get_u64(json_get(state, "optimizer"), "updates_count",
-                              &run->optimizer.updates, path, err);
+        status = jsonx_get_u64(jsonx_get(state, "optimizer"), "updates_count",
+                               &run->optimizer.updates, path, err);
     if (!status)
         status =
             choose_tensors(run, ckpt_reader_manifest(reader), &wanted, &names, &wanted_count, err);

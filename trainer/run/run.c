@@ -7,7 +7,7 @@
  */
 #include "trainer/run/run.h"
 
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "comm/comm_checked.h"
 #include "io/file_util.h"
 #include "trainer/parallel/sync_check.h"
@@ -367,7 +367,7 @@ static int take_from_checkpoint(struct run *run, const char *from, struct err *e
         return 0;
     const struct json_t *state = ckpt_reader_state(reader);
     if (run->given->batch.micro == 0)
-        config_keep_batch(run->given, json_get(state, "config"));
+        config_keep_batch(run->given, jsonx_get(state, "config"));
     int status = data_schema_decode(state, from, &run->recorded, err);
     ckpt_reader_close(reader);
     run->reference = run->recorded.schema;

@@ -2,8 +2,8 @@
  * state — the small state of a run as the JSON object that a checkpoint carries. See run.h;
  * docs/checkpoint.md lists the keys.
  */
-#include "base/json.h"
-#include "base/json_writer.h"
+#include "base/jsonx.h"
+#include "base/jsonx_writer.h"
 #include "trainer/run/run.h"
 
 #include <errno.h>
@@ -12,69 +12,69 @@
 #include <string.h>
 
 /* Of a mix: what tells its datasets, so that a resume can name the one that is another. */
-static void encode_mix(struct json_writer *w, const struct loader *loader)
+static void encode_mix(struct jsonx_writer *w, const struct loader *loader)
 {
     const struct loader_dataset *list;
     uint32_t count = loader_datasets(loader, &list);
     if (count == 1)
         return;
-    json_begin_array(w, "mix");
+    jsonx_begin_array(w, "mix");
     for (uint32_t i = 0; i < count; i++) {
-        json_begin_object(w, NULL);
-        json_write_hex64(w, "fingerprint", list[i].fingerprint);
-        json_write_u64(w, "weight", list[i].weight);
-        json_end_object(w);
+        jsonx_begin_object(w, NULL);
+        jsonx_write_hex64(w, "fingerprint", list[i].fingerprint);
+        jsonx_write_u64(w, "weight", list[i].weight);
+        jsonx_end_object(w);
     }
-    json_end_array(w);
+    jsonx_end_array(w);
 }
 
-static void encode_cursor(struct json_writer *w, const struct cursor *cursor,
+static void encode_cursor(struct jsonx_writer *w, const struct cursor *cursor,
                           const struct loader *loader)
 {
-    json_begin_object(w, "loader");
-    json_write_hex64(w, "fingerprint", cursor->fingerprint);
-    json_write_u64(w, "seed", cursor->seed);
-    json_write_u64(w, "epoch", cursor->epoch);
-    json_write_u64(w, "position", cursor->position);
-    json_write_hex64(w, "once", cursor->once);
-    json_write_hex64(w, "order", cursor->order);
-    json_write_string(w, "kind", order_kind_name(cursor->params.kind));
-    json_write_u64(w, "samples", cursor->params.samples);
-    json_write_u64(w, "lanes", cursor->params.lanes);
-    json_write_u64(w, "window", cursor->params.window);
-    json_write_u64(w, "run", cursor->params.run);
-    json_write_u64(w, "order_version", cursor->order_version);
+    jsonx_begin_object(w, "loader");
+    jsonx_write_hex64(w, "fingerprint", cursor->fingerprint);
+    jsonx_write_u64(w, "seed", cursor->seed);
+    jsonx_write_u64(w, "epoch", cursor->epoch);
+    jsonx_write_u64(w, "position", cursor->position);
+    jsonx_write_hex64(w, "once", cursor->once);
+    jsonx_write_hex64(w, "order", cursor->order);
+    jsonx_write_string(w, "kind", order_kind_name(cursor->params.kind));
+    jsonx_write_u64(w, "samples", cursor->params.samples);
+    jsonx_write_u64(w, "lanes", cursor->params.lanes);
+    jsonx_write_u64(w, "window", cursor->params.window);
+    jsonx_write_u64(w, "run", cursor->params.run);
+    jsonx_write_u64(w, "order_version", cursor->order_version);
     encode_mix(w, loader);
-    json_end_object(w);
+    jsonx_end_object(w);
 }
 
-static void encode_scaler(struct json_writer *w, const struct scaler *scaler)
+static void encode_scaler(struct jsonx_writer *w, const struct scaler *scaler)
 {
     if (!scaler->is_dynamic) {
-        json_write_null(w, "scaler");
+        jsonx_write_null(w, "scaler");
         return;
     }
-    json_begin_object(w, "scaler");
-    json_write_f64(w, "scale", scaler->scale);
-    json_write_u64(w, "clean_steps_count", scaler->clean_steps_count);
-    json_write_u64(w, "overflows_count", scaler->overflows_count);
-    json_end_object(w);
+    jsonx_begin_object(w, "scaler");
+    jsonx_write_f64(w, "scale", scaler->scale);
+    jsonx_write_u64(w, "clean_steps_count", scaler->clean_steps_count);
+    jsonx_write_u64(w, "overflows_count", scaler->overflows_count);
+    jsonx_end_object(w);
 }
 
-static void encode_early_stop(struct json_writer *w, const struct run *run)
+static void encode_early_stop(struct jsonx_writer *w, const struct run *run)
 {
     const struct early_stop *stop = &run->early_stop;
     if (!stop->has_best && stop->waited_count == 0) {
-        json_write_null(w, "early_stop");
+        jsonx_write_null(w, "early_stop");
         return;
     }
-    json_begin_object(w, "early_stop");
-    json_write_string(w, "metric", config_metric_name(run->config->early_stop.metric));
-    json_write_f64(w, "best",
-                   stop->has_best ? stop->best : (double)NAN); /* null where there is none */
-    json_write_u64(w, "best_step", stop->best_step);
-    json_write_u64(w, "waited_count", stop->waited_count);
-    json_end_object(w);
+    jsonx_begin_object(w, "early_stop");
+    jsonx_write_string(w, "metric", config_metric_name(run->config->early_stop.metric));
+    jsonx_write_f64(w, "best",
+                    stop->has_best ? stop->best : (double)NAN); /* null where there is none */
+    jsonx_write_u64(w, "best_step", stop->best_step);
+    jsonx_write_u64(w, "waited_count", stop->waited_count);
+    jsonx_end_object(w);
 }
 
 int run_cursor(const struct run *run, struct cursor *ret_cursor, struct err *err)
@@ -97,41 +97,41 @@ int run_encode_state(struct run *run, struct err *err)
     struct str *out = &run->state_json;
     str_clear(out);
     struct cursor cursor;
-    struct json_writer w = {.out = out};
+    struct jsonx_writer w = {.out = out};
     int status = run_cursor(run, &cursor, err);
     if (status)
         return status;
-    json_begin_object(&w, NULL);
+    jsonx_begin_object(&w, NULL);
     encode_cursor(&w, &cursor, run->loader);
     data_schema_encode(&w, &run->reference);
-    json_begin_object(&w, "optimizer");
-    json_write_string(&w, "type", optimizer_type_name(run->optimizer.options.type));
-    json_write_u64(&w, "updates_count", run->optimizer.updates);
-    json_end_object(&w);
-    json_begin_object(&w, "schedule");
-    json_write_u64(&w, "step", run->step);
-    json_write_f64(&w, "next_lr", schedule_lr(&run->schedule, run->optimizer.updates));
-    json_end_object(&w);
+    jsonx_begin_object(&w, "optimizer");
+    jsonx_write_string(&w, "type", optimizer_type_name(run->optimizer.options.type));
+    jsonx_write_u64(&w, "updates_count", run->optimizer.updates);
+    jsonx_end_object(&w);
+    jsonx_begin_object(&w, "schedule");
+    jsonx_write_u64(&w, "step", run->step);
+    jsonx_write_f64(&w, "next_lr", schedule_lr(&run->schedule, run->optimizer.updates));
+    jsonx_end_object(&w);
     encode_scaler(&w, &run->scaler);
     encode_early_stop(&w, run);
-    json_begin_object(&w, "window");
-    json_write_u64(&w, "valid_count", run->window.valid_count);
-    json_begin_array(&w, "losses");
+    jsonx_begin_object(&w, "window");
+    jsonx_write_u64(&w, "valid_count", run->window.valid_count);
+    jsonx_begin_array(&w, "losses");
     for (int i = 0; i < EXACT_SUM_WORDS; i++)
-        json_write_i64(&w, NULL, run->window.losses.limb[i]);
-    json_end_array(&w);
-    json_end_object(&w);
-    json_begin_object(&w, "metrics");
+        jsonx_write_i64(&w, NULL, run->window.losses.limb[i]);
+    jsonx_end_array(&w);
+    jsonx_end_object(&w);
+    jsonx_begin_object(&w, "metrics");
     if (run->evaluation.present) {
-        json_write_u64(&w, "val_step", run->evaluation.step);
-        json_write_f64(&w, "val_loss", run->evaluation.loss);
-        json_write_f64(&w, "val_accuracy", run->evaluation.accuracy);
+        jsonx_write_u64(&w, "val_step", run->evaluation.step);
+        jsonx_write_f64(&w, "val_loss", run->evaluation.loss);
+        jsonx_write_f64(&w, "val_accuracy", run->evaluation.accuracy);
     }
-    json_end_object(&w);
+    jsonx_end_object(&w);
     struct str config = {0};
     config_print_json(run->given, &config);
-    json_write_raw(&w, "config", str_text(&config), config.bytes);
-    json_end_object(&w);
+    jsonx_write_raw(&w, "config", str_text(&config), config.bytes);
+    jsonx_end_object(&w);
     status = str_status(&config) ? str_status(&config) : str_status(out);
     str_deinit(&config);
     return status ? err_set(err, status, "out of memory for the run's state") : 0;
@@ -141,7 +141,7 @@ static int get_hex64(const struct json_t *object, const char *key, uint64_t *ret
                      const char *path, struct err *err)
 {
     const char *text;
-    int status = json_get_string(object, key, &text, path, err);
+    int status = jsonx_get_string(object, key, &text, path, err);
     if (status)
         return status;
     char *end;
@@ -157,11 +157,11 @@ static int get_hex64(const struct json_t *object, const char *key, uint64_t *ret
 int run_decode_cursor(const struct json_t *state, const char *path, struct cursor *ret_cursor,
                       struct err *err)
 {
-    const struct json_t *object = json_get(state, "loader");
+    const struct json_t *object = jsonx_get(state, "loader");
     struct cursor c = {0};
     uint64_t epoch = 0, version = 0;
     const char *kind;
-    int status = json_get_string(object, "kind", &kind, path, err);
+    int status = jsonx_get_string(object, "kind", &kind, path, err);
     if (!status)
         status = get_hex64(object, "fingerprint", &c.fingerprint, path, err);
     if (!status)
@@ -182,7 +182,7 @@ int run_decode_cursor(const struct json_t *state, const char *path, struct curso
         {"samples", &c.params.samples},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !status; i++)
-        status = json_get_u64(object, numbers[i].key, numbers[i].value, path, err);
+        status = jsonx_get_u64(object, numbers[i].key, numbers[i].value, path, err);
     if (status)
         return status;
     for (c.params.kind = ORDER_SHUFFLE; c.params.kind < ORDER_SEQUENTIAL; c.params.kind++)

@@ -1,10 +1,10 @@
 /*
- * json_scan — tests: spans are where a parser finds the values, and nothing outside the text is
+ * jsonx_scan — tests: spans are where a parser finds the values, and nothing outside the text is
  * read whatever it holds.
  */
-#include "base/json_scan.h"
+#include "base/jsonx_scan.h"
 
-#include "base/json.h"
+#include "base/jsonx.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>
@@ -26,8 +26,8 @@ static char *copy_of(const char *text, size_t bytes)
 
 static void assert_value(const char *key, const char *value)
 {
-    struct json_span span;
-    assert_true(json_scan_member(document, strlen(document), key, &span));
+    struct jsonx_span span;
+    assert_true(jsonx_scan_member(document, strlen(document), key, &span));
     assert_int_equal(span.end - span.begin, strlen(value));
     assert_memory_equal(document + span.begin, value, strlen(value));
 }
@@ -35,16 +35,16 @@ static void assert_value(const char *key, const char *value)
 static void members_of_the_document_are_found_where_they_lie(void **state)
 {
     (void)state;
-    struct json_span span;
+    struct jsonx_span span;
     assert_value("a", "1");
     assert_value("last", "null");
     assert_value("empty", "[ ]");
     assert_value("te\\\"xt,]", "\"x\\\\\"");
-    assert_true(json_scan_member(document, strlen(document), "list", &span));
+    assert_true(jsonx_scan_member(document, strlen(document), "list", &span));
     assert_int_equal(document[span.begin + 2], '{'); /* not the list of "deep" */
-    assert_false(json_scan_member(document, strlen(document), "k", &span));
-    assert_false(json_scan_member("[1]", 3, "k", &span));
-    assert_false(json_scan_member("", 0, "k", &span));
+    assert_false(jsonx_scan_member(document, strlen(document), "k", &span));
+    assert_false(jsonx_scan_member("[1]", 3, "k", &span));
+    assert_false(jsonx_scan_member("", 0, "k", &span));
 }
 
 static void elements_are_those_that_a_parser_finds(void **state)
@@ -52,21 +52,21 @@ static void elements_are_those_that_a_parser_finds(void **state)
     (void)state;
     static const char *const expected[] = {
         "{\"k\":\"]}\\\"\"}", "[1,[2]]", "\"s\"", "-1.5e3", "true", "{}"};
-    struct json_span rest, element;
+    struct jsonx_span rest, element;
     struct json_t *root;
     struct err err;
-    assert_ok(json_parse(document, strlen(document), "document", 0, &root, &err), &err);
-    assert_int_equal(json_count(json_get(root, "list")), 6);
-    json_free(root);
-    assert_true(json_scan_member(document, strlen(document), "list", &rest));
+    assert_ok(jsonx_parse(document, strlen(document), "document", 0, &root, &err), &err);
+    assert_int_equal(jsonx_count(jsonx_get(root, "list")), 6);
+    jsonx_free(root);
+    assert_true(jsonx_scan_member(document, strlen(document), "list", &rest));
     for (size_t i = 0; i < 6; i++) {
-        assert_int_equal(json_scan_element(document, &rest, &element), JSON_SCAN_ELEMENT);
+        assert_int_equal(jsonx_scan_element(document, &rest, &element), JSON_SCAN_ELEMENT);
         assert_int_equal(element.end - element.begin, strlen(expected[i]));
         assert_memory_equal(document + element.begin, expected[i], strlen(expected[i]));
     }
-    assert_int_equal(json_scan_element(document, &rest, &element), JSON_SCAN_END);
-    assert_true(json_scan_member(document, strlen(document), "empty", &rest));
-    assert_int_equal(json_scan_element(document, &rest, &element), JSON_SCAN_END);
+    assert_int_equal(jsonx_scan_element(document, &rest, &element), JSON_SCAN_END);
+    assert_true(jsonx_scan_member(document, strlen(document), "empty", &rest));
+    assert_int_equal(jsonx_scan_element(document, &rest, &element), JSON_SCAN_END);
 }
 
 static void lists_without_their_commas_are_broken(void **state)
@@ -77,9 +77,9 @@ static void lists_without_their_commas_are_broken(void **state)
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         size_t bytes = strlen(broken[i]);
         char *text = copy_of(broken[i], bytes);
-        struct json_span rest = {0, bytes}, element;
-        enum json_scan found;
-        while ((found = json_scan_element(text, &rest, &element)) == JSON_SCAN_ELEMENT)
+        struct jsonx_span rest = {0, bytes}, element;
+        enum jsonx_scan found;
+        while ((found = jsonx_scan_element(text, &rest, &element)) == JSON_SCAN_ELEMENT)
             assert_true(element.begin < element.end && element.end <= bytes);
         if (found != JSON_SCAN_BROKEN)
             fail_msg("%s is taken for a list", broken[i]);
@@ -97,14 +97,14 @@ static void no_text_leads_outside_of_it(void **state)
     for (size_t cut = 0; cut <= length; cut++) {
         for (size_t b = 0; b < sizeof bytes; b++) {
             char *text = copy_of(document, cut);
-            struct json_span list, element;
+            struct jsonx_span list, element;
             if (cut > 0)
                 text[cut * 7 % cut] = bytes[b];
             if (cut > 3)
                 text[(cut * 31 + b) % cut] = bytes[b];
-            if (json_scan_member(text, cut, "list", &list)) {
+            if (jsonx_scan_member(text, cut, "list", &list)) {
                 assert_true(list.begin < list.end && list.end <= cut);
-                while (json_scan_element(text, &list, &element) == JSON_SCAN_ELEMENT)
+                while (jsonx_scan_element(text, &list, &element) == JSON_SCAN_ELEMENT)
                     assert_true(element.begin < element.end && element.end <= cut);
             }
             free(text);

@@ -1,35 +1,35 @@
 /*
- * json_format — see json_format.h.
+ * jsonx_format — see jsonx_format.h.
  */
-#include "base/json_format.h"
+#include "base/jsonx_format.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct collect {
-    struct json_member *members;
+    struct jsonx_member *members;
     size_t count;
 };
 
 static int collect_member(void *context, const char *key, struct json_t *value)
 {
     struct collect *collect = context;
-    collect->members[collect->count++] = (struct json_member){key, value};
+    collect->members[collect->count++] = (struct jsonx_member){key, value};
     return 0;
 }
 
 static int compare_keys(const void *a, const void *b)
 {
-    return strcmp(((const struct json_member *)a)->key, ((const struct json_member *)b)->key);
+    return strcmp(((const struct jsonx_member *)a)->key, ((const struct jsonx_member *)b)->key);
 }
 
-int json_members(struct json_t *object, struct json_member **ret_members, size_t *ret_count)
+int jsonx_members(struct json_t *object, struct jsonx_member **ret_members, size_t *ret_count)
 {
-    struct collect collect = {.members = calloc(json_count(object) + 1, sizeof *collect.members)};
+    struct collect collect = {.members = calloc(jsonx_count(object) + 1, sizeof *collect.members)};
     if (!collect.members)
         return -ENOMEM;
-    json_each(object, collect_member, &collect);
+    jsonx_each(object, collect_member, &collect);
     qsort(collect.members, collect.count, sizeof *collect.members, compare_keys);
     *ret_members = collect.members;
     *ret_count = collect.count;
@@ -38,7 +38,7 @@ int json_members(struct json_t *object, struct json_member **ret_members, size_t
 
 /* What one walk carries. */
 struct walk {
-    struct json_writer *writer;
+    struct jsonx_writer *writer;
     bool by_key;
 };
 
@@ -51,9 +51,9 @@ static int write_member(void *context, const char *key, struct json_t *value)
 
 static int write_members_by_key(struct walk *walk, struct json_t *object)
 {
-    struct json_member *members;
+    struct jsonx_member *members;
     size_t count;
-    int status = json_members(object, &members, &count);
+    int status = jsonx_members(object, &members, &count);
     if (status)
         return status;
     for (size_t i = 0; i < count && !status; i++)
@@ -64,66 +64,66 @@ static int write_members_by_key(struct walk *walk, struct json_t *object)
 
 static int write_object(struct walk *walk, const char *key, struct json_t *node)
 {
-    json_begin_object(walk->writer, key);
+    jsonx_begin_object(walk->writer, key);
     int status =
-        walk->by_key ? write_members_by_key(walk, node) : json_each(node, write_member, walk);
-    json_end_object(walk->writer);
+        walk->by_key ? write_members_by_key(walk, node) : jsonx_each(node, write_member, walk);
+    jsonx_end_object(walk->writer);
     return status;
 }
 
 static int write_array(struct walk *walk, const char *key, struct json_t *node)
 {
     int status = 0;
-    json_begin_array(walk->writer, key);
-    for (size_t i = 0; i < json_count(node) && !status; i++)
-        status = write_node(walk, NULL, json_at(node, i));
-    json_end_array(walk->writer);
+    jsonx_begin_array(walk->writer, key);
+    for (size_t i = 0; i < jsonx_count(node) && !status; i++)
+        status = write_node(walk, NULL, jsonx_at(node, i));
+    jsonx_end_array(walk->writer);
     return status;
 }
 
 static int write_node(struct walk *walk, const char *key, struct json_t *node)
 {
-    struct json_writer *writer = walk->writer;
+    struct jsonx_writer *writer = walk->writer;
     int64_t integer = 0;
     double real = 0;
     bool flag = false;
     const char *text = "";
-    switch (json_kind(node)) {
+    switch (jsonx_kind(node)) {
     case JSON_KIND_OBJECT:
         return write_object(walk, key, node);
     case JSON_KIND_ARRAY:
         return write_array(walk, key, node);
     case JSON_KIND_NULL:
-        json_write_null(writer, key);
+        jsonx_write_null(writer, key);
         return 0;
     case JSON_KIND_BOOL:
-        json_bool(node, &flag);
-        json_write_bool(writer, key, flag);
+        jsonx_bool(node, &flag);
+        jsonx_write_bool(writer, key, flag);
         return 0;
     case JSON_KIND_INT:
-        json_i64(node, &integer);
-        json_write_i64(writer, key, integer);
+        jsonx_i64(node, &integer);
+        jsonx_write_i64(writer, key, integer);
         return 0;
     case JSON_KIND_REAL:
-        json_f64(node, &real);
-        json_write_f64(writer, key, real);
+        jsonx_f64(node, &real);
+        jsonx_write_f64(writer, key, real);
         return 0;
     case JSON_KIND_STRING:
-        json_text(node, &text);
-        json_write_string(writer, key, text);
+        jsonx_text(node, &text);
+        jsonx_write_string(writer, key, text);
         return 0;
     }
     return 0;
 }
 
-int json_format(struct json_t *node, struct str *out)
+int jsonx_format(struct json_t *node, struct str *out)
 {
-    struct json_writer writer = {.out = out};
+    struct jsonx_writer writer = {.out = out};
     int status = write_node(&(struct walk){&writer, true}, NULL, node);
     return status ? status : str_status(out);
 }
 
-void json_copy(struct json_writer *writer, const char *key, struct json_t *node)
+void jsonx_copy(struct jsonx_writer *writer, const char *key, struct json_t *node)
 {
     (void)write_node(&(struct walk){writer, false}, key, node); /* fails only where it sorts */
 }

@@ -1,7 +1,7 @@
 /*
- * json_writer — see json_writer.h.
+ * jsonx_writer — see jsonx_writer.h.
  */
-#include "base/json_writer.h"
+#include "base/jsonx_writer.h"
 
 #include "base/utf8.h"
 
@@ -32,7 +32,7 @@ static void add_quoted(struct str *out, const char *text)
     str_add(out, "\"", 1);
 }
 
-static void begin_value(struct json_writer *writer, const char *key)
+static void begin_value(struct jsonx_writer *writer, const char *key)
 {
     if (writer->needs_comma)
         str_add(writer->out, ",", 1);
@@ -43,55 +43,55 @@ static void begin_value(struct json_writer *writer, const char *key)
     }
 }
 
-static void begin_nested(struct json_writer *writer, const char *key, const char *bracket)
+static void begin_nested(struct jsonx_writer *writer, const char *key, const char *bracket)
 {
     begin_value(writer, key);
     str_add(writer->out, bracket, 1);
     writer->needs_comma = false;
 }
 
-static void end_nested(struct json_writer *writer, const char *bracket)
+static void end_nested(struct jsonx_writer *writer, const char *bracket)
 {
     str_add(writer->out, bracket, 1);
     writer->needs_comma = true;
 }
 
-void json_begin_object(struct json_writer *writer, const char *key)
+void jsonx_begin_object(struct jsonx_writer *writer, const char *key)
 {
     begin_nested(writer, key, "{");
 }
 
-void json_end_object(struct json_writer *writer)
+void jsonx_end_object(struct jsonx_writer *writer)
 {
     end_nested(writer, "}");
 }
 
-void json_begin_array(struct json_writer *writer, const char *key)
+void jsonx_begin_array(struct jsonx_writer *writer, const char *key)
 {
     begin_nested(writer, key, "[");
 }
 
-void json_end_array(struct json_writer *writer)
+void jsonx_end_array(struct jsonx_writer *writer)
 {
     end_nested(writer, "]");
 }
 
-void json_write_u64(struct json_writer *writer, const char *key, uint64_t value)
+void jsonx_write_u64(struct jsonx_writer *writer, const char *key, uint64_t value)
 {
     begin_value(writer, key);
     str_add_format(writer->out, "%" PRIu64, value);
 }
 
-void json_write_i64(struct json_writer *writer, const char *key, int64_t value)
+void jsonx_write_i64(struct jsonx_writer *writer, const char *key, int64_t value)
 {
     begin_value(writer, key);
     str_add_format(writer->out, "%" PRId64, value);
 }
 
-void json_write_f64(struct json_writer *writer, const char *key, double value)
+void jsonx_write_f64(struct jsonx_writer *writer, const char *key, double value)
 {
     if (!isfinite(value)) {
-        json_write_null(writer, key);
+        jsonx_write_null(writer, key);
         return;
     }
     begin_value(writer, key);
@@ -110,31 +110,31 @@ void json_write_f64(struct json_writer *writer, const char *key, double value)
     }
 }
 
-void json_write_bool(struct json_writer *writer, const char *key, bool value)
+void jsonx_write_bool(struct jsonx_writer *writer, const char *key, bool value)
 {
     begin_value(writer, key);
     str_add_text(writer->out, value ? "true" : "false");
 }
 
-void json_write_null(struct json_writer *writer, const char *key)
+void jsonx_write_null(struct jsonx_writer *writer, const char *key)
 {
     begin_value(writer, key);
     str_add_text(writer->out, "null");
 }
 
-void json_write_string(struct json_writer *writer, const char *key, const char *text)
+void jsonx_write_string(struct jsonx_writer *writer, const char *key, const char *text)
 {
     begin_value(writer, key);
     add_quoted(writer->out, text);
 }
 
-void json_write_hex64(struct json_writer *writer, const char *key, uint64_t value)
+void jsonx_write_hex64(struct jsonx_writer *writer, const char *key, uint64_t value)
 {
     begin_value(writer, key);
     str_add_format(writer->out, "\"%016" PRIx64 "\"", value);
 }
 
-void json_write_raw(struct json_writer *writer, const char *key, const char *json, size_t bytes)
+void jsonx_write_raw(struct jsonx_writer *writer, const char *key, const char *json, size_t bytes)
 {
     begin_value(writer, key);
     str_add(writer->out, json, bytes);

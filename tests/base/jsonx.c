@@ -1,7 +1,7 @@
 /*
  * json — strict reading, with the offset of what is wrong; writing, read back by Python.
  */
-#include "base/json_format.h"
+#include "base/jsonx_format.h"
 #include "base/philox.h"
 #include "tests/support/test.h"
 
@@ -15,7 +15,7 @@ static struct json_t *parse(const char *text)
 {
     struct err err = {0};
     struct json_t *root = NULL;
-    assert_ok(json_parse(text, strlen(text), "test.json", 0, &root, &err), &err);
+    assert_ok(jsonx_parse(text, strlen(text), "test.json", 0, &root, &err), &err);
     return root;
 }
 
@@ -54,7 +54,7 @@ static void wrong_documents_are_refused_with_their_offset(void **state)
         struct err err = {0};
         struct json_t *root = NULL;
         size_t bytes = cases[i].bytes ? cases[i].bytes : strlen(cases[i].text);
-        if (json_parse(cases[i].text, bytes, "test.json", 1000, &root, &err) != -EBADMSG)
+        if (jsonx_parse(cases[i].text, bytes, "test.json", 1000, &root, &err) != -EBADMSG)
             fail_msg("accepted or another error: %s", cases[i].text);
         assert_null(root);
         assert_string_equal(err.path, "test.json");
@@ -72,9 +72,9 @@ static void nesting_has_a_limit(void **state)
         memset(text + depth, ']', (size_t)depth);
         struct err err = {0};
         struct json_t *root = NULL;
-        int status = json_parse(text, (size_t)depth * 2, "deep", 0, &root, &err);
+        int status = jsonx_parse(text, (size_t)depth * 2, "deep", 0, &root, &err);
         assert_int_equal(status, depth <= 64 ? 0 : -EBADMSG);
-        json_free(root);
+        jsonx_free(root);
     }
 }
 
@@ -90,17 +90,17 @@ static void size_has_a_limit(void **state)
         text[i] = i % 2 ? '0' : ',';
     text[0] = '[';
     text[bytes - 1] = ']';
-    assert_int_equal(json_parse(text, bytes, "long", 7, &root, &err), -EBADMSG);
+    assert_int_equal(jsonx_parse(text, bytes, "long", 7, &root, &err), -EBADMSG);
     assert_string_equal(err.path, "long");
     assert_int_equal(err.offset, 7);
     assert_non_null(strstr(err.expected, "values"));
     memset(text, ',', bytes); /* in a string they are no values, whatever is escaped there */
     memcpy(text, "[\"\\\"", 4);
     memcpy(text + bytes - 2, "\"]", 2);
-    assert_int_equal(json_parse(text, bytes, "long", 0, &root, &err), 0);
-    json_free(root);
+    assert_int_equal(jsonx_parse(text, bytes, "long", 0, &root, &err), 0);
+    jsonx_free(root);
     free(text);
-    assert_int_equal(json_parse("", (size_t)JSON_BYTES_MAX + 1, "long", 0, &root, &err), -EBADMSG);
+    assert_int_equal(jsonx_parse("", (size_t)JSON_BYTES_MAX + 1, "long", 0, &root, &err), -EBADMSG);
     assert_non_null(strstr(err.found, "bytes")); /* no byte of it is looked at */
 }
 
@@ -115,31 +115,31 @@ static void values_have_the_type_that_is_asked_for(void **state)
     bool b;
     const char *t;
     struct err err = {0};
-    assert_ok(json_get_u64(root, "u", &u, "p", &err), &err);
-    assert_ok(json_i64(json_get(root, "i"), &i), NULL);
-    assert_ok(json_get_f64(root, "r", &r, "p", &err), &err);
-    assert_ok(json_get_string(root, "t", &t, "p", &err), &err);
-    assert_ok(json_bool(json_get(root, "b"), &b), NULL);
+    assert_ok(jsonx_get_u64(root, "u", &u, "p", &err), &err);
+    assert_ok(jsonx_i64(jsonx_get(root, "i"), &i), NULL);
+    assert_ok(jsonx_get_f64(root, "r", &r, "p", &err), &err);
+    assert_ok(jsonx_get_string(root, "t", &t, "p", &err), &err);
+    assert_ok(jsonx_bool(jsonx_get(root, "b"), &b), NULL);
     assert_true(u == 7 && i == -7 && r == 1.5 && b);
     assert_string_equal(t, "x");
-    assert_ok(json_get_f64(root, "i", &r, "p", &err), &err);
+    assert_ok(jsonx_get_f64(root, "i", &r, "p", &err), &err);
     assert_true(r == -7);
-    assert_int_equal(json_get_u64(root, "i", &u, "p", &err), -EBADMSG);
-    assert_int_equal(json_get_u64(root, "r", &u, "p", &err), -EBADMSG);
-    assert_int_equal(json_get_u64(root, "t", &u, "p", &err), -EBADMSG);
-    assert_int_equal(json_get_string(root, "absent", &t, "here.json", &err), -EBADMSG);
+    assert_int_equal(jsonx_get_u64(root, "i", &u, "p", &err), -EBADMSG);
+    assert_int_equal(jsonx_get_u64(root, "r", &u, "p", &err), -EBADMSG);
+    assert_int_equal(jsonx_get_u64(root, "t", &u, "p", &err), -EBADMSG);
+    assert_int_equal(jsonx_get_string(root, "absent", &t, "here.json", &err), -EBADMSG);
     assert_string_equal(err.path, "here.json");
     assert_non_null(strstr(err.what, "absent"));
-    assert_int_equal(json_u64(NULL, &u), -EBADMSG);
+    assert_int_equal(jsonx_u64(NULL, &u), -EBADMSG);
     assert_true(u == 7);
-    assert_int_equal(json_kind(NULL), JSON_KIND_NULL);
-    assert_int_equal(json_kind(json_get(root, "n")), JSON_KIND_NULL);
-    assert_int_equal(json_kind(json_get(root, "o")), JSON_KIND_OBJECT);
-    assert_int_equal(json_count(json_get(root, "a")), 2);
-    assert_int_equal(json_count(root), 8);
-    assert_null(json_at(json_get(root, "a"), 2));
-    assert_null(json_get(json_get(root, "a"), "x"));
-    json_free(root);
+    assert_int_equal(jsonx_kind(NULL), JSON_KIND_NULL);
+    assert_int_equal(jsonx_kind(jsonx_get(root, "n")), JSON_KIND_NULL);
+    assert_int_equal(jsonx_kind(jsonx_get(root, "o")), JSON_KIND_OBJECT);
+    assert_int_equal(jsonx_count(jsonx_get(root, "a")), 2);
+    assert_int_equal(jsonx_count(root), 8);
+    assert_null(jsonx_at(jsonx_get(root, "a"), 2));
+    assert_null(jsonx_get(jsonx_get(root, "a"), "x"));
+    jsonx_free(root);
 }
 
 static int add_key(void *context, const char *key, struct json_t *value)
@@ -154,14 +154,14 @@ static void entries_come_in_file_order_until_told_to_stop(void **state)
     (void)state;
     char keys[64] = "";
     struct json_t *root = parse("{\"z\":1,\"a\":2,\"m\":3,\"b\":4}");
-    assert_int_equal(json_each(root, add_key, keys), 0);
+    assert_int_equal(jsonx_each(root, add_key, keys), 0);
     assert_string_equal(keys, "zamb");
-    json_free(root);
+    jsonx_free(root);
     keys[0] = '\0';
     root = parse("{\"z\":1,\"stop\":2,\"m\":3}");
-    assert_int_equal(json_each(root, add_key, keys), 42);
+    assert_int_equal(jsonx_each(root, add_key, keys), 42);
     assert_string_equal(keys, "zstop");
-    json_free(root);
+    jsonx_free(root);
 }
 
 static void a_copy_keeps_the_files_order_and_a_canonical_text_sorts_at_every_depth(void **state)
@@ -170,20 +170,20 @@ static void a_copy_keeps_the_files_order_and_a_canonical_text_sorts_at_every_dep
     struct json_t *root = parse(
         "{ \"z\": [1, 2.5, null, {\"y\": true, \"x\": []}], \"a\": {\"q\": -1, \"b\": \"t\\n\"} }");
     struct str copy = {0}, canonical = {0};
-    struct json_writer writer = {.out = &copy};
-    json_begin_object(&writer, NULL);
-    json_copy(&writer, "of", root);
-    json_copy(&writer, "absent", NULL);
-    json_end_object(&writer);
+    struct jsonx_writer writer = {.out = &copy};
+    jsonx_begin_object(&writer, NULL);
+    jsonx_copy(&writer, "of", root);
+    jsonx_copy(&writer, "absent", NULL);
+    jsonx_end_object(&writer);
     assert_string_equal(str_text(&copy), "{\"of\":{\"z\":[1,2.5,null,{\"y\":true,\"x\":[]}],"
                                          "\"a\":{\"q\":-1,\"b\":\"t\\u000a\"}},\"absent\":null}");
-    assert_int_equal(json_format(root, &canonical), 0);
+    assert_int_equal(jsonx_format(root, &canonical), 0);
     assert_string_equal(
         str_text(&canonical),
         "{\"a\":{\"b\":\"t\\u000a\",\"q\":-1},\"z\":[1,2.5,null,{\"x\":[],\"y\":true}]}");
     str_deinit(&copy);
     str_deinit(&canonical);
-    json_free(root);
+    jsonx_free(root);
 }
 
 static void write_file(const char *folder, const char *name, const void *data, size_t bytes)
@@ -200,29 +200,29 @@ static void python_reads_what_was_written(void **state)
     char folder[TEST_PATH_BYTES_MAX];
     test_make_folder(folder);
     struct str text = {0};
-    struct json_writer w = {.out = &text};
-    json_begin_object(&w, NULL);
-    json_write_u64(&w, "u", UINT64_MAX);
-    json_write_i64(&w, "i", INT64_MIN);
-    json_write_bool(&w, "b", true);
-    json_write_null(&w, "n");
-    json_write_f64(&w, "nan", NAN);
-    json_write_f64(&w, "inf", -INFINITY);
-    json_write_hex64(&w, "h", 0xabc);
-    json_write_raw(&w, "raw", "[1,{}]", 6);
-    json_write_string(&w, "quote\"\\\n\t\x01", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80/\x7f");
-    json_write_string(&w, "bad", "a\xff\xc0\x80\xed\xa0\x80z\xe2\x82");
-    json_begin_object(&w, "empty");
-    json_end_object(&w);
-    json_begin_array(&w, "nested");
-    json_begin_array(&w, NULL);
-    json_end_array(&w);
-    json_write_u64(&w, NULL, 0);
-    json_begin_object(&w, NULL);
-    json_write_string(&w, "", "");
-    json_end_object(&w);
-    json_end_array(&w);
-    json_end_object(&w);
+    struct jsonx_writer w = {.out = &text};
+    jsonx_begin_object(&w, NULL);
+    jsonx_write_u64(&w, "u", UINT64_MAX);
+    jsonx_write_i64(&w, "i", INT64_MIN);
+    jsonx_write_bool(&w, "b", true);
+    jsonx_write_null(&w, "n");
+    jsonx_write_f64(&w, "nan", NAN);
+    jsonx_write_f64(&w, "inf", -INFINITY);
+    jsonx_write_hex64(&w, "h", 0xabc);
+    jsonx_write_raw(&w, "raw", "[1,{}]", 6);
+    jsonx_write_string(&w, "quote\"\\\n\t\x01", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80/\x7f");
+    jsonx_write_string(&w, "bad", "a\xff\xc0\x80\xed\xa0\x80z\xe2\x82");
+    jsonx_begin_object(&w, "empty");
+    jsonx_end_object(&w);
+    jsonx_begin_array(&w, "nested");
+    jsonx_begin_array(&w, NULL);
+    jsonx_end_array(&w);
+    jsonx_write_u64(&w, NULL, 0);
+    jsonx_begin_object(&w, NULL);
+    jsonx_write_string(&w, "", "");
+    jsonx_end_object(&w);
+    jsonx_end_array(&w);
+    jsonx_end_object(&w);
     assert_int_equal(str_status(&text), 0);
     write_file(folder, "a.json", text.data, text.bytes);
     static const char check[] =
@@ -250,8 +250,8 @@ static void numbers_survive_the_way_to_python_bit_for_bit(void **state)
     double *values = malloc(COUNT * sizeof *values);
     assert_non_null(values);
     struct str text = {0};
-    struct json_writer w = {.out = &text};
-    json_begin_array(&w, NULL);
+    struct jsonx_writer w = {.out = &text};
+    jsonx_begin_array(&w, NULL);
     for (int i = 0; i < COUNT; i++) {
         struct philox_block block = philox(1, 2, (uint64_t)i);
         memcpy(&values[i], block.word, sizeof values[i]);
@@ -261,9 +261,9 @@ static void numbers_survive_the_way_to_python_bit_for_bit(void **state)
             values[i] = (double)(float)philox_unit(block.word[0]);
         if (!isfinite(values[i]))
             values[i] = i % 2 ? 0.0 : -0.0;
-        json_write_f64(&w, NULL, values[i]);
+        jsonx_write_f64(&w, NULL, values[i]);
     }
-    json_end_array(&w);
+    jsonx_end_array(&w);
     write_file(folder, "a.json", text.data, text.bytes);
     write_file(folder, "a.bin", values, COUNT * sizeof *values);
     static const char check[] = "import json,sys,array\n"
@@ -289,9 +289,9 @@ static void numbers_have_a_point_in_every_locale(void **state)
         set = setlocale(LC_NUMERIC, "de_DE.UTF-8");
     }
     struct str text = {0};
-    struct json_writer w = {.out = &text};
-    json_write_f64(&w, NULL, 0.5);
-    json_write_f64(&w, NULL, -1.25e-300);
+    struct jsonx_writer w = {.out = &text};
+    jsonx_write_f64(&w, NULL, 0.5);
+    jsonx_write_f64(&w, NULL, -1.25e-300);
     setlocale(LC_NUMERIC, "C");
     test_remove_folder(folder);
     assert_string_equal(str_text(&text), "0.5,-1.25e-300");

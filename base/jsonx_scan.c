@@ -1,7 +1,7 @@
 /*
- * json_scan — see json_scan.h.
+ * jsonx_scan — see jsonx_scan.h.
  */
-#include "base/json_scan.h"
+#include "base/jsonx_scan.h"
 
 #include <string.h>
 
@@ -57,21 +57,22 @@ static size_t skip_value(const char *text, size_t at, size_t end)
 }
 
 /* A value at or behind `at`, after spaces. */
-static bool find_value(const char *text, size_t at, size_t end, struct json_span *ret_value)
+static bool find_value(const char *text, size_t at, size_t end, struct jsonx_span *ret_value)
 {
     size_t begin = skip_spaces(text, at, end), behind = skip_value(text, begin, end);
     if (behind == begin || behind > end)
         return false;
-    *ret_value = (struct json_span){begin, behind};
+    *ret_value = (struct jsonx_span){begin, behind};
     return true;
 }
 
-bool json_scan_member(const char *text, size_t bytes, const char *key, struct json_span *ret_value)
+bool jsonx_scan_member(const char *text, size_t bytes, const char *key,
+                       struct jsonx_span *ret_value)
 {
     size_t at = skip_spaces(text, 0, bytes), key_bytes = strlen(key);
     if (at == bytes || text[at] != '{')
         return false;
-    struct json_span name, value;
+    struct jsonx_span name, value;
     for (at++; find_value(text, at, bytes, &name); at++) {
         at = skip_spaces(text, name.end, bytes);
         if (text[name.begin] != '"' || at == bytes || text[at] != ':' ||
@@ -89,8 +90,8 @@ bool json_scan_member(const char *text, size_t bytes, const char *key, struct js
     return false;
 }
 
-enum json_scan json_scan_element(const char *text, struct json_span *rest,
-                                 struct json_span *ret_element)
+enum jsonx_scan jsonx_scan_element(const char *text, struct jsonx_span *rest,
+                                   struct jsonx_span *ret_element)
 {
     bool is_first = rest->begin < rest->end && text[rest->begin] == '[';
     size_t at = skip_spaces(text, rest->begin + is_first, rest->end);

@@ -1,7 +1,7 @@
 /*
- * json — see json.h.
+ * jsonx — see jsonx.h.
  */
-#include "base/json.h"
+#include "base/jsonx.h"
 
 #include "base/libraries.h"
 
@@ -10,18 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
-bool json_is_deeper(const struct json_t *node, int levels)
+bool jsonx_is_deeper(const struct json_t *node, int levels)
 {
     if (levels < 0)
         return true;
     if (json_is_array(node)) {
         for (size_t i = 0; i < json_array_size(node); i++)
-            if (json_is_deeper(json_array_get(node, i), levels - 1))
+            if (jsonx_is_deeper(json_array_get(node, i), levels - 1))
                 return true;
     } else if (json_is_object(node)) {
         void *iterator = json_object_iter((json_t *)(uintptr_t)node);
         for (; iterator; iterator = json_object_iter_next((json_t *)(uintptr_t)node, iterator))
-            if (json_is_deeper(json_object_iter_value(iterator), levels - 1))
+            if (jsonx_is_deeper(json_object_iter_value(iterator), levels - 1))
                 return true;
     }
     return false;
@@ -60,8 +60,8 @@ static int check_size(const char *text, size_t bytes, const char *path, int64_t 
     return -EBADMSG;
 }
 
-int json_parse(const char *text, size_t bytes, const char *path, int64_t base_offset,
-               struct json_t **ret_root, struct err *err)
+int jsonx_parse(const char *text, size_t bytes, const char *path, int64_t base_offset,
+                struct json_t **ret_root, struct err *err)
 {
     json_error_t error;
     int status = check_size(text, bytes, path, base_offset, err);
@@ -76,7 +76,7 @@ int json_parse(const char *text, size_t bytes, const char *path, int64_t base_of
         err_found(err, "%s", error.text);
         return -EBADMSG;
     }
-    if (json_is_deeper(root, JSON_DEPTH_MAX)) {
+    if (jsonx_is_deeper(root, JSON_DEPTH_MAX)) {
         json_decref(root);
         err_set(err, -EBADMSG, "JSON is nested too deeply");
         err_at(err, path, base_offset);
@@ -87,12 +87,12 @@ int json_parse(const char *text, size_t bytes, const char *path, int64_t base_of
     return 0;
 }
 
-void json_free(struct json_t *root)
+void jsonx_free(struct json_t *root)
 {
     json_decref(root);
 }
 
-enum json_kind json_kind(const struct json_t *node)
+enum jsonx_kind jsonx_kind(const struct json_t *node)
 {
     if (!node)
         return JSON_KIND_NULL;
@@ -116,25 +116,25 @@ enum json_kind json_kind(const struct json_t *node)
     return JSON_KIND_NULL;
 }
 
-size_t json_count(const struct json_t *node)
+size_t jsonx_count(const struct json_t *node)
 {
     return json_is_array(node)    ? json_array_size(node)
            : json_is_object(node) ? json_object_size(node)
                                   : 0;
 }
 
-struct json_t *json_at(const struct json_t *array, size_t index)
+struct json_t *jsonx_at(const struct json_t *array, size_t index)
 {
     return json_array_get(array, index);
 }
 
-struct json_t *json_get(const struct json_t *object, const char *key)
+struct json_t *jsonx_get(const struct json_t *object, const char *key)
 {
     return json_object_get(object, key);
 }
 
-int json_each(struct json_t *object,
-              int (*entry)(void *context, const char *key, struct json_t *value), void *context)
+int jsonx_each(struct json_t *object,
+               int (*entry)(void *context, const char *key, struct json_t *value), void *context)
 {
     for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
         int result = entry(context, json_object_iter_key(at), json_object_iter_value(at));
@@ -144,7 +144,7 @@ int json_each(struct json_t *object,
     return 0;
 }
 
-int json_u64(const struct json_t *node, uint64_t *ret_value)
+int jsonx_u64(const struct json_t *node, uint64_t *ret_value)
 {
     if (!json_is_integer(node) || json_integer_value(node) < 0)
         return -EBADMSG;
@@ -152,7 +152,7 @@ int json_u64(const struct json_t *node, uint64_t *ret_value)
     return 0;
 }
 
-int json_i64(const struct json_t *node, int64_t *ret_value)
+int jsonx_i64(const struct json_t *node, int64_t *ret_value)
 {
     if (!json_is_integer(node))
         return -EBADMSG;
@@ -160,7 +160,7 @@ int json_i64(const struct json_t *node, int64_t *ret_value)
     return 0;
 }
 
-int json_f64(const struct json_t *node, double *ret_value)
+int jsonx_f64(const struct json_t *node, double *ret_value)
 {
     if (!json_is_number(node))
         return -EBADMSG;
@@ -168,7 +168,7 @@ int json_f64(const struct json_t *node, double *ret_value)
     return 0;
 }
 
-int json_bool(const struct json_t *node, bool *ret_value)
+int jsonx_bool(const struct json_t *node, bool *ret_value)
 {
     if (!json_is_boolean(node))
         return -EBADMSG;
@@ -176,7 +176,7 @@ int json_bool(const struct json_t *node, bool *ret_value)
     return 0;
 }
 
-int json_text(const struct json_t *node, const char **ret_text)
+int jsonx_text(const struct json_t *node, const char **ret_text)
 {
     if (!json_is_string(node))
         return -EBADMSG;
@@ -188,32 +188,32 @@ static int wrong(const struct json_t *object, const char *key, const char *wante
                  struct err *err)
 {
     err_set(err, -EBADMSG, "JSON key \"%s\" is %s", key,
-            json_get(object, key) ? "of another type" : "missing");
+            jsonx_get(object, key) ? "of another type" : "missing");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(err, "%s", wanted);
     return -EBADMSG;
 }
 
-int json_get_u64(const struct json_t *object, const char *key, uint64_t *ret_value,
-                 const char *path, struct err *err)
+int jsonx_get_u64(const struct json_t *object, const char *key, uint64_t *ret_value,
+                  const char *path, struct err *err)
 {
-    return json_u64(json_get(object, key), ret_value)
+    return jsonx_u64(jsonx_get(object, key), ret_value)
                ? wrong(object, key, "an integer of at least 0", path, err)
                : 0;
 }
 
-int json_get_f64(const struct json_t *object, const char *key, double *ret_value, const char *path,
-                 struct err *err)
+int jsonx_get_f64(const struct json_t *object, const char *key, double *ret_value, const char *path,
+                  struct err *err)
 {
-    return json_f64(json_get(object, key), ret_value) ? wrong(object, key, "a number", path, err)
-                                                      : 0;
+    return jsonx_f64(jsonx_get(object, key), ret_value) ? wrong(object, key, "a number", path, err)
+                                                        : 0;
 }
 
-int json_get_string(const struct json_t *object, const char *key, const char **ret_text,
-                    const char *path, struct err *err)
+int jsonx_get_string(const struct json_t *object, const char *key, const char **ret_text,
+                     const char *path, struct err *err)
 {
-    return json_text(json_get(object, key), ret_text) ? wrong(object, key, "a string", path, err)
-                                                      : 0;
+    return jsonx_text(jsonx_get(object, key), ret_text) ? wrong(object, key, "a string", path, err)
+                                                        : 0;
 }
 
 const char *json_library(char *text)

@@ -1,9 +1,9 @@
 /*
- * json_diff — see json_diff.h.
+ * jsonx_diff — see jsonx_diff.h.
  */
-#include "ckpt/json_diff.h"
+#include "ckpt/jsonx_diff.h"
 
-#include "base/json_format.h"
+#include "base/jsonx_format.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum { ENTRIES_LEAST = 16 };
 static int text_of(struct json_t *node, char **ret_text)
 {
     struct str text = {0};
-    int status = node ? json_format(node, &text) : 0;
+    int status = node ? jsonx_format(node, &text) : 0;
     if (status)
         str_deinit(&text);
     else
@@ -23,12 +23,12 @@ static int text_of(struct json_t *node, char **ret_text)
     return status;
 }
 
-static int reserve(struct json_diff *diff)
+static int reserve(struct jsonx_diff *diff)
 {
     if (diff->count < diff->capacity)
         return 0;
     size_t capacity = diff->capacity ? 2 * diff->capacity : ENTRIES_LEAST;
-    struct json_diff_entry *entries = realloc(diff->entries, capacity * sizeof *entries);
+    struct jsonx_diff_entry *entries = realloc(diff->entries, capacity * sizeof *entries);
     if (!entries)
         return -ENOMEM;
     diff->entries = entries;
@@ -36,10 +36,10 @@ static int reserve(struct json_diff *diff)
     return 0;
 }
 
-static int compare_leaf(struct json_diff *diff, const struct str *path, struct json_t *a,
+static int compare_leaf(struct jsonx_diff *diff, const struct str *path, struct json_t *a,
                         struct json_t *b)
 {
-    struct json_diff_entry entry = {0};
+    struct jsonx_diff_entry entry = {0};
     int status = text_of(a, &entry.a);
     if (!status)
         status = text_of(b, &entry.b);
@@ -58,10 +58,10 @@ static int compare_leaf(struct json_diff *diff, const struct str *path, struct j
     return status;
 }
 
-static int compare_nodes(struct json_diff *diff, struct str *path, struct json_t *a,
+static int compare_nodes(struct jsonx_diff *diff, struct str *path, struct json_t *a,
                          struct json_t *b);
 
-static int compare_member(struct json_diff *diff, struct str *path, const char *key,
+static int compare_member(struct jsonx_diff *diff, struct str *path, const char *key,
                           struct json_t *a, struct json_t *b)
 {
     size_t above = path->bytes;
@@ -76,14 +76,14 @@ static int compare_member(struct json_diff *diff, struct str *path, const char *
 }
 
 /* Both sides by rising key, as two sorted lists are merged. */
-static int compare_objects(struct json_diff *diff, struct str *path, struct json_t *a,
+static int compare_objects(struct jsonx_diff *diff, struct str *path, struct json_t *a,
                            struct json_t *b)
 {
-    struct json_member *of_a = NULL, *of_b = NULL;
+    struct jsonx_member *of_a = NULL, *of_b = NULL;
     size_t count_a = 0, count_b = 0, i = 0, k = 0;
-    int status = json_members(a, &of_a, &count_a);
+    int status = jsonx_members(a, &of_a, &count_a);
     if (!status)
-        status = json_members(b, &of_b, &count_b);
+        status = jsonx_members(b, &of_b, &count_b);
     while (!status && (i < count_a || k < count_b)) {
         int order = i == count_a ? 1 : k == count_b ? -1 : strcmp(of_a[i].key, of_b[k].key);
         const char *key = order <= 0 ? of_a[i].key : of_b[k].key;
@@ -97,17 +97,18 @@ static int compare_objects(struct json_diff *diff, struct str *path, struct json
 }
 
 /* Depth is bounded by json_parse. */
-static int compare_nodes(struct json_diff *diff, struct str *path, struct json_t *a,
+static int compare_nodes(struct jsonx_diff *diff, struct str *path, struct json_t *a,
                          struct json_t *b)
 {
     bool objects =
-        (!a || json_kind(a) == JSON_KIND_OBJECT) && (!b || json_kind(b) == JSON_KIND_OBJECT);
-    if (objects && json_count(a) + json_count(b) > 0)
+        (!a || jsonx_kind(a) == JSON_KIND_OBJECT) && (!b || jsonx_kind(b) == JSON_KIND_OBJECT);
+    if (objects && jsonx_count(a) + jsonx_count(b) > 0)
         return compare_objects(diff, path, a, b);
     return a || b ? compare_leaf(diff, path, a, b) : 0;
 }
 
-int json_diff_collect(struct json_diff *diff, const char *root, struct json_t *a, struct json_t *b)
+int jsonx_diff_collect(struct jsonx_diff *diff, const char *root, struct json_t *a,
+                       struct json_t *b)
 {
     struct str path = {0};
     str_add_text(&path, root);
@@ -118,7 +119,7 @@ int json_diff_collect(struct json_diff *diff, const char *root, struct json_t *a
     return status;
 }
 
-void json_diff_deinit(struct json_diff *diff)
+void jsonx_diff_deinit(struct jsonx_diff *diff)
 {
     for (size_t i = 0; i < diff->count; i++) {
         free(diff->entries[i].path);
@@ -126,5 +127,5 @@ void json_diff_deinit(struct json_diff *diff)
         free(diff->entries[i].b);
     }
     free(diff->entries);
-    *diff = (struct json_diff){0};
+    *diff = (struct jsonx_diff){0};
 }
