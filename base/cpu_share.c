@@ -5,7 +5,7 @@
 
 #include "base/hash.h"
 #include "base/machine.h"
-#include "base/workers.h"
+#include "base/thread_pool.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -30,7 +30,7 @@ void cpu_seat_read(struct cpu_seat *ret_seat)
 {
     char host[MACHINE_HOST_BYTES];
     cpu_set_t set;
-    *ret_seat = (struct cpu_seat){.cpu_count = workers_cpu_count()};
+    *ret_seat = (struct cpu_seat){.cpu_count = thread_pool_cpu_count()};
     machine_host(host);
     ret_seat->host = hash_64(host, strlen(host));
     if (sched_getaffinity(0, sizeof set, &set))

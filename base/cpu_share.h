@@ -20,8 +20,8 @@ enum { CPU_SEAT_CPUS_MAX = 1024, CPU_SEAT_WORDS = CPU_SEAT_CPUS_MAX / 64 };
 
 /* Plain data without padding, to be exchanged as bytes. */
 struct cpu_seat {
-    uint64_t host;                 /* hash of what identifies the host */
-    uint64_t cpu_count;            /* as workers_cpu_count: affinity, limited by control groups */
+    uint64_t host;      /* hash of what identifies the host */
+    uint64_t cpu_count; /* as thread_pool_cpu_count: affinity, limited by control groups */
     uint64_t cpus[CPU_SEAT_WORDS]; /* affinity; no bit is set where the kernel does not say */
 };
 

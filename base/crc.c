@@ -4,7 +4,7 @@
  */
 #include "base/crc.h"
 
-#include "base/libraries.h"
+#include "base/versions.h"
 
 #include <isa-l.h>
 #include <stdio.h>
@@ -48,9 +48,9 @@ uint32_t crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes)
     return multiply(first, shift) ^ second;
 }
 
-const char *crc_library(char *text)
+const char *crc_version(char *text)
 {
-    snprintf(text, LIBRARY_TEXT_BYTES, "ISA-L %d.%d.%d", ISAL_MAJOR_VERSION, ISAL_MINOR_VERSION,
+    snprintf(text, VERSION_TEXT_BYTES, "ISA-L %d.%d.%d", ISAL_MAJOR_VERSION, ISAL_MINOR_VERSION,
              ISAL_PATCH_VERSION);
     return text;
 }

@@ -3,7 +3,7 @@
  */
 #include "base/hash.h"
 
-#include "base/libraries.h"
+#include "base/versions.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -81,10 +81,10 @@ const char *hash128_format(struct hash128 hash, char *text)
     return text;
 }
 
-const char *hash_library(char *text)
+const char *hash_version(char *text)
 {
     unsigned version = XXH_versionNumber(); /* 801 is 0.8.1 */
-    snprintf(text, LIBRARY_TEXT_BYTES, "xxHash %u.%u.%u", version / 10000, version / 100 % 100,
+    snprintf(text, VERSION_TEXT_BYTES, "xxHash %u.%u.%u", version / 10000, version / 100 % 100,
              version % 100);
     return text;
 }

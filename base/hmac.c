@@ -3,7 +3,7 @@
  */
 #include "base/hmac.h"
 
-#include "base/libraries.h"
+#include "base/versions.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -39,8 +39,8 @@ bool hmac_is_equal(const uint8_t a[SHA256_BYTES], const uint8_t b[SHA256_BYTES])
     return CRYPTO_memcmp(a, b, SHA256_BYTES) == 0;
 }
 
-const char *hmac_library(char *text)
+const char *hmac_version(char *text)
 {
-    snprintf(text, LIBRARY_TEXT_BYTES, "OpenSSL %s", OpenSSL_version(OPENSSL_VERSION_STRING));
+    snprintf(text, VERSION_TEXT_BYTES, "OpenSSL %s", OpenSSL_version(OPENSSL_VERSION_STRING));
     return text;
 }

@@ -3,7 +3,7 @@
  */
 #include "base/jsonx.h"
 
-#include "base/libraries.h"
+#include "base/versions.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -216,8 +216,8 @@ int jsonx_get_string(const struct json_t *object, const char *key, const char **
                                                         : 0;
 }
 
-const char *json_library(char *text)
+const char *json_version(char *text)
 {
-    snprintf(text, LIBRARY_TEXT_BYTES, "jansson %s", jansson_version_str());
+    snprintf(text, VERSION_TEXT_BYTES, "jansson %s", jansson_version_str());
     return text;
 }

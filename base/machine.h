@@ -2,7 +2,7 @@
  * machine — what the kernel tells of the machine: what tells it from others, its processor, its
  * memory, and any of the one-line files of /proc and /sys.
  *
- * How many CPUs a crew takes is workers.h's; what a control group leaves of them is cgroup.h's.
+ * How many CPUs a pool has is thread_pool.h's; what a control group leaves of them is cgroup.h's.
  */
 #ifndef MILLRACE_BASE_MACHINE_H
 #define MILLRACE_BASE_MACHINE_H

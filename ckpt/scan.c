@@ -3,7 +3,7 @@
  */
 #include "ckpt/scan.h"
 
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "ckpt/blocks.h"
 
 #include <pthread.h>
@@ -112,7 +112,8 @@ static void scan_some(void *context, size_t tile, unsigned worker)
 static unsigned threads_for(const struct scan_options *options)
 {
     uint64_t useful = options->bytes / (2 * SCAN_RUN_BLOCKS * (uint64_t)CKPT_BLOCK_BYTES) + 1;
-    unsigned cpus = workers_cpu_count(), most = cpus < SCAN_THREADS_MAX ? cpus : SCAN_THREADS_MAX;
+    unsigned cpus = thread_pool_cpu_count(),
+             most = cpus < SCAN_THREADS_MAX ? cpus : SCAN_THREADS_MAX;
     most = most > options->share.count ? most / options->share.count : 1;
     return useful < most ? (unsigned)useful : most;
 }
@@ -120,13 +121,13 @@ static unsigned threads_for(const struct scan_options *options)
 int64_t scan_blocks(const struct scan_options *options, bool *is_bad, struct err *err)
 {
     struct scan scan = {.options = options, .is_bad = is_bad, .mutex = PTHREAD_MUTEX_INITIALIZER};
-    struct workers *crew = NULL;
+    struct thread_pool *pool = NULL;
     unsigned threads = threads_for(options);
-    int status = workers_open(threads, &crew, err);
+    int status = thread_pool_open(threads, &pool, err);
     if (status)
         return status;
-    workers_run(crew, threads, scan_some, &scan);
-    workers_close(crew);
+    thread_pool_run(pool, threads, scan_some, &scan);
+    thread_pool_close(pool);
     pthread_mutex_destroy(&scan.mutex);
     if (scan.status && err)
         *err = scan.detail;

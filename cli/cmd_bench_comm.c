@@ -7,7 +7,7 @@
  * their own turn, by the same ranks.
  */
 #include "base/clock.h"
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "cli/crew.h"
 #include "cli/local_ranks.h"
 #include "cli/output.h"
@@ -152,7 +152,7 @@ static int print(const struct bench *bench, struct err *err)
     output_begin(&output);
     jsonx_write_string(json, "library", library);
     jsonx_write_u64(json, "ranks_count", (uint64_t)bench->comm->ranks);
-    jsonx_write_u64(json, "cpus_count", workers_cpu_count());
+    jsonx_write_u64(json, "cpus_count", thread_pool_cpu_count());
     jsonx_write_f64(json, "wake_a_thread_seconds", clock_seconds(bench->wake_ns));
     jsonx_begin_array(json, "measurements");
     for (size_t i = 0; i < bench->count; i++)

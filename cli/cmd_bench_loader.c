@@ -3,7 +3,7 @@
  * dataset. What is measured, and what each figure is held against, is bench_loader.c's.
  */
 #include "base/clock.h"
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "cli/bench_loader.h"
 #include "cli/output.h"
 #include "cli/signals.h"
@@ -75,7 +75,7 @@ static int print(const struct invocation *invocation, const struct bench_loader 
                        invocation->positional_count ? bench->dataset : "made photos");
     jsonx_write_u64(json, "samples_count", bench->samples);
     jsonx_write_u64(json, "mean_sample_bytes", (uint64_t)bench->sample_bytes);
-    jsonx_write_u64(json, "cpus_count", workers_cpu_count());
+    jsonx_write_u64(json, "cpus_count", thread_pool_cpu_count());
     jsonx_write_string(json, "engine", bench->engine);
     jsonx_write_u64(json, "batch_samples_count", bench->batch);
     jsonx_write_u64(json, "micro_batch_samples_count", bench->micro);
@@ -172,7 +172,7 @@ static int run(const struct invocation *invocation, struct err *err)
         .memory_bytes = args->memory_bytes,
         .size = args->size,
         .block = args->block,
-        .workers_most = args->workers ? (unsigned)args->workers : workers_cpu_count(),
+        .workers_most = args->workers ? (unsigned)args->workers : thread_pool_cpu_count(),
         .log = invocation->log,
         .console = invocation->console,
     };

@@ -3,7 +3,7 @@
  * products in them alone, and where their time goes.
  */
 #include "base/clock.h"
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "cli/bench_models.h"
 #include "cli/crew.h"
 #include "cli/local_ranks.h"
@@ -202,7 +202,7 @@ static int print(const struct bench *bench, struct err *err)
     struct jsonx_writer *json = &output.json;
     output_begin(&output);
     jsonx_write_u64(json, "ranks_count", (uint64_t)bench->comm->ranks);
-    jsonx_write_u64(json, "cpus_count", workers_cpu_count());
+    jsonx_write_u64(json, "cpus_count", thread_pool_cpu_count());
     jsonx_write_u64(json, "threads_count", bench->list[0].speed.threads);
     jsonx_write_u64(json, "steps_count", bench->args->steps);
     jsonx_begin_array(json, "measurements");

@@ -3,7 +3,7 @@
  */
 #include "base/clock.h"
 #include "base/cpu_share.h"
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "ckpt/ckpt.h"
 #include "cli/began.h"
 #include "cli/launch.h"
@@ -210,7 +210,7 @@ static int prepare(struct launch *launch, struct err *err)
         .nodes = (unsigned)args->nodes,
         .hosts = args->hosts.count > 0 ? (const char *const *)args->hosts.items : NULL,
         .is_job = getenv("SLURM_JOB_ID") != NULL,
-        .cpus = workers_cpu_count(),
+        .cpus = thread_pool_cpu_count(),
         .is_root = geteuid() == 0};
     status = launch_own_program(launch->program, err);
     if (!status)

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/open_files.h"
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "image/kernels.h"
 #include "loader/loader.h"
 #include "loader/shard_cache.h"
@@ -33,7 +33,7 @@ static void check_cpu(const struct doctor_folder *folder, struct doctor_finding 
     char model[MACHINE_TEXT_BYTES];
     struct cgroup_limits limits;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned usable = workers_cpu_count();
+    unsigned usable = thread_pool_cpu_count();
     cgroup_read_limits("", &limits);
     machine_cpu_model(model, sizeof model);
     doctor_found(finding, "%s; %u of %ld CPUs may be used", model, usable, online);

@@ -3,8 +3,8 @@
  */
 #include "cli/doctor.h"
 
-#include "base/libraries.h"
 #include "base/machine.h"
+#include "base/versions.h"
 #include "cli/first_line.h"
 #include "comm/ranks.h"
 #include "device/device.h"
@@ -96,11 +96,11 @@ static void check_jpeg(const struct doctor_folder *folder, struct doctor_finding
 static void check_libraries(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
-    char json[LIBRARY_TEXT_BYTES], yaml[LIBRARY_TEXT_BYTES], hash[LIBRARY_TEXT_BYTES],
-        hmac[LIBRARY_TEXT_BYTES], crc[LIBRARY_TEXT_BYTES], libc[LIBRARY_TEXT_BYTES];
+    char json[VERSION_TEXT_BYTES], yaml[VERSION_TEXT_BYTES], hash[VERSION_TEXT_BYTES],
+        hmac[VERSION_TEXT_BYTES], crc[VERSION_TEXT_BYTES], libc[VERSION_TEXT_BYTES];
     snprintf(libc, sizeof libc, "glibc %s", gnu_get_libc_version());
-    const char *const texts[] = {json_library(json), yaml_library(yaml), hash_library(hash),
-                                 hmac_library(hmac), crc_library(crc),   libc};
+    const char *const texts[] = {json_version(json), yaml_library(yaml), hash_version(hash),
+                                 hmac_version(hmac), crc_version(crc),   libc};
     jsonx_begin_array(&finding->json, "libraries");
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         doctor_found(finding, "%s%s", i ? ", " : "", texts[i]);

@@ -3,7 +3,7 @@
  */
 #include "cli/local_ranks.h"
 
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "cli/launch.h"
 #include "cli/signals.h"
 #include "comm/ranks.h"
@@ -23,7 +23,7 @@ static int make_command(const struct invocation *invocation, unsigned ranks, con
     struct launch_place place = {.ranks = ranks,
                                  .nodes = 1,
                                  .is_job = getenv("SLURM_JOB_ID") != NULL,
-                                 .cpus = workers_cpu_count(),
+                                 .cpus = thread_pool_cpu_count(),
                                  .is_root = geteuid() == 0};
     int status = launch_begin(command, &place, err);
     if (!status)

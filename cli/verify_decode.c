@@ -4,7 +4,7 @@
 #include "cli/verify_decode.h"
 
 #include "base/str.h"
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "cli/verify_member.h"
 
 #include <errno.h>
@@ -21,8 +21,8 @@ struct job {
 struct verify_decode {
     void (*bad)(void *context, const struct verify_problem *problem);
     void *context;
-    struct workers *crew;
-    struct image_checker *checkers[WORKERS_COUNT_MAX]; /* one a worker */
+    struct thread_pool *pool;
+    struct image_checker *checkers[THREAD_POOL_THREADS_MAX]; /* one a worker */
     struct job jobs[VERIFY_DECODE_MEMBERS_MAX];
     size_t count;
     uint64_t bytes;
@@ -36,8 +36,8 @@ int verify_decode_open(void (*bad)(void *context, const struct verify_problem *p
         return err_set(err, -ENOMEM, "out of memory for decoding");
     decode->bad = bad;
     decode->context = context;
-    int status = workers_open(0, &decode->crew, err);
-    for (unsigned i = 0; !status && i < workers_count(decode->crew); i++)
+    int status = thread_pool_open(0, &decode->pool, err);
+    for (unsigned i = 0; !status && i < thread_pool_count(decode->pool); i++)
         status = image_checker_open(&decode->checkers[i], err);
     if (status)
         verify_decode_close(decode);
@@ -50,8 +50,8 @@ void verify_decode_close(struct verify_decode *decode)
 {
     if (!decode)
         return;
-    workers_close(decode->crew);
-    for (size_t i = 0; i < WORKERS_COUNT_MAX; i++)
+    thread_pool_close(decode->pool);
+    for (size_t i = 0; i < THREAD_POOL_THREADS_MAX; i++)
         image_checker_close(decode->checkers[i]);
     for (size_t i = 0; i < VERIFY_DECODE_MEMBERS_MAX; i++)
         str_deinit(&decode->jobs[i].bytes);
@@ -68,7 +68,7 @@ static void run_job(void *context, size_t tile, unsigned worker)
 
 void verify_decode_flush(struct verify_decode *decode)
 {
-    workers_run(decode->crew, decode->count, run_job, decode);
+    thread_pool_run(decode->pool, decode->count, run_job, decode);
     for (size_t i = 0; i < decode->count; i++) {
         const struct job *job = &decode->jobs[i];
         const struct verify_problem problem = {.kind = VERIFY_IMAGE,

@@ -3,7 +3,7 @@
  */
 #include "comm/nccl_library.h"
 
-#include "base/library.h"
+#include "base/dynlib.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,7 +20,7 @@ static struct {
 static int find_functions(void *library, struct nccl_library *ret_table, struct err *err)
 {
     struct nccl_library t = {0};
-    const struct library_function wanted[] = {
+    const struct dynlib_function wanted[] = {
         {"ncclGetVersion", &t.GetVersion},
         {"ncclGetUniqueId", &t.GetUniqueId},
         {"ncclCommInitRankConfig", &t.CommInitRankConfig},
@@ -37,7 +37,7 @@ static int find_functions(void *library, struct nccl_library *ret_table, struct 
         {"ncclAllGather", &t.AllGather},
         {"ncclReduceScatter", &t.ReduceScatter},
     };
-    const char *lacking = library_find(library, wanted, sizeof wanted / sizeof wanted[0]);
+    const char *lacking = dynlib_find(library, wanted, sizeof wanted / sizeof wanted[0]);
     if (lacking)
         return err_set(err, -ENOTSUP, "this NCCL lacks %s", lacking);
     *ret_table = t;
@@ -47,7 +47,7 @@ static int find_functions(void *library, struct nccl_library *ret_table, struct 
 static int load(struct nccl_library *ret_table, struct err *err)
 {
     static const char *const names[] = {"libnccl.so.2", MR_CUDA_LIBRARY_FOLDER "/libnccl.so.2"};
-    void *library = library_load(names, sizeof names / sizeof names[0]);
+    void *library = dynlib_open(names, sizeof names / sizeof names[0]);
     if (!library) {
         err_set(err, -ENOTSUP, "could not load NCCL: %.200s", dlerror());
         err_advise(err, "install libnccl2, or set LD_LIBRARY_PATH to where it is");

@@ -4,8 +4,8 @@
 #include "comm/ranks.h"
 
 #include "base/clock.h"
+#include "base/dynlib.h"
 #include "base/hash.h"
-#include "base/library.h"
 #include "comm/comm_mpi.h"
 #include "comm/comm_tcp.h"
 
@@ -257,17 +257,17 @@ static int load_mpi(struct mpi_library *ret_mpi, struct err *err)
 {
     struct mpi_library mpi;
     static const char *const names[] = {LIBRARY};
-    const struct library_function wanted[] = {{"comm_mpi_open", &mpi.open},
-                                              {"comm_mpi_version", &mpi.version},
-                                              {"comm_mpi_library", &mpi.library}};
-    void *handle = library_load(names, 1);
+    const struct dynlib_function wanted[] = {{"comm_mpi_open", &mpi.open},
+                                             {"comm_mpi_version", &mpi.version},
+                                             {"comm_mpi_library", &mpi.library}};
+    void *handle = dynlib_open(names, 1);
     if (!handle) {
         err_set(err, -ENOTSUP, "no MPI here: %.200s", dlerror());
         err_advise(err,
                    "install Open MPI (openmpi-bin, libopenmpi-dev) and build millrace with it");
         return -ENOTSUP;
     }
-    const char *lacking = library_find(handle, wanted, sizeof wanted / sizeof wanted[0]);
+    const char *lacking = dynlib_find(handle, wanted, sizeof wanted / sizeof wanted[0]);
     if (lacking) {
         err_set(err, -ENOTSUP, "%s lacks %s", LIBRARY, lacking);
         return -ENOTSUP;

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "base/workers.h"
+#include "base/thread_pool.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -123,8 +123,9 @@ int pipeline_open(struct io *io, const struct source *source, uint64_t first,
     pipeline->next_taken = pipeline->next_given = first;
     for (int split = 0; split < CONVERT_SPLITS_MAX; split++)
         pipeline->next_items[split] = next_items[split];
-    unsigned workers = source->options->workers ? source->options->workers : workers_cpu_count();
-    pipeline->workers_count = workers < WORKERS_COUNT_MAX ? workers : WORKERS_COUNT_MAX;
+    unsigned workers =
+        source->options->workers ? source->options->workers : thread_pool_cpu_count();
+    pipeline->workers_count = workers < THREAD_POOL_THREADS_MAX ? workers : THREAD_POOL_THREADS_MAX;
     pipeline->slots_count = 16 + 8 * (uint64_t)pipeline->workers_count;
     if (pipeline->slots_count > PIPELINE_SLOTS_MAX)
         pipeline->slots_count = PIPELINE_SLOTS_MAX;

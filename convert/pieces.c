@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/crc.h"
-#include "base/workers.h"
+#include "base/thread_pool.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -40,7 +40,7 @@ struct worker {
 
 struct pieces {
     struct pieces_options options;
-    struct workers *crew;
+    struct thread_pool *pool;
     struct worker workers[PIECES_WORKERS_MAX];
     /* What is in progress; immutable meanwhile. */
     struct io_file *file;
@@ -58,7 +58,7 @@ struct pieces {
 
 unsigned pieces_workers(unsigned wanted, uint64_t pieces_count)
 {
-    unsigned cpus = workers_cpu_count();
+    unsigned cpus = thread_pool_cpu_count();
     if (wanted == 0)
         wanted = cpus < PIECES_WORKERS_USUAL_MAX ? cpus : PIECES_WORKERS_USUAL_MAX;
     uint64_t most = bytes_min(wanted, bytes_min(pieces_count, PIECES_WORKERS_MAX));
@@ -73,7 +73,7 @@ int pieces_open(const struct pieces_options *options, struct pieces **ret_pieces
         return err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
     pieces->options = *options;
     pthread_mutex_init(&pieces->mutex, NULL);
-    int status = workers_open(options->workers_count, &pieces->crew, err);
+    int status = thread_pool_open(options->workers_count, &pieces->pool, err);
     size_t bytes = bytes_round_up(options->buffer_bytes, IO_ALIGN_BYTES);
     for (unsigned w = 0; w < options->workers_count && !status; w++) {
         struct worker *worker = &pieces->workers[w];
@@ -95,7 +95,7 @@ void pieces_close(struct pieces *pieces)
 {
     if (!pieces)
         return;
-    workers_close(pieces->crew);
+    thread_pool_close(pieces->pool);
     for (unsigned w = 0; w < pieces->options.workers_count; w++) {
         struct worker *worker = &pieces->workers[w];
         if (worker->queue)
@@ -315,8 +315,8 @@ static int do_all(struct pieces *pieces, struct io_file *file, const char *path,
     uint64_t run =
         bytes_min(count / (RUNS_PER_WORKER * pieces->options.workers_count), RUN_PIECES_MAX);
     pieces->run_pieces = run > 0 ? run : 1;
-    workers_run(pieces->crew, (size_t)((count + pieces->run_pieces - 1) / pieces->run_pieces),
-                do_run, pieces);
+    thread_pool_run(pieces->pool, (size_t)((count + pieces->run_pieces - 1) / pieces->run_pieces),
+                    do_run, pieces);
     for (unsigned w = 0; w < pieces->options.workers_count; w++)
         for (unsigned s = 0; s < SLOTS; s++) {
             struct err detail = {0};

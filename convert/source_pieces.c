@@ -6,7 +6,7 @@
  * it is encoded twice: here, to count, and once more when members are written. What is kept between
  * is 32 bytes for each 64 KiB.
  */
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "convert/source.h"
 #include "io/file_util.h"
 
@@ -176,14 +176,14 @@ static void close_counters(struct counting *counting, unsigned count)
     free(counting->counters);
 }
 
-static int run_counters(struct counting *counting, struct workers *crew, struct err *err)
+static int run_counters(struct counting *counting, struct thread_pool *pool, struct err *err)
 {
     const struct source *source = counting->source;
     while (counting->first < source->pieces_count) {
         uint64_t rest = source->pieces_count - counting->first;
         size_t tiles = rest < BATCH_PIECES ? (size_t)rest : BATCH_PIECES;
-        workers_run(crew, tiles, count_piece, counting);
-        for (unsigned i = 0; i < workers_count(crew); i++) {
+        thread_pool_run(pool, tiles, count_piece, counting);
+        for (unsigned i = 0; i < thread_pool_count(pool); i++) {
             const struct counter *counter = &counting->counters[i];
             if (counter->status && err)
                 *err = counter->err;
@@ -200,17 +200,17 @@ static int run_counters(struct counting *counting, struct workers *crew, struct 
 static int count_tokens(struct io *io, struct source *source, struct err *err)
 {
     struct counting counting = {.io = io, .source = source};
-    struct workers *crew;
-    int status = workers_open(source->options->workers, &crew, err);
+    struct thread_pool *pool;
+    int status = thread_pool_open(source->options->workers, &pool, err);
     if (status)
         return status;
-    counting.counters = calloc(workers_count(crew), sizeof *counting.counters);
-    status = counting.counters ? open_counters(&counting, workers_count(crew), err)
+    counting.counters = calloc(thread_pool_count(pool), sizeof *counting.counters);
+    status = counting.counters ? open_counters(&counting, thread_pool_count(pool), err)
                                : err_set(err, -ENOMEM, "out of memory for tokenizers");
     if (!status)
-        status = run_counters(&counting, crew, err);
-    close_counters(&counting, workers_count(crew));
-    workers_close(crew);
+        status = run_counters(&counting, pool, err);
+    close_counters(&counting, thread_pool_count(pool));
+    thread_pool_close(pool);
     return status;
 }
 

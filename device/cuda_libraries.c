@@ -3,7 +3,7 @@
  */
 #include "device/cuda_libraries.h"
 
-#include "base/library.h"
+#include "base/dynlib.h"
 
 #include <assert.h>
 
@@ -50,9 +50,9 @@ static int ask_version(void *library, const char *function, int kind)
     size_t (*returned)(void) = NULL;
     int (*in_argument)(int *version) = NULL;
     int version = 0;
-    const struct library_function wanted = {
+    const struct dynlib_function wanted = {
         function, kind == VERSION_RETURNED ? (void *)&returned : (void *)&in_argument};
-    if (library_find(library, &wanted, 1))
+    if (dynlib_find(library, &wanted, 1))
         return 0;
     if (kind == VERSION_RETURNED)
         return (int)returned();
@@ -62,7 +62,7 @@ static int ask_version(void *library, const char *function, int kind)
 size_t cuda_libraries_find(struct cuda_library libraries[CUDA_LIBRARIES_MAX])
 {
     for (size_t i = 0; i < CUDA_LIBRARIES_MAX; i++) {
-        void *library = library_load(known[i].files, known[i].files_count);
+        void *library = dynlib_open(known[i].files, known[i].files_count);
         int version = library ? ask_version(library, known[i].function, known[i].kind) : 0;
         libraries[i] = (struct cuda_library){.name = known[i].name,
                                              .use = known[i].use,

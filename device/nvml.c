@@ -3,7 +3,7 @@
  */
 #include "device/nvml.h"
 
-#include "base/library.h"
+#include "base/dynlib.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -34,7 +34,7 @@ static int failed(const struct nvml *nvml, int status, int code, const char *wha
 static int load(struct nvml *nvml, struct err *err)
 {
     static const char *const names[] = {"libnvidia-ml.so.1"};
-    const struct library_function wanted[] = {
+    const struct dynlib_function wanted[] = {
         {"nvmlInit_v2", &nvml->init},
         {"nvmlShutdown", &nvml->shutdown},
         {"nvmlErrorString", &nvml->error_string},
@@ -42,7 +42,7 @@ static int load(struct nvml *nvml, struct err *err)
         {"nvmlDeviceGetHandleByPciBusId_v2", &nvml->device_get_handle_by_pci_bus_id},
         {"nvmlDeviceGetUtilizationRates", &nvml->device_get_utilization_rates},
     };
-    void *library = library_load(names, 1);
+    void *library = dynlib_open(names, 1);
     if (!library) {
         err_set(err, -ENODEV, "no NVML: %s", dlerror());
         err_advise(
@@ -50,7 +50,7 @@ static int load(struct nvml *nvml, struct err *err)
                  "(NVIDIA_DRIVER_CAPABILITIES=compute,utility)");
         return -ENODEV;
     }
-    const char *lacking = library_find(library, wanted, sizeof wanted / sizeof wanted[0]);
+    const char *lacking = dynlib_find(library, wanted, sizeof wanted / sizeof wanted[0]);
     if (!lacking)
         return 0;
     err_set(err, -ENODEV, "this NVML lacks %s", lacking);

@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "image/pixels.h"
 
 #include <assert.h>
@@ -208,7 +208,7 @@ static bool options_want_no_reads(const struct loader_options *options)
 
 static int open_stages(struct loader *loader, struct err *err)
 {
-    unsigned workers = loader->options.workers ? loader->options.workers : workers_cpu_count();
+    unsigned workers = loader->options.workers ? loader->options.workers : thread_pool_cpu_count();
     loader->workers_count = (uint32_t)bytes_min(workers, LOADER_WORKERS_MAX);
     for (uint32_t i = 0; i < loader->sources_count; i++) {
         uint32_t pieces = view_pieces_max(loader->sources[i].view);

@@ -4,7 +4,7 @@
 #include "trainer/benchmark.h"
 
 #include "base/clock.h"
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "io/benchmark.h"
 #include "trainer/ops/cpu/blas.h"
 #include "trainer/report/gauges.h"
@@ -35,15 +35,15 @@ static void multiply(void *context, size_t tile, unsigned worker)
 }
 
 /* By their CPU time: what else the machine does is no limit of its own. */
-static double repeat_products(struct workers *crew, struct products *products, uint64_t ns)
+static double repeat_products(struct thread_pool *pool, struct products *products, uint64_t ns)
 {
-    unsigned threads = workers_count(crew);
+    unsigned threads = thread_pool_count(pool);
     struct io_benchmark speed = {0};
-    workers_run(crew, threads, multiply, products); /* finds its memory */
+    thread_pool_run(pool, threads, multiply, products); /* finds its memory */
     uint64_t until_ns = clock_now_ns() + ns;
     io_benchmark_begin(&speed);
     do {
-        workers_run(crew, threads, multiply, products);
+        thread_pool_run(pool, threads, multiply, products);
         speed.operations_count += threads;
     } while (clock_now_ns() < until_ns);
     io_benchmark_end(&speed);
@@ -54,12 +54,12 @@ static double repeat_products(struct workers *crew, struct products *products, u
 static int measure_products(unsigned threads, uint64_t ns, double *ret_flops_per_second,
                             struct err *err)
 {
-    struct workers *crew;
+    struct thread_pool *pool;
     struct products products;
-    int status = workers_open(threads, &crew, err);
+    int status = thread_pool_open(threads, &pool, err);
     if (status)
         return status;
-    size_t elements = workers_count(crew) * 3 * (size_t)SIDE * SIDE;
+    size_t elements = thread_pool_count(pool) * 3 * (size_t)SIDE * SIDE;
     products.matrices = malloc(elements * sizeof *products.matrices);
     status = products.matrices
                  ? blas_open(&products.blas, err)
@@ -67,9 +67,9 @@ static int measure_products(unsigned threads, uint64_t ns, double *ret_flops_per
     for (size_t i = 0; i < elements && !status; i++)
         products.matrices[i] = 1.0f / SIDE;
     if (!status)
-        *ret_flops_per_second = repeat_products(crew, &products, ns);
+        *ret_flops_per_second = repeat_products(pool, &products, ns);
     free(products.matrices);
-    workers_close(crew);
+    thread_pool_close(pool);
     return status;
 }
 
@@ -246,7 +246,7 @@ int trainer_benchmark_run(const struct trainer_options *options,
     bool is_host = run.device->ops->is_host;
     speed.threads = run_threads(&run);
     if (speed.threads == 0)
-        speed.threads = workers_cpu_count();
+        speed.threads = thread_pool_cpu_count();
     if (is_host)
         status = measure_products(speed.threads, job->products_ns, &speed.limit_flops_per_second,
                                   &detail);

@@ -3,7 +3,7 @@
  * containers.
  */
 #include "base/cgroup.h"
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "tests/support/test.h"
 
 #include <string.h>
@@ -112,21 +112,21 @@ static void a_group_beside_the_mount_takes_the_mounts_limit(void **state)
 static void threads_are_no_more_than_the_quota_feeds(void **state)
 {
     (void)state;
-    unsigned unlimited = workers_cpu_count_in(root);
+    unsigned unlimited = thread_pool_cpu_count_in(root);
     write_in("/proc/self/cgroup", "0::/job\n");
     write_in("/proc/self/mountinfo", "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
     write_in("/sys/fs/cgroup/job/cpu.max", "50000 100000\n");
-    assert_int_equal(workers_cpu_count_in(root), 1);
+    assert_int_equal(thread_pool_cpu_count_in(root), 1);
     write_in("/sys/fs/cgroup/job/cpu.max", "150000 100000\n");
-    assert_int_equal(workers_cpu_count_in(root), unlimited < 2 ? unlimited : 2);
+    assert_int_equal(thread_pool_cpu_count_in(root), unlimited < 2 ? unlimited : 2);
     write_in("/sys/fs/cgroup/job/cpu.max", "200000000 100000\n");
-    assert_int_equal(workers_cpu_count_in(root), unlimited);
+    assert_int_equal(thread_pool_cpu_count_in(root), unlimited);
     write_in("/proc/self/cgroup", "8:cpu,cpuacct:/job\n");
     write_in("/proc/self/mountinfo",
              "32 22 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n");
     write_in("/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "100000\n");
     write_in("/sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
-    assert_int_equal(workers_cpu_count_in(root), 1);
+    assert_int_equal(thread_pool_cpu_count_in(root), 1);
 }
 
 int main(void)

@@ -2,7 +2,7 @@
  * cpu_share — what each of several processes takes of the CPUs of a host.
  */
 #include "base/cpu_share.h"
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "tests/support/test.h"
 
 #include <sched.h>
@@ -81,7 +81,7 @@ static void a_process_alone_has_what_it_may_use(void **state)
     struct cpu_seat own;
     (void)state;
     cpu_seat_read(&own);
-    assert_int_equal(cpu_share(&own, 1, 0), workers_cpu_count());
+    assert_int_equal(cpu_share(&own, 1, 0), thread_pool_cpu_count());
 }
 
 static void write_node(const char *root, unsigned node, const char *cpus)

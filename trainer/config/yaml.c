@@ -226,6 +226,6 @@ int yaml_walk(const char *text, size_t bytes, const char *name,
 
 const char *yaml_library(char *text)
 {
-    snprintf(text, LIBRARY_TEXT_BYTES, "libfyaml %s", fy_library_version());
+    snprintf(text, VERSION_TEXT_BYTES, "libfyaml %s", fy_library_version());
     return text;
 }

@@ -11,7 +11,7 @@
 #define MILLRACE_TRAINER_CONFIG_YAML_H
 
 #include "base/err.h"
-#include "base/libraries.h"
+#include "base/versions.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ int yaml_walk(const char *text, size_t bytes, const char *name,
               int (*leaf)(void *context, const struct yaml_leaf *leaf), void *context,
               struct err *err);
 
-/* The library's name and version, as base/libraries.h has it. */
+/* The library's name and version, as base/versions.h has it. */
 const char *yaml_library(char *text);
 
 #endif

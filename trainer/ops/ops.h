@@ -3,7 +3,7 @@
  *
  * Matrices are row-major and dense. Every operation is a pure function of its arguments in a fixed
  * order of additions that depends on shapes alone, never on threads: the bits are the same whatever
- * the crew. Operations are queued on the ops' stream (the cpu runs them at once) and return
+ * the pool. Operations are queued on the ops' stream (the cpu runs them at once) and return
  * nothing; a failure is remembered and `sync` tells it, once a step. All arrays lie in device
  * memory; pinned memory is the device's too.
  *
@@ -11,7 +11,7 @@
  * parameters, gradients and moments. On the cpu both are F32 (F64 for tests by central
  * differences); on a GPU compute is F32, BF16 or F16, and master F32.
  *
- * Threads: an ops belongs to one thread, which works in its crew.
+ * Threads: an ops belongs to one thread, which works in its pool.
  */
 #ifndef MILLRACE_TRAINER_OPS_OPS_H
 #define MILLRACE_TRAINER_OPS_OPS_H
@@ -264,7 +264,7 @@ struct ops_table {
     /* Addresses have no memory behind them (ops_null.h): what the host itself would do to numbers
      * between operations is left out. */
     bool is_imaginary;
-    /* Optional: the threads of the crew add to the trace, which outlives the ops, from now on. */
+    /* Optional: the threads of the pool add to the trace, which outlives the ops, from now on. */
     void (*add_tracks)(struct ops *ops, struct trace *trace);
     void (*close)(struct ops *ops);
 };

@@ -3,7 +3,7 @@
  */
 #include "trainer/run/announce.h"
 
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "trainer/parallel/strategy.h"
 
 #include <inttypes.h>
@@ -76,12 +76,12 @@ static void say_ranks(const struct run *run)
     run_say(run, "ranks: %u, %s: state in %u shard%s, %s", run->batching.ranks,
             strategy_of(run->config->parallel.strategy)->name, run->shards,
             run->shards == 1 ? "" : "s", travel);
-    if (run->cpus > 0 && run->cpus < workers_cpu_count() &&
+    if (run->cpus > 0 && run->cpus < thread_pool_cpu_count() &&
         (run->config->threads == 0 || run->config->data.workers == 0))
         run_say(
             run,
             "ranks: this machine's processors are divided among its ranks: rank 0 uses %u of %u",
-            run->cpus, workers_cpu_count());
+            run->cpus, thread_pool_cpu_count());
 }
 
 static void say_memory(const struct run *run)

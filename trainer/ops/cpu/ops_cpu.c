@@ -4,8 +4,8 @@
  */
 #include "trainer/ops/cpu/ops_cpu.h"
 
+#include "base/dynlib.h"
 #include "base/exact_sum.h"
-#include "base/library.h"
 #include "base/machine.h"
 #include "trainer/ops/cpu/math.h"
 #include "trainer/ops/decision.h"
@@ -42,7 +42,7 @@ static void *blas_load(void)
         setenv(CORETYPE, core, 1);
     if (sets_threads)
         setenv(NUM_THREADS, "1", 1);
-    void *library = library_load(names, sizeof names / sizeof names[0]);
+    void *library = dynlib_open(names, sizeof names / sizeof names[0]);
     if (core)
         unsetenv(CORETYPE);
     if (sets_threads)
@@ -55,18 +55,18 @@ int blas_open(struct blas *ret_blas, struct err *err)
     struct blas blas = {0};
     void (*set_num_threads)(int count) = NULL;
     const char *(*get_config)(void) = NULL, *(*get_corename)(void) = NULL;
-    const struct library_function wanted[] = {{"cblas_sgemm", &blas.sgemm},
-                                              {"cblas_dgemm", &blas.dgemm},
-                                              {"openblas_set_num_threads", &set_num_threads},
-                                              {"openblas_get_config", &get_config},
-                                              {"openblas_get_corename", &get_corename}};
+    const struct dynlib_function wanted[] = {{"cblas_sgemm", &blas.sgemm},
+                                             {"cblas_dgemm", &blas.dgemm},
+                                             {"openblas_set_num_threads", &set_num_threads},
+                                             {"openblas_get_config", &get_config},
+                                             {"openblas_get_corename", &get_corename}};
     void *library = blas_load();
     if (!library) {
         err_set(err, -ELIBACC, "could not load OpenBLAS: %s", dlerror());
         err_advise(err, "install it (Debian: libopenblas0)");
         return -ELIBACC;
     }
-    const char *lacking = library_find(library, wanted, sizeof wanted / sizeof wanted[0]);
+    const char *lacking = dynlib_find(library, wanted, sizeof wanted / sizeof wanted[0]);
     if (lacking) {
         err_set(err, -ELIBACC, "this OpenBLAS lacks %s", lacking);
         err_advise(err, "install one with the C interface (Debian: libopenblas0)");
@@ -164,7 +164,7 @@ int ops_cpu_plan_attn(struct ops *ops, const struct attn_shape *shape, struct er
     size_t worker_bytes = elements * dtype_bytes(ops->compute);
     worker_bytes =
         (worker_bytes + OPS_CPU_ALIGN_BYTES - 1) / OPS_CPU_ALIGN_BYTES * OPS_CPU_ALIGN_BYTES;
-    int status = ops_cpu_reserve(&cpu->attention, worker_bytes * workers_count(cpu->crew), err);
+    int status = ops_cpu_reserve(&cpu->attention, worker_bytes * thread_pool_count(cpu->pool), err);
     if (status == 0 && worker_bytes > cpu->attention_worker_bytes)
         cpu->attention_worker_bytes = worker_bytes;
     return status;
@@ -205,7 +205,7 @@ void ops_cpu_decide(struct ops *ops, struct decision *decision, const int64_t *l
 
 void ops_cpu_add_tracks(struct ops *ops, struct trace *trace)
 {
-    workers_add_tracks(ops_cpu_of(ops)->crew, trace);
+    thread_pool_add_tracks(ops_cpu_of(ops)->pool, trace);
 }
 
 void ops_cpu_numerics_id(struct ops *ops, struct str *out)
@@ -227,7 +227,7 @@ void ops_cpu_close(struct ops *ops)
     struct ops_cpu *cpu = ops_cpu_of(ops);
     if (ops->stream)
         ops->device->ops->stream_close(ops->device, ops->stream);
-    workers_close(cpu->crew);
+    thread_pool_close(cpu->pool);
     free(cpu->partials);
     free(cpu->split.memory);
     free(cpu->attention.memory);
@@ -253,7 +253,7 @@ int ops_cpu_open(struct device *device, enum dtype compute, unsigned threads, st
     if (status == 0)
         status = blas_open(&cpu->blas, err);
     if (status == 0)
-        status = workers_open(threads, &cpu->crew, err);
+        status = thread_pool_open(threads, &cpu->pool, err);
     if (status == 0) {
         cpu->partials = allocate(OPS_CPU_PARTIALS * dtype_bytes(compute));
         if (!cpu->partials)

@@ -1,16 +1,16 @@
 /*
- * ops_cpu — what the files of the cpu's compute ops share: the opened ops, its crew and its scratch
+ * ops_cpu — what the files of the cpu's compute ops share: the opened ops, its pool and its scratch
  * memory.
  *
  * The operations are written once, in ops_cpu_*.inc, for an element type called `real`;
  * ops_cpu_f32.c and ops_cpu_f64.c compile them. Work is cut into tiles by shapes alone, a tile
- * writes only what is its own, and sums inside it run in a written order; so the crew's size
+ * writes only what is its own, and sums inside it run in a written order; so the pool's size
  * changes nothing but the time.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_OPS_CPU_H
 #define MILLRACE_TRAINER_OPS_CPU_OPS_CPU_H
 
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "trainer/ops/cpu/blas.h"
 #include "trainer/ops/ops.h"
 
@@ -36,13 +36,13 @@ struct ops_cpu_scratch {
 /* Owner thread. */
 struct ops_cpu {
     struct ops ops;
-    struct workers *crew;
+    struct thread_pool *pool;
     struct blas blas;
     int status; /* the first failure since the last sync */
     struct err failure;
     void *partials;                   /* OPS_CPU_PARTIALS elements */
     struct ops_cpu_scratch split;     /* products whose inner dimension is split */
-    struct ops_cpu_scratch attention; /* a part for each worker of the crew */
+    struct ops_cpu_scratch attention; /* a part for each worker of the pool */
     size_t attention_worker_bytes;
 };
 

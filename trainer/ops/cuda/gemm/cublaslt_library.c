@@ -3,7 +3,7 @@
  */
 #include "trainer/ops/cuda/gemm/cublaslt_library.h"
 
-#include "base/library.h"
+#include "base/dynlib.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,7 +20,7 @@ static struct {
 static int find_functions(void *library, struct cublaslt_library *ret_table, struct err *err)
 {
     struct cublaslt_library t = {0};
-    const struct library_function wanted[] = {
+    const struct dynlib_function wanted[] = {
         {"cublasLtCreate", &t.Create},
         {"cublasLtDestroy", &t.Destroy},
         {"cublasLtGetVersion", &t.GetVersion},
@@ -37,7 +37,7 @@ static int find_functions(void *library, struct cublaslt_library *ret_table, str
         {"cublasLtMatmulAlgoConfigGetAttribute", &t.MatmulAlgoConfigGetAttribute},
         {"cublasLtMatmul", &t.Matmul},
     };
-    const char *lacking = library_find(library, wanted, sizeof wanted / sizeof wanted[0]);
+    const char *lacking = dynlib_find(library, wanted, sizeof wanted / sizeof wanted[0]);
     if (lacking) {
         err_set(err, -ELIBACC, "this cuBLASLt lacks %s", lacking);
         err_advise(err, "install that of CUDA 12 or 13");
@@ -52,7 +52,7 @@ static int load(struct cublaslt_library *ret_table, struct err *err)
     static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
                                         MR_CUDA_LIBRARY_FOLDER "/libcublasLt.so.13",
                                         MR_CUDA_LIBRARY_FOLDER "/libcublasLt.so.12"};
-    void *library = library_load(names, sizeof names / sizeof names[0]);
+    void *library = dynlib_open(names, sizeof names / sizeof names[0]);
     if (!library) {
         err_set(err, -ELIBACC, "could not load cuBLASLt: %s", dlerror());
         err_advise(err,

@@ -1,7 +1,7 @@
 /*
- * workers — every tile once, by however many threads.
+ * workers — every task once, by however many threads.
  */
-#include "base/workers.h"
+#include "base/thread_pool.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 enum { TILES_MAX = 5000 };
 
 struct job {
-    uint32_t done[TILES_MAX]; /* times, not atomic: a tile has one worker */
+    uint32_t done[TILES_MAX]; /* times, not atomic: a task has one worker */
     unsigned workers_max;
-    unsigned char seen[WORKERS_COUNT_MAX];
+    unsigned char seen[THREAD_POOL_THREADS_MAX];
 };
 
-static void work(void *context, size_t tile, unsigned worker)
+static void work(void *context, size_t task, unsigned worker)
 {
     struct job *job = context;
-    job->done[tile]++;
+    job->done[task]++;
     if (worker >= job->workers_max)
         abort();
     job->seen[worker] = 1; /* each worker its own byte */
@@ -28,22 +28,22 @@ static void every_tile_is_done_once(void **state)
 {
     (void)state;
     static const unsigned counts[] = {1, 2, 3, 8};
-    static const size_t tiles[] = {0, 1, 2, 7, 100, TILES_MAX};
+    static const size_t tasks[] = {0, 1, 2, 7, 100, TILES_MAX};
     for (size_t c = 0; c < 4; c++) {
         struct err err = {0};
-        struct workers *crew;
-        assert_ok(workers_open(counts[c], &crew, &err), &err);
-        assert_int_equal(workers_count(crew), counts[c]);
+        struct thread_pool *pool;
+        assert_ok(thread_pool_open(counts[c], &pool, &err), &err);
+        assert_int_equal(thread_pool_count(pool), counts[c]);
         for (int round = 0; round < 50; round++) {
             static struct job job;
             memset(&job, 0, sizeof job);
             job.workers_max = counts[c];
-            size_t count = tiles[round % 6];
-            workers_run(crew, count, work, &job);
-            for (size_t tile = 0; tile < TILES_MAX; tile++)
-                assert_int_equal(job.done[tile], tile < count);
+            size_t count = tasks[round % 6];
+            thread_pool_run(pool, count, work, &job);
+            for (size_t task = 0; task < TILES_MAX; task++)
+                assert_int_equal(job.done[task], task < count);
         }
-        workers_close(crew);
+        thread_pool_close(pool);
     }
 }
 
@@ -52,27 +52,27 @@ static void jobs_follow_each_other_at_once(void **state)
     (void)state;
     int rounds = test_is_sanitized() ? 2000 : 20000;
     struct err err = {0};
-    struct workers *crew;
-    assert_ok(workers_open(4, &crew, &err), &err);
+    struct thread_pool *pool;
+    assert_ok(thread_pool_open(4, &pool, &err), &err);
     static struct job job;
     memset(&job, 0, sizeof job);
     job.workers_max = 4;
     for (int round = 0; round < rounds; round++)
-        workers_run(crew, 5, work, &job);
-    for (size_t tile = 0; tile < 5; tile++)
-        assert_int_equal(job.done[tile], rounds);
-    workers_close(crew);
+        thread_pool_run(pool, 5, work, &job);
+    for (size_t task = 0; task < 5; task++)
+        assert_int_equal(job.done[task], rounds);
+    thread_pool_close(pool);
 }
 
 static void a_crew_of_zero_has_one_a_cpu(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct workers *crew;
-    assert_ok(workers_open(0, &crew, &err), &err);
-    assert_int_equal(workers_count(crew), workers_cpu_count());
-    workers_close(crew);
-    workers_close(NULL);
+    struct thread_pool *pool;
+    assert_ok(thread_pool_open(0, &pool, &err), &err);
+    assert_int_equal(thread_pool_count(pool), thread_pool_cpu_count());
+    thread_pool_close(pool);
+    thread_pool_close(NULL);
 }
 
 int main(void)

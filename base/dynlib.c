@@ -1,12 +1,12 @@
 /*
- * library — see library.h.
+ * dynlib — see dynlib.h.
  */
-#include "base/library.h"
+#include "base/dynlib.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
-void *library_load(const char *const *files, size_t count)
+void *dynlib_open(const char *const *files, size_t count)
 {
     void *library = NULL;
     for (size_t i = 0; i < count && !library; i++)
@@ -14,7 +14,7 @@ void *library_load(const char *const *files, size_t count)
     return library;
 }
 
-const char *library_find(void *library, const struct library_function *functions, size_t count)
+const char *dynlib_find(void *library, const struct dynlib_function *functions, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         void *address = dlsym(library, functions[i].name);
