@@ -8,9 +8,9 @@
  */
 #include "base/clock.h"
 #include "base/thread_pool.h"
-#include "cli/crew.h"
 #include "cli/local_ranks.h"
 #include "cli/output.h"
+#include "cli/rank_session.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
 #include "comm/benchmark.h"
@@ -191,7 +191,7 @@ static int run(const struct invocation *invocation, struct err *err)
         status = local_ranks_run(invocation, (unsigned)bench.args->ranks, &is_done, err);
     if (status || is_done)
         return status;
-    status = crew_open(invocation, &bench.comm, NULL, err);
+    status = rank_session_open(invocation, &bench.comm, NULL, err);
     if (status)
         return status;
     status = check_ranks(bench.comm, err);
@@ -201,7 +201,7 @@ static int run(const struct invocation *invocation, struct err *err)
     progress_end(invocation->console);
     if (!status && bench.comm->rank == 0)
         status = print(&bench, err);
-    return crew_close(invocation, bench.comm, status, err);
+    return rank_session_close(invocation, bench.comm, status, err);
 }
 
 static const char *const examples[] = {

@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/thread_pool.h"
 #include "cli/bench_models.h"
-#include "cli/crew.h"
 #include "cli/local_ranks.h"
 #include "cli/output.h"
+#include "cli/rank_session.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
 #include "io/file_util.h"
@@ -104,7 +104,7 @@ static int measure_model(struct bench *bench, enum bench_model model, struct err
     if (!status && bench->comm->rank == 0)
         status = bench_model_make_data(model, bench->io, bench->folder, bench->stop,
                                        bench->invocation->log, err);
-    status = crew_agree(bench->comm, status, err);
+    status = rank_session_agree(bench->comm, status, err);
     return status ? status : measure(bench, bench_model_name(model), &config, err);
 }
 
@@ -128,7 +128,7 @@ static int measure_config(struct bench *bench, const char *path, struct err *err
     if (!status)
         status = io_join_path(bench->folder, "run", config.run.dir, err);
     config.checkpoint.dir[0] = config.log.jsonl[0] = config.log.tensorboard[0] = '\0';
-    status = crew_agree(bench->comm, status, err);
+    status = rank_session_agree(bench->comm, status, err);
     return status ? status : measure(bench, path, &config, err);
 }
 
@@ -233,7 +233,7 @@ static int measure_in_folder(struct bench *bench, struct err *err)
 {
     const struct invocation *invocation = bench->invocation;
     int made = make_folder(bench, err);
-    int status = crew_agree(bench->comm, made, err);
+    int status = rank_session_agree(bench->comm, made, err);
     progress_begin(invocation->console, "measuring", PROGRESS_ITEMS);
     if (!status)
         status = invocation->positional_count
@@ -253,16 +253,16 @@ static int run(const struct invocation *invocation, struct err *err)
     int status = local_ranks_run(invocation, (unsigned)bench.args->ranks, &is_done, err);
     if (status || is_done)
         return status;
-    status = crew_open(invocation, &bench.comm, &bench.local_rank, err);
+    status = rank_session_open(invocation, &bench.comm, &bench.local_rank, err);
     if (status)
         return status;
-    status = crew_agree(bench.comm, io_open(".", NULL, &bench.io, err), err);
+    status = rank_session_agree(bench.comm, io_open(".", NULL, &bench.io, err), err);
     if (!status)
         status = measure_in_folder(&bench, err);
     if (!status && bench.comm->rank == 0)
         status = print(&bench, err);
     io_close(bench.io);
-    return crew_close(invocation, bench.comm, status, err);
+    return rank_session_close(invocation, bench.comm, status, err);
 }
 
 static const char *const examples[] = {

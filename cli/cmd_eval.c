@@ -1,8 +1,8 @@
 /*
  * cmd_eval — `millrace eval CONFIG.yaml --from CHECKPOINT`.
  */
-#include "cli/crew.h"
 #include "cli/output.h"
+#include "cli/rank_session.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
 #include "trainer/trainer.h"
@@ -77,7 +77,7 @@ static int compare_ranks(const struct eval_args *args, const struct trainer_opti
     struct rank_record record = {0};
     rank_record_add(&record, "the verb", "eval");
     rank_record_add(&record, "--from", args->from);
-    int status = crew_compare(options->comm, options->config, &record, err);
+    int status = rank_session_compare(options->comm, options->config, &record, err);
     rank_record_deinit(&record);
     return status;
 }
@@ -94,10 +94,11 @@ static int run(const struct invocation *invocation, struct err *err)
         .report = show,
         .report_context = &reporter,
     };
-    int status = crew_open(invocation, &options.comm, &options.local_rank, err);
+    int status = rank_session_open(invocation, &options.comm, &options.local_rank, err);
     if (status)
         return status;
-    status = crew_agree(options.comm, read_config(invocation, &config, &options.io, err), err);
+    status =
+        rank_session_agree(options.comm, read_config(invocation, &config, &options.io, err), err);
     if (!status)
         status = compare_ranks(args, &options, err);
     if (!status) {
@@ -112,7 +113,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status && options.comm->rank == 0)
         status = print_result(args, &config, &evaluation, err);
     io_close(options.io);
-    return crew_close(invocation, options.comm, status, err);
+    return rank_session_close(invocation, options.comm, status, err);
 }
 
 static const char *const examples[] = {

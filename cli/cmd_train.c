@@ -5,9 +5,9 @@
 #include "base/jsonx.h"
 #include "base/trace.h"
 #include "cli/began.h"
-#include "cli/crew.h"
 #include "cli/dry_run.h"
 #include "cli/output.h"
+#include "cli/rank_session.h"
 #include "cli/signals.h"
 #include "cli/stage_advice.h"
 #include "cli/step_line.h"
@@ -445,7 +445,7 @@ static int compare_ranks(const struct train_args *args, const struct trainer_opt
     rank_record_add(&record, "--dry-run", args->dry_run ? "given" : "absent");
     rank_record_add(&record, "--resume", args->resume ? args->resume : "absent");
     rank_record_add(&record, "--profile", args->profile ? args->profile : "absent");
-    int status = crew_compare(options->comm, options->config, &record, err);
+    int status = rank_session_compare(options->comm, options->config, &record, err);
     rank_record_deinit(&record);
     return status;
 }
@@ -459,10 +459,11 @@ static int run(const struct invocation *invocation, struct err *err)
     options.stop = signals_install(); /* as early: a signal to one is for all */
     options.stop_asks = &signals_counts()->wishes;
     signals_outlive_pipes();
-    int status = crew_open(invocation, &options.comm, &options.local_rank, err);
+    int status = rank_session_open(invocation, &options.comm, &options.local_rank, err);
     if (status)
         return status;
-    status = crew_agree(options.comm, read_options(invocation, &config, &options, err), err);
+    status =
+        rank_session_agree(options.comm, read_options(invocation, &config, &options, err), err);
     if (!status)
         status = compare_ranks(args, &options, err);
     if (!status && is_dry(args, &config) && !args->print_config)
@@ -473,7 +474,7 @@ static int run(const struct invocation *invocation, struct err *err)
         status =
             print_config(&config, ranks_of(args, &config, options.comm), args->common.json, err);
     io_close(options.io);
-    status = crew_close(invocation, options.comm, status, err);
+    status = rank_session_close(invocation, options.comm, status, err);
     trace_close(options.trace); /* of the ranks' threads too, which have ended */
     return status;
 }

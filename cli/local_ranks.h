@@ -4,7 +4,7 @@
  *     status = local_ranks_run(invocation, 2, &is_done, err);
  *     if (status || is_done)
  *         return status;                        // the ranks have done it
- *     ... crew_open ...                         // this is one of them
+ *     ... rank_session_open ...                         // this is one of them
  */
 #ifndef MILLRACE_CLI_LOCAL_RANKS_H
 #define MILLRACE_CLI_LOCAL_RANKS_H

@@ -1,7 +1,7 @@
 /*
- * crew — see crew.h.
+ * rank_session — see rank_session.h.
  */
-#include "cli/crew.h"
+#include "cli/rank_session.h"
 
 #include "base/clock.h"
 #include "cli/output.h"
@@ -18,8 +18,8 @@ static const char *variable(const char *name)
     return getenv(name);
 }
 
-int crew_open(const struct invocation *invocation, struct comm **ret_comm, int *ret_local_rank,
-              struct err *err)
+int rank_session_open(const struct invocation *invocation, struct comm **ret_comm,
+                      int *ret_local_rank, struct err *err)
 {
     struct ranks ranks;
     int status = ranks_detect(variable, &ranks, err);
@@ -36,15 +36,15 @@ int crew_open(const struct invocation *invocation, struct comm **ret_comm, int *
     return ranks_open(&ranks, signals_flag(), ret_comm, err);
 }
 
-int crew_agree(struct comm *comm, int status, struct err *err)
+int rank_session_agree(struct comm *comm, int status, struct err *err)
 {
     struct comm_options options = {.deadline_ns = clock_now_ns() + START_TIMEOUT_NS,
                                    .what = "reading the configuration"};
     return comm->ranks == 1 ? status : comm_agree(comm, status, &options, err);
 }
 
-int crew_compare(struct comm *comm, const struct train_config *config, struct rank_record *record,
-                 struct err *err)
+int rank_session_compare(struct comm *comm, const struct train_config *config,
+                         struct rank_record *record, struct err *err)
 {
     struct comm_options options = {.deadline_ns = clock_now_ns() + START_TIMEOUT_NS,
                                    .what = "comparing the configurations of the ranks"};
@@ -54,7 +54,8 @@ int crew_compare(struct comm *comm, const struct train_config *config, struct ra
         &options, err);
 }
 
-int crew_close(const struct invocation *invocation, struct comm *comm, int status, struct err *err)
+int rank_session_close(const struct invocation *invocation, struct comm *comm, int status,
+                       struct err *err)
 {
     bool has_failed = status < 0 || (status != EXIT_DONE && err->code);
     if (comm->ranks > 1 && !has_failed && output_flush(err)) {

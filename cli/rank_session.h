@@ -1,18 +1,18 @@
 /*
- * crew — a verb on several ranks: who they are, who speaks, and how all of them end.
+ * rank_session — a verb on several ranks: who they are, who speaks, and how all of them end.
  *
  *     // by the launcher's word; alone where there is none
- *     status = crew_open(invocation, &comm, &local_rank, err);
+ *     status = rank_session_open(invocation, &comm, &local_rank, err);
  *     status = ...
  *     // what went wrong is told before anybody ends
- *     return crew_close(invocation, comm, status, err);
+ *     return rank_session_close(invocation, comm, status, err);
  *
  * A launcher ends all ranks a moment after the first one ended badly. So whatever a rank has to
  * say, results and its reason, is said before it closes the communicator, for which the others
  * wait.
  */
-#ifndef MILLRACE_CLI_CREW_H
-#define MILLRACE_CLI_CREW_H
+#ifndef MILLRACE_CLI_RANK_SESSION_H
+#define MILLRACE_CLI_RANK_SESSION_H
 
 #include "cli/verb.h"
 #include "comm/comm.h"
@@ -20,16 +20,17 @@
 
 /* All ranks. From here on the console knows which rank it is. ret_local_rank: as struct ranks has
  * it; NULL is fine. -EINVAL where the environment contradicts itself or MPI. */
-int crew_open(const struct invocation *invocation, struct comm **ret_comm, int *ret_local_rank,
-              struct err *err);
+int rank_session_open(const struct invocation *invocation, struct comm **ret_comm,
+                      int *ret_local_rank, struct err *err);
 /* Did all come as far as this with status 0? As comm_agree. */
-int crew_agree(struct comm *comm, int status, struct err *err);
+int rank_session_agree(struct comm *comm, int status, struct err *err);
 /* Compares the configuration, and what the verb's record holds of its own options, between ranks.
  * As rank_agreement_check. */
-int crew_compare(struct comm *comm, const struct train_config *config, struct rank_record *record,
-                 struct err *err);
+int rank_session_compare(struct comm *comm, const struct train_config *config,
+                         struct rank_record *record, struct err *err);
 /* Prints what is in err where status is a failure, flushes stdout, and closes. What the verb is to
  * return: its status, or that of what was printed. */
-int crew_close(const struct invocation *invocation, struct comm *comm, int status, struct err *err);
+int rank_session_close(const struct invocation *invocation, struct comm *comm, int status,
+                       struct err *err);
 
 #endif
