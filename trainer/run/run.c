@@ -139,10 +139,10 @@ int run_open_optimizer(struct run *run, struct err *err)
     if (!status)
         status = run_open_mean(run, err);
     if (!status) /* by the buffer that is written */
-        status = replay_init(&run->passes, run->ops,
-                             (reduction_buffers(&reduction) + 1) * FEED_VARIANTS, err);
+        status = ops_graph_init(&run->passes, run->ops,
+                                (reduction_buffers(&reduction) + 1) * FEED_VARIANTS, err);
     if (!status)
-        status = replay_init(&run->sums, run->ops, 1, err);
+        status = ops_graph_init(&run->sums, run->ops, 1, err);
     if (!status)
         status = optimizer_init(&run->optimizer, &optimizer, run->ops, &run->partition, err);
     return status;
@@ -473,8 +473,8 @@ void run_close(struct run *run)
     ckpt_saver_close(run->saver); /* first: it reads the arenas */
     if (run->ops)
         run->ops->table->sync(run->ops, NULL); /* nothing uses them any more */
-    replay_deinit(&run->passes);
-    replay_deinit(&run->sums);
+    ops_graph_deinit(&run->passes);
+    ops_graph_deinit(&run->sums);
     feed_deinit(&run->feed);
     loader_close(run->loader);
     metrics_close(run->metrics);

@@ -17,7 +17,7 @@
 #include "trainer/config/epochs.h"
 #include "trainer/models/feed.h"
 #include "trainer/models/model.h"
-#include "trainer/ops/replay.h"
+#include "trainer/ops/ops_graph.h"
 #include "trainer/ops/scaler.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
@@ -124,8 +124,8 @@ struct run {
     struct queued_step queued[QUEUED_STEPS_MAX]; /* a ring: step n is n % QUEUED_STEPS_MAX */
     uint64_t queued_count;
     struct reduction *reduction;
-    struct replay passes; /* of a micro-batch: by where its input lies and which leaf it fills */
-    struct replay sums;   /* of squares */
+    struct ops_graph passes; /* of a micro-batch: by where its input lies and which leaf it fills */
+    struct ops_graph sums;   /* of squares */
     struct optimizer optimizer;
     struct schedule schedule;
     struct scaler scaler;

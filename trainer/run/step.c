@@ -134,7 +134,7 @@ static int run_pass(struct run *run, const struct pass *pass, struct err *err)
 {
     uint32_t variant = run->reduction->buffer * FEED_VARIANTS + feed_variant(&run->feed);
     if (!pass->memory->need)
-        return replay_run(&run->passes, variant, queue_pass, (void *)(uintptr_t)pass, err);
+        return ops_graph_run(&run->passes, variant, queue_pass, (void *)(uintptr_t)pass, err);
     queue_pass((void *)(uintptr_t)pass);
     return 0;
 }
@@ -217,7 +217,7 @@ static int sum_gradients(struct run *run, struct run_words *counts, struct err *
     if (!status)
         status = reduction_finish(run->reduction, err);
     if (!status)
-        status = replay_run(&run->sums, 0, queue_sums, run, err);
+        status = ops_graph_run(&run->sums, 0, queue_sums, run, err);
     turn_device(run, TIME_OTHER);
     range_end(&run->ranges);
     return status;
