@@ -397,7 +397,7 @@ static void begin_triggers(struct run *run, const struct course *course)
         .began_ns = course->began_ns,
         .before_ns = run->options->before_ns,
         .state_bytes = elements * ops_master_bytes(run->ops),
-        .steps_ahead = run->device->ops->is_host ? 0 : DECISION_AHEAD_MAX,
+        .steps_ahead = run->device->ops->is_host ? 0 : UPDATE_GATE_AHEAD_MAX,
     };
     run->triggers = course->triggers;
     if (course->goes_on)

@@ -118,8 +118,8 @@ struct sgd_options {
     bool nesterov;
 };
 
-struct decision; /* trainer/ops/decision.h */
-struct decision_request;
+struct update_gate; /* trainer/ops/update_gate.h */
+struct update_gate_request;
 
 /* All hooks are required but those that say so. Sizes are in elements; rows and columns of
  * row-major matrices. Targets and sources do not overlap unless said. */
@@ -246,9 +246,9 @@ struct ops_table {
     /* *word += how many flags are 1; the others are 0. */
     void (*count_add)(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
 
-    /* decision_make (trainer/ops/decision.h), of all in device memory but the request. */
-    void (*decide)(struct ops *ops, struct decision *decision, const int64_t *losses,
-                   const int64_t *squares, const struct decision_request *request);
+    /* update_gate_apply (trainer/ops/update_gate.h), of all in device memory but the request. */
+    void (*gate_update)(struct ops *ops, struct update_gate *gate, const int64_t *losses,
+                        const int64_t *squares, const struct update_gate_request *request);
 
     /* Optional: time_parts_turn by the device's own clock, when it comes to it. parts: device
      * memory, zero at first. */

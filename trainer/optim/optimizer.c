@@ -168,16 +168,16 @@ void optimizer_sum_squares(struct optimizer *optimizer,
         ops->table->exact_add(ops, words, optimizer->row_sums, optimizer->row_sums_count);
 }
 
-struct decision_factors optimizer_factors(const struct optimizer *optimizer, uint64_t updates,
-                                          double lr)
+struct update_gate_factors optimizer_factors(const struct optimizer *optimizer, uint64_t updates,
+                                             double lr)
 {
     const struct optimizer_options *o = &optimizer->options;
     double t = (double)(updates + 1);
     if (o->type == OPTIMIZER_SGD)
-        return (struct decision_factors){.lr = lr, .correction1 = 1, .correction2 = 1};
-    return (struct decision_factors){.lr = lr,
-                                     .correction1 = 1 / (1 - pow(o->beta1, t)),
-                                     .correction2 = 1 / (1 - pow(o->beta2, t))};
+        return (struct update_gate_factors){.lr = lr, .correction1 = 1, .correction2 = 1};
+    return (struct update_gate_factors){.lr = lr,
+                                        .correction1 = 1 / (1 - pow(o->beta1, t)),
+                                        .correction2 = 1 / (1 - pow(o->beta2, t))};
 }
 
 /* Elements of a stretch of what is trained, as weights and as the rest lie from where the shard

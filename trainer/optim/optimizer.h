@@ -4,8 +4,8 @@
 #ifndef MILLRACE_TRAINER_OPTIM_OPTIMIZER_H
 #define MILLRACE_TRAINER_OPTIM_OPTIMIZER_H
 
-#include "trainer/ops/decision.h"
 #include "trainer/ops/ops.h"
+#include "trainer/ops/update_gate.h"
 #include "trainer/parallel/partition.h"
 
 #include <stdbool.h>
@@ -64,8 +64,8 @@ void optimizer_sum_squares(struct optimizer *optimizer,
                            int64_t *words);
 
 /* Of the update that follows so many. */
-struct decision_factors optimizer_factors(const struct optimizer *optimizer, uint64_t updates,
-                                          double lr);
+struct update_gate_factors optimizer_factors(const struct optimizer *optimizer, uint64_t updates,
+                                             double lr);
 
 /* Queues the update of this rank's shard of a group of weights (master type) in place: where it
  * begins, as do its gradients. compute: its weights in the compute type, which follow; NULL where

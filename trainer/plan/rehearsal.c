@@ -198,7 +198,7 @@ static void make_pass(struct run *run, uint64_t round, const struct model_memory
                                       .tokens = any,
                                       .targets = any,
                                       .by_token = any,
-                                      .loss_scale = &run->device_record->decision.loss_factor};
+                                      .loss_scale = &run->device_record->gate.loss_factor};
     if (!reduction_computes(run->reduction, round)) {
         model_walk(run->model, &run->stage, memory, MODEL_FORWARD);
         model_walk(run->model, &run->stage, memory, MODEL_BACKWARD);
@@ -226,7 +226,7 @@ static int sum_gradients(struct run *run, struct err *err)
 
 static int update(struct run *run, struct err *err)
 {
-    const struct update_scalars *scalars = &run->device_record->decision.scalars;
+    const struct update_scalars *scalars = &run->device_record->gate.scalars;
     int status = 0;
     for (uint64_t group = 0; group < run->params->groups_count && !status; group++) {
         const void *gradients;

@@ -59,7 +59,7 @@ static_assert(sizeof(struct run_words) == (7 + 2 * EXACT_SUM_WORDS) * sizeof(int
 /* Of a step, in device memory while it is made: what is gathered, and what was decided on it. */
 struct step_record {
     struct run_words words;
-    struct decision decision;
+    struct update_gate gate;
     struct time_parts times; /* of the device itself, since the run began; where ops tell them */
 };
 
@@ -71,7 +71,7 @@ struct queued_step {
     struct device_event *ended;
 };
 
-enum { QUEUED_STEPS_MAX = DECISION_AHEAD_MAX + 1 };
+enum { QUEUED_STEPS_MAX = UPDATE_GATE_AHEAD_MAX + 1 };
 
 /* The last evaluation. */
 struct evaluation {
@@ -229,7 +229,7 @@ struct comm_traffic run_traffic(const struct run *run);
 int run_share_state(struct run *run, struct err *err);
 
 /* Queues one update: all micro-batches that this rank owns, the reduction, the decision, the
- * optimizer. Then as run_settle, of all steps but the newest DECISION_AHEAD_MAX, or of all where
+ * optimizer. Then as run_settle, of all steps but the newest UPDATE_GATE_AHEAD_MAX, or of all where
  * device memory is the host's. */
 int run_step(struct run *run, struct err *err);
 
@@ -241,7 +241,7 @@ void run_close_queue(struct run *run);
 int run_begin_queue(struct run *run, struct err *err);
 /* For the device: may it update, and how. Of the words of all ranks; valid_count is that of the
  * whole batch. */
-void run_decide(struct run *run, int64_t valid_count);
+void run_gate_update(struct run *run, int64_t valid_count);
 /* The newest step is queued as a whole. counts: the valid items and samples of all ranks. */
 int run_end_step(struct run *run, const struct run_words *counts, struct err *err);
 /* Blocks until all steps but the newest `left` are done, and adds them to run->window; the scaler,

@@ -44,27 +44,26 @@ void run_close_queue(struct run *run)
 
 int run_begin_queue(struct run *run, struct err *err)
 {
-    const struct decision decision = decision_begin(&run->scaler, run->optimizer.updates);
-    return device_upload(run->device, &run->device_record->decision, &decision, sizeof decision,
-                         err);
+    const struct update_gate gate = update_gate_begin(&run->scaler, run->optimizer.updates);
+    return device_upload(run->device, &run->device_record->gate, &gate, sizeof gate, err);
 }
 
 /* An update that is skipped leaves the number of the next as it is: each that may be next is
  * there. */
-void run_decide(struct run *run, int64_t valid_count)
+void run_gate_update(struct run *run, int64_t valid_count)
 {
-    struct decision_request request = {.valid_count = valid_count,
-                                       .clip_norm = run->optimizer.options.clip_norm,
-                                       .clip_value = run->optimizer.options.clip_value,
-                                       .first_update = run->optimizer.updates};
+    struct update_gate_request request = {.valid_count = valid_count,
+                                          .clip_norm = run->optimizer.options.clip_norm,
+                                          .clip_value = run->optimizer.options.clip_value,
+                                          .first_update = run->optimizer.updates};
     for (uint64_t i = 0; i <= run->queued_count; i++) {
         uint64_t updates = request.first_update + i;
         request.factors[i] =
             optimizer_factors(&run->optimizer, updates, schedule_lr(&run->schedule, updates));
     }
     struct step_record *record = run->device_record;
-    run->ops->table->decide(run->ops, &record->decision, record->words.losses.limb,
-                            record->words.squares.limb, &request);
+    run->ops->table->gate_update(run->ops, &record->gate, record->words.losses.limb,
+                                 record->words.squares.limb, &request);
 }
 
 int run_end_step(struct run *run, const struct run_words *counts, struct err *err)
@@ -94,11 +93,11 @@ static int fail(const struct queued_step *queued, struct err *err)
 static void add_to_window(struct step_totals *totals, const struct queued_step *queued)
 {
     const struct run_words *words = &queued->record->words;
-    const struct decision *decision = &queued->record->decision;
+    const struct update_gate *gate = &queued->record->gate;
     totals->samples_count += (uint64_t)queued->samples_count;
-    totals->gradient_norm = decision->norm;
-    totals->lr = decision->scalars.lr;
-    if (!decision->is_finite) /* the mean is that of the steps that counted */
+    totals->gradient_norm = gate->norm;
+    totals->lr = gate->scalars.lr;
+    if (!gate->is_finite) /* the mean is that of the steps that counted */
         return;
     exact_sum_merge(&totals->losses, &words->losses);
     totals->valid_count += (uint64_t)queued->valid_count;
@@ -109,21 +108,21 @@ static int settle_oldest(struct run *run, struct err *err)
 {
     const struct queued_step *oldest =
         &run->queued[(run->step + 1 - run->queued_count) % QUEUED_STEPS_MAX];
-    const struct decision *decision = &oldest->record->decision;
+    const struct update_gate *gate = &oldest->record->gate;
     int status = run->device->ops->event_wait(run->device, oldest->ended, err);
     int first = status ? run->ops->table->sync(run->ops, err) : 0; /* knows what it failed for */
     if (status)
         return first ? first : status;
     run->queued_count--;
-    if (decision->has_failed) /* on all ranks, since all have the same sums */
+    if (gate->has_failed) /* on all ranks, since all have the same sums */
         return run_agree(run, fail(oldest, err), "the end", err);
-    if (!decision->is_finite)
+    if (!gate->is_finite)
         log_line(
             run->options->log, LOG_INFO,
             "step %llu is skipped: a gradient overflowed; the loss is scaled by %g now, not %g",
-            (unsigned long long)oldest->step, decision->scaler.scale, run->scaler.scale);
-    run->scaler = decision->scaler;
-    run->optimizer.updates = decision->updates_count;
+            (unsigned long long)oldest->step, gate->scaler.scale, run->scaler.scale);
+    run->scaler = gate->scaler;
+    run->optimizer.updates = gate->updates_count;
     run->device_spent = oldest->record->times.spent;
     add_to_window(&run->window, oldest);
     return 0;

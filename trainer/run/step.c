@@ -170,7 +170,7 @@ static int micro_gradients(struct run *run, uint64_t round, const struct model_m
     range_end(&run->ranges);
     if (status)
         return status;
-    input.loss_scale = &run->device_record->decision.loss_factor;
+    input.loss_scale = &run->device_record->gate.loss_factor;
     const struct pass pass = {run, &input, memory};
     range_begin(&run->ranges, RANGE_MICRO);
     status = run_pass(run, &pass, err);
@@ -225,7 +225,7 @@ static int sum_gradients(struct run *run, struct run_words *counts, struct err *
 
 static int update(struct run *run, struct err *err)
 {
-    const struct update_scalars *scalars = &run->device_record->decision.scalars;
+    const struct update_scalars *scalars = &run->device_record->gate.scalars;
     int status = 0;
     for (uint64_t group = 0; group < run->params->groups_count && !status; group++) {
         const void *gradients;
@@ -272,7 +272,7 @@ static int decide_and_update(struct run *run, int64_t valid_count, struct err *e
     range_begin(&run->ranges, RANGE_UPDATE);
     turn_device(run, TIME_UPDATE);
     run->weights_differ = run->moments_differ = is_local;
-    run_decide(run, valid_count);
+    run_gate_update(run, valid_count);
     int status = is_local ? give_words(run, err) : 0;
     if (!status)
         status = update(run, err);
@@ -307,7 +307,7 @@ int run_step(struct run *run, struct err *err)
     status = run_end_step(run, &counts, err);
     range_begin(&run->ranges, RANGE_WAIT);
     if (!status)
-        status = run_settle(run, run->device->ops->is_host ? 0 : DECISION_AHEAD_MAX, err);
+        status = run_settle(run, run->device->ops->is_host ? 0 : UPDATE_GATE_AHEAD_MAX, err);
     range_end(&run->ranges);
     return status;
 }

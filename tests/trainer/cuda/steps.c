@@ -133,8 +133,8 @@ static void steps_wait_for_nothing_and_ask_for_no_memory(void **state)
         for (int step = 1; step <= STEPS; step++) {
             assert_ok(run_step(&s->run, &err), &err);
             struct shim_counts counts = shim_counts();
-            if (step > DECISION_AHEAD_MAX) /* the newest steps wait, their updates with them */
-                assert_true(counts.waiting > DECISION_AHEAD_MAX * s->run.params->groups_count);
+            if (step > UPDATE_GATE_AHEAD_MAX) /* the newest steps wait, their updates with them */
+                assert_true(counts.waiting > UPDATE_GATE_AHEAD_MAX * s->run.params->groups_count);
             if (step == WARM)
                 before = counts;
         }
@@ -146,9 +146,9 @@ static void steps_wait_for_nothing_and_ask_for_no_memory(void **state)
          * is done */
         assert_int_equal(after.event_waits - before.event_waits, steps * (MICROS + 1));
         /* of a micro-batch two copies, a graph and a turn of the device's clock; two sums of the
-         * tree; words, squares, decision, record, and four more turns */
+         * tree; words, squares, gate, record, and four more turns */
         assert_int_equal(after.queued - before.queued, steps * (4 * MICROS + 2 + groups + 4 + 4));
-        assert_int_equal(s->run.queued_count, DECISION_AHEAD_MAX);
+        assert_int_equal(s->run.queued_count, UPDATE_GATE_AHEAD_MAX);
         assert_ok(run_settle(&s->run, 0, &err), &err);
         assert_int_equal(s->run.optimizer.updates, STEPS);
         assert_int_equal(s->run.window.samples_count, STEPS * MICROS);
@@ -351,7 +351,7 @@ static void a_step_that_is_not_finite_is_named_late_and_leaves_no_trace(void **s
         order_set(order);
         snprintf(name, sizeof name, "far-%zu", order);
         struct stepped *s = stepped_open(f, name, far);
-        for (uint64_t step = 1; step < last + DECISION_AHEAD_MAX; step++)
+        for (uint64_t step = 1; step < last + UPDATE_GATE_AHEAD_MAX; step++)
             assert_ok(run_step(&s->run, &err), &err);
         assert_int_equal(run_step(&s->run, &err), -EDOM);
         assert_string_equal(err.what, expected_err.what);

@@ -7,7 +7,7 @@
 #include "base/philox.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
-#include "trainer/ops/decision.h"
+#include "trainer/ops/update_gate.h"
 
 #include <float.h>
 #include <math.h>
@@ -337,15 +337,15 @@ static void decisions_are_those_of_the_host(void **state)
 {
     (void)state;
     const struct scaler scaler = scaler_begin(true, 48);
-    struct decision expected = decision_begin(&scaler, 11);
-    struct decision *on_device = cuda_case_bytes(&expected, sizeof expected);
+    struct update_gate expected = update_gate_begin(&scaler, 11);
+    struct update_gate *on_device = cuda_case_bytes(&expected, sizeof expected);
     for (uint64_t step = 0; step < 40; step++) {
         struct exact_sum losses = {{0}}, squares = {{0}};
-        struct decision_request request = {.valid_count = 37 + (int64_t)step,
-                                           .clip_norm = step % 3 ? 1e3 : 0,
-                                           .first_update = expected.updates_count};
-        for (int i = 0; i <= DECISION_AHEAD_MAX; i++)
-            request.factors[i] = (struct decision_factors){0.1 + i, 0.2 + i, 0.3 + i};
+        struct update_gate_request request = {.valid_count = 37 + (int64_t)step,
+                                              .clip_norm = step % 3 ? 1e3 : 0,
+                                              .first_update = expected.updates_count};
+        for (int i = 0; i <= UPDATE_GATE_AHEAD_MAX; i++)
+            request.factors[i] = (struct update_gate_factors){0.1 + i, 0.2 + i, 0.3 + i};
         for (uint64_t i = 0; i < 50; i++) {
             double unit = philox_unit(philox(5, step, i).word[0]);
             exact_sum_add(&losses, 11 - unit);
@@ -359,9 +359,9 @@ static void decisions_are_those_of_the_host(void **state)
         order_set(step % order_count());
         int64_t *device_losses = cuda_case_bytes(&losses, sizeof losses);
         int64_t *device_squares = cuda_case_bytes(&squares, sizeof squares);
-        cuda_ok(cuda_decide(on_device, device_losses, device_squares, &request, NULL));
-        struct decision *found = cuda_case_read_bytes(on_device, sizeof *found);
-        decision_make(&expected, losses.limb, squares.limb, &request);
+        cuda_ok(cuda_gate_update(on_device, device_losses, device_squares, &request, NULL));
+        struct update_gate *found = cuda_case_read_bytes(on_device, sizeof *found);
+        update_gate_apply(&expected, losses.limb, squares.limb, &request);
         assert_memory_equal(found, &expected, sizeof expected);
         free(found);
         cuda_case_free(device_losses);

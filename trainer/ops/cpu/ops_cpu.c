@@ -8,7 +8,7 @@
 #include "base/exact_sum.h"
 #include "base/machine.h"
 #include "trainer/ops/cpu/math.h"
-#include "trainer/ops/decision.h"
+#include "trainer/ops/update_gate.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -196,11 +196,11 @@ void ops_cpu_count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uin
         *word += flags[i];
 }
 
-void ops_cpu_decide(struct ops *ops, struct decision *decision, const int64_t *losses,
-                    const int64_t *squares, const struct decision_request *request)
+void ops_cpu_gate_update(struct ops *ops, struct update_gate *gate, const int64_t *losses,
+                         const int64_t *squares, const struct update_gate_request *request)
 {
     (void)ops;
-    decision_make(decision, losses, squares, request);
+    update_gate_apply(gate, losses, squares, request);
 }
 
 void ops_cpu_add_tracks(struct ops *ops, struct trace *trace)

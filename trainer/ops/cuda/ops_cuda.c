@@ -408,10 +408,10 @@ static void sgd(struct ops *ops, const struct update_arrays *arrays,
           "an update");
 }
 
-static void decide(struct ops *ops, struct decision *decision, const int64_t *losses,
-                   const int64_t *squares, const struct decision_request *request)
+static void gate_update(struct ops *ops, struct update_gate *gate, const int64_t *losses,
+                        const int64_t *squares, const struct update_gate_request *request)
 {
-    check(cuda_of(ops), cuda_decide(decision, losses, squares, request, cuda_of(ops)->stream),
+    check(cuda_of(ops), cuda_gate_update(gate, losses, squares, request, cuda_of(ops)->stream),
           "the decision about an update");
 }
 
@@ -524,7 +524,7 @@ static const struct ops_table table = {
     .row_sumsq = row_sumsq,
     .exact_add = exact_add,
     .count_add = count_add,
-    .decide = decide,
+    .gate_update = gate_update,
     .turn = turn,
     .numerics_id = numerics_id,
     .sync = cuda_sync,

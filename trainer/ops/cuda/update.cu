@@ -9,8 +9,8 @@
 #include "trainer/ops/cuda/element.h"
 #include "trainer/ops/cuda/launch.h"
 #include "trainer/ops/cuda/reduce.h"
-#include "trainer/ops/decision.h"
 #include "trainer/ops/ops.h"
+#include "trainer/ops/update_gate.h"
 
 #include <float.h>
 
@@ -143,17 +143,18 @@ cudaError_t cuda_sgd(const struct update_arrays *arrays, enum dtype compute_type
 
 /* One thread's work; a block is a warp. */
 __global__ void __launch_bounds__(WARP_THREADS)
-    decide(struct decision *decision, const int64_t *losses, const int64_t *squares,
-           struct decision_request request)
+    gate_update(struct update_gate *gate, const int64_t *losses, const int64_t *squares,
+                struct update_gate_request request)
 {
     if (threadIdx.x == 0)
-        decision_make(decision, losses, squares, &request);
+        update_gate_apply(gate, losses, squares, &request);
 }
 
-cudaError_t cuda_decide(struct decision *decision, const int64_t *losses, const int64_t *squares,
-                        const struct decision_request *request, cudaStream_t stream)
+cudaError_t cuda_gate_update(struct update_gate *gate, const int64_t *losses,
+                             const int64_t *squares, const struct update_gate_request *request,
+                             cudaStream_t stream)
 {
-    return LAUNCH(decide, 1, WARP_THREADS, 0, stream, decision, losses, squares, *request);
+    return LAUNCH(gate_update, 1, WARP_THREADS, 0, stream, gate, losses, squares, *request);
 }
 
 /* A warp a row; a lane moves N elements at once. */

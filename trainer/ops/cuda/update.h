@@ -18,8 +18,8 @@ struct update_arrays;
 struct update_scalars;
 struct adamw_options;
 struct sgd_options;
-struct decision;
-struct decision_request;
+struct update_gate;
+struct update_gate_request;
 
 /* Arrays are 16-byte aligned, compute of the type said. All, and scalars, are device memory. */
 cudaError_t cuda_adamw(const struct update_arrays *arrays, enum dtype compute_type,
@@ -29,9 +29,10 @@ cudaError_t cuda_sgd(const struct update_arrays *arrays, enum dtype compute_type
                      const struct sgd_options *options, const struct update_scalars *scalars,
                      cudaStream_t stream);
 
-/* decision, losses, squares: device memory. */
-cudaError_t cuda_decide(struct decision *decision, const int64_t *losses, const int64_t *squares,
-                        const struct decision_request *request, cudaStream_t stream);
+/* gate, losses, squares: device memory. */
+cudaError_t cuda_gate_update(struct update_gate *gate, const int64_t *losses,
+                             const int64_t *squares, const struct update_gate_request *request,
+                             cudaStream_t stream);
 
 /* x is 16-byte aligned where cols is a multiple of 4. */
 cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t cols,

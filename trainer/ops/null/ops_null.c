@@ -290,10 +290,10 @@ static void count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint
     (void)ops, (void)word, (void)flags, (void)count;
 }
 
-static void decide(struct ops *ops, struct decision *decision, const int64_t *losses,
-                   const int64_t *squares, const struct decision_request *request)
+static void gate_update(struct ops *ops, struct update_gate *gate, const int64_t *losses,
+                        const int64_t *squares, const struct update_gate_request *request)
 {
-    (void)ops, (void)decision, (void)losses, (void)squares, (void)request;
+    (void)ops, (void)gate, (void)losses, (void)squares, (void)request;
 }
 
 static void numerics_id(struct ops *ops, struct str *out)
@@ -364,7 +364,7 @@ static const struct ops_table null_table = {
     .row_sumsq = row_sumsq,
     .exact_add = exact_add,
     .count_add = count_add,
-    .decide = decide,
+    .gate_update = gate_update,
     .numerics_id = numerics_id,
     .sync = null_sync,
     .status = status,

@@ -1,14 +1,14 @@
 /*
- * decision — what becomes of the gradients of a step: by how much they are scaled, and whether
- * there is an update at all. Header only: the cpu and a kernel decide by the same arithmetic, where
- * the sums and the gradients are, so that the host need not wait for either.
+ * update_gate — decides what happens to the gradients of a step: by how much they are scaled, and
+ * whether the weights are updated at all. Header only: the CPU and a CUDA kernel use the same
+ * arithmetic where the sums and gradients are, so that the host waits for neither.
  *
- * A step whose loss or gradients are not finite changes neither weights nor moments. Where the
- * scaler does not forgive it, no later step does either: the host, which looks some steps later,
- * finds everything as it was before that step.
+ * A step whose loss or gradients are not finite changes neither weights nor moments. If the scaler
+ * does not tolerate it, no later step changes them either: the host, which looks at results some
+ * steps later, finds everything as it was before that step.
  */
-#ifndef MILLRACE_TRAINER_OPS_DECISION_H
-#define MILLRACE_TRAINER_OPS_DECISION_H
+#ifndef MILLRACE_TRAINER_OPS_UPDATE_GATE_H
+#define MILLRACE_TRAINER_OPS_UPDATE_GATE_H
 
 #include "base/exact_value.h"
 #include "trainer/ops/ops.h"
@@ -20,27 +20,27 @@
 #include <string.h>
 
 /* Steps that may be queued whose decisions the host has not seen. */
-enum { DECISION_AHEAD_MAX = 2 };
+enum { UPDATE_GATE_AHEAD_MAX = 2 };
 
 /* Of one update, by its number alone. */
-struct decision_factors {
+struct update_gate_factors {
     double lr, correction1, correction2; /* as update_scalars has them */
 };
 
 /* What the host knows of a step. */
-struct decision_request {
+struct update_gate_request {
     int64_t valid_count; /* of the whole global batch: what the gradients are sums over */
     double clip_norm;    /* 0: none */
     double clip_value;   /* of each element, once the norm is clipped; 0: none */
     /* Of the updates that may be next: factors[i] where first_update + i were made before. Not
      * skipping any, the last one is. */
     uint64_t first_update;
-    struct decision_factors factors[DECISION_AHEAD_MAX + 1];
+    struct update_gate_factors factors[UPDATE_GATE_AHEAD_MAX + 1];
 };
 
 /* Goes on from step to step, in device memory: what the next one begins with, then what the last
  * one came to. */
-struct decision {
+struct update_gate {
     struct scaler scaler;
     double loss_factor; /* scaler_factor(&scaler) */
     uint64_t updates_count;
@@ -51,23 +51,25 @@ struct decision {
     struct update_scalars scalars; /* of the update, or of that which is skipped */
 };
 
-static inline struct decision decision_begin(const struct scaler *scaler, uint64_t updates_count)
+static inline struct update_gate update_gate_begin(const struct scaler *scaler,
+                                                   uint64_t updates_count)
 {
-    struct decision decision;
-    memset(&decision, 0, sizeof decision);
-    decision.scaler = *scaler;
-    decision.loss_factor = scaler_factor(scaler);
-    decision.updates_count = updates_count;
-    return decision;
+    struct update_gate gate;
+    memset(&gate, 0, sizeof gate);
+    gate.scaler = *scaler;
+    gate.loss_factor = scaler_factor(scaler);
+    gate.updates_count = updates_count;
+    return gate;
 }
 
 /* losses, squares: the words of their exact sums. Gradients are brought to their mean and clipped:
  * they are multiplied by 1/divisor * min(1, clip / (norm + 1e-6)), norm = sqrt(squares) / divisor,
  * divisor: how many valid items they are sums over, times the loss's factor. */
-SHARED_INLINE void decision_make(struct decision *d, const int64_t *losses, const int64_t *squares,
-                                 const struct decision_request *request)
+SHARED_INLINE void update_gate_apply(struct update_gate *d, const int64_t *losses,
+                                     const int64_t *squares,
+                                     const struct update_gate_request *request)
 {
-    const struct decision_factors *next =
+    const struct update_gate_factors *next =
         &request->factors[d->updates_count - request->first_update];
     double divisor = (double)request->valid_count * d->loss_factor;
     double norm = sqrt(exact_value_of(squares)) / divisor;
