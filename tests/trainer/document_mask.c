@@ -4,7 +4,7 @@
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
-#include "trainer/models/feed.h"
+#include "trainer/models/batch_upload.h"
 
 #include <stdlib.h>
 #include <string.h>

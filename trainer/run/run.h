@@ -15,7 +15,7 @@
 #include "comm/comm_counted.h"
 #include "loader/loader.h"
 #include "trainer/config/epochs.h"
-#include "trainer/models/feed.h"
+#include "trainer/models/batch_upload.h"
 #include "trainer/models/model.h"
 #include "trainer/ops/ops_graph.h"
 #include "trainer/ops/scaler.h"

@@ -1,7 +1,7 @@
 /*
  * feed — see feed.h.
  */
-#include "trainer/models/feed.h"
+#include "trainer/models/batch_upload.h"
 
 #include "trainer/ops/arena.h"
 
