@@ -15,7 +15,7 @@ enum { BLOCK = 6, ITEMS = 3, END = 9, VOCABULARY = 10 };
 struct micro_case {
     struct device *device;
     struct ops *ops;
-    struct feed feed;
+    struct batch_upload upload;
     struct batch_item items[ITEMS];
     struct batch batch;
 };
@@ -26,12 +26,12 @@ static struct micro_case *open_case(bool mask, int32_t *source, uint32_t items_c
     struct err err;
     assert_non_null(c);
     ops_for_test(DTYPE_F32, 1, &c->device, &c->ops);
-    const struct feed_options options = {.items = ITEMS,
+    const struct batch_upload_options options = {.items = ITEMS,
                                          .block = BLOCK,
                                          .vocabulary = VOCABULARY,
                                          .document_starts = mask,
                                          .document_end = END};
-    assert_ok(feed_init(&c->feed, &options, c->ops, &err), &err);
+    assert_ok(batch_upload_init(&c->upload, &options, c->ops, &err), &err);
     c->batch = (struct batch){.items_count = items_count, .items = c->items, .fields_count = 1};
     c->batch.fields[0] = (struct batch_field){.name = "tokens", .data = source};
     return c;
@@ -41,13 +41,13 @@ static struct model_input push(struct micro_case *c, uint64_t *ret_valid)
 {
     struct model_input input;
     struct err err;
-    assert_ok(feed_push(&c->feed, NULL, &c->batch, &input, ret_valid, &err), &err);
+    assert_ok(batch_upload_push(&c->upload, NULL, &c->batch, &input, ret_valid, &err), &err);
     return input;
 }
 
 static void close_case(struct micro_case *c)
 {
-    feed_deinit(&c->feed);
+    batch_upload_deinit(&c->upload);
     ops_close(c->ops);
     device_close(c->device);
     free(c);

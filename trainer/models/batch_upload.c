@@ -1,5 +1,5 @@
 /*
- * feed — see feed.h.
+ * batch_upload — see batch_upload.h.
  */
 #include "trainer/models/batch_upload.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Whether rows are sorted by token for who embeds them. */
-static bool wants_order(const struct feed_options *options, const struct ops *ops)
+static bool wants_order(const struct batch_upload_options *options, const struct ops *ops)
 {
     return !options->images && ops->table->embed_bwd_wants_order;
 }
@@ -22,7 +22,7 @@ struct slot_layout {
     uint64_t tokens, images, bytes;
 };
 
-static struct slot_layout lay_out_slot(const struct feed_options *o, const struct ops *ops)
+static struct slot_layout lay_out_slot(const struct batch_upload_options *o, const struct ops *ops)
 {
     struct arena_layout l = {0};
     struct slot_layout s = {0};
@@ -39,100 +39,100 @@ static struct slot_layout lay_out_slot(const struct feed_options *o, const struc
     return s;
 }
 
-static struct slot_layout slot_layout(const struct feed *feed)
+static struct slot_layout slot_layout(const struct batch_upload *upload)
 {
-    return lay_out_slot(&feed->options, feed->ops);
+    return lay_out_slot(&upload->options, upload->ops);
 }
 
-static struct feed_arrays arrays_at(const struct feed *feed, void *memory)
+static struct batch_upload_arrays arrays_at(const struct batch_upload *upload, void *memory)
 {
-    const struct slot_layout s = slot_layout(feed);
-    return (struct feed_arrays){
-        .images = feed->options.images ? arena_at(memory, s.images) : NULL,
-        .tokens = feed->options.images ? NULL : arena_at(memory, s.tokens),
+    const struct slot_layout s = slot_layout(upload);
+    return (struct batch_upload_arrays){
+        .images = upload->options.images ? arena_at(memory, s.images) : NULL,
+        .tokens = upload->options.images ? NULL : arena_at(memory, s.tokens),
         .targets = arena_at(memory, s.targets),
-        .partners = feed->options.mixed ? arena_at(memory, s.partners) : NULL,
-        .weights = feed->options.mixed ? arena_at(memory, s.weights) : NULL,
-        .row_starts = feed->options.document_starts ? arena_at(memory, s.row_starts) : NULL,
-        .by_token = feed->token_counts ? arena_at(memory, s.by_token) : NULL,
+        .partners = upload->options.mixed ? arena_at(memory, s.partners) : NULL,
+        .weights = upload->options.mixed ? arena_at(memory, s.weights) : NULL,
+        .row_starts = upload->options.document_starts ? arena_at(memory, s.row_starts) : NULL,
+        .by_token = upload->token_counts ? arena_at(memory, s.by_token) : NULL,
     };
 }
 
-static bool is_host(const struct feed *feed)
+static bool is_host(const struct batch_upload *upload)
 {
-    return feed->ops->device->ops->is_host;
+    return upload->ops->device->ops->is_host;
 }
 
 /* Pictures that are whole go from the loader's buffer to the device; only where that is the host
  * they are ever padded here. */
-static uint64_t staging_bytes(const struct feed *feed)
+static uint64_t staging_bytes(const struct batch_upload *upload)
 {
-    const struct slot_layout s = slot_layout(feed);
-    return is_host(feed) ? s.bytes : s.images;
+    const struct slot_layout s = slot_layout(upload);
+    return is_host(upload) ? s.bytes : s.images;
 }
 
-static int init_slot(struct feed *feed, struct feed_slot *slot, struct err *err)
+static int init_slot(struct batch_upload *upload, struct batch_upload_slot *slot, struct err *err)
 {
-    struct device *device = feed->ops->device;
+    struct device *device = upload->ops->device;
     int status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_LOADER),
-                                        staging_bytes(feed), &slot->staging_memory, err);
+                                        staging_bytes(upload), &slot->staging_memory, err);
     if (status)
         return status;
-    slot->staging = slot->device = arrays_at(feed, slot->staging_memory);
-    if (is_host(feed))
+    slot->staging = slot->device = arrays_at(upload, slot->staging_memory);
+    if (is_host(upload))
         return 0;
     status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_LOADER),
-                                    slot_layout(feed).bytes, &slot->device_memory, err);
+                                    slot_layout(upload).bytes, &slot->device_memory, err);
     if (status)
         return status;
-    slot->device = arrays_at(feed, slot->device_memory);
+    slot->device = arrays_at(upload, slot->device_memory);
     status = device->ops->event_open(device, &slot->copied, err);
     return status ? status : device->ops->event_open(device, &slot->used, err);
 }
 
-int feed_init(struct feed *feed, const struct feed_options *options, struct ops *ops,
+int batch_upload_init(struct batch_upload *upload, const struct batch_upload_options *options, struct ops *ops,
               struct err *err)
 {
-    *feed = (struct feed){.options = *options, .ops = ops};
+    *upload = (struct batch_upload){.options = *options, .ops = ops};
     if (wants_order(options, ops)) {
-        feed->token_counts = calloc(options->vocabulary + 1, sizeof feed->token_counts[0]);
-        if (!feed->token_counts)
+        upload->token_counts = calloc(options->vocabulary + 1, sizeof upload->token_counts[0]);
+        if (!upload->token_counts)
             return err_set(err, -ENOMEM, "out of memory for the order of tokens");
     }
-    int status = ops->device->ops->stream_open(ops->device, &feed->stream, err);
-    for (size_t i = 0; i < FEED_SLOTS && !status; i++)
-        status = init_slot(feed, &feed->slots[i], err);
+    int status = ops->device->ops->stream_open(ops->device, &upload->stream, err);
+    for (size_t i = 0; i < BATCH_UPLOAD_SLOTS && !status; i++)
+        status = init_slot(upload, &upload->slots[i], err);
     if (status)
-        feed_deinit(feed);
+        batch_upload_deinit(upload);
     return status;
 }
 
-void feed_deinit(struct feed *feed)
+void batch_upload_deinit(struct batch_upload *upload)
 {
-    if (!feed->ops)
+    if (!upload->ops)
         return;
-    struct device *device = feed->ops->device;
-    feed_flush(feed, NULL);
-    if (feed->stream)
-        device->ops->stream_sync(device, feed->stream, NULL);
-    for (size_t i = 0; i < FEED_SLOTS; i++) {
-        struct feed_slot *slot = &feed->slots[i];
+    struct device *device = upload->ops->device;
+    batch_upload_flush(upload, NULL);
+    if (upload->stream)
+        device->ops->stream_sync(device, upload->stream, NULL);
+    for (size_t i = 0; i < BATCH_UPLOAD_SLOTS; i++) {
+        struct batch_upload_slot *slot = &upload->slots[i];
         if (slot->copied)
             device->ops->event_close(device, slot->copied);
         if (slot->used)
             device->ops->event_close(device, slot->used);
         device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_LOADER), slot->device_memory,
-                              slot_layout(feed).bytes);
+                              slot_layout(upload).bytes);
         device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_LOADER), slot->staging_memory,
-                              staging_bytes(feed));
+                              staging_bytes(upload));
     }
-    if (feed->stream)
-        device->ops->stream_close(device, feed->stream);
-    free(feed->token_counts);
-    *feed = (struct feed){0};
+    if (upload->stream)
+        device->ops->stream_close(device, upload->stream);
+    free(upload->token_counts);
+    *upload = (struct batch_upload){0};
 }
 
-static void give_back(struct feed_slot *slot)
+static void give_back(struct batch_upload_slot *slot)
 {
     if (slot->batch && slot->loader)
         loader_release(slot->loader, slot->batch);
@@ -140,24 +140,24 @@ static void give_back(struct feed_slot *slot)
 }
 
 /* Until the slot's batch is copied and back at its loader. */
-static int retire(struct feed *feed, struct feed_slot *slot, struct err *err)
+static int retire(struct batch_upload *upload, struct batch_upload_slot *slot, struct err *err)
 {
-    struct device *device = feed->ops->device;
+    struct device *device = upload->ops->device;
     int status =
         slot->batch && slot->copied ? device->ops->event_wait(device, slot->copied, err) : 0;
     give_back(slot);
     return status;
 }
 
-int feed_flush(struct feed *feed, struct err *err)
+int batch_upload_flush(struct batch_upload *upload, struct err *err)
 {
     int status = 0;
-    for (uint64_t i = 0; i < FEED_SLOTS && feed->ops; i++) { /* the oldest first */
-        struct feed_slot *slot = &feed->slots[(feed->pushed_count + i) % FEED_SLOTS];
-        int one = retire(feed, slot, status ? NULL : err);
+    for (uint64_t i = 0; i < BATCH_UPLOAD_SLOTS && upload->ops; i++) { /* the oldest first */
+        struct batch_upload_slot *slot = &upload->slots[(upload->pushed_count + i) % BATCH_UPLOAD_SLOTS];
+        int one = retire(upload, slot, status ? NULL : err);
         status = status ? status : one;
     }
-    feed->is_open = false;
+    upload->is_open = false;
     return status;
 }
 
@@ -168,16 +168,16 @@ struct source {
 };
 
 /* Whether a batch says with whom its pictures were mixed: an evaluation's do not. */
-static bool is_mixed(const struct feed *feed, const struct batch *batch)
+static bool is_mixed(const struct batch_upload *upload, const struct batch *batch)
 {
-    return feed->options.mixed && batch_field_named(batch, "partner_label");
+    return upload->options.mixed && batch_field_named(batch, "partner_label");
 }
 
 /* Those of absent items count nothing. */
-static void take_partners(const struct feed *feed, const struct feed_slot *slot)
+static void take_partners(const struct batch_upload *upload, const struct batch_upload_slot *slot)
 {
     const struct batch *batch = slot->batch;
-    const struct feed_options *o = &feed->options;
+    const struct batch_upload_options *o = &upload->options;
     const int32_t *partners = batch_field_named(batch, "partner_label")->data;
     const float *weights = batch_field_named(batch, "label_weight")->data;
     for (uint64_t i = 0; i < o->items; i++) {
@@ -187,11 +187,11 @@ static void take_partners(const struct feed *feed, const struct feed_slot *slot)
     }
 }
 
-static void take_images(const struct feed *feed, struct feed_slot *slot, struct source *ret_source,
+static void take_images(const struct batch_upload *upload, struct batch_upload_slot *slot, struct source *ret_source,
                         uint64_t *ret_valid)
 {
     const struct batch *batch = slot->batch;
-    const struct feed_options *o = &feed->options;
+    const struct batch_upload_options *o = &upload->options;
     const struct batch_field *images = batch_field_named(batch, "image"),
                              *labels = batch_field_named(batch, "label");
     uint64_t image_bytes = o->side * o->side * 3;
@@ -200,10 +200,10 @@ static void take_images(const struct feed *feed, struct feed_slot *slot, struct 
         assert(i >= batch->items_count || (label >= 0 && (uint64_t)label < o->classes));
         slot->staging.targets[i] = label;
     }
-    if (is_mixed(feed, batch))
-        take_partners(feed, slot);
+    if (is_mixed(upload, batch))
+        take_partners(upload, slot);
     *ret_source = (struct source){images->data, batch->items_count * image_bytes};
-    if (batch->items_count < o->items && is_host(feed)) {
+    if (batch->items_count < o->items && is_host(upload)) {
         memcpy(slot->staging.images, images->data, ret_source->bytes);
         memset(slot->staging.images + ret_source->bytes, 0,
                (o->items - batch->items_count) * image_bytes);
@@ -214,9 +214,9 @@ static void take_images(const struct feed *feed, struct feed_slot *slot, struct 
 
 /* A token belongs to the document that the next document end at or behind it ends; its attention
  * begins where that document does, or where the window does. */
-static void fill_row_starts(const struct feed *feed, int32_t *row_starts, const int32_t *tokens)
+static void fill_row_starts(const struct batch_upload *upload, int32_t *row_starts, const int32_t *tokens)
 {
-    const struct feed_options *o = &feed->options;
+    const struct batch_upload_options *o = &upload->options;
     for (uint64_t i = 0; i < o->items; i++) {
         int32_t start = 0;
         for (uint64_t t = 0; t < o->block; t++) {
@@ -228,10 +228,10 @@ static void fill_row_starts(const struct feed *feed, int32_t *row_starts, const 
 }
 
 /* Counting sort: rows by token, those of one token by row. */
-static void fill_by_token(const struct feed *feed, int32_t *by_token, const int32_t *tokens)
+static void fill_by_token(const struct batch_upload *upload, int32_t *by_token, const int32_t *tokens)
 {
-    const struct feed_options *o = &feed->options;
-    uint32_t *next = feed->token_counts;
+    const struct batch_upload_options *o = &upload->options;
+    uint32_t *next = upload->token_counts;
     memset(next, 0, (o->vocabulary + 1) * sizeof next[0]);
     for (uint64_t i = 0; i < o->items; i++)
         for (uint64_t t = 0; t < o->block; t++)
@@ -243,11 +243,11 @@ static void fill_by_token(const struct feed *feed, int32_t *by_token, const int3
             by_token[next[tokens[i * (o->block + 1) + t]]++] = (int32_t)(i * o->block + t);
 }
 
-static void take_tokens(const struct feed *feed, struct feed_slot *slot, struct source *ret_source,
+static void take_tokens(const struct batch_upload *upload, struct batch_upload_slot *slot, struct source *ret_source,
                         uint64_t *ret_valid)
 {
     const struct batch *batch = slot->batch;
-    const struct feed_options *o = &feed->options;
+    const struct batch_upload_options *o = &upload->options;
     const int32_t *tokens = batch_field_named(batch, "tokens")->data;
     uint64_t row = o->block + 1, row_bytes = row * sizeof tokens[0];
     if (batch->items_count < o->items) {
@@ -261,106 +261,106 @@ static void take_tokens(const struct feed *feed, struct feed_slot *slot, struct 
         tokens = slot->staging.tokens;
     }
     if (slot->staging.row_starts)
-        fill_row_starts(feed, slot->staging.row_starts, tokens);
+        fill_row_starts(upload, slot->staging.row_starts, tokens);
     if (slot->staging.by_token)
-        fill_by_token(feed, slot->staging.by_token, tokens);
+        fill_by_token(upload, slot->staging.by_token, tokens);
     *ret_source = (struct source){tokens, o->items * row_bytes};
     *ret_valid = batch->items_count * o->block;
 }
 
 /* Queues the copies, and makes the ops wait for them. */
-static int send(struct feed *feed, struct feed_slot *slot, const struct source *source,
+static int send(struct batch_upload *upload, struct batch_upload_slot *slot, const struct source *source,
                 struct err *err)
 {
-    struct device *device = feed->ops->device;
+    struct device *device = upload->ops->device;
     const struct device_ops *ops = device->ops;
-    void *target = feed->options.images ? (void *)slot->device.images : (void *)slot->device.tokens;
-    int status = ops->stream_wait_event(device, feed->stream, slot->used, err);
+    void *target = upload->options.images ? (void *)slot->device.images : (void *)slot->device.tokens;
+    int status = ops->stream_wait_event(device, upload->stream, slot->used, err);
     if (!status)
-        status = ops->copy(device, feed->stream, slot->device_memory, slot->staging_memory,
-                           slot_layout(feed).made_bytes, err);
+        status = ops->copy(device, upload->stream, slot->device_memory, slot->staging_memory,
+                           slot_layout(upload).made_bytes, err);
     if (!status)
-        status = ops->copy(device, feed->stream, target, source->data, source->bytes, err);
+        status = ops->copy(device, upload->stream, target, source->data, source->bytes, err);
     if (!status)
-        status = ops->event_record(device, slot->copied, feed->stream, err);
+        status = ops->event_record(device, slot->copied, upload->stream, err);
     if (!status)
-        status = ops->stream_wait_event(device, feed->ops->stream, slot->copied, err);
+        status = ops->stream_wait_event(device, upload->ops->stream, slot->copied, err);
     if (status) /* what was queued may still read the batch, and no event tells its end */
-        ops->stream_sync(device, feed->stream, NULL);
+        ops->stream_sync(device, upload->stream, NULL);
     return status;
 }
 
-static struct model_input image_input(const struct feed *feed, const struct feed_slot *slot,
+static struct model_input image_input(const struct batch_upload *upload, const struct batch_upload_slot *slot,
                                       const struct source *source)
 {
     return (struct model_input){
-        .images = is_host(feed) ? source->data : slot->device.images,
+        .images = is_host(upload) ? source->data : slot->device.images,
         .labels = slot->device.targets,
-        .partner_labels = is_mixed(feed, slot->batch) ? slot->device.partners : NULL,
-        .label_weights = is_mixed(feed, slot->batch) ? slot->device.weights : NULL,
+        .partner_labels = is_mixed(upload, slot->batch) ? slot->device.partners : NULL,
+        .label_weights = is_mixed(upload, slot->batch) ? slot->device.weights : NULL,
     };
 }
 
 /* Targets are the tokens one further on, but where items are absent. */
-static struct model_input token_input(const struct feed *feed, const struct feed_slot *slot,
+static struct model_input token_input(const struct batch_upload *upload, const struct batch_upload_slot *slot,
                                       const struct source *source)
 {
-    bool is_whole = slot->batch->items_count == feed->options.items;
+    bool is_whole = slot->batch->items_count == upload->options.items;
     return (struct model_input){
-        .tokens = is_host(feed) ? source->data : slot->device.tokens,
+        .tokens = is_host(upload) ? source->data : slot->device.tokens,
         .targets = is_whole ? NULL : slot->device.targets,
         .row_starts = slot->device.row_starts,
         .by_token = slot->device.by_token,
     };
 }
 
-int feed_push(struct feed *feed, struct loader *loader, const struct batch *batch,
+int batch_upload_push(struct batch_upload *upload, struct loader *loader, const struct batch *batch,
               struct model_input *ret_input, uint64_t *ret_valid, struct err *err)
 {
-    assert(!feed->is_open);
-    struct feed_slot *slot = &feed->slots[feed->pushed_count % FEED_SLOTS];
-    int retired = retire(feed, slot, err);
+    assert(!upload->is_open);
+    struct batch_upload_slot *slot = &upload->slots[upload->pushed_count % BATCH_UPLOAD_SLOTS];
+    int retired = retire(upload, slot, err);
     struct source source = {0};
     uint64_t valid = 0;
     slot->loader = loader;
     slot->batch = batch;
-    feed->variant = (uint32_t)(feed->pushed_count % FEED_SLOTS) * 2 +
-                    (batch->items_count < feed->options.items);
-    feed->pushed_count++;
-    feed->is_open = true;
+    upload->variant = (uint32_t)(upload->pushed_count % BATCH_UPLOAD_SLOTS) * 2 +
+                    (batch->items_count < upload->options.items);
+    upload->pushed_count++;
+    upload->is_open = true;
     if (retired)
         return retired;
-    if (feed->options.images)
-        take_images(feed, slot, &source, &valid);
+    if (upload->options.images)
+        take_images(upload, slot, &source, &valid);
     else
-        take_tokens(feed, slot, &source, &valid);
-    int status = is_host(feed) ? 0 : send(feed, slot, &source, err);
+        take_tokens(upload, slot, &source, &valid);
+    int status = is_host(upload) ? 0 : send(upload, slot, &source, err);
     if (status)
         return status;
     *ret_input =
-        feed->options.images ? image_input(feed, slot, &source) : token_input(feed, slot, &source);
+        upload->options.images ? image_input(upload, slot, &source) : token_input(upload, slot, &source);
     *ret_valid = valid;
     return 0;
 }
 
-uint32_t feed_variant(const struct feed *feed)
+uint32_t batch_upload_variant(const struct batch_upload *upload)
 {
-    return feed->variant;
+    return upload->variant;
 }
 
-int feed_pop(struct feed *feed, struct err *err)
+int batch_upload_pop(struct batch_upload *upload, struct err *err)
 {
-    assert(feed->is_open);
-    feed->is_open = false;
-    struct feed_slot *newest = &feed->slots[(feed->pushed_count - 1) % FEED_SLOTS];
-    if (is_host(feed)) {
+    assert(upload->is_open);
+    upload->is_open = false;
+    struct batch_upload_slot *newest = &upload->slots[(upload->pushed_count - 1) % BATCH_UPLOAD_SLOTS];
+    if (is_host(upload)) {
         give_back(newest);
         return 0;
     }
-    struct device *device = feed->ops->device;
-    int status = device->ops->event_record(device, newest->used, feed->ops->stream, err);
+    struct device *device = upload->ops->device;
+    int status = device->ops->event_record(device, newest->used, upload->ops->stream, err);
     /* One batch at most stays here, so that a loader with two buffers goes on. */
-    for (uint64_t i = 0; i + 1 < FEED_SLOTS && !status; i++)
-        status = retire(feed, &feed->slots[(feed->pushed_count + i) % FEED_SLOTS], err);
+    for (uint64_t i = 0; i + 1 < BATCH_UPLOAD_SLOTS && !status; i++)
+        status = retire(upload, &upload->slots[(upload->pushed_count + i) % BATCH_UPLOAD_SLOTS], err);
     return status;
 }

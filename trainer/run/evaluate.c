@@ -18,7 +18,7 @@ static int evaluate_batch(struct run *run, struct loader *loader, const struct b
 {
     struct model_input input;
     uint64_t valid = 0;
-    int status = feed_push(&run->feed, loader, batch, &input, &valid, err);
+    int status = batch_upload_push(&run->upload, loader, batch, &input, &valid, err);
     if (status)
         return status;
     if (valid > 0) {
@@ -30,7 +30,7 @@ static int evaluate_batch(struct run *run, struct loader *loader, const struct b
     } else {
         walk(run, memory);
     }
-    return feed_pop(&run->feed, err);
+    return batch_upload_pop(&run->upload, err);
 }
 
 /* done: samples of this rank; the others are about as far. */
@@ -107,7 +107,7 @@ static int evaluate_all(struct run *run, struct loader *loader, struct run_words
         report_done(run, done, all);
         mine.stop = mine.stop || run_wishes_stop(run);
     }
-    int flushed = feed_flush(&run->feed, status ? NULL : err);
+    int flushed = batch_upload_flush(&run->upload, status ? NULL : err);
     status = status ? status : flushed;
     if (!status)
         status = run_read_words(run, ret_words, err);

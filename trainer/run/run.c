@@ -119,7 +119,7 @@ int run_open_model(struct run *run, bool trains, struct err *err)
         return status;
     run->params = model_params(run->model);
     run->stage = (struct model_stage){.blocks_count = config.layers, .embeds = true, .heads = true};
-    const struct feed_options feed = run_feed_options(run);
+    const struct batch_upload_options feed = run_batch_upload_options(run);
     const struct partition_options shards = run_partition_options(run, trains);
     status = partition_init(&run->partition, &shards, run->params, err);
     if (status)
@@ -127,7 +127,7 @@ int run_open_model(struct run *run, bool trains, struct err *err)
     status = check_memory(run, trains, err);
     if (!status)
         status = allocate_model(run, trains, err);
-    return status ? status : feed_init(&run->feed, &feed, run->ops, err);
+    return status ? status : batch_upload_init(&run->upload, &upload, run->ops, err);
 }
 
 int run_open_optimizer(struct run *run, struct err *err)
@@ -140,7 +140,7 @@ int run_open_optimizer(struct run *run, struct err *err)
         status = run_open_mean(run, err);
     if (!status) /* by the buffer that is written */
         status = ops_graph_init(&run->passes, run->ops,
-                                (reduction_buffers(&reduction) + 1) * FEED_VARIANTS, err);
+                                (reduction_buffers(&reduction) + 1) * BATCH_UPLOAD_VARIANTS, err);
     if (!status)
         status = ops_graph_init(&run->sums, run->ops, 1, err);
     if (!status)
@@ -475,7 +475,7 @@ void run_close(struct run *run)
         run->ops->table->sync(run->ops, NULL); /* nothing uses them any more */
     ops_graph_deinit(&run->passes);
     ops_graph_deinit(&run->sums);
-    feed_deinit(&run->feed);
+    batch_upload_deinit(&run->upload);
     loader_close(run->loader);
     metrics_close(run->metrics);
     sync_check_close(run->sync_check);

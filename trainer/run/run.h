@@ -155,7 +155,7 @@ struct run {
     bool in_turn;
     bool is_rehearsal; /* nothing is read or computed: see rehearsal.h */
     struct damaged_steps damaged;
-    struct feed feed;     /* micro-batches to the device */
+    struct batch_upload upload;     /* micro-batches to the device */
     uint64_t step, steps; /* queued, of all; finished where nothing is in the queue */
     struct epochs epochs;
     /* After it the batch is another one: the run is saved, closed and opened anew, by the
@@ -326,7 +326,7 @@ uint64_t run_staging_bytes(const struct run *run); /* of checkpoints, at most */
  * are known. */
 struct loader_options run_loader_options(struct run *run, bool training);
 struct model_config run_model_config(const struct run *run, bool trains);
-struct feed_options run_feed_options(const struct run *run);
+struct batch_upload_options run_batch_upload_options(const struct run *run);
 struct optimizer_options run_optimizer_options(const struct run *run);
 
 /* The boxes of parameters and moments: what this rank saves, or what it holds and loads. Gives both

@@ -123,11 +123,11 @@ struct model_config run_model_config(const struct run *run, bool trains)
     };
 }
 
-struct feed_options run_feed_options(const struct run *run)
+struct batch_upload_options run_batch_upload_options(const struct run *run)
 {
     const struct train_config *c = run->config;
     const struct mixup_options mixup = mixup_options_of(c);
-    return (struct feed_options){
+    return (struct batch_upload_options){
         .items = run->batching.micro,
         .images = c->model.type == MODEL_VIT,
         .mixed = c->model.type == MODEL_VIT && mixup_is_on(&mixup),

@@ -132,7 +132,7 @@ static void queue_pass(void *context)
 /* One whose hooks wait for other ranks can't be recorded. */
 static int run_pass(struct run *run, const struct pass *pass, struct err *err)
 {
-    uint32_t variant = run->reduction->buffer * FEED_VARIANTS + feed_variant(&run->feed);
+    uint32_t variant = run->reduction->buffer * BATCH_UPLOAD_VARIANTS + batch_upload_variant(&run->upload);
     if (!pass->memory->need)
         return ops_graph_run(&run->passes, variant, queue_pass, (void *)(uintptr_t)pass, err);
     queue_pass((void *)(uintptr_t)pass);
@@ -166,7 +166,7 @@ static int micro_gradients(struct run *run, uint64_t round, const struct model_m
     struct model_input input;
     uint64_t valid = 0;
     range_begin(&run->ranges, RANGE_FEED);
-    status = feed_push(&run->feed, run->loader, batch, &input, &valid, err);
+    status = batch_upload_push(&run->upload, run->loader, batch, &input, &valid, err);
     range_end(&run->ranges);
     if (status)
         return status;
@@ -185,7 +185,7 @@ static int micro_gradients(struct run *run, uint64_t round, const struct model_m
     counts->valid_count += (int64_t)valid;
     counts->samples_count += items;
     range_begin(&run->ranges, RANGE_FEED);
-    status = feed_pop(&run->feed, err);
+    status = batch_upload_pop(&run->upload, err);
     range_end(&run->ranges);
     return status;
 }
