@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { GROUPS = GATHER_SLOTS + 2, ROWS = 48, COLS = 20, TIMEOUT_S = 60 };
+enum { GROUPS = PARAM_GATHER_SLOTS + 2, ROWS = 48, COLS = 20, TIMEOUT_S = 60 };
 
 /* What one rank has. Its device is the host by another name: what travels is staged, and copies of
  * sums may be late. */
@@ -21,7 +21,7 @@ static int (*sound_event_open)(struct device *device, struct device_event **ret_
 static int (*sound_event_done)(struct device *device, struct device_event *event, bool *ret_done,
                                struct err *err);
 static struct device_event
-    *events[EXCHANGE_SLOTS + GATHER_SLOTS]; /* of the exchange, then of the gather */
+    *events[EXCHANGE_SLOTS + PARAM_GATHER_SLOTS]; /* of the exchange, then of the gather */
 static size_t events_count;
 static bool sums_are_late;
 static struct params params;
@@ -97,7 +97,7 @@ static void open_delivery(struct ops *ops)
     assert_ok(delivery_open(&delivery, &options, &err), &err);
     assert_ok(delivery_connect(&delivery, &err), &err);
     assert_ok(delivery_open_exchange(&delivery, &err), &err);
-    assert_int_equal(events_count, EXCHANGE_SLOTS + GATHER_SLOTS);
+    assert_int_equal(events_count, EXCHANGE_SLOTS + PARAM_GATHER_SLOTS);
     arena = calloc(params.trained_elements, sizeof *arena);
     assert_non_null(arena);
     for (uint64_t i = 0; i < params.trained_elements; i++)
@@ -143,23 +143,23 @@ static void sums_that_find_no_room_wait_for_the_end_of_the_pass(void **state)
     open_delivery(ops);
     if (world->rank == 0) {
         ranks_meet();
-        send(0, GATHER_SLOTS);
-        await_shared(GATHER_SLOTS);
+        send(0, PARAM_GATHER_SLOTS);
+        await_shared(PARAM_GATHER_SLOTS);
         ranks_meet();
-        send(GATHER_SLOTS, GATHER_SLOTS + 1);
-        await_shared(GATHER_SLOTS + 1);
+        send(PARAM_GATHER_SLOTS, PARAM_GATHER_SLOTS + 1);
+        await_shared(PARAM_GATHER_SLOTS + 1);
         ranks_meet();
     } else {
         sums_are_late = true;
-        send(0, GATHER_SLOTS);
+        send(0, PARAM_GATHER_SLOTS);
         ranks_meet();
-        await_shared(GATHER_SLOTS);
-        send(GATHER_SLOTS, GATHER_SLOTS + 1);
+        await_shared(PARAM_GATHER_SLOTS);
+        send(PARAM_GATHER_SLOTS, PARAM_GATHER_SLOTS + 1);
         ranks_meet();
         ranks_meet(); /* as for weights that the first rank gives */
         sums_are_late = false;
     }
-    send(GATHER_SLOTS + 1, GROUPS);
+    send(PARAM_GATHER_SLOTS + 1, GROUPS);
     assert_ok(delivery_finish(&delivery, &err), &err);
     for (uint64_t g = 0; g < GROUPS; g++)
         assert_ok(delivery_wait(&delivery, g, &err), &err);

@@ -51,10 +51,10 @@ static struct exchange_options exchange_options_of(const struct delivery_options
                                      .context = options->context};
 }
 
-static struct gather_options gather_options_of(const struct delivery_options *options)
+static struct param_gather_options gather_options_of(const struct delivery_options *options)
 {
     const struct reduction_options *reduction = &options->reduction;
-    return (struct gather_options){.comm = reduction->comm,
+    return (struct param_gather_options){.comm = reduction->comm,
                                    .ops = reduction->ops,
                                    .stream = reduction->ops->stream,
                                    .partition = reduction->partition,
@@ -111,7 +111,7 @@ int delivery_connect(struct delivery *delivery, struct err *err)
 int delivery_open_exchange(struct delivery *delivery, struct err *err)
 {
     struct exchange_options exchange = exchange_options_of(&delivery->options);
-    struct gather_options gather = gather_options_of(&delivery->options);
+    struct param_gather_options gather = gather_options_of(&delivery->options);
     exchange.comm = delivery->exchange_comm;
     gather.comm = delivery->gather_comm;
     int status = exchange_open(&exchange, &delivery->exchange, err);
@@ -121,12 +121,12 @@ int delivery_open_exchange(struct delivery *delivery, struct err *err)
     delivery->sums = calloc(gather.partition->params->groups_count, sizeof *delivery->sums);
     if (!delivery->sums)
         return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
-    return gather_open(&gather, &delivery->gather, err);
+    return param_gather_open(&gather, &delivery->gather, err);
 }
 
 bool delivery_is_idle(const struct delivery *delivery)
 {
-    return exchange_is_idle(delivery->exchange) && gather_is_idle(delivery->gather);
+    return exchange_is_idle(delivery->exchange) && param_gather_is_idle(delivery->gather);
 }
 
 void delivery_close(struct delivery *delivery)
@@ -136,7 +136,7 @@ void delivery_close(struct delivery *delivery)
     if (!ops)
         return;
     exchange_close(delivery->exchange);
-    gather_close(delivery->gather);
+    param_gather_close(delivery->gather);
     comm_close(delivery->exchange_comm);
     comm_close(delivery->gather_comm);
     free(delivery->sums);
@@ -157,7 +157,7 @@ int delivery_need(struct delivery *delivery, uint64_t group, void **ret_gradient
 static int begin_sum(struct delivery *delivery, struct err *err)
 {
     const struct delivery_sum *sum = &delivery->sums[delivery->sums_begun++];
-    return gather_begin(delivery->gather, sum->group, GATHER_PARTS, sum->buffer,
+    return param_gather_begin(delivery->gather, sum->group, PARAM_GATHER_PARTS, sum->buffer,
                         ops_master_bytes(delivery->options.reduction.ops), err);
 }
 
@@ -165,11 +165,11 @@ static int begin_sum(struct delivery *delivery, struct err *err)
 static int pump_sums(struct delivery *delivery, struct err *err)
 {
     bool has_room = false;
-    int status = delivery->gather ? gather_pump(delivery->gather, &has_room, err) : 0;
+    int status = delivery->gather ? param_gather_pump(delivery->gather, &has_room, err) : 0;
     while (!status && has_room && delivery->sums_begun < delivery->sums_count) {
         status = begin_sum(delivery, err);
         if (!status)
-            status = gather_pump(delivery->gather, &has_room, err);
+            status = param_gather_pump(delivery->gather, &has_room, err);
     }
     return status;
 }
@@ -235,10 +235,10 @@ int delivery_finish(struct delivery *delivery, struct err *err)
 
 int delivery_wait(struct delivery *delivery, uint64_t group, struct err *err)
 {
-    return gather_wait(delivery->gather, group, err);
+    return param_gather_wait(delivery->gather, group, err);
 }
 
 uint64_t delivery_waited_ns(const struct delivery *delivery)
 {
-    return exchange_waited_ns(delivery->exchange) + gather_waited_ns(delivery->gather);
+    return exchange_waited_ns(delivery->exchange) + param_gather_waited_ns(delivery->gather);
 }

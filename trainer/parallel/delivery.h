@@ -19,7 +19,7 @@
 #define MILLRACE_TRAINER_PARALLEL_DELIVERY_H
 
 #include "trainer/parallel/exchange.h"
-#include "trainer/parallel/gather.h"
+#include "trainer/parallel/param_gather.h"
 #include "trainer/parallel/leaves.h"
 #include "trainer/parallel/reduction.h"
 
@@ -42,7 +42,7 @@ struct delivery {
     struct delivery_options options;
     struct comm *exchange_comm, *gather_comm; /* owned; NULL where nothing is gathered */
     struct exchange *exchange;
-    struct gather *gather; /* NULL where no shard has more than one part; as are sums */
+    struct param_gather *gather; /* NULL where no shard has more than one part; as are sums */
     struct delivery_sum
         *sums; /* [groups_count]: of this step, of which so many are being gathered */
     uint64_t sums_count, sums_begun;

@@ -56,9 +56,9 @@ static bool gathers(const struct weights_options *options)
     return false;
 }
 
-static struct gather_options gather_options_of(const struct weights_options *options)
+static struct param_gather_options gather_options_of(const struct weights_options *options)
 {
-    return (struct gather_options){.comm = options->comm,
+    return (struct param_gather_options){.comm = options->comm,
                                    .ops = options->ops,
                                    .stream = options->ops->stream,
                                    .partition = options->partition,
@@ -102,10 +102,10 @@ int weights_connect(struct weights *weights, struct err *err)
 
 int weights_open_gather(struct weights *weights, struct err *err)
 {
-    struct gather_options options = gather_options_of(&weights->options);
+    struct param_gather_options options = gather_options_of(&weights->options);
     options.comm = weights->comm;
     options.stream = weights->stream;
-    return weights->comm ? gather_open(&options, &weights->gather, err) : 0;
+    return weights->comm ? param_gather_open(&options, &weights->gather, err) : 0;
 }
 
 int weights_init(struct weights *weights, const struct weights_options *options,
@@ -141,8 +141,8 @@ void weights_deinit(struct weights *weights)
     if (options->offloads &&
         weights->stream) /* its copies read what the gather stages, and write buffers */
         options->ops->device->ops->stream_sync(options->ops->device, weights->stream, NULL);
-    bool is_idle = gather_is_idle(weights->gather);
-    gather_close(weights->gather);
+    bool is_idle = param_gather_is_idle(weights->gather);
+    param_gather_close(weights->gather);
     comm_close(weights->comm);
     weights_buffers_close(weights, is_idle);
     if (weights->whole != weights->master)
@@ -219,7 +219,7 @@ int weights_updated(struct weights *weights, uint64_t group, struct err *err)
         return ops->device->ops->event_record(ops->device, weights->updated, ops->stream, err);
     if (!weights->whole || partition_is_whole(partition, group))
         return 0;
-    return gather_begin(weights->gather, group, GATHER_SHARDS,
+    return param_gather_begin(weights->gather, group, PARAM_GATHER_SHARDS,
                         at(weights->whole, partition_group(partition, group).offset, element_bytes),
                         element_bytes, err);
 }
@@ -244,5 +244,5 @@ int weights_status(const struct weights *weights, struct err *err)
 
 int weights_settle(struct weights *weights, struct err *err)
 {
-    return weights->gather ? gather_wait_all(weights->gather, err) : 0;
+    return weights->gather ? param_gather_wait_all(weights->gather, err) : 0;
 }

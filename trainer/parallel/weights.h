@@ -31,7 +31,7 @@
 #include "comm/comm.h"
 #include "trainer/models/model.h"
 #include "trainer/ops/ops.h"
-#include "trainer/parallel/gather.h"
+#include "trainer/parallel/param_gather.h"
 #include "trainer/parallel/partition.h"
 
 #include <stdbool.h>
@@ -55,7 +55,7 @@ struct weights_options {
 struct weights {
     struct weights_options options;
     struct comm *comm;     /* owned; NULL where nothing is gathered */
-    struct gather *gather; /* NULL likewise */
+    struct param_gather *gather; /* NULL likewise */
     void *master;          /* shards; or all, where that is `whole` */
     void *
         /* shards in the compute type; NULL where the master's serve, or they lie in `whole` */

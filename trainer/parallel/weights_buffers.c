@@ -242,7 +242,7 @@ static int await(struct weights *weights, struct weights_buffer *buffer, struct 
     struct device *device = weights->options.ops->device;
     if (!buffer->is_coming)
         return 0;
-    int status = gather_wait(weights->gather, buffer->group, err);
+    int status = param_gather_wait(weights->gather, buffer->group, err);
     if (!status && weights->options.offloads)
         status = device->ops->event_record(device, buffer->moved, weights->stream, err);
     buffer->is_coming = status != 0;
@@ -260,7 +260,7 @@ static int fill_buffer(struct weights *weights, struct weights_buffer *buffer, u
     if (status || partition_is_whole(weights->options.partition, group))
         return status;
     buffer->is_coming = true;
-    return gather_begin(weights->gather, group, GATHER_SHARDS, buffer->memory,
+    return param_gather_begin(weights->gather, group, PARAM_GATHER_SHARDS, buffer->memory,
                         ops_compute_bytes(weights->options.ops), err);
 }
 

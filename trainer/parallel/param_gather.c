@@ -1,7 +1,7 @@
 /*
- * gather — see gather.h.
+ * param_gather — see param_gather.h.
  */
-#include "trainer/parallel/gather.h"
+#include "trainer/parallel/param_gather.h"
 
 #include "base/clock.h"
 
@@ -10,7 +10,7 @@
 
 struct slot {
     uint64_t group;
-    enum gather_level level;
+    enum param_gather_level level;
     char *buffer;
     size_t element_bytes;
     char *staging; /* where the communicator does not take the device's memory: a group */
@@ -21,31 +21,31 @@ struct slot {
 };
 
 /* Owner thread. */
-struct gather {
-    struct gather_options options;
-    struct slot slots[GATHER_SLOTS];
-    uint64_t begun, ended;               /* number n uses slot n % GATHER_SLOTS */
+struct param_gather {
+    struct param_gather_options options;
+    struct slot slots[PARAM_GATHER_SLOTS];
+    uint64_t begun, ended;               /* number n uses slot n % PARAM_GATHER_SLOTS */
     size_t *offsets, *bytes;             /* [ranks]: of what each gives */
     size_t *own_offsets, *own_bytes;     /* [ranks]: of what this one gives to each */
     char (*whats)[PARTITION_WHAT_BYTES]; /* [groups_count] */
     uint64_t waited_ns;
 };
 
-static bool is_staged(const struct gather_options *options)
+static bool is_staged(const struct param_gather_options *options)
 {
     return !options->ops->device->ops->is_host && !options->comm->takes_device_memory;
 }
 
-static size_t staging_bytes(const struct gather_options *options)
+static size_t staging_bytes(const struct param_gather_options *options)
 {
     return is_staged(options)
                ? options->partition->group_elements_max * ops_master_bytes(options->ops)
                : 0;
 }
 
-static int allocate(struct gather *gather, struct err *err)
+static int allocate(struct param_gather *gather, struct err *err)
 {
-    const struct gather_options *options = &gather->options;
+    const struct param_gather_options *options = &gather->options;
     struct device *device = options->ops->device;
     size_t **arrays[] = {&gather->offsets, &gather->bytes, &gather->own_offsets,
                          &gather->own_bytes};
@@ -58,7 +58,7 @@ static int allocate(struct gather *gather, struct err *err)
     gather->whats = partition_whats(options->partition, options->what);
     if (!status && !gather->whats)
         status = err_set(err, -ENOMEM, "out of memory for gathering weights");
-    for (int i = 0; i < GATHER_SLOTS && !status; i++) {
+    for (int i = 0; i < PARAM_GATHER_SLOTS && !status; i++) {
         status = device->ops->event_open(device, &gather->slots[i].copied, err);
         if (!status && is_staged(options))
             status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
@@ -68,44 +68,44 @@ static int allocate(struct gather *gather, struct err *err)
     return status;
 }
 
-int gather_open(const struct gather_options *options, struct gather **ret_gather, struct err *err)
+int param_gather_open(const struct param_gather_options *options, struct param_gather **ret_gather, struct err *err)
 {
-    struct gather *gather = calloc(1, sizeof *gather);
+    struct param_gather *gather = calloc(1, sizeof *gather);
     if (!gather)
         return err_set(err, -ENOMEM, "out of memory for gathering weights");
     gather->options = *options;
     int status = allocate(gather, err);
     if (status) {
-        gather_close(gather);
+        param_gather_close(gather);
         return status;
     }
     *ret_gather = gather;
     return 0;
 }
 
-static struct slot *slot_of(struct gather *gather, uint64_t number)
+static struct slot *slot_of(struct param_gather *gather, uint64_t number)
 {
-    return &gather->slots[number % GATHER_SLOTS];
+    return &gather->slots[number % PARAM_GATHER_SLOTS];
 }
 
-bool gather_is_idle(const struct gather *gather)
+bool param_gather_is_idle(const struct param_gather *gather)
 {
     return !gather || gather->begun == gather->ended;
 }
 
-uint64_t gather_waited_ns(const struct gather *gather)
+uint64_t param_gather_waited_ns(const struct param_gather *gather)
 {
     return gather ? gather->waited_ns : 0;
 }
 
-void gather_close(struct gather *gather)
+void param_gather_close(struct param_gather *gather)
 {
     if (!gather)
         return;
     struct device *device = gather->options.ops->device;
     bool is_idle =
         gather->begun == gather->ended; /* else staging may be written to until the process exits */
-    for (int i = 0; i < GATHER_SLOTS; i++) {
+    for (int i = 0; i < PARAM_GATHER_SLOTS; i++) {
         if (gather->slots[i].copied)
             device->ops->event_close(device, gather->slots[i].copied);
         if (gather->slots[i].staging && is_idle)
@@ -125,25 +125,25 @@ void gather_close(struct gather *gather)
     }
 }
 
-static uint32_t rank_of(const struct gather *gather)
+static uint32_t rank_of(const struct param_gather *gather)
 {
     return (uint32_t)gather->options.comm->rank;
 }
 
-static bool is_member(const struct gather *gather, const struct slot *slot, uint32_t rank)
+static bool is_member(const struct param_gather *gather, const struct slot *slot, uint32_t rank)
 {
     const struct partition *partition = gather->options.partition;
-    return slot->level == GATHER_PARTS
+    return slot->level == PARAM_GATHER_PARTS
                ? partition_share(partition, slot->group, rank, rank_of(gather))
                : partition_is_together(partition, slot->group, rank, rank_of(gather));
 }
 
 /* What a member gives, from where the buffer begins. */
-static struct span piece_of(const struct gather *gather, const struct slot *slot, uint32_t rank)
+static struct span piece_of(const struct param_gather *gather, const struct slot *slot, uint32_t rank)
 {
     const struct partition *partition = gather->options.partition;
     uint64_t group = slot->group;
-    bool is_part = slot->level == GATHER_PARTS;
+    bool is_part = slot->level == PARAM_GATHER_PARTS;
     struct span piece = is_part ? partition_trained_part(partition, group, rank)
                                 : partition_shard(partition, group, rank);
     piece.offset -= is_part ? partition_trained_shard(partition, group, rank_of(gather)).offset
@@ -151,7 +151,7 @@ static struct span piece_of(const struct gather *gather, const struct slot *slot
     return piece;
 }
 
-static int copy_piece(struct gather *gather, const struct slot *slot, uint32_t rank,
+static int copy_piece(struct param_gather *gather, const struct slot *slot, uint32_t rank,
                       bool to_staging, struct err *err)
 {
     struct ops *ops = gather->options.ops;
@@ -165,7 +165,7 @@ static int copy_piece(struct gather *gather, const struct slot *slot, uint32_t r
                                   source + offset, piece.elements * slot->element_bytes, err);
 }
 
-static int start(struct gather *gather, struct slot *slot, struct err *err)
+static int start(struct param_gather *gather, struct slot *slot, struct err *err)
 {
     struct comm *comm = gather->options.comm;
     struct span own = piece_of(gather, slot, rank_of(gather));
@@ -191,7 +191,7 @@ static int start(struct gather *gather, struct slot *slot, struct err *err)
 }
 
 /* The oldest: its piece is sent, the others' have come and are where they belong. */
-static int end_oldest(struct gather *gather, struct err *err)
+static int end_oldest(struct param_gather *gather, struct err *err)
 {
     struct ops *ops = gather->options.ops;
     struct slot *slot = slot_of(gather, gather->ended);
@@ -219,7 +219,7 @@ static int end_oldest(struct gather *gather, struct err *err)
 }
 
 /* Starts what has been copied, in order; never blocks. */
-static int start_copied(struct gather *gather, struct err *err)
+static int start_copied(struct param_gather *gather, struct err *err)
 {
     struct device *device = gather->options.ops->device;
     int status = 0;
@@ -238,7 +238,7 @@ static int start_copied(struct gather *gather, struct err *err)
 }
 
 /* Has the oldest come? */
-static int ask_oldest(struct gather *gather, bool *ret_done, struct err *err)
+static int ask_oldest(struct param_gather *gather, bool *ret_done, struct err *err)
 {
     struct slot *slot = slot_of(gather, gather->ended);
     *ret_done = false;
@@ -248,7 +248,7 @@ static int ask_oldest(struct gather *gather, bool *ret_done, struct err *err)
     return *ret_done ? 0 : gather->options.comm->ops->test(&slot->work, ret_done, err);
 }
 
-int gather_pump(struct gather *gather, bool *ret_has_room, struct err *err)
+int param_gather_pump(struct param_gather *gather, bool *ret_has_room, struct err *err)
 {
     struct device *device = gather->options.ops->device;
     const struct slot *next = slot_of(gather, gather->begun);
@@ -259,22 +259,22 @@ int gather_pump(struct gather *gather, bool *ret_has_room, struct err *err)
         if (has_come && !status)
             status = end_oldest(gather, err);
     }
-    bool is_free = gather->begun - gather->ended < GATHER_SLOTS;
-    if (!status && is_free && next->staging && gather->begun >= GATHER_SLOTS)
+    bool is_free = gather->begun - gather->ended < PARAM_GATHER_SLOTS;
+    if (!status && is_free && next->staging && gather->begun >= PARAM_GATHER_SLOTS)
         status = device->ops->event_done(device, next->copied, &is_past, err);
     *ret_has_room = is_free && is_past;
     return status;
 }
 
-int gather_begin(struct gather *gather, uint64_t group, enum gather_level level, void *buffer,
+int param_gather_begin(struct param_gather *gather, uint64_t group, enum param_gather_level level, void *buffer,
                  size_t element_bytes, struct err *err)
 {
     struct ops *ops = gather->options.ops;
-    int status = gather->begun - gather->ended == GATHER_SLOTS ? end_oldest(gather, err) : 0;
+    int status = gather->begun - gather->ended == PARAM_GATHER_SLOTS ? end_oldest(gather, err) : 0;
     if (status)
         return status;
     struct slot *slot = slot_of(gather, gather->begun);
-    if (slot->staging && gather->begun >= GATHER_SLOTS) /* until its last use is past */
+    if (slot->staging && gather->begun >= PARAM_GATHER_SLOTS) /* until its last use is past */
         status = ops->device->ops->event_wait(ops->device, slot->copied, err);
     if (status)
         return status;
@@ -294,11 +294,11 @@ int gather_begin(struct gather *gather, uint64_t group, enum gather_level level,
     }
     if (status)
         return status;
-    return gather->options.in_turn && *gather->options.in_turn ? gather_wait_all(gather, err)
+    return gather->options.in_turn && *gather->options.in_turn ? param_gather_wait_all(gather, err)
                                                                : start_copied(gather, err);
 }
 
-int gather_wait(struct gather *gather, uint64_t group, struct err *err)
+int param_gather_wait(struct param_gather *gather, uint64_t group, struct err *err)
 {
     uint64_t until = gather->ended;
     for (uint64_t n = gather->ended; n < gather->begun; n++)
@@ -310,7 +310,7 @@ int gather_wait(struct gather *gather, uint64_t group, struct err *err)
     return status;
 }
 
-int gather_wait_all(struct gather *gather, struct err *err)
+int param_gather_wait_all(struct param_gather *gather, struct err *err)
 {
     int status = 0;
     while (gather->ended < gather->begun && !status)

@@ -1,8 +1,8 @@
 /*
- * gather — tests on two real ranks of torchrun: whoever only looks is told why a run ended, as
+ * param_gather — tests on two real ranks of torchrun: whoever only looks is told why a run ended, as
  * whoever waits is.
  */
-#include "trainer/parallel/gather.h"
+#include "trainer/parallel/param_gather.h"
 
 #include "comm/ranks.h"
 #include "tests/support/test.h"
@@ -29,17 +29,17 @@ static void end_run(void)
     world->ops->abort(world);
 }
 
-static void look_until_it_ends(struct gather *gather, float *gradients)
+static void look_until_it_ends(struct param_gather *gather, float *gradients)
 {
     static const char letter;
     struct comm_work work;
     struct err err = {0};
     bool has_room = false;
     int status = 0;
-    assert_ok(gather_begin(gather, 0, GATHER_PARTS, gradients, sizeof *gradients, &err), &err);
+    assert_ok(param_gather_begin(gather, 0, PARAM_GATHER_PARTS, gradients, sizeof *gradients, &err), &err);
     assert_ok(world->ops->send(world, &letter, 1, 1, 0, NULL, &work, &err), &err);
     while (!status)
-        status = gather_pump(gather, &has_room, &err);
+        status = param_gather_pump(gather, &has_room, &err);
     assert_int_equal(status, -ECONNABORTED);
     assert_string_equal(err.what, "the run was ended: rank 1 gave it up");
 }
@@ -50,8 +50,8 @@ static void who_looks_at_a_gather_is_told_why_the_run_ended(void **state)
     const struct param_spec spec = {.name = "matrix", .rows = 64, .cols = 32};
     struct params params = {0};
     struct partition partition;
-    struct gather_options options = {.partition = &partition, .what = "gradients"};
-    struct gather *gather;
+    struct param_gather_options options = {.partition = &partition, .what = "gradients"};
+    struct param_gather *gather;
     struct device *device;
     struct err err = {0};
     uint64_t index;
@@ -64,16 +64,16 @@ static void who_looks_at_a_gather_is_told_why_the_run_ended(void **state)
     assert_ok(partition_init(&partition, &cut, &params, &err), &err);
     assert_ok(world->ops->split(world, 0, world->rank, &options.comm, &err), &err);
     options.stream = options.ops->stream;
-    assert_ok(gather_open(&options, &gather, &err), &err);
+    assert_ok(param_gather_open(&options, &gather, &err), &err);
     float *gradients = calloc(params.trained_elements, sizeof *gradients);
     assert_non_null(gradients);
     if (world->rank == 1)
         end_run();
     else
         look_until_it_ends(gather, gradients);
-    assert_int_equal(gather_is_idle(gather), world->rank == 1);
+    assert_int_equal(param_gather_is_idle(gather), world->rank == 1);
     comm_retain(gradients);
-    gather_close(gather);
+    param_gather_close(gather);
     comm_close(options.comm);
     partition_deinit(&partition);
     params_deinit(&params);
