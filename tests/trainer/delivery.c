@@ -21,7 +21,7 @@ static int (*sound_event_open)(struct device *device, struct device_event **ret_
 static int (*sound_event_done)(struct device *device, struct device_event *event, bool *ret_done,
                                struct err *err);
 static struct device_event
-    *events[EXCHANGE_SLOTS + PARAM_GATHER_SLOTS]; /* of the exchange, then of the gather */
+    *events[EXCHANGE_BUCKETS + PARAM_GATHER_SLOTS]; /* of the exchange, then of the gather */
 static size_t events_count;
 static bool sums_are_late;
 static struct params params;
@@ -42,7 +42,7 @@ static int is_event_done(struct device *of, struct device_event *event, bool *re
                          struct err *err)
 {
     int status = sound_event_done(of, event, ret_done, err);
-    for (size_t i = EXCHANGE_SLOTS; i < events_count; i++)
+    for (size_t i = EXCHANGE_BUCKETS; i < events_count; i++)
         if (events[i] == event && sums_are_late)
             *ret_done = false;
     return status;
@@ -97,7 +97,7 @@ static void open_delivery(struct ops *ops)
     assert_ok(delivery_open(&delivery, &options, &err), &err);
     assert_ok(delivery_connect(&delivery, &err), &err);
     assert_ok(delivery_open_exchange(&delivery, &err), &err);
-    assert_int_equal(events_count, EXCHANGE_SLOTS + PARAM_GATHER_SLOTS);
+    assert_int_equal(events_count, EXCHANGE_BUCKETS + PARAM_GATHER_SLOTS);
     arena = calloc(params.trained_elements, sizeof *arena);
     assert_non_null(arena);
     for (uint64_t i = 0; i < params.trained_elements; i++)

@@ -1,5 +1,5 @@
 /*
- * exchange — see exchange.h: which chunk goes through which slot, and when.
+ * exchange — see exchange.h: which chunk goes through which bucket, and when.
  *
  * Chunks start in the order in which their groups were begun, and end in that order too, so that
  * additions are queued in the same order on every rank and in every run.
@@ -7,7 +7,7 @@
 #include "trainer/parallel/exchange.h"
 
 #include "base/clock.h"
-#include "trainer/parallel/exchange_slot.h"
+#include "trainer/parallel/bucket.h"
 #include "trainer/parallel/leaves.h"
 
 #include <assert.h>
@@ -46,14 +46,14 @@ int exchange_open(const struct exchange_options *options, struct exchange **ret_
         return err_set(err, -ENOMEM, "out of memory for the exchange of gradients");
     exchange->options = *options;
     exchange->element_bytes = ops_master_bytes(options->ops);
-    exchange->wire_bytes = exchange_wire_bytes(options);
+    exchange->wire_bytes = bucket_wire_bytes(options);
     int status = allocate(exchange, err);
-    if (!status && exchange_wide_bytes(options) > 0)
+    if (!status && bucket_wide_bytes(options) > 0)
         status = options->ops->device->ops->mem_alloc(
             options->ops->device, mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION),
-            exchange_wide_bytes(options), &exchange->wide, err);
-    for (int i = 0; i < EXCHANGE_SLOTS && !status; i++)
-        status = exchange_slot_open(exchange, &exchange->slots[i], err);
+            bucket_wide_bytes(options), &exchange->wide, err);
+    for (int i = 0; i < EXCHANGE_BUCKETS && !status; i++)
+        status = bucket_open(exchange, &exchange->buckets[i], err);
     if (status) {
         exchange_close(exchange);
         return status;
@@ -66,15 +66,15 @@ void exchange_close(struct exchange *exchange)
 {
     if (!exchange)
         return;
-    for (int i = 0; i < EXCHANGE_SLOTS; i++)
-        exchange_slot_close(exchange, &exchange->slots[i]);
+    for (int i = 0; i < EXCHANGE_BUCKETS; i++)
+        bucket_close(exchange, &exchange->buckets[i]);
     for (int i = 0; i < 2; i++) {
         free(exchange->offsets[i]);
         free(exchange->bytes[i]);
     }
     exchange->options.ops->device->ops->mem_free(
         exchange->options.ops->device, mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION), exchange->wide,
-        exchange_wide_bytes(&exchange->options));
+        bucket_wide_bytes(&exchange->options));
     if (exchange_is_idle(exchange))
         free(exchange->whats);
     else
@@ -84,45 +84,45 @@ void exchange_close(struct exchange *exchange)
     free(exchange);
 }
 
-/* Is the event of the slot past? Blocks for it where told to. */
-static int event_is_past(struct exchange *exchange, struct exchange_slot *slot, bool blocks,
+/* Is the event of the bucket past? Blocks for it where told to. */
+static int event_is_past(struct exchange *exchange, struct bucket *bucket, bool blocks,
                          bool *ret_past, struct err *err)
 {
     struct device *device = exchange->options.ops->device;
     *ret_past = true;
     if (blocks)
-        return device->ops->event_wait(device, slot->copied, err);
-    return device->ops->event_done(device, slot->copied, ret_past, err);
+        return device->ops->event_wait(device, bucket->copied, err);
+    return device->ops->event_done(device, bucket->copied, ret_past, err);
 }
 
-/* Starts the next chunk of the group that waits longest, where its slot is free. */
+/* Starts the next chunk of the group that waits longest, where its bucket is free. */
 static int start_chunk(struct exchange *exchange, bool blocks, bool *ret_started, struct err *err)
 {
-    struct exchange_slot *slot = &exchange->slots[exchange->started % EXCHANGE_SLOTS];
+    struct bucket *bucket = &exchange->buckets[exchange->started % EXCHANGE_BUCKETS];
     struct exchange_waiting *waiting =
         &exchange->waiting[exchange->waiting_first % exchange->waiting_max];
     *ret_started = false;
-    if (exchange->waiting_count == 0 || slot->state != EXCHANGE_FREE)
+    if (exchange->waiting_count == 0 || bucket->state != BUCKET_FREE)
         return 0;
     bool is_past = true;
-    int status = slot->is_used ? event_is_past(exchange, slot, blocks, &is_past, err) : 0;
+    int status = bucket->is_used ? event_is_past(exchange, bucket, blocks, &is_past, err) : 0;
     if (status || !is_past)
         return status;
-    slot->group = waiting->group;
-    slot->first = waiting->first;
-    slot->pieces = waiting->pieces;
+    bucket->group = waiting->group;
+    bucket->first = waiting->first;
+    bucket->pieces = waiting->pieces;
     waiting->first += exchange->options.chunk_elements;
-    slot->is_last = waiting->first >= waiting->end;
-    if (slot->is_last) {
+    bucket->is_last = waiting->first >= waiting->end;
+    if (bucket->is_last) {
         exchange->waiting_first++;
         exchange->waiting_count--;
     }
     exchange->started++;
     *ret_started = true;
-    if (!slot->send)
-        return exchange_slot_send(exchange, slot, err);
-    slot->state = EXCHANGE_COPYING;
-    return exchange_slot_pack(exchange, slot, err);
+    if (!bucket->send)
+        return bucket_send(exchange, bucket, err);
+    bucket->state = BUCKET_COPYING;
+    return bucket_pack(exchange, bucket, err);
 }
 
 /* Sends what has been copied, in order. */
@@ -130,15 +130,15 @@ static int send_copied(struct exchange *exchange, bool blocks, struct err *err)
 {
     int status = 0;
     for (uint64_t n = exchange->ended; n < exchange->started && !status; n++) {
-        struct exchange_slot *slot = &exchange->slots[n % EXCHANGE_SLOTS];
+        struct bucket *bucket = &exchange->buckets[n % EXCHANGE_BUCKETS];
         bool is_past = true;
-        if (slot->state != EXCHANGE_COPYING)
+        if (bucket->state != BUCKET_COPYING)
             continue;
-        status = event_is_past(exchange, slot, blocks, &is_past, err);
+        status = event_is_past(exchange, bucket, blocks, &is_past, err);
         if (!status && !is_past)
             return 0;
         if (!status)
-            status = exchange_slot_send(exchange, slot, err);
+            status = bucket_send(exchange, bucket, err);
     }
     return status;
 }
@@ -147,20 +147,20 @@ static int send_copied(struct exchange *exchange, bool blocks, struct err *err)
 static int end_chunk(struct exchange *exchange, bool blocks, bool *ret_ended, struct err *err)
 {
     struct ops *ops = exchange->options.ops;
-    struct exchange_slot *slot = &exchange->slots[exchange->ended % EXCHANGE_SLOTS];
+    struct bucket *bucket = &exchange->buckets[exchange->ended % EXCHANGE_BUCKETS];
     *ret_ended = false;
-    if (exchange->ended == exchange->started || slot->state != EXCHANGE_SENDING)
+    if (exchange->ended == exchange->started || bucket->state != BUCKET_SENDING)
         return 0;
-    int status = exchange_slot_ask(exchange, slot, blocks, ret_ended, err);
+    int status = bucket_ask(exchange, bucket, blocks, ret_ended, err);
     if (status || !*ret_ended)
         return status;
-    slot->state = EXCHANGE_FREE;
+    bucket->state = BUCKET_FREE;
     exchange->ended++;
-    status = exchange_slot_hand_over(exchange, slot, err);
-    slot->is_used =
+    status = bucket_deliver(exchange, bucket, err);
+    bucket->is_used =
         !exchange->options.comm->takes_device_memory; /* else the next one follows this use */
-    if (!status && slot->is_used)
-        status = ops->device->ops->event_record(ops->device, slot->copied, ops->stream, err);
+    if (!status && bucket->is_used)
+        status = ops->device->ops->event_record(ops->device, bucket->copied, ops->stream, err);
     return status;
 }
 
@@ -203,8 +203,8 @@ int exchange_begin(struct exchange *exchange, uint64_t group, const struct excha
 {
     uint64_t end = 1; /* a group without elements has a chunk, too */
     for (uint32_t rank = 0; rank < (uint32_t)exchange->options.comm->ranks; rank++)
-        if (exchange_part(exchange, group, rank).elements > end)
-            end = exchange_part(exchange, group, rank).elements;
+        if (bucket_part(exchange, group, rank).elements > end)
+            end = bucket_part(exchange, group, rank).elements;
     assert(exchange->waiting_count < exchange->waiting_max);
     uint64_t at = exchange->waiting_first + exchange->waiting_count++;
     exchange->waiting[at % exchange->waiting_max] =
@@ -225,7 +225,7 @@ static bool reads(const struct exchange *exchange, const void *source)
                 .pieces.sources[0] == source)
             return true;
     for (uint64_t n = exchange->ended; n < exchange->started; n++)
-        if (exchange->slots[n % EXCHANGE_SLOTS].pieces.sources[0] == source)
+        if (exchange->buckets[n % EXCHANGE_BUCKETS].pieces.sources[0] == source)
             return true;
     return false;
 }

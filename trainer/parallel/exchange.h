@@ -13,7 +13,7 @@
  *     exchange_drain(&exchange, err);                       // blocks until all is done
  *
  * Chunks bound the memory: of a part no more than chunk_elements are in progress in each of
- * EXCHANGE_SLOTS. All ranks begin the same groups in the same order. Where device memory is not the
+ * EXCHANGE_BUCKETS. All ranks begin the same groups in the same order. Where device memory is not the
  * host's, and the communicator takes only that, bytes pass through pinned memory, copied beside the
  * computation.
  */
@@ -28,7 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { EXCHANGE_SLOTS = 4, EXCHANGE_PIECES_MAX = TREE_LEVELS_MAX };
+enum { EXCHANGE_BUCKETS = 4, EXCHANGE_PIECES_MAX = TREE_LEVELS_MAX };
 
 /* What has come of a part. Queued reads of the sources end before they are written again. */
 struct exchange_chunk {

@@ -1,7 +1,7 @@
 /*
- * exchange_slot — see exchange_slot.h.
+ * bucket — see bucket.h.
  */
-#include "trainer/parallel/exchange_slot.h"
+#include "trainer/parallel/bucket.h"
 
 #include "base/clock.h"
 
@@ -19,7 +19,7 @@ static uint32_t rank_of(const struct exchange *exchange)
     return (uint32_t)exchange->options.comm->rank;
 }
 
-bool exchange_narrows(const struct exchange_options *options)
+bool bucket_narrows(const struct exchange_options *options)
 {
     return options->wire.type == DTYPE_BF16 || options->wire.type == DTYPE_F16;
 }
@@ -27,7 +27,7 @@ bool exchange_narrows(const struct exchange_options *options)
 /* Does the library add? It knows neither 16-bit type. */
 static bool is_summed(const struct exchange_options *options)
 {
-    return options->sums && !exchange_narrows(options);
+    return options->sums && !bucket_narrows(options);
 }
 
 /* The device's memory goes as it is; nothing is narrowed or added on the way. */
@@ -41,16 +41,16 @@ static unsigned receive_kind(const struct exchange_options *options)
     return mem_for(is_direct(options) ? MEM_DEVICE : MEM_PINNED, MEM_FOR_COMMUNICATION);
 }
 
-bool exchange_packs(const struct exchange_options *options)
+bool bucket_packs(const struct exchange_options *options)
 {
-    assert(!is_direct(options) || !(options->sums || exchange_narrows(options)));
-    return options->sums || exchange_narrows(options) ||
+    assert(!is_direct(options) || !(options->sums || bucket_narrows(options)));
+    return options->sums || bucket_narrows(options) ||
            (!options->ops->device->ops->is_host && !is_direct(options));
 }
 
-size_t exchange_wire_bytes(const struct exchange_options *options)
+size_t bucket_wire_bytes(const struct exchange_options *options)
 {
-    return exchange_narrows(options) ? dtype_bytes(options->wire.type)
+    return bucket_narrows(options) ? dtype_bytes(options->wire.type)
                                      : ops_master_bytes(options->ops);
 }
 
@@ -61,59 +61,59 @@ static uint64_t received_elements(const struct exchange_options *options)
 
 static size_t receive_bytes(const struct exchange_options *options)
 {
-    return received_elements(options) * exchange_wire_bytes(options);
+    return received_elements(options) * bucket_wire_bytes(options);
 }
 
 static size_t send_bytes(const struct exchange_options *options)
 {
-    return exchange_packs(options) ? (size_t)options->pieces_max * (size_t)options->comm->ranks *
-                                         options->chunk_elements * exchange_wire_bytes(options)
+    return bucket_packs(options) ? (size_t)options->pieces_max * (size_t)options->comm->ranks *
+                                         options->chunk_elements * bucket_wire_bytes(options)
                                    : 0;
 }
 
-uint64_t exchange_wide_bytes(const struct exchange_options *options)
+uint64_t bucket_wide_bytes(const struct exchange_options *options)
 {
-    return exchange_narrows(options) ? received_elements(options) * ops_master_bytes(options->ops)
+    return bucket_narrows(options) ? received_elements(options) * ops_master_bytes(options->ops)
                                      : 0;
 }
 
-int exchange_slot_open(struct exchange *exchange, struct exchange_slot *slot, struct err *err)
+int bucket_open(struct exchange *exchange, struct bucket *bucket, struct err *err)
 {
     const struct exchange_options *options = &exchange->options;
     struct device *device = options->ops->device;
-    slot->works = calloc(options->pieces_max, sizeof *slot->works);
-    if (!slot->works)
+    bucket->works = calloc(options->pieces_max, sizeof *bucket->works);
+    if (!bucket->works)
         return err_set(err, -ENOMEM, "out of memory for the exchange of gradients");
     int status = device->ops->mem_alloc(device, receive_kind(options), receive_bytes(options),
-                                        &slot->receive, err);
-    if (!status && exchange_packs(options))
+                                        &bucket->receive, err);
+    if (!status && bucket_packs(options))
         status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
-                                        send_bytes(options), &slot->send, err);
+                                        send_bytes(options), &bucket->send, err);
     if (!status)
-        status = device->ops->event_open(device, &slot->copied, err);
+        status = device->ops->event_open(device, &bucket->copied, err);
     return status;
 }
 
-void exchange_slot_close(struct exchange *exchange, struct exchange_slot *slot)
+void bucket_close(struct exchange *exchange, struct bucket *bucket)
 {
     const struct exchange_options *options = &exchange->options;
     struct device *device = options->ops->device;
-    if (slot->copied)
-        device->ops->event_close(device, slot->copied);
+    if (bucket->copied)
+        device->ops->event_close(device, bucket->copied);
     /* what is still in progress may be written to until the process exits */
-    bool is_idle = slot->state != EXCHANGE_SENDING;
-    if (is_idle && slot->send)
-        device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), slot->send,
+    bool is_idle = bucket->state != BUCKET_SENDING;
+    if (is_idle && bucket->send)
+        device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), bucket->send,
                               send_bytes(options));
-    if (is_idle && slot->receive)
-        device->ops->mem_free(device, receive_kind(options), slot->receive, receive_bytes(options));
+    if (is_idle && bucket->receive)
+        device->ops->mem_free(device, receive_kind(options), bucket->receive, receive_bytes(options));
     if (is_idle) {
-        free(slot->works);
+        free(bucket->works);
         return;
     }
-    comm_retain(slot->send);
-    comm_retain(slot->receive);
-    comm_retain(slot->works);
+    comm_retain(bucket->send);
+    comm_retain(bucket->receive);
+    comm_retain(bucket->works);
 }
 
 /* Elements of a part that a chunk which begins there has. */
@@ -126,37 +126,37 @@ static uint64_t elements_of_chunk(const struct exchange *exchange, uint64_t part
     return part_elements - first < chunk ? part_elements - first : chunk;
 }
 
-struct span exchange_part(const struct exchange *exchange, uint64_t group, uint32_t rank)
+struct span bucket_part(const struct exchange *exchange, uint64_t group, uint32_t rank)
 {
     return partition_trained_part(exchange->options.partition, group, rank);
 }
 
 /* Of that rank's part. */
-static uint64_t slice_elements(const struct exchange *exchange, const struct exchange_slot *slot,
+static uint64_t slice_elements(const struct exchange *exchange, const struct bucket *bucket,
                                uint32_t rank)
 {
-    return elements_of_chunk(exchange, exchange_part(exchange, slot->group, rank).elements,
-                             slot->first);
+    return elements_of_chunk(exchange, bucket_part(exchange, bucket->group, rank).elements,
+                             bucket->first);
 }
 
 /* Where, of the group, the chunk of that rank's part begins: elements. */
-static uint64_t place_of(const struct exchange *exchange, const struct exchange_slot *slot,
+static uint64_t place_of(const struct exchange *exchange, const struct bucket *bucket,
                          uint32_t rank)
 {
-    return exchange_part(exchange, slot->group, rank).offset -
-           partition_trained_group(exchange->options.partition, slot->group).offset + slot->first;
+    return bucket_part(exchange, bucket->group, rank).offset -
+           partition_trained_group(exchange->options.partition, bucket->group).offset + bucket->first;
 }
 
-/* Of slices in the slot's own memory: from one to the next. The library takes them one behind the
+/* Of slices in the bucket's own memory: from one to the next. The library takes them one behind the
  * other, all as long as the longest. */
-static uint64_t stride_of(const struct exchange *exchange, const struct exchange_slot *slot)
+static uint64_t stride_of(const struct exchange *exchange, const struct bucket *bucket)
 {
     uint64_t most = 0;
     if (!is_summed(&exchange->options))
         return exchange->options.chunk_elements;
     for (uint32_t rank = 0; rank < ranks_of(exchange); rank++)
-        if (slice_elements(exchange, slot, rank) > most)
-            most = slice_elements(exchange, slot, rank);
+        if (slice_elements(exchange, bucket, rank) > most)
+            most = slice_elements(exchange, bucket, rank);
     return most;
 }
 
@@ -166,118 +166,118 @@ static int pack_slice(struct exchange *exchange, void *target, const void *sourc
 {
     struct ops *ops = exchange->options.ops;
     const struct exchange_wire *wire = &exchange->options.wire;
-    if (!exchange_narrows(&exchange->options))
+    if (!bucket_narrows(&exchange->options))
         return ops->device->ops->copy(ops->device, ops->stream, target, source,
                                       elements * exchange->element_bytes, err);
     ops->table->narrow(ops, wire->type, target, source, wire->scale, elements);
     return 0;
 }
 
-int exchange_slot_pack(struct exchange *exchange, struct exchange_slot *slot, struct err *err)
+int bucket_pack(struct exchange *exchange, struct bucket *bucket, struct err *err)
 {
     struct ops *ops = exchange->options.ops;
-    uint64_t stride = stride_of(exchange, slot);
+    uint64_t stride = stride_of(exchange, bucket);
     int status = 0;
-    for (uint32_t piece = 0; piece < slot->pieces.counts[rank_of(exchange)]; piece++)
+    for (uint32_t piece = 0; piece < bucket->pieces.counts[rank_of(exchange)]; piece++)
         for (uint32_t rank = 0; rank < ranks_of(exchange) && !status; rank++) {
-            uint64_t elements = slice_elements(exchange, slot, rank);
+            uint64_t elements = slice_elements(exchange, bucket, rank);
             uint64_t to = ((uint64_t)piece * ranks_of(exchange) + rank) * stride;
-            const char *source = slot->pieces.sources[piece];
+            const char *source = bucket->pieces.sources[piece];
             if (elements > 0)
                 status =
-                    pack_slice(exchange, (char *)slot->send + to * exchange->wire_bytes,
-                               source + place_of(exchange, slot, rank) * exchange->element_bytes,
+                    pack_slice(exchange, (char *)bucket->send + to * exchange->wire_bytes,
+                               source + place_of(exchange, bucket, rank) * exchange->element_bytes,
                                elements, err);
         }
-    slot->is_used = false;
+    bucket->is_used = false;
     return status ? status
-                  : ops->device->ops->event_record(ops->device, slot->copied, ops->stream, err);
+                  : ops->device->ops->event_record(ops->device, bucket->copied, ops->stream, err);
 }
 
-static void plan_sends(struct exchange *exchange, const struct exchange_slot *slot, uint32_t piece)
+static void plan_sends(struct exchange *exchange, const struct bucket *bucket, uint32_t piece)
 {
-    bool has = piece < slot->pieces.counts[rank_of(exchange)];
+    bool has = piece < bucket->pieces.counts[rank_of(exchange)];
     for (uint32_t rank = 0; rank < ranks_of(exchange); rank++) {
-        uint64_t elements = slice_elements(exchange, slot, rank);
+        uint64_t elements = slice_elements(exchange, bucket, rank);
         bool sends = has && elements > 0;
         uint64_t chunk = (uint64_t)piece * ranks_of(exchange) + rank;
         uint64_t at =
-            slot->send ? chunk * stride_of(exchange, slot) : place_of(exchange, slot, rank);
+            bucket->send ? chunk * stride_of(exchange, bucket) : place_of(exchange, bucket, rank);
         exchange->bytes[0][rank] = sends ? elements * exchange->wire_bytes : 0;
         exchange->offsets[0][rank] = sends ? at * exchange->wire_bytes : 0;
     }
 }
 
-static void plan_receives(struct exchange *exchange, const struct exchange_slot *slot,
+static void plan_receives(struct exchange *exchange, const struct bucket *bucket,
                           uint32_t piece)
 {
     uint64_t chunk = exchange->options.chunk_elements;
-    uint64_t elements = slice_elements(exchange, slot, rank_of(exchange));
+    uint64_t elements = slice_elements(exchange, bucket, rank_of(exchange));
     uint64_t before = 0;
     for (uint32_t rank = 0; rank < ranks_of(exchange); rank++) {
-        bool has = piece < slot->pieces.counts[rank];
+        bool has = piece < bucket->pieces.counts[rank];
         exchange->bytes[1][rank] = has ? elements * exchange->wire_bytes : 0;
         exchange->offsets[1][rank] = (before + piece) * chunk * exchange->wire_bytes * has;
-        before += slot->pieces.counts[rank];
+        before += bucket->pieces.counts[rank];
     }
 }
 
-static uint32_t most_pieces(const struct exchange *exchange, const struct exchange_slot *slot)
+static uint32_t most_pieces(const struct exchange *exchange, const struct bucket *bucket)
 {
     uint32_t most = 0;
     for (uint32_t rank = 0; rank < ranks_of(exchange); rank++)
-        if (slot->pieces.counts[rank] > most)
-            most = slot->pieces.counts[rank];
+        if (bucket->pieces.counts[rank] > most)
+            most = bucket->pieces.counts[rank];
     return most;
 }
 
-static int send_pieces(struct exchange *exchange, struct exchange_slot *slot,
+static int send_pieces(struct exchange *exchange, struct bucket *bucket,
                        const struct comm_options *options, struct err *err)
 {
     struct comm *comm = exchange->options.comm;
-    uint32_t own = slot->pieces.counts[rank_of(exchange)], most = most_pieces(exchange, slot);
+    uint32_t own = bucket->pieces.counts[rank_of(exchange)], most = most_pieces(exchange, bucket);
     int status = 0;
     for (uint32_t piece = 0; piece < most && !status; piece++) {
-        const void *source = slot->send    ? slot->send
-                             : piece < own ? slot->pieces.sources[piece]
-                                           : slot->receive;
-        plan_sends(exchange, slot, piece);
-        plan_receives(exchange, slot, piece);
+        const void *source = bucket->send    ? bucket->send
+                             : piece < own ? bucket->pieces.sources[piece]
+                                           : bucket->receive;
+        plan_sends(exchange, bucket, piece);
+        plan_receives(exchange, bucket, piece);
         status = comm->ops->all_to_all(comm, source, exchange->offsets[0], exchange->bytes[0],
-                                       slot->receive, exchange->offsets[1], exchange->bytes[1],
-                                       options, &slot->works[piece], err);
-        slot->works_count += !status;
+                                       bucket->receive, exchange->offsets[1], exchange->bytes[1],
+                                       options, &bucket->works[piece], err);
+        bucket->works_count += !status;
     }
     return status;
 }
 
-int exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot, struct err *err)
+int bucket_send(struct exchange *exchange, struct bucket *bucket, struct err *err)
 {
     struct comm *comm = exchange->options.comm;
     uint64_t timeout_ns = exchange->options.timeout_ns;
     const struct comm_options options = {
         .deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
-        .what = exchange->whats[slot->group],
+        .what = exchange->whats[bucket->group],
         .flight = "sum gradients",
         .stream = is_direct(&exchange->options) ? exchange->options.ops->stream : NULL};
-    slot->state = EXCHANGE_SENDING;
-    slot->works_count = 0;
+    bucket->state = BUCKET_SENDING;
+    bucket->works_count = 0;
     if (!is_summed(&exchange->options))
-        return send_pieces(exchange, slot, &options, err);
-    int status = comm->ops->reduce_scatter(comm, slot->send, slot->receive,
-                                           stride_of(exchange, slot), exchange->options.ops->master,
-                                           COMM_FAST, &options, slot->works, err);
-    slot->works_count += !status;
+        return send_pieces(exchange, bucket, &options, err);
+    int status = comm->ops->reduce_scatter(comm, bucket->send, bucket->receive,
+                                           stride_of(exchange, bucket), exchange->options.ops->master,
+                                           COMM_FAST, &options, bucket->works, err);
+    bucket->works_count += !status;
     return status;
 }
 
-int exchange_slot_ask(struct exchange *exchange, struct exchange_slot *slot, bool blocks,
+int bucket_ask(struct exchange *exchange, struct bucket *bucket, bool blocks,
                       bool *ret_done, struct err *err)
 {
     struct comm *comm = exchange->options.comm;
     *ret_done = true;
-    for (uint32_t i = 0; i < slot->works_count; i++) {
-        struct comm_work *work = &slot->works[i];
+    for (uint32_t i = 0; i < bucket->works_count; i++) {
+        struct comm_work *work = &bucket->works[i];
         bool done = blocks || work->done;
         int status = done ? comm_wait(comm, work, err) : comm->ops->test(work, &done, err);
         if (status)
@@ -291,13 +291,13 @@ int exchange_slot_ask(struct exchange *exchange, struct exchange_slot *slot, boo
 }
 
 /* What has come there, in the master type. */
-static const void *unpack_slice(struct exchange *exchange, const struct exchange_slot *slot,
+static const void *unpack_slice(struct exchange *exchange, const struct bucket *bucket,
                                 uint64_t at, uint64_t elements)
 {
     struct ops *ops = exchange->options.ops;
     const struct exchange_wire *wire = &exchange->options.wire;
-    const char *came = (const char *)slot->receive + at * exchange->wire_bytes;
-    if (!exchange_narrows(&exchange->options))
+    const char *came = (const char *)bucket->receive + at * exchange->wire_bytes;
+    if (!bucket_narrows(&exchange->options))
         return came;
     char *wide = (char *)exchange->wide + at * exchange->element_bytes;
     if (elements > 0)
@@ -305,18 +305,18 @@ static const void *unpack_slice(struct exchange *exchange, const struct exchange
     return wide;
 }
 
-int exchange_slot_hand_over(struct exchange *exchange, struct exchange_slot *slot, struct err *err)
+int bucket_deliver(struct exchange *exchange, struct bucket *bucket, struct err *err)
 {
-    uint64_t elements = slice_elements(exchange, slot, rank_of(exchange));
+    uint64_t elements = slice_elements(exchange, bucket, rank_of(exchange));
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < ranks_of(exchange); rank++)
-        count += slot->pieces.counts[rank];
+        count += bucket->pieces.counts[rank];
     if (is_summed(&exchange->options))
         count = 1;
     for (uint32_t i = 0; i < count; i++)
         exchange->sources[i] =
-            unpack_slice(exchange, slot, i * exchange->options.chunk_elements, elements);
-    const struct exchange_chunk chunk = {slot->group,   slot->first,       elements,
-                                         slot->is_last, exchange->sources, count};
+            unpack_slice(exchange, bucket, i * exchange->options.chunk_elements, elements);
+    const struct exchange_chunk chunk = {bucket->group,   bucket->first,       elements,
+                                         bucket->is_last, exchange->sources, count};
     return exchange->options.received(exchange->options.context, &chunk, err);
 }

@@ -1,23 +1,23 @@
 /*
- * exchange_slot — what the files of exchange share: a slot, through which a chunk goes, and what is
+ * bucket — what the files of exchange share: a bucket, through which a chunk goes, and what is
  * done with it. See exchange.h.
  *
- * Its sends are copied to memory of its own (where they must: see exchange_packs), an all-to-all a
- * piece or one sum is started, and what comes is handed over; then the slot is free.
+ * Its sends are copied to memory of its own (where they must: see bucket_packs), an all-to-all a
+ * piece or one sum is started, and what comes is handed over; then the bucket is free.
  */
-#ifndef MILLRACE_TRAINER_PARALLEL_EXCHANGE_SLOT_H
-#define MILLRACE_TRAINER_PARALLEL_EXCHANGE_SLOT_H
+#ifndef MILLRACE_TRAINER_PARALLEL_BUCKET_H
+#define MILLRACE_TRAINER_PARALLEL_BUCKET_H
 
 #include "trainer/parallel/exchange.h"
 
-enum exchange_state { EXCHANGE_FREE, EXCHANGE_COPYING, EXCHANGE_SENDING };
+enum bucket_state { BUCKET_FREE, BUCKET_COPYING, BUCKET_SENDING };
 
-struct exchange_slot {
-    enum exchange_state state;
+struct bucket {
+    enum bucket_state state;
     uint64_t group, first; /* elements of the part */
     bool is_last;          /* chunk of the group */
     struct exchange_pieces pieces;
-    void *send;    /* where exchange_packs: [pieces_max][ranks][chunk_elements] */
+    void *send;    /* where bucket_packs: [pieces_max][ranks][chunk_elements] */
     void *receive; /* [pieces that come][chunk_elements] */
     /* both of the type that travels */
     struct comm_work *works; /* [pieces_max] */
@@ -40,8 +40,8 @@ struct exchange {
         /* [pieces that come][chunk_elements] of a chunk, where another type travels; device
          * memory */
         wide;
-    struct exchange_slot slots[EXCHANGE_SLOTS];
-    uint64_t started, ended;          /* chunks; chunk n uses slot n % EXCHANGE_SLOTS */
+    struct bucket buckets[EXCHANGE_BUCKETS];
+    uint64_t started, ended;          /* chunks; chunk n uses bucket n % EXCHANGE_BUCKETS */
     struct exchange_waiting *waiting; /* a ring of waiting_max */
     uint64_t waiting_max, waiting_first, waiting_count;
     size_t *offsets[2], *bytes[2];       /* [ranks]: of sends, of receives */
@@ -54,22 +54,22 @@ struct exchange {
 
 /* Must sends be copied: where the communicator can't take them from where they lie, another type
  * travels, or the library takes slices of one size? */
-size_t exchange_wire_bytes(const struct exchange_options *options); /* of an element on its way */
-bool exchange_narrows(const struct exchange_options *options);
-bool exchange_packs(const struct exchange_options *options);
-uint64_t exchange_wide_bytes(const struct exchange_options *options); /* of `wide` */
-struct span exchange_part(const struct exchange *exchange, uint64_t group, uint32_t rank);
+size_t bucket_wire_bytes(const struct exchange_options *options); /* of an element on its way */
+bool bucket_narrows(const struct exchange_options *options);
+bool bucket_packs(const struct exchange_options *options);
+uint64_t bucket_wide_bytes(const struct exchange_options *options); /* of `wide` */
+struct span bucket_part(const struct exchange *exchange, uint64_t group, uint32_t rank);
 
-int exchange_slot_open(struct exchange *exchange, struct exchange_slot *slot, struct err *err);
-void exchange_slot_close(struct exchange *exchange,
-                         struct exchange_slot *slot); /* safe on a zeroed one */
+int bucket_open(struct exchange *exchange, struct bucket *bucket, struct err *err);
+void bucket_close(struct exchange *exchange,
+                         struct bucket *bucket); /* safe on a zeroed one */
 /* Queues the copies. */
-int exchange_slot_pack(struct exchange *exchange, struct exchange_slot *slot, struct err *err);
+int bucket_pack(struct exchange *exchange, struct bucket *bucket, struct err *err);
 /* Once they are done. */
-int exchange_slot_send(struct exchange *exchange, struct exchange_slot *slot, struct err *err);
-int exchange_slot_ask(struct exchange *exchange, struct exchange_slot *slot, bool blocks,
+int bucket_send(struct exchange *exchange, struct bucket *bucket, struct err *err);
+int bucket_ask(struct exchange *exchange, struct bucket *bucket, bool blocks,
                       bool *ret_done, struct err *err);
 /* To options.received. */
-int exchange_slot_hand_over(struct exchange *exchange, struct exchange_slot *slot, struct err *err);
+int bucket_deliver(struct exchange *exchange, struct bucket *bucket, struct err *err);
 
 #endif
