@@ -21,7 +21,7 @@ static int (*sound_event_open)(struct device *device, struct device_event **ret_
 static int (*sound_event_done)(struct device *device, struct device_event *event, bool *ret_done,
                                struct err *err);
 static struct device_event
-    *events[EXCHANGE_BUCKETS + PARAM_GATHER_SLOTS]; /* of the exchange, then of the gather */
+    *events[BUCKET_EXCHANGE_BUCKETS + PARAM_GATHER_SLOTS]; /* of the exchange, then of the gather */
 static size_t events_count;
 static bool sums_are_late;
 static struct params params;
@@ -42,13 +42,13 @@ static int is_event_done(struct device *of, struct device_event *event, bool *re
                          struct err *err)
 {
     int status = sound_event_done(of, event, ret_done, err);
-    for (size_t i = EXCHANGE_BUCKETS; i < events_count; i++)
+    for (size_t i = BUCKET_EXCHANGE_BUCKETS; i < events_count; i++)
         if (events[i] == event && sums_are_late)
             *ret_done = false;
     return status;
 }
 
-static int receive(void *context, const struct exchange_chunk *chunk, struct err *err)
+static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err)
 {
     struct span part = partition_trained_part(&partition, chunk->group, (uint32_t)world->rank);
     float *sum = arena + part.offset;
@@ -97,7 +97,7 @@ static void open_delivery(struct ops *ops)
     assert_ok(delivery_open(&delivery, &options, &err), &err);
     assert_ok(delivery_connect(&delivery, &err), &err);
     assert_ok(delivery_open_exchange(&delivery, &err), &err);
-    assert_int_equal(events_count, EXCHANGE_BUCKETS + PARAM_GATHER_SLOTS);
+    assert_int_equal(events_count, BUCKET_EXCHANGE_BUCKETS + PARAM_GATHER_SLOTS);
     arena = calloc(params.trained_elements, sizeof *arena);
     assert_non_null(arena);
     for (uint64_t i = 0; i < params.trained_elements; i++)
@@ -109,7 +109,7 @@ static void send(unsigned first, unsigned end)
     static const uint32_t counts[] = {1, 1};
     struct err err;
     for (unsigned g = first; g < end; g++) {
-        const struct exchange_pieces pieces = {.sources = {arena + params.groups[g].trained_offset},
+        const struct bucket_exchange_pieces pieces = {.sources = {arena + params.groups[g].trained_offset},
                                                .counts = counts};
         assert_ok(delivery_send(&delivery, g, &pieces, &err), &err);
     }
@@ -119,7 +119,7 @@ static void await_shared(unsigned count)
 {
     struct err err;
     while (shared_count < count)
-        assert_ok(exchange_pump(delivery.exchange, &err), &err);
+        assert_ok(bucket_exchange_pump(delivery.exchange, &err), &err);
 }
 
 /* The second rank is ahead in the pass and waits for the first one, with sums on their way to

@@ -9,77 +9,77 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static uint32_t ranks_of(const struct exchange *exchange)
+static uint32_t ranks_of(const struct bucket_exchange *exchange)
 {
     return (uint32_t)exchange->options.comm->ranks;
 }
 
-static uint32_t rank_of(const struct exchange *exchange)
+static uint32_t rank_of(const struct bucket_exchange *exchange)
 {
     return (uint32_t)exchange->options.comm->rank;
 }
 
-bool bucket_narrows(const struct exchange_options *options)
+bool bucket_narrows(const struct bucket_exchange_options *options)
 {
     return options->wire.type == DTYPE_BF16 || options->wire.type == DTYPE_F16;
 }
 
 /* Does the library add? It knows neither 16-bit type. */
-static bool is_summed(const struct exchange_options *options)
+static bool is_summed(const struct bucket_exchange_options *options)
 {
     return options->sums && !bucket_narrows(options);
 }
 
 /* The device's memory goes as it is; nothing is narrowed or added on the way. */
-static bool is_direct(const struct exchange_options *options)
+static bool is_direct(const struct bucket_exchange_options *options)
 {
     return options->comm->takes_device_memory;
 }
 
-static unsigned receive_kind(const struct exchange_options *options)
+static unsigned receive_kind(const struct bucket_exchange_options *options)
 {
     return mem_for(is_direct(options) ? MEM_DEVICE : MEM_PINNED, MEM_FOR_COMMUNICATION);
 }
 
-bool bucket_packs(const struct exchange_options *options)
+bool bucket_packs(const struct bucket_exchange_options *options)
 {
     assert(!is_direct(options) || !(options->sums || bucket_narrows(options)));
     return options->sums || bucket_narrows(options) ||
            (!options->ops->device->ops->is_host && !is_direct(options));
 }
 
-size_t bucket_wire_bytes(const struct exchange_options *options)
+size_t bucket_wire_bytes(const struct bucket_exchange_options *options)
 {
     return bucket_narrows(options) ? dtype_bytes(options->wire.type)
                                      : ops_master_bytes(options->ops);
 }
 
-static uint64_t received_elements(const struct exchange_options *options)
+static uint64_t received_elements(const struct bucket_exchange_options *options)
 {
     return (is_summed(options) ? 1 : options->pieces_total_max) * options->chunk_elements;
 }
 
-static size_t receive_bytes(const struct exchange_options *options)
+static size_t receive_bytes(const struct bucket_exchange_options *options)
 {
     return received_elements(options) * bucket_wire_bytes(options);
 }
 
-static size_t send_bytes(const struct exchange_options *options)
+static size_t send_bytes(const struct bucket_exchange_options *options)
 {
     return bucket_packs(options) ? (size_t)options->pieces_max * (size_t)options->comm->ranks *
                                          options->chunk_elements * bucket_wire_bytes(options)
                                    : 0;
 }
 
-uint64_t bucket_wide_bytes(const struct exchange_options *options)
+uint64_t bucket_wide_bytes(const struct bucket_exchange_options *options)
 {
     return bucket_narrows(options) ? received_elements(options) * ops_master_bytes(options->ops)
                                      : 0;
 }
 
-int bucket_open(struct exchange *exchange, struct bucket *bucket, struct err *err)
+int bucket_open(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err)
 {
-    const struct exchange_options *options = &exchange->options;
+    const struct bucket_exchange_options *options = &exchange->options;
     struct device *device = options->ops->device;
     bucket->works = calloc(options->pieces_max, sizeof *bucket->works);
     if (!bucket->works)
@@ -94,9 +94,9 @@ int bucket_open(struct exchange *exchange, struct bucket *bucket, struct err *er
     return status;
 }
 
-void bucket_close(struct exchange *exchange, struct bucket *bucket)
+void bucket_close(struct bucket_exchange *exchange, struct bucket *bucket)
 {
-    const struct exchange_options *options = &exchange->options;
+    const struct bucket_exchange_options *options = &exchange->options;
     struct device *device = options->ops->device;
     if (bucket->copied)
         device->ops->event_close(device, bucket->copied);
@@ -117,7 +117,7 @@ void bucket_close(struct exchange *exchange, struct bucket *bucket)
 }
 
 /* Elements of a part that a chunk which begins there has. */
-static uint64_t elements_of_chunk(const struct exchange *exchange, uint64_t part_elements,
+static uint64_t elements_of_chunk(const struct bucket_exchange *exchange, uint64_t part_elements,
                                   uint64_t first)
 {
     uint64_t chunk = exchange->options.chunk_elements;
@@ -126,13 +126,13 @@ static uint64_t elements_of_chunk(const struct exchange *exchange, uint64_t part
     return part_elements - first < chunk ? part_elements - first : chunk;
 }
 
-struct span bucket_part(const struct exchange *exchange, uint64_t group, uint32_t rank)
+struct span bucket_part(const struct bucket_exchange *exchange, uint64_t group, uint32_t rank)
 {
     return partition_trained_part(exchange->options.partition, group, rank);
 }
 
 /* Of that rank's part. */
-static uint64_t slice_elements(const struct exchange *exchange, const struct bucket *bucket,
+static uint64_t slice_elements(const struct bucket_exchange *exchange, const struct bucket *bucket,
                                uint32_t rank)
 {
     return elements_of_chunk(exchange, bucket_part(exchange, bucket->group, rank).elements,
@@ -140,7 +140,7 @@ static uint64_t slice_elements(const struct exchange *exchange, const struct buc
 }
 
 /* Where, of the group, the chunk of that rank's part begins: elements. */
-static uint64_t place_of(const struct exchange *exchange, const struct bucket *bucket,
+static uint64_t place_of(const struct bucket_exchange *exchange, const struct bucket *bucket,
                          uint32_t rank)
 {
     return bucket_part(exchange, bucket->group, rank).offset -
@@ -149,7 +149,7 @@ static uint64_t place_of(const struct exchange *exchange, const struct bucket *b
 
 /* Of slices in the bucket's own memory: from one to the next. The library takes them one behind the
  * other, all as long as the longest. */
-static uint64_t stride_of(const struct exchange *exchange, const struct bucket *bucket)
+static uint64_t stride_of(const struct bucket_exchange *exchange, const struct bucket *bucket)
 {
     uint64_t most = 0;
     if (!is_summed(&exchange->options))
@@ -161,11 +161,11 @@ static uint64_t stride_of(const struct exchange *exchange, const struct bucket *
 }
 
 /* To where it is sent from. */
-static int pack_slice(struct exchange *exchange, void *target, const void *source,
+static int pack_slice(struct bucket_exchange *exchange, void *target, const void *source,
                       uint64_t elements, struct err *err)
 {
     struct ops *ops = exchange->options.ops;
-    const struct exchange_wire *wire = &exchange->options.wire;
+    const struct bucket_exchange_wire *wire = &exchange->options.wire;
     if (!bucket_narrows(&exchange->options))
         return ops->device->ops->copy(ops->device, ops->stream, target, source,
                                       elements * exchange->element_bytes, err);
@@ -173,7 +173,7 @@ static int pack_slice(struct exchange *exchange, void *target, const void *sourc
     return 0;
 }
 
-int bucket_pack(struct exchange *exchange, struct bucket *bucket, struct err *err)
+int bucket_pack(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err)
 {
     struct ops *ops = exchange->options.ops;
     uint64_t stride = stride_of(exchange, bucket);
@@ -194,7 +194,7 @@ int bucket_pack(struct exchange *exchange, struct bucket *bucket, struct err *er
                   : ops->device->ops->event_record(ops->device, bucket->copied, ops->stream, err);
 }
 
-static void plan_sends(struct exchange *exchange, const struct bucket *bucket, uint32_t piece)
+static void plan_sends(struct bucket_exchange *exchange, const struct bucket *bucket, uint32_t piece)
 {
     bool has = piece < bucket->pieces.counts[rank_of(exchange)];
     for (uint32_t rank = 0; rank < ranks_of(exchange); rank++) {
@@ -208,7 +208,7 @@ static void plan_sends(struct exchange *exchange, const struct bucket *bucket, u
     }
 }
 
-static void plan_receives(struct exchange *exchange, const struct bucket *bucket,
+static void plan_receives(struct bucket_exchange *exchange, const struct bucket *bucket,
                           uint32_t piece)
 {
     uint64_t chunk = exchange->options.chunk_elements;
@@ -222,7 +222,7 @@ static void plan_receives(struct exchange *exchange, const struct bucket *bucket
     }
 }
 
-static uint32_t most_pieces(const struct exchange *exchange, const struct bucket *bucket)
+static uint32_t most_pieces(const struct bucket_exchange *exchange, const struct bucket *bucket)
 {
     uint32_t most = 0;
     for (uint32_t rank = 0; rank < ranks_of(exchange); rank++)
@@ -231,7 +231,7 @@ static uint32_t most_pieces(const struct exchange *exchange, const struct bucket
     return most;
 }
 
-static int send_pieces(struct exchange *exchange, struct bucket *bucket,
+static int send_pieces(struct bucket_exchange *exchange, struct bucket *bucket,
                        const struct comm_options *options, struct err *err)
 {
     struct comm *comm = exchange->options.comm;
@@ -251,7 +251,7 @@ static int send_pieces(struct exchange *exchange, struct bucket *bucket,
     return status;
 }
 
-int bucket_send(struct exchange *exchange, struct bucket *bucket, struct err *err)
+int bucket_send(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err)
 {
     struct comm *comm = exchange->options.comm;
     uint64_t timeout_ns = exchange->options.timeout_ns;
@@ -271,7 +271,7 @@ int bucket_send(struct exchange *exchange, struct bucket *bucket, struct err *er
     return status;
 }
 
-int bucket_ask(struct exchange *exchange, struct bucket *bucket, bool blocks,
+int bucket_ask(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks,
                       bool *ret_done, struct err *err)
 {
     struct comm *comm = exchange->options.comm;
@@ -291,11 +291,11 @@ int bucket_ask(struct exchange *exchange, struct bucket *bucket, bool blocks,
 }
 
 /* What has come there, in the master type. */
-static const void *unpack_slice(struct exchange *exchange, const struct bucket *bucket,
+static const void *unpack_slice(struct bucket_exchange *exchange, const struct bucket *bucket,
                                 uint64_t at, uint64_t elements)
 {
     struct ops *ops = exchange->options.ops;
-    const struct exchange_wire *wire = &exchange->options.wire;
+    const struct bucket_exchange_wire *wire = &exchange->options.wire;
     const char *came = (const char *)bucket->receive + at * exchange->wire_bytes;
     if (!bucket_narrows(&exchange->options))
         return came;
@@ -305,7 +305,7 @@ static const void *unpack_slice(struct exchange *exchange, const struct bucket *
     return wide;
 }
 
-int bucket_deliver(struct exchange *exchange, struct bucket *bucket, struct err *err)
+int bucket_deliver(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err)
 {
     uint64_t elements = slice_elements(exchange, bucket, rank_of(exchange));
     uint32_t count = 0;
@@ -316,7 +316,7 @@ int bucket_deliver(struct exchange *exchange, struct bucket *bucket, struct err 
     for (uint32_t i = 0; i < count; i++)
         exchange->sources[i] =
             unpack_slice(exchange, bucket, i * exchange->options.chunk_elements, elements);
-    const struct exchange_chunk chunk = {bucket->group,   bucket->first,       elements,
+    const struct bucket_exchange_chunk chunk = {bucket->group,   bucket->first,       elements,
                                          bucket->is_last, exchange->sources, count};
     return exchange->options.received(exchange->options.context, &chunk, err);
 }

@@ -35,10 +35,10 @@ static uint64_t chunk_elements(const struct reduction_options *options)
 }
 
 /* comm is the caller's to set. */
-static struct exchange_options exchange_options_of(const struct delivery_options *options)
+static struct bucket_exchange_options exchange_options_of(const struct delivery_options *options)
 {
     const struct reduction_options *reduction = &options->reduction;
-    return (struct exchange_options){.comm = reduction->comm,
+    return (struct bucket_exchange_options){.comm = reduction->comm,
                                      .ops = reduction->ops,
                                      .partition = reduction->partition,
                                      .chunk_elements = chunk_elements(reduction),
@@ -110,11 +110,11 @@ int delivery_connect(struct delivery *delivery, struct err *err)
 
 int delivery_open_exchange(struct delivery *delivery, struct err *err)
 {
-    struct exchange_options exchange = exchange_options_of(&delivery->options);
+    struct bucket_exchange_options exchange = exchange_options_of(&delivery->options);
     struct param_gather_options gather = gather_options_of(&delivery->options);
     exchange.comm = delivery->exchange_comm;
     gather.comm = delivery->gather_comm;
-    int status = exchange_open(&exchange, &delivery->exchange, err);
+    int status = bucket_exchange_open(&exchange, &delivery->exchange, err);
     delivery->leaves.exchange = delivery->exchange;
     if (status || !gather.comm)
         return status;
@@ -126,7 +126,7 @@ int delivery_open_exchange(struct delivery *delivery, struct err *err)
 
 bool delivery_is_idle(const struct delivery *delivery)
 {
-    return exchange_is_idle(delivery->exchange) && param_gather_is_idle(delivery->gather);
+    return bucket_exchange_is_idle(delivery->exchange) && param_gather_is_idle(delivery->gather);
 }
 
 void delivery_close(struct delivery *delivery)
@@ -135,7 +135,7 @@ void delivery_close(struct delivery *delivery)
     bool is_idle = delivery_is_idle(delivery);
     if (!ops)
         return;
-    exchange_close(delivery->exchange);
+    bucket_exchange_close(delivery->exchange);
     param_gather_close(delivery->gather);
     comm_close(delivery->exchange_comm);
     comm_close(delivery->gather_comm);
@@ -174,13 +174,13 @@ static int pump_sums(struct delivery *delivery, struct err *err)
     return status;
 }
 
-int delivery_send(struct delivery *delivery, uint64_t group, const struct exchange_pieces *pieces,
+int delivery_send(struct delivery *delivery, uint64_t group, const struct bucket_exchange_pieces *pieces,
                   struct err *err)
 {
     const bool *in_turn = delivery->options.reduction.in_turn;
-    int status = exchange_begin(delivery->exchange, group, pieces, err);
+    int status = bucket_exchange_begin(delivery->exchange, group, pieces, err);
     if (!status && in_turn && *in_turn)
-        status = exchange_drain(delivery->exchange, err);
+        status = bucket_exchange_drain(delivery->exchange, err);
     return status ? status : pump_sums(delivery, err);
 }
 
@@ -226,7 +226,7 @@ int delivery_share(struct delivery *delivery, uint64_t group, const void *sum, v
 
 int delivery_finish(struct delivery *delivery, struct err *err)
 {
-    int status = exchange_drain(delivery->exchange, err);
+    int status = bucket_exchange_drain(delivery->exchange, err);
     while (!status && delivery->sums_begun < delivery->sums_count)
         status = begin_sum(delivery, err);
     delivery->sums_count = delivery->sums_begun = 0;
@@ -240,5 +240,5 @@ int delivery_wait(struct delivery *delivery, uint64_t group, struct err *err)
 
 uint64_t delivery_waited_ns(const struct delivery *delivery)
 {
-    return exchange_waited_ns(delivery->exchange) + param_gather_waited_ns(delivery->gather);
+    return bucket_exchange_waited_ns(delivery->exchange) + param_gather_waited_ns(delivery->gather);
 }

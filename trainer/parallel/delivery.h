@@ -18,7 +18,7 @@
 #ifndef MILLRACE_TRAINER_PARALLEL_DELIVERY_H
 #define MILLRACE_TRAINER_PARALLEL_DELIVERY_H
 
-#include "trainer/parallel/exchange.h"
+#include "trainer/parallel/bucket_exchange.h"
 #include "trainer/parallel/param_gather.h"
 #include "trainer/parallel/leaves.h"
 #include "trainer/parallel/reduction.h"
@@ -27,7 +27,7 @@ struct delivery_options {
     struct reduction_options reduction;
     uint32_t pieces_max, pieces_total_max; /* of exchange_options, as the next ones */
     bool sums;
-    exchange_received *received;
+    bucket_exchange_received *received;
     void *context;
 };
 
@@ -41,7 +41,7 @@ struct delivery_sum {
 struct delivery {
     struct delivery_options options;
     struct comm *exchange_comm, *gather_comm; /* owned; NULL where nothing is gathered */
-    struct exchange *exchange;
+    struct bucket_exchange *exchange;
     struct param_gather *gather; /* NULL where no shard has more than one part; as are sums */
     struct delivery_sum
         *sums; /* [groups_count]: of this step, of which so many are being gathered */
@@ -65,7 +65,7 @@ void delivery_close(struct delivery *delivery); /* safe on a zeroed one */
 /* Where a pass writes the group's gradients; a rank that computes nothing in this round waits where
  * the others do, so that none runs away from what it still has to receive. */
 int delivery_need(struct delivery *delivery, uint64_t group, void **ret_gradients, struct err *err);
-int delivery_send(struct delivery *delivery, uint64_t group, const struct exchange_pieces *pieces,
+int delivery_send(struct delivery *delivery, uint64_t group, const struct bucket_exchange_pieces *pieces,
                   struct err *err);
 /* arena: of all that is trained, whose gradients of this group were sent; NULL: the delivery has
  * its own place. sum: of this rank's part; may be at its place in the arena. Nothing where the part

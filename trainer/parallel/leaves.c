@@ -73,7 +73,7 @@ int leaves_take(struct leaves *leaves, uint64_t group, void **ret_memory, struct
             leaf = other;
     }
     assert(leaf); /* at most two groups are written at a time: a tied one and another */
-    int status = leaf->turn > 0 ? exchange_wait(leaves->exchange, leaf->memory, err) : 0;
+    int status = leaf->turn > 0 ? bucket_exchange_wait(leaves->exchange, leaf->memory, err) : 0;
     leaf->is_taken = true;
     leaf->group = group;
     leaf->turn = ++leaves->turns;

@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "trainer/ops/ops.h"
-#include "trainer/parallel/exchange.h"
+#include "trainer/parallel/bucket_exchange.h"
 #include "trainer/parallel/partition.h"
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ enum { LEAVES_COUNT = 3 };
 struct leaves {
     struct ops *ops;
     const struct partition *partition; /* borrowed, as is the exchange */
-    struct exchange *exchange;
+    struct bucket_exchange *exchange;
     struct leaf {
         void *memory;   /* of the largest group */
         uint64_t group; /* whose gradients it holds or held */

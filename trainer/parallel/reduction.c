@@ -39,7 +39,7 @@ uint32_t reduction_buffers(const struct reduction_options *options)
 
 void reduction_tell_loss(const struct reduction_options *options, char *text, size_t bytes)
 {
-    const struct exchange_wire *wire = &options->wire;
+    const struct bucket_exchange_wire *wire = &options->wire;
     bool rounds =
         !reduction_is_alone(options) && (wire->type == DTYPE_BF16 || wire->type == DTYPE_F16);
     text[0] = '\0';

@@ -39,7 +39,7 @@
 #include "comm/comm.h"
 #include "loader/loader.h"
 #include "trainer/models/model.h"
-#include "trainer/parallel/exchange.h"
+#include "trainer/parallel/bucket_exchange.h"
 #include "trainer/parallel/partition.h"
 #include "trainer/parallel/powersgd.h"
 
@@ -57,7 +57,7 @@ struct reduction_options {
         batching;          /* whose the micro-batches are; interleaved: they are exchanged each */
     uint64_t bucket_bytes; /* of an exchange: what of all parts travels at a time */
     uint64_t timeout_ns;   /* 0: none */
-    struct exchange_wire
+    struct bucket_exchange_wire
         wire; /* how gradients travel to those who sum them; sums travel in the master type */
     struct powersgd_options powersgd;
     /* Borrowed; while it is set, an exchange ends before the pass goes on. Else its communicator

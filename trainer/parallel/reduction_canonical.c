@@ -55,7 +55,7 @@ static uint32_t pieces_of(const struct reduction_options *options, uint32_t rank
     return tree_subtrees(first, count, sizes);
 }
 
-static int receive(void *context, const struct exchange_chunk *chunk, struct err *err);
+static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err);
 
 /* What ranks give: most of one, and of all together. */
 static struct delivery_options delivery_options_of(const struct reduction_options *options,
@@ -87,7 +87,7 @@ static void *arena_of(const struct canonical *canonical)
     return canonical->local.buffers[0];
 }
 
-static int receive(void *context, const struct exchange_chunk *chunk, struct err *err)
+static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err)
 {
     struct canonical *canonical = context;
     struct tree *whole = &canonical->group_parts[chunk->group];
@@ -235,7 +235,7 @@ static int need_group(struct reduction *reduction, uint64_t group, struct err *e
 
 /* The subtrees that this rank's leaves make up, of one group. */
 static void push_last_leaf(struct canonical *canonical, uint64_t group,
-                           struct exchange_pieces *pieces)
+                           struct bucket_exchange_pieces *pieces)
 {
     const struct param_group *g = &canonical->base.options.partition->params->groups[group];
     struct tree part = tree_part(&canonical->local, g->trained_offset, g->trained_elements);
@@ -248,7 +248,7 @@ static int done_group(struct reduction *reduction, uint64_t group, struct err *e
 {
     struct canonical *canonical = canonical_of(reduction);
     bool is_last = reduction->round + 1 == reduction_rounds(reduction);
-    struct exchange_pieces pieces = {.counts =
+    struct bucket_exchange_pieces pieces = {.counts =
                                          is_last ? canonical->last_counts : canonical->counts};
     if (reduction_exchanges_each(&reduction->options))
         pieces.sources[0] = leaves_give(&canonical->delivery.leaves, group);

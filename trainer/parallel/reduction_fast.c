@@ -28,7 +28,7 @@ static struct fast *fast_of(struct reduction *reduction)
     return (struct fast *)reduction;
 }
 
-static int receive(void *context, const struct exchange_chunk *chunk, struct err *err);
+static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err);
 
 static struct delivery_options delivery_options_of(const struct reduction_options *options,
                                                    void *context)
@@ -64,7 +64,7 @@ static void *part_place(const struct fast *fast, uint64_t group)
            element * ops_master_bytes(options->ops);
 }
 
-static int receive(void *context, const struct exchange_chunk *chunk, struct err *err)
+static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err)
 {
     struct fast *fast = context;
     struct ops *ops = fast->base.options.ops;
@@ -193,7 +193,7 @@ static int done_group(struct reduction *reduction, uint64_t group, struct err *e
 {
     struct fast *fast = fast_of(reduction);
     uint64_t first = partition_trained_group(reduction->options.partition, group).offset;
-    struct exchange_pieces pieces = {.counts = fast->counts};
+    struct bucket_exchange_pieces pieces = {.counts = fast->counts};
     if (fast->arena)
         pieces.sources[0] = (char *)fast->arena + first * ops_master_bytes(reduction->options.ops);
     else

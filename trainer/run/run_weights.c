@@ -106,12 +106,12 @@ struct weights_options run_weights_options(const struct run *run)
 
 /* How gradients travel. They are sums: of as many terms, at most, as an update has rows. Brought to
  * the size of their mean they fit fp16. */
-static struct exchange_wire wire_of(const struct run *run)
+static struct bucket_exchange_wire wire_of(const struct run *run)
 {
     static const enum dtype types[] = {
         [CONFIG_FP32] = DTYPE_F32, [CONFIG_BF16] = DTYPE_BF16, [CONFIG_FP16] = DTYPE_F16};
     const struct train_config *config = run->config;
-    struct exchange_wire wire = {.type = types[config->precision.reduce], .scale = 1};
+    struct bucket_exchange_wire wire = {.type = types[config->precision.reduce], .scale = 1};
     uint64_t rows = config->model.type == MODEL_VIT ? 1 : config->data.text.block;
     if (wire.type == DTYPE_F16)
         while (wire.scale * (float)run->batching.global * (float)rows > 1)

@@ -1,5 +1,5 @@
 /*
- * exchange — gradients on their way to those who sum them: an all-to-all of the parts of a group,
+ * bucket_exchange — gradients on their way to those who sum them: an all-to-all of the parts of a group,
  * in chunks, beside the backward pass.
  *
  * Each rank gives pieces of a group's gradients (leaves, or sums of several); each gets, for the
@@ -8,17 +8,17 @@
  * the library's own reduce-scatter takes the place of the all-to-all.
  *
  *     // the pieces stay as they are until it is done
- *     exchange_begin(&exchange, group, &pieces, err);
- *     exchange_pump(&exchange, err);  // now and then: starts and ends what can be, never blocks
- *     exchange_drain(&exchange, err);                       // blocks until all is done
+ *     bucket_exchange_begin(&exchange, group, &pieces, err);
+ *     bucket_exchange_pump(&exchange, err);  // now and then: starts and ends what can be, never blocks
+ *     bucket_exchange_drain(&exchange, err);                       // blocks until all is done
  *
  * Chunks bound the memory: of a part no more than chunk_elements are in progress in each of
- * EXCHANGE_BUCKETS. All ranks begin the same groups in the same order. Where device memory is not the
+ * BUCKET_EXCHANGE_BUCKETS. All ranks begin the same groups in the same order. Where device memory is not the
  * host's, and the communicator takes only that, bytes pass through pinned memory, copied beside the
  * computation.
  */
-#ifndef MILLRACE_TRAINER_PARALLEL_EXCHANGE_H
-#define MILLRACE_TRAINER_PARALLEL_EXCHANGE_H
+#ifndef MILLRACE_TRAINER_PARALLEL_BUCKET_EXCHANGE_H
+#define MILLRACE_TRAINER_PARALLEL_BUCKET_EXCHANGE_H
 
 #include "comm/comm.h"
 #include "trainer/ops/ops.h"
@@ -28,10 +28,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { EXCHANGE_BUCKETS = 4, EXCHANGE_PIECES_MAX = TREE_LEVELS_MAX };
+enum { BUCKET_EXCHANGE_BUCKETS = 4, BUCKET_EXCHANGE_PIECES_MAX = TREE_LEVELS_MAX };
 
 /* What has come of a part. Queued reads of the sources end before they are written again. */
-struct exchange_chunk {
+struct bucket_exchange_chunk {
     uint64_t group, first,
         /* of the part; a part that is shorter than others has chunks of none at its end */
         elements;
@@ -41,9 +41,9 @@ struct exchange_chunk {
 };
 
 /* -errno ends the run. */
-typedef int exchange_received(void *context, const struct exchange_chunk *chunk, struct err *err);
+typedef int bucket_exchange_received(void *context, const struct bucket_exchange_chunk *chunk, struct err *err);
 
-struct exchange_options {
+struct bucket_exchange_options {
     /* Borrowed; nothing else is done on it. One that takes device memory neither sums nor
      * narrows. */
     struct comm *comm;
@@ -55,7 +55,7 @@ struct exchange_options {
     /* Each rank gives one piece, and the library may add them on the way: one source comes, unless
      * they travel in another type. */
     bool sums;
-    struct exchange_wire {
+    struct bucket_exchange_wire {
         enum dtype
             /* in which they travel: DTYPE_BF16, DTYPE_F16; any other: in the master type, as they
              * are */
@@ -63,39 +63,39 @@ struct exchange_options {
         float scale; /* what is rounded is so much of them: a power of two */
     } wire;
     uint64_t timeout_ns; /* of a chunk; 0: none */
-    exchange_received *received;
+    bucket_exchange_received *received;
     void *context;
 };
 
-/* Of one group. Texts and arrays live until exchange_drain. */
-struct exchange_pieces {
+/* Of one group. Texts and arrays live until bucket_exchange_drain. */
+struct bucket_exchange_pieces {
     const void
-        *sources[EXCHANGE_PIECES_MAX]; /* where the group begins in each of this rank's pieces */
+        *sources[BUCKET_EXCHANGE_PIECES_MAX]; /* where the group begins in each of this rank's pieces */
     const uint32_t *counts;            /* [ranks], of each rank's; this rank's among them */
 };
 
-struct exchange;
+struct bucket_exchange;
 
 /* Allocates all that it will take. -ENOMEM. Gives the exchange. */
-int exchange_open(const struct exchange_options *options, struct exchange **ret_exchange,
+int bucket_exchange_open(const struct bucket_exchange_options *options, struct bucket_exchange **ret_exchange,
                   struct err *err);
-void exchange_close(
-    struct exchange *exchange); /* NULL is fine. What is in progress is let go: see comm.h */
+void bucket_exchange_close(
+    struct bucket_exchange *exchange); /* NULL is fine. What is in progress is let go: see comm.h */
 
 /* Once the writes of the pieces are queued; returns at once. Of a group that is in progress: other
  * pieces, which end after those. -EIO. What one of these calls failed with is what all of them fail
  * with afterwards, and nothing is handed over any more. */
-int exchange_begin(struct exchange *exchange, uint64_t group, const struct exchange_pieces *pieces,
+int bucket_exchange_begin(struct bucket_exchange *exchange, uint64_t group, const struct bucket_exchange_pieces *pieces,
                    struct err *err);
-int exchange_pump(struct exchange *exchange, struct err *err);
+int bucket_exchange_pump(struct bucket_exchange *exchange, struct err *err);
 /* Blocks until nobody reads from there any more; source: the first of what was begun. */
-int exchange_wait(struct exchange *exchange, const void *source, struct err *err);
-int exchange_drain(struct exchange *exchange, struct err *err);
+int bucket_exchange_wait(struct bucket_exchange *exchange, const void *source, struct err *err);
+int bucket_exchange_drain(struct bucket_exchange *exchange, struct err *err);
 /* How long the last two have blocked, all together: what of the exchanges was not hidden behind the
  * passes. NULL: 0. */
-uint64_t exchange_waited_ns(const struct exchange *exchange);
+uint64_t bucket_exchange_waited_ns(const struct bucket_exchange *exchange);
 /* Nothing is in progress: else, after a failure, the pieces may be read until the process exits
  * (comm.h). NULL is idle. */
-bool exchange_is_idle(const struct exchange *exchange);
+bool bucket_exchange_is_idle(const struct bucket_exchange *exchange);
 
 #endif

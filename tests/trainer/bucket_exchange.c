@@ -1,7 +1,7 @@
 /*
- * exchange — tests: pieces that did not come are not handed over.
+ * bucket_exchange — tests: pieces that did not come are not handed over.
  */
-#include "trainer/parallel/exchange.h"
+#include "trainer/parallel/bucket_exchange.h"
 
 #include "tests/support/test.h"
 
@@ -35,7 +35,7 @@ static int look(struct comm_work *work, bool *ret_done, struct err *err)
     return work->status;
 }
 
-static int receive_none(void *context, const struct exchange_chunk *chunk, struct err *err)
+static int receive_none(void *context, const struct bucket_exchange_chunk *chunk, struct err *err)
 {
     (void)context, (void)chunk, (void)err;
     fail_msg("pieces that never came were handed over");
@@ -61,7 +61,7 @@ struct fixture {
     struct params params;
     struct partition partition;
     float *gradients;
-    struct exchange *exchange;
+    struct bucket_exchange *exchange;
 };
 
 static const uint32_t counts[] = {1, 1};
@@ -79,19 +79,19 @@ static void open_fixture(struct fixture *f, const struct comm_ops *comm_ops)
     assert_ok(params_add(&f->params, &spec, &index, &err), &err);
     assert_ok(partition_init(&f->partition, &options, &f->params, &err), &err);
     f->gradients = calloc(f->params.elements, sizeof *f->gradients);
-    const struct exchange_options wanted = {.comm = &f->comm,
+    const struct bucket_exchange_options wanted = {.comm = &f->comm,
                                             .ops = f->ops,
                                             .partition = &f->partition,
                                             .chunk_elements = f->params.elements,
                                             .pieces_max = 1,
                                             .pieces_total_max = 2,
                                             .received = receive_none};
-    assert_ok(exchange_open(&wanted, &f->exchange, &err), &err);
+    assert_ok(bucket_exchange_open(&wanted, &f->exchange, &err), &err);
 }
 
 static void close_fixture(struct fixture *f)
 {
-    exchange_close(f->exchange);
+    bucket_exchange_close(f->exchange);
     free(f->gradients);
     partition_deinit(&f->partition);
     params_deinit(&f->params);
@@ -108,14 +108,14 @@ static void work_that_fails_while_nobody_waits_is_told_and_not_handed_over(void 
     int status = 0;
     (void)state;
     open_fixture(&f, &ending);
-    const struct exchange_pieces pieces = {.sources = {f.gradients}, .counts = counts};
-    assert_ok(exchange_begin(f.exchange, 0, &pieces, &err), &err);
+    const struct bucket_exchange_pieces pieces = {.sources = {f.gradients}, .counts = counts};
+    assert_ok(bucket_exchange_begin(f.exchange, 0, &pieces, &err), &err);
     assert_non_null(in_flight);
     for (int i = 0; i < 3 && !status; i++)
-        status = exchange_pump(f.exchange, &err);
+        status = bucket_exchange_pump(f.exchange, &err);
     assert_int_equal(status, -ECONNABORTED);
     assert_string_equal(err.what, "the run was ended: rank 1 gave it up");
-    assert_false(exchange_is_idle(f.exchange));
+    assert_false(bucket_exchange_is_idle(f.exchange));
     close_fixture(&f);
 }
 
@@ -126,16 +126,16 @@ static void work_that_never_began_is_told_each_time_and_not_handed_over(void **s
     struct err begun = {0}, pumped = {0}, waited = {0}, drained = {0};
     (void)state;
     open_fixture(&f, &refusing);
-    const struct exchange_pieces pieces = {.sources = {f.gradients}, .counts = counts};
-    assert_int_equal(exchange_begin(f.exchange, 0, &pieces, &begun), -EIO);
-    assert_int_equal(exchange_pump(f.exchange, &pumped), -EIO);
-    assert_int_equal(exchange_wait(f.exchange, f.gradients, &waited), -EIO);
-    assert_int_equal(exchange_drain(f.exchange, &drained), -EIO);
+    const struct bucket_exchange_pieces pieces = {.sources = {f.gradients}, .counts = counts};
+    assert_int_equal(bucket_exchange_begin(f.exchange, 0, &pieces, &begun), -EIO);
+    assert_int_equal(bucket_exchange_pump(f.exchange, &pumped), -EIO);
+    assert_int_equal(bucket_exchange_wait(f.exchange, f.gradients, &waited), -EIO);
+    assert_int_equal(bucket_exchange_drain(f.exchange, &drained), -EIO);
     assert_string_equal(begun.what, "the network is down");
     assert_string_equal(pumped.what, begun.what);
     assert_string_equal(waited.what, begun.what);
     assert_string_equal(drained.what, begun.what);
-    assert_false(exchange_is_idle(f.exchange));
+    assert_false(bucket_exchange_is_idle(f.exchange));
     close_fixture(&f);
 }
 

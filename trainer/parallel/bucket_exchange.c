@@ -1,10 +1,10 @@
 /*
- * exchange — see exchange.h: which chunk goes through which bucket, and when.
+ * bucket_exchange — see bucket_exchange.h: which chunk goes through which bucket, and when.
  *
  * Chunks start in the order in which their groups were begun, and end in that order too, so that
  * additions are queued in the same order on every rank and in every run.
  */
-#include "trainer/parallel/exchange.h"
+#include "trainer/parallel/bucket_exchange.h"
 
 #include "base/clock.h"
 #include "trainer/parallel/bucket.h"
@@ -21,7 +21,7 @@ static uint64_t waiting_max(uint64_t groups_count)
     return groups_count > LEAVES_COUNT ? groups_count : LEAVES_COUNT;
 }
 
-static int allocate(struct exchange *exchange, struct err *err)
+static int allocate(struct bucket_exchange *exchange, struct err *err)
 {
     int ranks = exchange->options.comm->ranks;
     exchange->waiting_max = waiting_max(exchange->options.partition->params->groups_count);
@@ -37,11 +37,11 @@ static int allocate(struct exchange *exchange, struct err *err)
     return has_all ? 0 : err_set(err, -ENOMEM, "out of memory for the exchange of gradients");
 }
 
-int exchange_open(const struct exchange_options *options, struct exchange **ret_exchange,
+int bucket_exchange_open(const struct bucket_exchange_options *options, struct bucket_exchange **ret_exchange,
                   struct err *err)
 {
-    assert(options->chunk_elements > 0 && options->pieces_max <= EXCHANGE_PIECES_MAX);
-    struct exchange *exchange = calloc(1, sizeof *exchange);
+    assert(options->chunk_elements > 0 && options->pieces_max <= BUCKET_EXCHANGE_PIECES_MAX);
+    struct bucket_exchange *exchange = calloc(1, sizeof *exchange);
     if (!exchange)
         return err_set(err, -ENOMEM, "out of memory for the exchange of gradients");
     exchange->options = *options;
@@ -52,21 +52,21 @@ int exchange_open(const struct exchange_options *options, struct exchange **ret_
         status = options->ops->device->ops->mem_alloc(
             options->ops->device, mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION),
             bucket_wide_bytes(options), &exchange->wide, err);
-    for (int i = 0; i < EXCHANGE_BUCKETS && !status; i++)
+    for (int i = 0; i < BUCKET_EXCHANGE_BUCKETS && !status; i++)
         status = bucket_open(exchange, &exchange->buckets[i], err);
     if (status) {
-        exchange_close(exchange);
+        bucket_exchange_close(exchange);
         return status;
     }
     *ret_exchange = exchange;
     return 0;
 }
 
-void exchange_close(struct exchange *exchange)
+void bucket_exchange_close(struct bucket_exchange *exchange)
 {
     if (!exchange)
         return;
-    for (int i = 0; i < EXCHANGE_BUCKETS; i++)
+    for (int i = 0; i < BUCKET_EXCHANGE_BUCKETS; i++)
         bucket_close(exchange, &exchange->buckets[i]);
     for (int i = 0; i < 2; i++) {
         free(exchange->offsets[i]);
@@ -75,7 +75,7 @@ void exchange_close(struct exchange *exchange)
     exchange->options.ops->device->ops->mem_free(
         exchange->options.ops->device, mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION), exchange->wide,
         bucket_wide_bytes(&exchange->options));
-    if (exchange_is_idle(exchange))
+    if (bucket_exchange_is_idle(exchange))
         free(exchange->whats);
     else
         comm_retain(exchange->whats);
@@ -85,7 +85,7 @@ void exchange_close(struct exchange *exchange)
 }
 
 /* Is the event of the bucket past? Blocks for it where told to. */
-static int event_is_past(struct exchange *exchange, struct bucket *bucket, bool blocks,
+static int event_is_past(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks,
                          bool *ret_past, struct err *err)
 {
     struct device *device = exchange->options.ops->device;
@@ -96,10 +96,10 @@ static int event_is_past(struct exchange *exchange, struct bucket *bucket, bool 
 }
 
 /* Starts the next chunk of the group that waits longest, where its bucket is free. */
-static int start_chunk(struct exchange *exchange, bool blocks, bool *ret_started, struct err *err)
+static int start_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_started, struct err *err)
 {
-    struct bucket *bucket = &exchange->buckets[exchange->started % EXCHANGE_BUCKETS];
-    struct exchange_waiting *waiting =
+    struct bucket *bucket = &exchange->buckets[exchange->started % BUCKET_EXCHANGE_BUCKETS];
+    struct bucket_exchange_waiting *waiting =
         &exchange->waiting[exchange->waiting_first % exchange->waiting_max];
     *ret_started = false;
     if (exchange->waiting_count == 0 || bucket->state != BUCKET_FREE)
@@ -126,11 +126,11 @@ static int start_chunk(struct exchange *exchange, bool blocks, bool *ret_started
 }
 
 /* Sends what has been copied, in order. */
-static int send_copied(struct exchange *exchange, bool blocks, struct err *err)
+static int send_copied(struct bucket_exchange *exchange, bool blocks, struct err *err)
 {
     int status = 0;
     for (uint64_t n = exchange->ended; n < exchange->started && !status; n++) {
-        struct bucket *bucket = &exchange->buckets[n % EXCHANGE_BUCKETS];
+        struct bucket *bucket = &exchange->buckets[n % BUCKET_EXCHANGE_BUCKETS];
         bool is_past = true;
         if (bucket->state != BUCKET_COPYING)
             continue;
@@ -144,10 +144,10 @@ static int send_copied(struct exchange *exchange, bool blocks, struct err *err)
 }
 
 /* Ends the oldest chunk where it has come. */
-static int end_chunk(struct exchange *exchange, bool blocks, bool *ret_ended, struct err *err)
+static int end_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_ended, struct err *err)
 {
     struct ops *ops = exchange->options.ops;
-    struct bucket *bucket = &exchange->buckets[exchange->ended % EXCHANGE_BUCKETS];
+    struct bucket *bucket = &exchange->buckets[exchange->ended % BUCKET_EXCHANGE_BUCKETS];
     *ret_ended = false;
     if (exchange->ended == exchange->started || bucket->state != BUCKET_SENDING)
         return 0;
@@ -165,7 +165,7 @@ static int end_chunk(struct exchange *exchange, bool blocks, bool *ret_ended, st
 }
 
 /* One round of what can be done; blocks for the oldest chunk where told to. */
-static int make_round(struct exchange *exchange, bool blocks, bool *ret_moved, struct err *err)
+static int make_round(struct bucket_exchange *exchange, bool blocks, bool *ret_moved, struct err *err)
 {
     bool ended = false, started = true;
     int status = send_copied(exchange, blocks, err);
@@ -179,7 +179,7 @@ static int make_round(struct exchange *exchange, bool blocks, bool *ret_moved, s
     return status;
 }
 
-static int move_on(struct exchange *exchange, bool blocks, bool *ret_moved, struct err *err)
+static int move_on(struct bucket_exchange *exchange, bool blocks, bool *ret_moved, struct err *err)
 {
     *ret_moved = false;
     if (!exchange->status)
@@ -189,7 +189,7 @@ static int move_on(struct exchange *exchange, bool blocks, bool *ret_moved, stru
     return exchange->status;
 }
 
-int exchange_pump(struct exchange *exchange, struct err *err)
+int bucket_exchange_pump(struct bucket_exchange *exchange, struct err *err)
 {
     bool moved = true;
     int status = 0;
@@ -198,7 +198,7 @@ int exchange_pump(struct exchange *exchange, struct err *err)
     return status;
 }
 
-int exchange_begin(struct exchange *exchange, uint64_t group, const struct exchange_pieces *pieces,
+int bucket_exchange_begin(struct bucket_exchange *exchange, uint64_t group, const struct bucket_exchange_pieces *pieces,
                    struct err *err)
 {
     uint64_t end = 1; /* a group without elements has a chunk, too */
@@ -208,52 +208,52 @@ int exchange_begin(struct exchange *exchange, uint64_t group, const struct excha
     assert(exchange->waiting_count < exchange->waiting_max);
     uint64_t at = exchange->waiting_first + exchange->waiting_count++;
     exchange->waiting[at % exchange->waiting_max] =
-        (struct exchange_waiting){.group = group, .end = end, .pieces = *pieces};
-    return exchange_pump(exchange, err);
+        (struct bucket_exchange_waiting){.group = group, .end = end, .pieces = *pieces};
+    return bucket_exchange_pump(exchange, err);
 }
 
-bool exchange_is_idle(const struct exchange *exchange)
+bool bucket_exchange_is_idle(const struct bucket_exchange *exchange)
 {
     return !exchange || (exchange->waiting_count == 0 && exchange->ended == exchange->started);
 }
 
 /* Does a chunk that has not ended read from there? */
-static bool reads(const struct exchange *exchange, const void *source)
+static bool reads(const struct bucket_exchange *exchange, const void *source)
 {
     for (uint64_t i = 0; i < exchange->waiting_count; i++)
         if (exchange->waiting[(exchange->waiting_first + i) % exchange->waiting_max]
                 .pieces.sources[0] == source)
             return true;
     for (uint64_t n = exchange->ended; n < exchange->started; n++)
-        if (exchange->buckets[n % EXCHANGE_BUCKETS].pieces.sources[0] == source)
+        if (exchange->buckets[n % BUCKET_EXCHANGE_BUCKETS].pieces.sources[0] == source)
             return true;
     return false;
 }
 
 /* NULL: until nothing is in progress. */
-static int wait_for(struct exchange *exchange, const void *source, struct err *err)
+static int wait_for(struct bucket_exchange *exchange, const void *source, struct err *err)
 {
     uint64_t began_ns = clock_now_ns();
     int status = 0;
     bool moved;
-    while (!status && (source ? reads(exchange, source) : !exchange_is_idle(exchange)))
+    while (!status && (source ? reads(exchange, source) : !bucket_exchange_is_idle(exchange)))
         status = move_on(exchange, true, &moved, err);
     exchange->waited_ns += clock_now_ns() - began_ns;
     return status;
 }
 
-int exchange_wait(struct exchange *exchange, const void *source, struct err *err)
+int bucket_exchange_wait(struct bucket_exchange *exchange, const void *source, struct err *err)
 {
     assert(source);
     return wait_for(exchange, source, err);
 }
 
-int exchange_drain(struct exchange *exchange, struct err *err)
+int bucket_exchange_drain(struct bucket_exchange *exchange, struct err *err)
 {
     return wait_for(exchange, NULL, err);
 }
 
-uint64_t exchange_waited_ns(const struct exchange *exchange)
+uint64_t bucket_exchange_waited_ns(const struct bucket_exchange *exchange)
 {
     return exchange ? exchange->waited_ns : 0;
 }
