@@ -9,7 +9,7 @@
  *   of the whole tree;
  * - after each micro-batch: leaves, of ranks that take turns.
  */
-#include "trainer/parallel/delivery.h"
+#include "trainer/parallel/gradient_sync.h"
 #include "trainer/parallel/tree.h"
 
 #include <assert.h>
@@ -20,7 +20,7 @@
 /* Owner thread. */
 struct canonical {
     struct reduction base;
-    struct delivery delivery; /* unused with one rank, as are the next ones but local */
+    struct gradient_sync sync; /* unused with one rank, as are the next ones but local */
     struct tree local; /* leaves of all groups, this rank's; unused where each is exchanged */
     struct tree parts; /* sums of this rank's parts */
     struct tree *group_parts; /* [groups_count]: views of it */
@@ -58,19 +58,19 @@ static uint32_t pieces_of(const struct reduction_options *options, uint32_t rank
 static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err);
 
 /* What ranks give: most of one, and of all together. */
-static struct delivery_options delivery_options_of(const struct reduction_options *options,
+static struct gradient_sync_options gradient_sync_options_of(const struct reduction_options *options,
                                                    void *context)
 {
     uint64_t sizes[TREE_LEVELS_MAX];
-    struct delivery_options delivery = {
+    struct gradient_sync_options delivery = {
         .reduction = *options, .received = receive, .context = context};
     for (uint32_t rank = 0; rank < options->batching.ranks; rank++) {
         uint32_t count = pieces_of(options, rank, sizes);
-        delivery.pieces_total_max += count;
-        if (count > delivery.pieces_max)
-            delivery.pieces_max = count;
+        sync.pieces_total_max += count;
+        if (count > sync.pieces_max)
+            sync.pieces_max = count;
     }
-    return delivery;
+    return sync;
 }
 
 static uint32_t buffers(const struct reduction_options *options)
@@ -103,7 +103,7 @@ static int receive(void *context, const struct bucket_exchange_chunk *chunk, str
     memcpy(whole->sizes, part.sizes, sizeof whole->sizes);
     if (whole->next < reduction_micros(&canonical->base.options))
         return 0;
-    return delivery_share(&canonical->delivery, chunk->group, tree_finish(whole),
+    return gradient_sync_share(&canonical->sync, chunk->group, tree_finish(whole),
                           arena_of(canonical), err);
 }
 
@@ -112,7 +112,7 @@ static int list_pieces(struct canonical *canonical, const struct reduction_optio
 {
     uint32_t ranks = options->batching.ranks;
     canonical->sizes =
-        calloc(canonical->delivery.options.pieces_total_max, sizeof *canonical->sizes);
+        calloc(canonical->sync.options.pieces_total_max, sizeof *canonical->sizes);
     canonical->counts = calloc(ranks, sizeof *canonical->counts);
     canonical->last_counts = calloc(ranks, sizeof *canonical->last_counts);
     if (!canonical->sizes || !canonical->counts || !canonical->last_counts)
@@ -146,16 +146,16 @@ static int open_parts(struct canonical *canonical, const struct reduction_option
         canonical->group_parts[g] =
             tree_part(&canonical->parts, partition->trained_parts.offsets[g],
                       partition_trained_part(partition, g, partition->options.rank).elements);
-    const struct delivery_options delivery = delivery_options_of(options, canonical);
-    status = delivery_open(&canonical->delivery, &delivery, err);
+    const struct gradient_sync_options delivery = gradient_sync_options_of(options, canonical);
+    status = gradient_sync_open(&canonical->sync, &sync, err);
     return status ? status : list_pieces(canonical, options, err);
 }
 
 static void canonical_close(struct reduction *reduction)
 {
     struct canonical *canonical = canonical_of(reduction);
-    bool is_idle = delivery_is_idle(&canonical->delivery);
-    delivery_close(&canonical->delivery);
+    bool is_idle = gradient_sync_is_idle(&canonical->sync);
+    gradient_sync_close(&canonical->sync);
     if (!is_idle)
         tree_retain(&canonical->local);
     else if (canonical->local.ops)
@@ -193,12 +193,12 @@ static int canonical_open(const struct reduction_options *options, struct reduct
 
 static int canonical_connect(struct reduction *reduction, struct err *err)
 {
-    return delivery_connect(&canonical_of(reduction)->delivery, err);
+    return gradient_sync_connect(&canonical_of(reduction)->sync, err);
 }
 
 static int canonical_open_exchange(struct reduction *reduction, struct err *err)
 {
-    return delivery_open_exchange(&canonical_of(reduction)->delivery, err);
+    return gradient_sync_open_exchange(&canonical_of(reduction)->sync, err);
 }
 
 static int begin(struct reduction *reduction, uint64_t step, struct err *err)
@@ -229,7 +229,7 @@ static int need_group(struct reduction *reduction, uint64_t group, struct err *e
 {
     if (!reduction_exchanges_each(&reduction->options))
         return 0;
-    return delivery_need(&canonical_of(reduction)->delivery, group,
+    return gradient_sync_need(&canonical_of(reduction)->sync, group,
                          &reduction->group_gradients[group], err);
 }
 
@@ -251,17 +251,17 @@ static int done_group(struct reduction *reduction, uint64_t group, struct err *e
     struct bucket_exchange_pieces pieces = {.counts =
                                          is_last ? canonical->last_counts : canonical->counts};
     if (reduction_exchanges_each(&reduction->options))
-        pieces.sources[0] = leaves_give(&canonical->delivery.leaves, group);
+        pieces.sources[0] = leaves_give(&canonical->sync.leaves, group);
     else
         push_last_leaf(canonical, group, &pieces);
-    return reduction->status ? 0 : delivery_send(&canonical->delivery, group, &pieces, err);
+    return reduction->status ? 0 : gradient_sync_send(&canonical->sync, group, &pieces, err);
 }
 
 static int finish(struct reduction *reduction, struct err *err)
 {
     struct canonical *canonical = canonical_of(reduction);
     if (!reduction_is_alone(&reduction->options))
-        return delivery_finish(&canonical->delivery, err);
+        return gradient_sync_finish(&canonical->sync, err);
     tree_finish(&canonical->local);
     return 0;
 }
@@ -281,17 +281,17 @@ static int shard(struct reduction *reduction, uint64_t group, const void **ret_g
                  struct err *err)
 {
     struct canonical *canonical = canonical_of(reduction);
-    if (!delivery_gathers(&canonical->delivery, group)) {
+    if (!gradient_sync_gathers(&canonical->sync, group)) {
         *ret_gradients = part(reduction, group);
         return 0;
     }
-    *ret_gradients = delivery_shard(&canonical->delivery, group, arena_of(canonical));
-    return delivery_wait(&canonical->delivery, group, err);
+    *ret_gradients = gradient_sync_shard(&canonical->sync, group, arena_of(canonical));
+    return gradient_sync_wait(&canonical->sync, group, err);
 }
 
 static uint64_t waited_ns(const struct reduction *reduction)
 {
-    return delivery_waited_ns(&((const struct canonical *)reduction)->delivery);
+    return gradient_sync_waited_ns(&((const struct canonical *)reduction)->sync);
 }
 
 const struct reduction_ops reduction_canonical_ops = {

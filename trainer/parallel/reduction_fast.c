@@ -8,7 +8,7 @@
  * - After each micro-batch: the library's sums of one round after the other are added at this
  *   rank's parts.
  */
-#include "trainer/parallel/delivery.h"
+#include "trainer/parallel/gradient_sync.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 /* Owner thread. */
 struct fast {
     struct reduction base;
-    struct delivery delivery; /* unused with one rank, as are counts */
+    struct gradient_sync sync; /* unused with one rank, as are counts */
     uint32_t *counts;         /* [ranks]: of pieces that each gives: 1 */
     uint64_t *rounds;         /* [groups_count]: that have come, of this step */
     void *arena; /* gradients of all groups; NULL where each micro-batch is exchanged */
@@ -30,10 +30,10 @@ static struct fast *fast_of(struct reduction *reduction)
 
 static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err);
 
-static struct delivery_options delivery_options_of(const struct reduction_options *options,
+static struct gradient_sync_options gradient_sync_options_of(const struct reduction_options *options,
                                                    void *context)
 {
-    return (struct delivery_options){.reduction = *options,
+    return (struct gradient_sync_options){.reduction = *options,
                                      .pieces_max = 1,
                                      .pieces_total_max = options->batching.ranks,
                                      .sums = true,
@@ -83,7 +83,7 @@ static int receive(void *context, const struct bucket_exchange_chunk *chunk, str
         return status;
     bool is_whole =
         fast->parts ? ++fast->rounds[chunk->group] == reduction_rounds(&fast->base) : true;
-    return is_whole ? delivery_share(&fast->delivery, chunk->group, place, fast->arena, err) : 0;
+    return is_whole ? gradient_sync_share(&fast->sync, chunk->group, place, fast->arena, err) : 0;
 }
 
 static int open_delivery(struct fast *fast, const struct reduction_options *options,
@@ -95,16 +95,16 @@ static int open_delivery(struct fast *fast, const struct reduction_options *opti
         return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
     for (uint32_t rank = 0; rank < options->batching.ranks; rank++)
         fast->counts[rank] = 1;
-    const struct delivery_options delivery = delivery_options_of(options, fast);
-    return delivery_open(&fast->delivery, &delivery, err);
+    const struct gradient_sync_options delivery = gradient_sync_options_of(options, fast);
+    return gradient_sync_open(&fast->sync, &sync, err);
 }
 
 static void fast_close(struct reduction *reduction)
 {
     struct fast *fast = fast_of(reduction);
     struct ops *ops = reduction->options.ops;
-    bool is_idle = delivery_is_idle(&fast->delivery);
-    delivery_close(&fast->delivery);
+    bool is_idle = gradient_sync_is_idle(&fast->sync);
+    gradient_sync_close(&fast->sync);
     size_t bytes = own_elements(&reduction->options) * ops_master_bytes(ops);
     if (is_idle)
         ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), fast->arena,
@@ -142,12 +142,12 @@ static int fast_open(const struct reduction_options *options, struct reduction *
 
 static int fast_connect(struct reduction *reduction, struct err *err)
 {
-    return delivery_connect(&fast_of(reduction)->delivery, err);
+    return gradient_sync_connect(&fast_of(reduction)->sync, err);
 }
 
 static int fast_open_exchange(struct reduction *reduction, struct err *err)
 {
-    return delivery_open_exchange(&fast_of(reduction)->delivery, err);
+    return gradient_sync_open_exchange(&fast_of(reduction)->sync, err);
 }
 
 static int begin(struct reduction *reduction, uint64_t step, struct err *err)
@@ -181,7 +181,7 @@ static int need_group(struct reduction *reduction, uint64_t group, struct err *e
     void **gradients = &reduction->group_gradients[group];
     if (!reduction_exchanges_each(&reduction->options))
         return 0;
-    int status = delivery_need(&fast_of(reduction)->delivery, group, gradients, err);
+    int status = gradient_sync_need(&fast_of(reduction)->sync, group, gradients, err);
     if (status || reduction_computes(reduction, reduction->round))
         return status;
     uint64_t elements = partition_trained_group(reduction->options.partition, group).elements;
@@ -197,15 +197,15 @@ static int done_group(struct reduction *reduction, uint64_t group, struct err *e
     if (fast->arena)
         pieces.sources[0] = (char *)fast->arena + first * ops_master_bytes(reduction->options.ops);
     else
-        pieces.sources[0] = leaves_give(&fast->delivery.leaves, group);
-    return reduction->status ? 0 : delivery_send(&fast->delivery, group, &pieces, err);
+        pieces.sources[0] = leaves_give(&fast->sync.leaves, group);
+    return reduction->status ? 0 : gradient_sync_send(&fast->sync, group, &pieces, err);
 }
 
 static int finish(struct reduction *reduction, struct err *err)
 {
     return reduction_is_alone(&reduction->options)
                ? 0
-               : delivery_finish(&fast_of(reduction)->delivery, err);
+               : gradient_sync_finish(&fast_of(reduction)->sync, err);
 }
 
 static const void *part(const struct reduction *reduction, uint64_t group)
@@ -217,17 +217,17 @@ static int shard(struct reduction *reduction, uint64_t group, const void **ret_g
                  struct err *err)
 {
     struct fast *fast = fast_of(reduction);
-    if (!delivery_gathers(&fast->delivery, group)) {
+    if (!gradient_sync_gathers(&fast->sync, group)) {
         *ret_gradients = part(reduction, group);
         return 0;
     }
-    *ret_gradients = delivery_shard(&fast->delivery, group, fast->arena);
-    return delivery_wait(&fast->delivery, group, err);
+    *ret_gradients = gradient_sync_shard(&fast->sync, group, fast->arena);
+    return gradient_sync_wait(&fast->sync, group, err);
 }
 
 static uint64_t waited_ns(const struct reduction *reduction)
 {
-    return delivery_waited_ns(&((const struct fast *)reduction)->delivery);
+    return gradient_sync_waited_ns(&((const struct fast *)reduction)->sync);
 }
 
 const struct reduction_ops reduction_fast_ops = {
