@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "trainer/parallel/bucket.h"
-#include "trainer/parallel/leaves.h"
+#include "trainer/parallel/gradient_leaves.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
  * groups, one of them more than once. */
 static uint64_t waiting_max(uint64_t groups_count)
 {
-    return groups_count > LEAVES_COUNT ? groups_count : LEAVES_COUNT;
+    return groups_count > GRADIENT_LEAVES_COUNT ? groups_count : GRADIENT_LEAVES_COUNT;
 }
 
 static int allocate(struct bucket_exchange *exchange, struct err *err)

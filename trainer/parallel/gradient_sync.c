@@ -78,7 +78,7 @@ int gradient_sync_open(struct gradient_sync *sync, const struct gradient_sync_op
     int status = 0;
     *sync = (struct gradient_sync){.options = *options};
     if (reduction_exchanges_each(reduction))
-        status = leaves_init(&sync->leaves, reduction->ops, reduction->partition, err);
+        status = gradient_leaves_init(&sync->leaves, reduction->ops, reduction->partition, err);
     if (!status && has_shards(options))
         status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
                                         shards_bytes(sync), &sync->shards, err);
@@ -140,7 +140,7 @@ void gradient_sync_close(struct gradient_sync *sync)
     comm_close(sync->exchange_comm);
     comm_close(sync->gather_comm);
     free(sync->sums);
-    leaves_deinit(&sync->leaves, is_idle);
+    gradient_leaves_deinit(&sync->leaves, is_idle);
     if (is_idle)
         ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
                                    sync->shards, shards_bytes(sync));
@@ -151,7 +151,7 @@ void gradient_sync_close(struct gradient_sync *sync)
 
 int gradient_sync_need(struct gradient_sync *sync, uint64_t group, void **ret_gradients, struct err *err)
 {
-    return leaves_take(&sync->leaves, group, ret_gradients, err);
+    return gradient_leaves_take(&sync->leaves, group, ret_gradients, err);
 }
 
 static int begin_sum(struct gradient_sync *sync, struct err *err)

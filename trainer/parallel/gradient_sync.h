@@ -20,7 +20,7 @@
 
 #include "trainer/parallel/bucket_exchange.h"
 #include "trainer/parallel/param_gather.h"
-#include "trainer/parallel/leaves.h"
+#include "trainer/parallel/gradient_leaves.h"
 #include "trainer/parallel/reduction.h"
 
 struct gradient_sync_options {
@@ -46,7 +46,7 @@ struct gradient_sync {
     struct gradient_sync_sum
         *sums; /* [groups_count]: of this step, of which so many are being gathered */
     uint64_t sums_count, sums_begun;
-    struct leaves leaves; /* unused unless each micro-batch is exchanged */
+    struct gradient_leaves leaves; /* unused unless each micro-batch is exchanged */
     void *
         /* gradients of this rank's shards, where they are gathered and have no other place */
         shards;

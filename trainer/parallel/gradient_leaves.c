@@ -1,37 +1,37 @@
 /*
- * leaves — see leaves.h.
+ * gradient_leaves — see gradient_leaves.h.
  */
-#include "trainer/parallel/leaves.h"
+#include "trainer/parallel/gradient_leaves.h"
 
 #include <assert.h>
 
-uint64_t leaves_elements(const struct partition *partition)
+uint64_t gradient_leaves_elements(const struct partition *partition)
 {
-    return LEAVES_COUNT * partition->trained_group_elements_max;
+    return GRADIENT_LEAVES_COUNT * partition->trained_group_elements_max;
 }
 
-static size_t leaf_bytes(const struct leaves *leaves)
+static size_t leaf_bytes(const struct gradient_leaves *leaves)
 {
     return leaves->partition->trained_group_elements_max * ops_master_bytes(leaves->ops);
 }
 
-int leaves_init(struct leaves *leaves, struct ops *ops, const struct partition *partition,
+int gradient_leaves_init(struct gradient_leaves *leaves, struct ops *ops, const struct partition *partition,
                 struct err *err)
 {
     struct device *device = ops->device;
     int status = 0;
-    *leaves = (struct leaves){.ops = ops, .partition = partition};
-    for (int i = 0; i < LEAVES_COUNT && !status; i++)
+    *leaves = (struct gradient_leaves){.ops = ops, .partition = partition};
+    for (int i = 0; i < GRADIENT_LEAVES_COUNT && !status; i++)
         status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
                                         leaf_bytes(leaves), &leaves->list[i].memory, err);
     if (status)
-        leaves_deinit(leaves, true);
+        gradient_leaves_deinit(leaves, true);
     return status;
 }
 
-void leaves_deinit(struct leaves *leaves, bool is_idle)
+void gradient_leaves_deinit(struct gradient_leaves *leaves, bool is_idle)
 {
-    for (int i = 0; leaves->ops && i < LEAVES_COUNT; i++) {
+    for (int i = 0; leaves->ops && i < GRADIENT_LEAVES_COUNT; i++) {
         struct device *device = leaves->ops->device;
         if (is_idle)
             device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
@@ -39,11 +39,11 @@ void leaves_deinit(struct leaves *leaves, bool is_idle)
         else
             comm_retain(leaves->list[i].memory);
     }
-    *leaves = (struct leaves){0};
+    *leaves = (struct gradient_leaves){0};
 }
 
 /* Between the tensors of a group, and behind them, is padding that is zero in every arena. */
-static int zero_padding(const struct leaves *leaves, uint64_t group, char *leaf, struct err *err)
+static int zero_padding(const struct gradient_leaves *leaves, uint64_t group, char *leaf, struct err *err)
 {
     struct device *device = leaves->ops->device;
     const struct params *params = leaves->partition->params;
@@ -64,10 +64,10 @@ static int zero_padding(const struct leaves *leaves, uint64_t group, char *leaf,
     return status;
 }
 
-int leaves_take(struct leaves *leaves, uint64_t group, void **ret_memory, struct err *err)
+int gradient_leaves_take(struct gradient_leaves *leaves, uint64_t group, void **ret_memory, struct err *err)
 {
     struct leaf *leaf = NULL; /* the one that was taken longest ago */
-    for (int i = 0; i < LEAVES_COUNT; i++) {
+    for (int i = 0; i < GRADIENT_LEAVES_COUNT; i++) {
         struct leaf *other = &leaves->list[i];
         if (!other->is_taken && (!leaf || other->turn < leaf->turn))
             leaf = other;
@@ -81,9 +81,9 @@ int leaves_take(struct leaves *leaves, uint64_t group, void **ret_memory, struct
     return status ? status : zero_padding(leaves, group, leaf->memory, err);
 }
 
-void *leaves_give(struct leaves *leaves, uint64_t group)
+void *gradient_leaves_give(struct gradient_leaves *leaves, uint64_t group)
 {
-    for (int i = 0; i < LEAVES_COUNT; i++)
+    for (int i = 0; i < GRADIENT_LEAVES_COUNT; i++)
         if (leaves->list[i].is_taken && leaves->list[i].group == group) {
             leaves->list[i].is_taken = false;
             return leaves->list[i].memory;

@@ -1,14 +1,14 @@
 /*
- * leaves — gradients of some groups at a time, where they travel after each micro-batch: no rank
+ * gradient_leaves — gradients of some groups at a time, where they travel after each micro-batch: no rank
  * ever holds those of all groups.
  *
- *     leaves_take(&leaves, group, &memory, err);     // before a pass writes them
- *     memory = leaves_give(&leaves, group);          // they are final, and about to be sent
+ *     gradient_leaves_take(&leaves, group, &memory, err);     // before a pass writes them
+ *     memory = gradient_leaves_give(&leaves, group);          // they are final, and about to be sent
  *
  * What is taken anew has been sent: taking blocks for that.
  */
-#ifndef MILLRACE_TRAINER_PARALLEL_LEAVES_H
-#define MILLRACE_TRAINER_PARALLEL_LEAVES_H
+#ifndef MILLRACE_TRAINER_PARALLEL_GRADIENT_LEAVES_H
+#define MILLRACE_TRAINER_PARALLEL_GRADIENT_LEAVES_H
 
 #include "base/err.h"
 #include "trainer/ops/ops.h"
@@ -20,10 +20,10 @@
 
 /* Groups of gradients in memory at a time, being written or sent: a tied one, another, and one that
  * is on its way. */
-enum { LEAVES_COUNT = 3 };
+enum { GRADIENT_LEAVES_COUNT = 3 };
 
 /* Owner thread. Owns device memory of the ops, master type. */
-struct leaves {
+struct gradient_leaves {
     struct ops *ops;
     const struct partition *partition; /* borrowed, as is the exchange */
     struct bucket_exchange *exchange;
@@ -32,20 +32,20 @@ struct leaves {
         uint64_t group; /* whose gradients it holds or held */
         uint64_t turn;  /* number of the last that took it; 0: none did */
         bool is_taken;  /* it is being written */
-    } list[LEAVES_COUNT];
+    } list[GRADIENT_LEAVES_COUNT];
     uint64_t turns;
 };
 
 /* The exchange is the caller's to set, before the first is taken. */
-int leaves_init(struct leaves *leaves, struct ops *ops, const struct partition *partition,
+int gradient_leaves_init(struct gradient_leaves *leaves, struct ops *ops, const struct partition *partition,
                 struct err *err);
 /* Safe on zeroed ones. is_idle: nothing of them is being sent; else they stay until the process
  * exits (comm.h). */
-void leaves_deinit(struct leaves *leaves, bool is_idle);
-uint64_t leaves_elements(const struct partition *partition);
+void gradient_leaves_deinit(struct gradient_leaves *leaves, bool is_idle);
+uint64_t gradient_leaves_elements(const struct partition *partition);
 
 /* Blocks. Its padding is zero; the rest anything. */
-int leaves_take(struct leaves *leaves, uint64_t group, void **ret_memory, struct err *err);
-void *leaves_give(struct leaves *leaves, uint64_t group);
+int gradient_leaves_take(struct gradient_leaves *leaves, uint64_t group, void **ret_memory, struct err *err);
+void *gradient_leaves_give(struct gradient_leaves *leaves, uint64_t group);
 
 #endif
