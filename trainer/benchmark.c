@@ -179,7 +179,7 @@ static int measure_exchanges(struct run *run, const struct trainer_benchmark_job
     if (!status)
         status = comm_wait(run->comm, &work, err);
     for (uint64_t i = 0; i < job->steps && !status; i++)
-        speed->bucket_exchange_waited_ns += (uint64_t)-waits[i] / job->steps;
+        speed->exchange_waited_ns += (uint64_t)-waits[i] / job->steps;
     for (int i = 0; i < EXCHANGES && !status; i++) {
         status = run_agree(run, 0, "beginning together", err);
         uint64_t began_ns = clock_now_ns();

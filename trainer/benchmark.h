@@ -35,7 +35,7 @@ struct trainer_benchmark {
     /* Of gradients between ranks, in one step, on the mean: with nothing to hide behind; and what a
      * step waited for on the rank that waited least, since who comes first waits for computation,
      * too. 0: one rank. */
-    uint64_t exchange_ns, bucket_exchange_waited_ns;
+    uint64_t exchange_ns, exchange_waited_ns;
     uint64_t peak_process_bytes; /* of the host's memory, the most that there was until the end */
 };
 

@@ -80,12 +80,12 @@ static void open_fixture(struct fixture *f, const struct comm_ops *comm_ops)
     assert_ok(partition_init(&f->partition, &options, &f->params, &err), &err);
     f->gradients = calloc(f->params.elements, sizeof *f->gradients);
     const struct bucket_exchange_options wanted = {.comm = &f->comm,
-                                            .ops = f->ops,
-                                            .partition = &f->partition,
-                                            .chunk_elements = f->params.elements,
-                                            .pieces_max = 1,
-                                            .pieces_total_max = 2,
-                                            .received = receive_none};
+                                                   .ops = f->ops,
+                                                   .partition = &f->partition,
+                                                   .chunk_elements = f->params.elements,
+                                                   .pieces_max = 1,
+                                                   .pieces_total_max = 2,
+                                                   .received = receive_none};
     assert_ok(bucket_exchange_open(&wanted, &f->exchange, &err), &err);
 }
 

@@ -27,10 +27,10 @@ static struct micro_case *open_case(bool mask, int32_t *source, uint32_t items_c
     assert_non_null(c);
     ops_for_test(DTYPE_F32, 1, &c->device, &c->ops);
     const struct batch_upload_options options = {.items = ITEMS,
-                                         .block = BLOCK,
-                                         .vocabulary = VOCABULARY,
-                                         .document_starts = mask,
-                                         .document_end = END};
+                                                 .block = BLOCK,
+                                                 .vocabulary = VOCABULARY,
+                                                 .document_starts = mask,
+                                                 .document_end = END};
     assert_ok(batch_upload_init(&c->upload, &options, c->ops, &err), &err);
     c->batch = (struct batch){.items_count = items_count, .items = c->items, .fields_count = 1};
     c->batch.fields[0] = (struct batch_field){.name = "tokens", .data = source};

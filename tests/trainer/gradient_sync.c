@@ -1,6 +1,6 @@
 /*
- * gradient_sync — tests on two real ranks: neither waits for the other at a place of the pass that time
- * alone chose.
+ * gradient_sync — tests on two real ranks: neither waits for the other at a place of the pass that
+ * time alone chose.
  */
 #include "trainer/parallel/gradient_sync.h"
 
@@ -26,7 +26,7 @@ static size_t events_count;
 static bool sums_are_late;
 static struct params params;
 static struct partition partition;
-static struct gradient_sync delivery;
+static struct gradient_sync sync;
 static float *arena;
 static unsigned shared_count;
 
@@ -60,7 +60,7 @@ static int receive(void *context, const struct bucket_exchange_chunk *chunk, str
     if (!chunk->is_last)
         return 0;
     shared_count++;
-    return gradient_sync_share(&delivery, chunk->group, sum, arena, err);
+    return gradient_sync_share(&sync, chunk->group, sum, arena, err);
 }
 
 static void describe(void)
@@ -94,9 +94,9 @@ static void open_delivery(struct ops *ops)
         .pieces_max = 1,
         .pieces_total_max = 2,
         .received = receive};
-    assert_ok(gradient_sync_open(&delivery, &options, &err), &err);
-    assert_ok(gradient_sync_connect(&delivery, &err), &err);
-    assert_ok(gradient_sync_open_exchange(&delivery, &err), &err);
+    assert_ok(gradient_sync_open(&sync, &options, &err), &err);
+    assert_ok(gradient_sync_connect(&sync, &err), &err);
+    assert_ok(gradient_sync_open_exchange(&sync, &err), &err);
     assert_int_equal(events_count, BUCKET_EXCHANGE_BUCKETS + PARAM_GATHER_SLOTS);
     arena = calloc(params.trained_elements, sizeof *arena);
     assert_non_null(arena);
@@ -109,9 +109,9 @@ static void send(unsigned first, unsigned end)
     static const uint32_t counts[] = {1, 1};
     struct err err;
     for (unsigned g = first; g < end; g++) {
-        const struct bucket_exchange_pieces pieces = {.sources = {arena + params.groups[g].trained_offset},
-                                               .counts = counts};
-        assert_ok(gradient_sync_send(&delivery, g, &pieces, &err), &err);
+        const struct bucket_exchange_pieces pieces = {
+            .sources = {arena + params.groups[g].trained_offset}, .counts = counts};
+        assert_ok(gradient_sync_send(&sync, g, &pieces, &err), &err);
     }
 }
 
@@ -119,7 +119,7 @@ static void await_shared(unsigned count)
 {
     struct err err;
     while (shared_count < count)
-        assert_ok(bucket_exchange_pump(delivery.exchange, &err), &err);
+        assert_ok(bucket_exchange_pump(sync.exchange, &err), &err);
 }
 
 /* The second rank is ahead in the pass and waits for the first one, with sums on their way to
@@ -160,12 +160,12 @@ static void sums_that_find_no_room_wait_for_the_end_of_the_pass(void **state)
         sums_are_late = false;
     }
     send(PARAM_GATHER_SLOTS + 1, GROUPS);
-    assert_ok(gradient_sync_finish(&delivery, &err), &err);
+    assert_ok(gradient_sync_finish(&sync, &err), &err);
     for (uint64_t g = 0; g < GROUPS; g++)
-        assert_ok(gradient_sync_wait(&delivery, g, &err), &err);
+        assert_ok(gradient_sync_wait(&sync, g, &err), &err);
     for (uint64_t i = 0; i < params.trained_elements; i++)
         assert_true(arena[i] == (float)(3 * i));
-    gradient_sync_close(&delivery);
+    gradient_sync_close(&sync);
     partition_deinit(&partition);
     params_deinit(&params);
     free(arena);

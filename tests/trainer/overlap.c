@@ -28,12 +28,10 @@ static uint64_t groups_count,
 
 int __real_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err);
 void __real_reduction_done(struct reduction *reduction, uint64_t group);
-int __real_exchange_slot_send(struct bucket_exchange *exchange, struct bucket *slot,
-                              struct err *err);
+int __real_bucket_send(struct bucket_exchange *exchange, struct bucket *slot, struct err *err);
 int __wrap_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err);
 void __wrap_reduction_done(struct reduction *reduction, uint64_t group);
-int __wrap_exchange_slot_send(struct bucket_exchange *exchange, struct bucket *slot,
-                              struct err *err);
+int __wrap_bucket_send(struct bucket_exchange *exchange, struct bucket *slot, struct err *err);
 
 /* Nothing of an earlier step is in progress any more: a slot is free for what comes first. */
 int __wrap_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err)
@@ -53,10 +51,9 @@ void __wrap_reduction_done(struct reduction *reduction, uint64_t group)
     __real_reduction_done(reduction, group);
 }
 
-int __wrap_exchange_slot_send(struct bucket_exchange *exchange, struct bucket *slot,
-                              struct err *err)
+int __wrap_bucket_send(struct bucket_exchange *exchange, struct bucket *slot, struct err *err)
 {
-    int status = __real_exchange_slot_send(exchange, slot, err);
+    int status = __real_bucket_send(exchange, slot, err);
     pass.is_sent =
         pass.is_sent || (!status && pass.groups_done > 0 && slot->group == pass.first_group);
     return status;

@@ -1,6 +1,6 @@
 /*
- * param_gather — tests on two real ranks of torchrun: whoever only looks is told why a run ended, as
- * whoever waits is.
+ * param_gather — tests on two real ranks of torchrun: whoever only looks is told why a run ended,
+ * as whoever waits is.
  */
 #include "trainer/parallel/param_gather.h"
 
@@ -36,7 +36,8 @@ static void look_until_it_ends(struct param_gather *gather, float *gradients)
     struct err err = {0};
     bool has_room = false;
     int status = 0;
-    assert_ok(param_gather_begin(gather, 0, PARAM_GATHER_PARTS, gradients, sizeof *gradients, &err), &err);
+    assert_ok(param_gather_begin(gather, 0, PARAM_GATHER_PARTS, gradients, sizeof *gradients, &err),
+              &err);
     assert_ok(world->ops->send(world, &letter, 1, 1, 0, NULL, &work, &err), &err);
     while (!status)
         status = param_gather_pump(gather, &has_room, &err);

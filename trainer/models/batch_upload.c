@@ -90,8 +90,8 @@ static int init_slot(struct batch_upload *upload, struct batch_upload_slot *slot
     return status ? status : device->ops->event_open(device, &slot->used, err);
 }
 
-int batch_upload_init(struct batch_upload *upload, const struct batch_upload_options *options, struct ops *ops,
-              struct err *err)
+int batch_upload_init(struct batch_upload *upload, const struct batch_upload_options *options,
+                      struct ops *ops, struct err *err)
 {
     *upload = (struct batch_upload){.options = *options, .ops = ops};
     if (wants_order(options, ops)) {
@@ -153,7 +153,8 @@ int batch_upload_flush(struct batch_upload *upload, struct err *err)
 {
     int status = 0;
     for (uint64_t i = 0; i < BATCH_UPLOAD_SLOTS && upload->ops; i++) { /* the oldest first */
-        struct batch_upload_slot *slot = &upload->slots[(upload->pushed_count + i) % BATCH_UPLOAD_SLOTS];
+        struct batch_upload_slot *slot =
+            &upload->slots[(upload->pushed_count + i) % BATCH_UPLOAD_SLOTS];
         int one = retire(upload, slot, status ? NULL : err);
         status = status ? status : one;
     }
@@ -187,8 +188,8 @@ static void take_partners(const struct batch_upload *upload, const struct batch_
     }
 }
 
-static void take_images(const struct batch_upload *upload, struct batch_upload_slot *slot, struct source *ret_source,
-                        uint64_t *ret_valid)
+static void take_images(const struct batch_upload *upload, struct batch_upload_slot *slot,
+                        struct source *ret_source, uint64_t *ret_valid)
 {
     const struct batch *batch = slot->batch;
     const struct batch_upload_options *o = &upload->options;
@@ -214,7 +215,8 @@ static void take_images(const struct batch_upload *upload, struct batch_upload_s
 
 /* A token belongs to the document that the next document end at or behind it ends; its attention
  * begins where that document does, or where the window does. */
-static void fill_row_starts(const struct batch_upload *upload, int32_t *row_starts, const int32_t *tokens)
+static void fill_row_starts(const struct batch_upload *upload, int32_t *row_starts,
+                            const int32_t *tokens)
 {
     const struct batch_upload_options *o = &upload->options;
     for (uint64_t i = 0; i < o->items; i++) {
@@ -228,7 +230,8 @@ static void fill_row_starts(const struct batch_upload *upload, int32_t *row_star
 }
 
 /* Counting sort: rows by token, those of one token by row. */
-static void fill_by_token(const struct batch_upload *upload, int32_t *by_token, const int32_t *tokens)
+static void fill_by_token(const struct batch_upload *upload, int32_t *by_token,
+                          const int32_t *tokens)
 {
     const struct batch_upload_options *o = &upload->options;
     uint32_t *next = upload->token_counts;
@@ -243,8 +246,8 @@ static void fill_by_token(const struct batch_upload *upload, int32_t *by_token, 
             by_token[next[tokens[i * (o->block + 1) + t]]++] = (int32_t)(i * o->block + t);
 }
 
-static void take_tokens(const struct batch_upload *upload, struct batch_upload_slot *slot, struct source *ret_source,
-                        uint64_t *ret_valid)
+static void take_tokens(const struct batch_upload *upload, struct batch_upload_slot *slot,
+                        struct source *ret_source, uint64_t *ret_valid)
 {
     const struct batch *batch = slot->batch;
     const struct batch_upload_options *o = &upload->options;
@@ -269,12 +272,13 @@ static void take_tokens(const struct batch_upload *upload, struct batch_upload_s
 }
 
 /* Queues the copies, and makes the ops wait for them. */
-static int send(struct batch_upload *upload, struct batch_upload_slot *slot, const struct source *source,
-                struct err *err)
+static int send(struct batch_upload *upload, struct batch_upload_slot *slot,
+                const struct source *source, struct err *err)
 {
     struct device *device = upload->ops->device;
     const struct device_ops *ops = device->ops;
-    void *target = upload->options.images ? (void *)slot->device.images : (void *)slot->device.tokens;
+    void *target =
+        upload->options.images ? (void *)slot->device.images : (void *)slot->device.tokens;
     int status = ops->stream_wait_event(device, upload->stream, slot->used, err);
     if (!status)
         status = ops->copy(device, upload->stream, slot->device_memory, slot->staging_memory,
@@ -290,7 +294,8 @@ static int send(struct batch_upload *upload, struct batch_upload_slot *slot, con
     return status;
 }
 
-static struct model_input image_input(const struct batch_upload *upload, const struct batch_upload_slot *slot,
+static struct model_input image_input(const struct batch_upload *upload,
+                                      const struct batch_upload_slot *slot,
                                       const struct source *source)
 {
     return (struct model_input){
@@ -302,7 +307,8 @@ static struct model_input image_input(const struct batch_upload *upload, const s
 }
 
 /* Targets are the tokens one further on, but where items are absent. */
-static struct model_input token_input(const struct batch_upload *upload, const struct batch_upload_slot *slot,
+static struct model_input token_input(const struct batch_upload *upload,
+                                      const struct batch_upload_slot *slot,
                                       const struct source *source)
 {
     bool is_whole = slot->batch->items_count == upload->options.items;
@@ -315,7 +321,7 @@ static struct model_input token_input(const struct batch_upload *upload, const s
 }
 
 int batch_upload_push(struct batch_upload *upload, struct loader *loader, const struct batch *batch,
-              struct model_input *ret_input, uint64_t *ret_valid, struct err *err)
+                      struct model_input *ret_input, uint64_t *ret_valid, struct err *err)
 {
     assert(!upload->is_open);
     struct batch_upload_slot *slot = &upload->slots[upload->pushed_count % BATCH_UPLOAD_SLOTS];
@@ -325,7 +331,7 @@ int batch_upload_push(struct batch_upload *upload, struct loader *loader, const 
     slot->loader = loader;
     slot->batch = batch;
     upload->variant = (uint32_t)(upload->pushed_count % BATCH_UPLOAD_SLOTS) * 2 +
-                    (batch->items_count < upload->options.items);
+                      (batch->items_count < upload->options.items);
     upload->pushed_count++;
     upload->is_open = true;
     if (retired)
@@ -337,8 +343,8 @@ int batch_upload_push(struct batch_upload *upload, struct loader *loader, const 
     int status = is_host(upload) ? 0 : send(upload, slot, &source, err);
     if (status)
         return status;
-    *ret_input =
-        upload->options.images ? image_input(upload, slot, &source) : token_input(upload, slot, &source);
+    *ret_input = upload->options.images ? image_input(upload, slot, &source)
+                                        : token_input(upload, slot, &source);
     *ret_valid = valid;
     return 0;
 }
@@ -352,7 +358,8 @@ int batch_upload_pop(struct batch_upload *upload, struct err *err)
 {
     assert(upload->is_open);
     upload->is_open = false;
-    struct batch_upload_slot *newest = &upload->slots[(upload->pushed_count - 1) % BATCH_UPLOAD_SLOTS];
+    struct batch_upload_slot *newest =
+        &upload->slots[(upload->pushed_count - 1) % BATCH_UPLOAD_SLOTS];
     if (is_host(upload)) {
         give_back(newest);
         return 0;
@@ -361,6 +368,7 @@ int batch_upload_pop(struct batch_upload *upload, struct err *err)
     int status = device->ops->event_record(device, newest->used, upload->ops->stream, err);
     /* One batch at most stays here, so that a loader with two buffers goes on. */
     for (uint64_t i = 0; i + 1 < BATCH_UPLOAD_SLOTS && !status; i++)
-        status = retire(upload, &upload->slots[(upload->pushed_count + i) % BATCH_UPLOAD_SLOTS], err);
+        status =
+            retire(upload, &upload->slots[(upload->pushed_count + i) % BATCH_UPLOAD_SLOTS], err);
     return status;
 }

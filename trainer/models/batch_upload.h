@@ -1,16 +1,18 @@
 /*
- * batch_upload — micro-batches of the loader as a model's input, on the device before they are needed.
+ * batch_upload — micro-batches of the loader as a model's input, on the device before they are
+ * needed.
  *
  *     // takes the batch; input lies in device memory
  *     batch_upload_push(&upload, batch, &input, &valid, err);
  *     ... model_forward and model_backward of input are queued ...
- *     batch_upload_pop(&upload, err);                              // what was queued is the last to use it
+ *     batch_upload_pop(&upload, err);  // what was queued is the last to use it
  *
  * An input is always the full micro-batch: absent items have targets of -1. What the loader decoded
  * is copied from its pinned buffer, what is made here (targets, the starts of documents, the order
  * of tokens) from staging memory, on a stream of its own; the ops' stream waits for the copies, the
- * host, at batch_upload_pop, for those of the micro-batch before, whose batch then goes back to the loader.
- * Where device memory is the host's, inputs point into the batch, which goes back at batch_upload_pop.
+ * host, at batch_upload_pop, for those of the micro-batch before, whose batch then goes back to the
+ * loader. Where device memory is the host's, inputs point into the batch, which goes back at
+ * batch_upload_pop.
  *
  * Threads: the owner of the run. Nothing is allocated after init.
  */
@@ -70,8 +72,8 @@ struct batch_upload {
 };
 
 /* Allocates all there is. -ENOMEM. */
-int batch_upload_init(struct batch_upload *upload, const struct batch_upload_options *options, struct ops *ops,
-              struct err *err);
+int batch_upload_init(struct batch_upload *upload, const struct batch_upload_options *options,
+                      struct ops *ops, struct err *err);
 /* Gives back what it holds, then waits for its copies. Safe on a zeroed upload. */
 void batch_upload_deinit(struct batch_upload *upload);
 
@@ -79,9 +81,9 @@ void batch_upload_deinit(struct batch_upload *upload);
  * checked labels and tokens against the model's classes and vocabulary. *ret_valid: items (tokens)
  * with a target. Not two without batch_upload_pop. */
 int batch_upload_push(struct batch_upload *upload, struct loader *loader, const struct batch *batch,
-              struct model_input *ret_input, uint64_t *ret_valid, struct err *err);
-/* Of the input pushed last, below BATCH_UPLOAD_VARIANTS: those of one variant have their arrays at the same
- * places, unless device memory is the host's. */
+                      struct model_input *ret_input, uint64_t *ret_valid, struct err *err);
+/* Of the input pushed last, below BATCH_UPLOAD_VARIANTS: those of one variant have their arrays at
+ * the same places, unless device memory is the host's. */
 uint32_t batch_upload_variant(const struct batch_upload *upload);
 /* Blocks until the batch before this one is copied, which then goes back: one at most is held
  * between two pushes. */

@@ -51,7 +51,7 @@ bool bucket_packs(const struct bucket_exchange_options *options)
 size_t bucket_wire_bytes(const struct bucket_exchange_options *options)
 {
     return bucket_narrows(options) ? dtype_bytes(options->wire.type)
-                                     : ops_master_bytes(options->ops);
+                                   : ops_master_bytes(options->ops);
 }
 
 static uint64_t received_elements(const struct bucket_exchange_options *options)
@@ -67,14 +67,14 @@ static size_t receive_bytes(const struct bucket_exchange_options *options)
 static size_t send_bytes(const struct bucket_exchange_options *options)
 {
     return bucket_packs(options) ? (size_t)options->pieces_max * (size_t)options->comm->ranks *
-                                         options->chunk_elements * bucket_wire_bytes(options)
-                                   : 0;
+                                       options->chunk_elements * bucket_wire_bytes(options)
+                                 : 0;
 }
 
 uint64_t bucket_wide_bytes(const struct bucket_exchange_options *options)
 {
     return bucket_narrows(options) ? received_elements(options) * ops_master_bytes(options->ops)
-                                     : 0;
+                                   : 0;
 }
 
 int bucket_open(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err)
@@ -106,7 +106,8 @@ void bucket_close(struct bucket_exchange *exchange, struct bucket *bucket)
         device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), bucket->send,
                               send_bytes(options));
     if (is_idle && bucket->receive)
-        device->ops->mem_free(device, receive_kind(options), bucket->receive, receive_bytes(options));
+        device->ops->mem_free(device, receive_kind(options), bucket->receive,
+                              receive_bytes(options));
     if (is_idle) {
         free(bucket->works);
         return;
@@ -144,7 +145,8 @@ static uint64_t place_of(const struct bucket_exchange *exchange, const struct bu
                          uint32_t rank)
 {
     return bucket_part(exchange, bucket->group, rank).offset -
-           partition_trained_group(exchange->options.partition, bucket->group).offset + bucket->first;
+           partition_trained_group(exchange->options.partition, bucket->group).offset +
+           bucket->first;
 }
 
 /* Of slices in the bucket's own memory: from one to the next. The library takes them one behind the
@@ -194,7 +196,8 @@ int bucket_pack(struct bucket_exchange *exchange, struct bucket *bucket, struct 
                   : ops->device->ops->event_record(ops->device, bucket->copied, ops->stream, err);
 }
 
-static void plan_sends(struct bucket_exchange *exchange, const struct bucket *bucket, uint32_t piece)
+static void plan_sends(struct bucket_exchange *exchange, const struct bucket *bucket,
+                       uint32_t piece)
 {
     bool has = piece < bucket->pieces.counts[rank_of(exchange)];
     for (uint32_t rank = 0; rank < ranks_of(exchange); rank++) {
@@ -238,7 +241,7 @@ static int send_pieces(struct bucket_exchange *exchange, struct bucket *bucket,
     uint32_t own = bucket->pieces.counts[rank_of(exchange)], most = most_pieces(exchange, bucket);
     int status = 0;
     for (uint32_t piece = 0; piece < most && !status; piece++) {
-        const void *source = bucket->send    ? bucket->send
+        const void *source = bucket->send  ? bucket->send
                              : piece < own ? bucket->pieces.sources[piece]
                                            : bucket->receive;
         plan_sends(exchange, bucket, piece);
@@ -264,15 +267,15 @@ int bucket_send(struct bucket_exchange *exchange, struct bucket *bucket, struct 
     bucket->works_count = 0;
     if (!is_summed(&exchange->options))
         return send_pieces(exchange, bucket, &options, err);
-    int status = comm->ops->reduce_scatter(comm, bucket->send, bucket->receive,
-                                           stride_of(exchange, bucket), exchange->options.ops->master,
-                                           COMM_FAST, &options, bucket->works, err);
+    int status = comm->ops->reduce_scatter(
+        comm, bucket->send, bucket->receive, stride_of(exchange, bucket),
+        exchange->options.ops->master, COMM_FAST, &options, bucket->works, err);
     bucket->works_count += !status;
     return status;
 }
 
-int bucket_ask(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks,
-                      bool *ret_done, struct err *err)
+int bucket_ask(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks, bool *ret_done,
+               struct err *err)
 {
     struct comm *comm = exchange->options.comm;
     *ret_done = true;
@@ -316,7 +319,7 @@ int bucket_deliver(struct bucket_exchange *exchange, struct bucket *bucket, stru
     for (uint32_t i = 0; i < count; i++)
         exchange->sources[i] =
             unpack_slice(exchange, bucket, i * exchange->options.chunk_elements, elements);
-    const struct bucket_exchange_chunk chunk = {bucket->group,   bucket->first,       elements,
-                                         bucket->is_last, exchange->sources, count};
+    const struct bucket_exchange_chunk chunk = {bucket->group,   bucket->first,     elements,
+                                                bucket->is_last, exchange->sources, count};
     return exchange->options.received(exchange->options.context, &chunk, err);
 }

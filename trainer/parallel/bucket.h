@@ -41,7 +41,7 @@ struct bucket_exchange {
          * memory */
         wide;
     struct bucket buckets[BUCKET_EXCHANGE_BUCKETS];
-    uint64_t started, ended;          /* chunks; chunk n uses bucket n % BUCKET_EXCHANGE_BUCKETS */
+    uint64_t started, ended; /* chunks; chunk n uses bucket n % BUCKET_EXCHANGE_BUCKETS */
     struct bucket_exchange_waiting *waiting; /* a ring of waiting_max */
     uint64_t waiting_max, waiting_first, waiting_count;
     size_t *offsets[2], *bytes[2];       /* [ranks]: of sends, of receives */
@@ -54,7 +54,8 @@ struct bucket_exchange {
 
 /* Must sends be copied: where the communicator can't take them from where they lie, another type
  * travels, or the library takes slices of one size? */
-size_t bucket_wire_bytes(const struct bucket_exchange_options *options); /* of an element on its way */
+size_t
+bucket_wire_bytes(const struct bucket_exchange_options *options); /* of an element on its way */
 bool bucket_narrows(const struct bucket_exchange_options *options);
 bool bucket_packs(const struct bucket_exchange_options *options);
 uint64_t bucket_wide_bytes(const struct bucket_exchange_options *options); /* of `wide` */
@@ -62,13 +63,13 @@ struct span bucket_part(const struct bucket_exchange *exchange, uint64_t group, 
 
 int bucket_open(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err);
 void bucket_close(struct bucket_exchange *exchange,
-                         struct bucket *bucket); /* safe on a zeroed one */
+                  struct bucket *bucket); /* safe on a zeroed one */
 /* Queues the copies. */
 int bucket_pack(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err);
 /* Once they are done. */
 int bucket_send(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err);
-int bucket_ask(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks,
-                      bool *ret_done, struct err *err);
+int bucket_ask(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks, bool *ret_done,
+               struct err *err);
 /* To options.received. */
 int bucket_deliver(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err);
 

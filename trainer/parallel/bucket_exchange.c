@@ -37,8 +37,8 @@ static int allocate(struct bucket_exchange *exchange, struct err *err)
     return has_all ? 0 : err_set(err, -ENOMEM, "out of memory for the exchange of gradients");
 }
 
-int bucket_exchange_open(const struct bucket_exchange_options *options, struct bucket_exchange **ret_exchange,
-                  struct err *err)
+int bucket_exchange_open(const struct bucket_exchange_options *options,
+                         struct bucket_exchange **ret_exchange, struct err *err)
 {
     assert(options->chunk_elements > 0 && options->pieces_max <= BUCKET_EXCHANGE_PIECES_MAX);
     struct bucket_exchange *exchange = calloc(1, sizeof *exchange);
@@ -96,7 +96,8 @@ static int event_is_past(struct bucket_exchange *exchange, struct bucket *bucket
 }
 
 /* Starts the next chunk of the group that waits longest, where its bucket is free. */
-static int start_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_started, struct err *err)
+static int start_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_started,
+                       struct err *err)
 {
     struct bucket *bucket = &exchange->buckets[exchange->started % BUCKET_EXCHANGE_BUCKETS];
     struct bucket_exchange_waiting *waiting =
@@ -144,7 +145,8 @@ static int send_copied(struct bucket_exchange *exchange, bool blocks, struct err
 }
 
 /* Ends the oldest chunk where it has come. */
-static int end_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_ended, struct err *err)
+static int end_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_ended,
+                     struct err *err)
 {
     struct ops *ops = exchange->options.ops;
     struct bucket *bucket = &exchange->buckets[exchange->ended % BUCKET_EXCHANGE_BUCKETS];
@@ -165,7 +167,8 @@ static int end_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_en
 }
 
 /* One round of what can be done; blocks for the oldest chunk where told to. */
-static int make_round(struct bucket_exchange *exchange, bool blocks, bool *ret_moved, struct err *err)
+static int make_round(struct bucket_exchange *exchange, bool blocks, bool *ret_moved,
+                      struct err *err)
 {
     bool ended = false, started = true;
     int status = send_copied(exchange, blocks, err);
@@ -198,8 +201,8 @@ int bucket_exchange_pump(struct bucket_exchange *exchange, struct err *err)
     return status;
 }
 
-int bucket_exchange_begin(struct bucket_exchange *exchange, uint64_t group, const struct bucket_exchange_pieces *pieces,
-                   struct err *err)
+int bucket_exchange_begin(struct bucket_exchange *exchange, uint64_t group,
+                          const struct bucket_exchange_pieces *pieces, struct err *err)
 {
     uint64_t end = 1; /* a group without elements has a chunk, too */
     for (uint32_t rank = 0; rank < (uint32_t)exchange->options.comm->ranks; rank++)

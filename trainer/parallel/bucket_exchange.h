@@ -1,6 +1,6 @@
 /*
- * bucket_exchange — gradients on their way to those who sum them: an all-to-all of the parts of a group,
- * in chunks, beside the backward pass.
+ * bucket_exchange — gradients on their way to those who sum them: an all-to-all of the parts of a
+ * group, in chunks, beside the backward pass.
  *
  * Each rank gives pieces of a group's gradients (leaves, or sums of several); each gets, for the
  * part that it sums, everybody's pieces. A ring's reduce-scatter moves as many bytes; here the
@@ -9,13 +9,14 @@
  *
  *     // the pieces stay as they are until it is done
  *     bucket_exchange_begin(&exchange, group, &pieces, err);
- *     bucket_exchange_pump(&exchange, err);  // now and then: starts and ends what can be, never blocks
+ *     // now and then: starts and ends what can be, never blocks
+ *     bucket_exchange_pump(&exchange, err);
  *     bucket_exchange_drain(&exchange, err);                       // blocks until all is done
  *
  * Chunks bound the memory: of a part no more than chunk_elements are in progress in each of
- * BUCKET_EXCHANGE_BUCKETS. All ranks begin the same groups in the same order. Where device memory is not the
- * host's, and the communicator takes only that, bytes pass through pinned memory, copied beside the
- * computation.
+ * BUCKET_EXCHANGE_BUCKETS. All ranks begin the same groups in the same order. Where device memory
+ * is not the host's, and the communicator takes only that, bytes pass through pinned memory, copied
+ * beside the computation.
  */
 #ifndef MILLRACE_TRAINER_PARALLEL_BUCKET_EXCHANGE_H
 #define MILLRACE_TRAINER_PARALLEL_BUCKET_EXCHANGE_H
@@ -41,7 +42,8 @@ struct bucket_exchange_chunk {
 };
 
 /* -errno ends the run. */
-typedef int bucket_exchange_received(void *context, const struct bucket_exchange_chunk *chunk, struct err *err);
+typedef int bucket_exchange_received(void *context, const struct bucket_exchange_chunk *chunk,
+                                     struct err *err);
 
 struct bucket_exchange_options {
     /* Borrowed; nothing else is done on it. One that takes device memory neither sums nor
@@ -69,24 +71,24 @@ struct bucket_exchange_options {
 
 /* Of one group. Texts and arrays live until bucket_exchange_drain. */
 struct bucket_exchange_pieces {
-    const void
-        *sources[BUCKET_EXCHANGE_PIECES_MAX]; /* where the group begins in each of this rank's pieces */
-    const uint32_t *counts;            /* [ranks], of each rank's; this rank's among them */
+    const void *sources
+        [BUCKET_EXCHANGE_PIECES_MAX]; /* where the group begins in each of this rank's pieces */
+    const uint32_t *counts;           /* [ranks], of each rank's; this rank's among them */
 };
 
 struct bucket_exchange;
 
 /* Allocates all that it will take. -ENOMEM. Gives the exchange. */
-int bucket_exchange_open(const struct bucket_exchange_options *options, struct bucket_exchange **ret_exchange,
-                  struct err *err);
+int bucket_exchange_open(const struct bucket_exchange_options *options,
+                         struct bucket_exchange **ret_exchange, struct err *err);
 void bucket_exchange_close(
     struct bucket_exchange *exchange); /* NULL is fine. What is in progress is let go: see comm.h */
 
 /* Once the writes of the pieces are queued; returns at once. Of a group that is in progress: other
  * pieces, which end after those. -EIO. What one of these calls failed with is what all of them fail
  * with afterwards, and nothing is handed over any more. */
-int bucket_exchange_begin(struct bucket_exchange *exchange, uint64_t group, const struct bucket_exchange_pieces *pieces,
-                   struct err *err);
+int bucket_exchange_begin(struct bucket_exchange *exchange, uint64_t group,
+                          const struct bucket_exchange_pieces *pieces, struct err *err);
 int bucket_exchange_pump(struct bucket_exchange *exchange, struct err *err);
 /* Blocks until nobody reads from there any more; source: the first of what was begun. */
 int bucket_exchange_wait(struct bucket_exchange *exchange, const void *source, struct err *err);

@@ -15,8 +15,8 @@ static size_t leaf_bytes(const struct gradient_leaves *leaves)
     return leaves->partition->trained_group_elements_max * ops_master_bytes(leaves->ops);
 }
 
-int gradient_leaves_init(struct gradient_leaves *leaves, struct ops *ops, const struct partition *partition,
-                struct err *err)
+int gradient_leaves_init(struct gradient_leaves *leaves, struct ops *ops,
+                         const struct partition *partition, struct err *err)
 {
     struct device *device = ops->device;
     int status = 0;
@@ -43,7 +43,8 @@ void gradient_leaves_deinit(struct gradient_leaves *leaves, bool is_idle)
 }
 
 /* Between the tensors of a group, and behind them, is padding that is zero in every arena. */
-static int zero_padding(const struct gradient_leaves *leaves, uint64_t group, char *leaf, struct err *err)
+static int zero_padding(const struct gradient_leaves *leaves, uint64_t group, char *leaf,
+                        struct err *err)
 {
     struct device *device = leaves->ops->device;
     const struct params *params = leaves->partition->params;
@@ -64,7 +65,8 @@ static int zero_padding(const struct gradient_leaves *leaves, uint64_t group, ch
     return status;
 }
 
-int gradient_leaves_take(struct gradient_leaves *leaves, uint64_t group, void **ret_memory, struct err *err)
+int gradient_leaves_take(struct gradient_leaves *leaves, uint64_t group, void **ret_memory,
+                         struct err *err)
 {
     struct leaf *leaf = NULL; /* the one that was taken longest ago */
     for (int i = 0; i < GRADIENT_LEAVES_COUNT; i++) {

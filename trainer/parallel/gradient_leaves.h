@@ -1,9 +1,9 @@
 /*
- * gradient_leaves — gradients of some groups at a time, where they travel after each micro-batch: no rank
- * ever holds those of all groups.
+ * gradient_leaves — gradients of some groups at a time, where they travel after each micro-batch:
+ * no rank ever holds those of all groups.
  *
  *     gradient_leaves_take(&leaves, group, &memory, err);     // before a pass writes them
- *     memory = gradient_leaves_give(&leaves, group);          // they are final, and about to be sent
+ *     memory = gradient_leaves_give(&leaves, group);  // they are final, and about to be sent
  *
  * What is taken anew has been sent: taking blocks for that.
  */
@@ -37,15 +37,16 @@ struct gradient_leaves {
 };
 
 /* The exchange is the caller's to set, before the first is taken. */
-int gradient_leaves_init(struct gradient_leaves *leaves, struct ops *ops, const struct partition *partition,
-                struct err *err);
+int gradient_leaves_init(struct gradient_leaves *leaves, struct ops *ops,
+                         const struct partition *partition, struct err *err);
 /* Safe on zeroed ones. is_idle: nothing of them is being sent; else they stay until the process
  * exits (comm.h). */
 void gradient_leaves_deinit(struct gradient_leaves *leaves, bool is_idle);
 uint64_t gradient_leaves_elements(const struct partition *partition);
 
 /* Blocks. Its padding is zero; the rest anything. */
-int gradient_leaves_take(struct gradient_leaves *leaves, uint64_t group, void **ret_memory, struct err *err);
+int gradient_leaves_take(struct gradient_leaves *leaves, uint64_t group, void **ret_memory,
+                         struct err *err);
 void *gradient_leaves_give(struct gradient_leaves *leaves, uint64_t group);
 
 #endif

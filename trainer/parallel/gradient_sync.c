@@ -35,33 +35,34 @@ static uint64_t chunk_elements(const struct reduction_options *options)
 }
 
 /* comm is the caller's to set. */
-static struct bucket_exchange_options exchange_options_of(const struct gradient_sync_options *options)
+static struct bucket_exchange_options
+exchange_options_of(const struct gradient_sync_options *options)
 {
     const struct reduction_options *reduction = &options->reduction;
     return (struct bucket_exchange_options){.comm = reduction->comm,
-                                     .ops = reduction->ops,
-                                     .partition = reduction->partition,
-                                     .chunk_elements = chunk_elements(reduction),
-                                     .pieces_max = options->pieces_max,
-                                     .pieces_total_max = options->pieces_total_max,
-                                     .sums = options->sums,
-                                     .wire = reduction->wire,
-                                     .timeout_ns = reduction->timeout_ns,
-                                     .received = options->received,
-                                     .context = options->context};
+                                            .ops = reduction->ops,
+                                            .partition = reduction->partition,
+                                            .chunk_elements = chunk_elements(reduction),
+                                            .pieces_max = options->pieces_max,
+                                            .pieces_total_max = options->pieces_total_max,
+                                            .sums = options->sums,
+                                            .wire = reduction->wire,
+                                            .timeout_ns = reduction->timeout_ns,
+                                            .received = options->received,
+                                            .context = options->context};
 }
 
 static struct param_gather_options gather_options_of(const struct gradient_sync_options *options)
 {
     const struct reduction_options *reduction = &options->reduction;
     return (struct param_gather_options){.comm = reduction->comm,
-                                   .ops = reduction->ops,
-                                   .stream = reduction->ops->stream,
-                                   .partition = reduction->partition,
-                                   .timeout_ns = reduction->timeout_ns,
-                                   .what = "gradients",
-                                   .flight = "gather gradients",
-                                   .in_turn = reduction->in_turn};
+                                         .ops = reduction->ops,
+                                         .stream = reduction->ops->stream,
+                                         .partition = reduction->partition,
+                                         .timeout_ns = reduction->timeout_ns,
+                                         .what = "gradients",
+                                         .flight = "gather gradients",
+                                         .in_turn = reduction->in_turn};
 }
 
 static size_t shards_bytes(const struct gradient_sync *sync)
@@ -71,7 +72,7 @@ static size_t shards_bytes(const struct gradient_sync *sync)
 }
 
 int gradient_sync_open(struct gradient_sync *sync, const struct gradient_sync_options *options,
-                  struct err *err)
+                       struct err *err)
 {
     const struct reduction_options *reduction = &options->reduction;
     struct device *device = reduction->ops->device;
@@ -149,7 +150,8 @@ void gradient_sync_close(struct gradient_sync *sync)
     *sync = (struct gradient_sync){0};
 }
 
-int gradient_sync_need(struct gradient_sync *sync, uint64_t group, void **ret_gradients, struct err *err)
+int gradient_sync_need(struct gradient_sync *sync, uint64_t group, void **ret_gradients,
+                       struct err *err)
 {
     return gradient_leaves_take(&sync->leaves, group, ret_gradients, err);
 }
@@ -158,7 +160,7 @@ static int begin_sum(struct gradient_sync *sync, struct err *err)
 {
     const struct gradient_sync_sum *sum = &sync->sums[sync->sums_begun++];
     return param_gather_begin(sync->gather, sum->group, PARAM_GATHER_PARTS, sum->buffer,
-                        ops_master_bytes(sync->options.reduction.ops), err);
+                              ops_master_bytes(sync->options.reduction.ops), err);
 }
 
 /* Sums in their order, as far as there is room. */
@@ -174,8 +176,8 @@ static int pump_sums(struct gradient_sync *sync, struct err *err)
     return status;
 }
 
-int gradient_sync_send(struct gradient_sync *sync, uint64_t group, const struct bucket_exchange_pieces *pieces,
-                  struct err *err)
+int gradient_sync_send(struct gradient_sync *sync, uint64_t group,
+                       const struct bucket_exchange_pieces *pieces, struct err *err)
 {
     const bool *in_turn = sync->options.reduction.in_turn;
     int status = bucket_exchange_begin(sync->exchange, group, pieces, err);
@@ -194,15 +196,13 @@ void *gradient_sync_shard(const struct gradient_sync *sync, uint64_t group, void
     const struct reduction_options *options = &sync->options.reduction;
     const struct partition *partition = options->partition;
     uint64_t element =
-        sync->shards
-            ? partition->trained_shards.offsets[group]
-            : partition_trained_shard(partition, group, partition->options.rank).offset;
-    return (char *)(sync->shards ? sync->shards : arena) +
-           element * ops_master_bytes(options->ops);
+        sync->shards ? partition->trained_shards.offsets[group]
+                     : partition_trained_shard(partition, group, partition->options.rank).offset;
+    return (char *)(sync->shards ? sync->shards : arena) + element * ops_master_bytes(options->ops);
 }
 
 int gradient_sync_share(struct gradient_sync *sync, uint64_t group, const void *sum, void *arena,
-                   struct err *err)
+                        struct err *err)
 {
     struct ops *ops = sync->options.reduction.ops;
     const struct partition *partition = sync->options.reduction.partition;

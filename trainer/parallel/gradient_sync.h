@@ -1,6 +1,6 @@
 /*
- * gradient_sync — parts of gradients on their way to the ranks that sum them, and sums to all ranks that
- * hold the same shard: what ways of summing have in common whose ranks sum parts.
+ * gradient_sync — parts of gradients on their way to the ranks that sum them, and sums to all ranks
+ * that hold the same shard: what ways of summing have in common whose ranks sum parts.
  *
  *     gradient_sync_open(&sync, &options, err); gradient_sync_connect(...); gradient_sync_open_exchange(...);
  *     where each micro-batch is exchanged: gradient_sync_need before a group is written
@@ -19,8 +19,8 @@
 #define MILLRACE_TRAINER_PARALLEL_GRADIENT_SYNC_H
 
 #include "trainer/parallel/bucket_exchange.h"
-#include "trainer/parallel/param_gather.h"
 #include "trainer/parallel/gradient_leaves.h"
+#include "trainer/parallel/param_gather.h"
 #include "trainer/parallel/reduction.h"
 
 struct gradient_sync_options {
@@ -54,7 +54,7 @@ struct gradient_sync {
 
 /* Of more ranks than one. */
 int gradient_sync_open(struct gradient_sync *sync, const struct gradient_sync_options *options,
-                  struct err *err);
+                       struct err *err);
 int gradient_sync_connect(struct gradient_sync *sync, struct err *err); /* collective */
 int gradient_sync_open_exchange(struct gradient_sync *sync, struct err *err);
 /* Nothing is in progress: else, after a failure, what was sent from and gathered to stays until the
@@ -64,14 +64,15 @@ void gradient_sync_close(struct gradient_sync *sync); /* safe on a zeroed one */
 
 /* Where a pass writes the group's gradients; a rank that computes nothing in this round waits where
  * the others do, so that none runs away from what it still has to receive. */
-int gradient_sync_need(struct gradient_sync *sync, uint64_t group, void **ret_gradients, struct err *err);
-int gradient_sync_send(struct gradient_sync *sync, uint64_t group, const struct bucket_exchange_pieces *pieces,
-                  struct err *err);
+int gradient_sync_need(struct gradient_sync *sync, uint64_t group, void **ret_gradients,
+                       struct err *err);
+int gradient_sync_send(struct gradient_sync *sync, uint64_t group,
+                       const struct bucket_exchange_pieces *pieces, struct err *err);
 /* arena: of all that is trained, whose gradients of this group were sent; NULL: the delivery has
  * its own place. sum: of this rank's part; may be at its place in the arena. Nothing where the part
  * is all that this rank holds. */
 int gradient_sync_share(struct gradient_sync *sync, uint64_t group, const void *sum, void *arena,
-                   struct err *err);
+                        struct err *err);
 int gradient_sync_finish(struct gradient_sync *sync, struct err *err);
 
 /* Do others sum parts of what this rank holds of the group? Then where that is put together. */

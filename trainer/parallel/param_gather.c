@@ -68,7 +68,8 @@ static int allocate(struct param_gather *gather, struct err *err)
     return status;
 }
 
-int param_gather_open(const struct param_gather_options *options, struct param_gather **ret_gather, struct err *err)
+int param_gather_open(const struct param_gather_options *options, struct param_gather **ret_gather,
+                      struct err *err)
 {
     struct param_gather *gather = calloc(1, sizeof *gather);
     if (!gather)
@@ -139,7 +140,8 @@ static bool is_member(const struct param_gather *gather, const struct slot *slot
 }
 
 /* What a member gives, from where the buffer begins. */
-static struct span piece_of(const struct param_gather *gather, const struct slot *slot, uint32_t rank)
+static struct span piece_of(const struct param_gather *gather, const struct slot *slot,
+                            uint32_t rank)
 {
     const struct partition *partition = gather->options.partition;
     uint64_t group = slot->group;
@@ -266,8 +268,8 @@ int param_gather_pump(struct param_gather *gather, bool *ret_has_room, struct er
     return status;
 }
 
-int param_gather_begin(struct param_gather *gather, uint64_t group, enum param_gather_level level, void *buffer,
-                 size_t element_bytes, struct err *err)
+int param_gather_begin(struct param_gather *gather, uint64_t group, enum param_gather_level level,
+                       void *buffer, size_t element_bytes, struct err *err)
 {
     struct ops *ops = gather->options.ops;
     int status = gather->begun - gather->ended == PARAM_GATHER_SLOTS ? end_oldest(gather, err) : 0;

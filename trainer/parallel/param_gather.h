@@ -1,6 +1,6 @@
 /*
- * param_gather — what ranks hold of a group in pieces becomes whole on each of them: parts become shards,
- * shards become the group.
+ * param_gather — what ranks hold of a group in pieces becomes whole on each of them: parts become
+ * shards, shards become the group.
  *
  *     // this rank's own piece is at its place in buffer
  *     param_gather_begin(&gather, group, PARAM_GATHER_SHARDS, buffer, element_bytes, err);
@@ -47,15 +47,17 @@ struct param_gather_options {
 struct param_gather;
 
 /* Allocates all that it will take. -ENOMEM. Gives the gather. */
-int param_gather_open(const struct param_gather_options *options, struct param_gather **ret_gather, struct err *err);
+int param_gather_open(const struct param_gather_options *options, struct param_gather **ret_gather,
+                      struct err *err);
 void param_gather_close(
     struct param_gather *gather); /* NULL is fine. What is in progress is let go: see comm.h */
 
-/* Once the writes of this rank's piece are queued. Blocks for the oldest where PARAM_GATHER_SLOTS are
- * in progress. element_bytes: at most a master's. */
-int param_gather_begin(struct param_gather *gather, uint64_t group, enum param_gather_level level, void *buffer,
-                 size_t element_bytes, struct err *err);
-/* Starts and ends what can be, and never blocks. *ret_has_room: nor would the next param_gather_begin. */
+/* Once the writes of this rank's piece are queued. Blocks for the oldest where PARAM_GATHER_SLOTS
+ * are in progress. element_bytes: at most a master's. */
+int param_gather_begin(struct param_gather *gather, uint64_t group, enum param_gather_level level,
+                       void *buffer, size_t element_bytes, struct err *err);
+/* Starts and ends what can be, and never blocks. *ret_has_room: nor would the next
+ * param_gather_begin. */
 int param_gather_pump(struct param_gather *gather, bool *ret_has_room, struct err *err);
 /* Blocks until the group's is done, as are those begun before it; what is queued on the stream from
  * then on sees it. Nothing where none is in progress. */

@@ -58,11 +58,11 @@ static uint32_t pieces_of(const struct reduction_options *options, uint32_t rank
 static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err);
 
 /* What ranks give: most of one, and of all together. */
-static struct gradient_sync_options gradient_sync_options_of(const struct reduction_options *options,
-                                                   void *context)
+static struct gradient_sync_options
+gradient_sync_options_of(const struct reduction_options *options, void *context)
 {
     uint64_t sizes[TREE_LEVELS_MAX];
-    struct gradient_sync_options delivery = {
+    struct gradient_sync_options sync = {
         .reduction = *options, .received = receive, .context = context};
     for (uint32_t rank = 0; rank < options->batching.ranks; rank++) {
         uint32_t count = pieces_of(options, rank, sizes);
@@ -104,15 +104,14 @@ static int receive(void *context, const struct bucket_exchange_chunk *chunk, str
     if (whole->next < reduction_micros(&canonical->base.options))
         return 0;
     return gradient_sync_share(&canonical->sync, chunk->group, tree_finish(whole),
-                          arena_of(canonical), err);
+                               arena_of(canonical), err);
 }
 
 static int list_pieces(struct canonical *canonical, const struct reduction_options *options,
                        struct err *err)
 {
     uint32_t ranks = options->batching.ranks;
-    canonical->sizes =
-        calloc(canonical->sync.options.pieces_total_max, sizeof *canonical->sizes);
+    canonical->sizes = calloc(canonical->sync.options.pieces_total_max, sizeof *canonical->sizes);
     canonical->counts = calloc(ranks, sizeof *canonical->counts);
     canonical->last_counts = calloc(ranks, sizeof *canonical->last_counts);
     if (!canonical->sizes || !canonical->counts || !canonical->last_counts)
@@ -146,7 +145,7 @@ static int open_parts(struct canonical *canonical, const struct reduction_option
         canonical->group_parts[g] =
             tree_part(&canonical->parts, partition->trained_parts.offsets[g],
                       partition_trained_part(partition, g, partition->options.rank).elements);
-    const struct gradient_sync_options delivery = gradient_sync_options_of(options, canonical);
+    const struct gradient_sync_options sync = gradient_sync_options_of(options, canonical);
     status = gradient_sync_open(&canonical->sync, &sync, err);
     return status ? status : list_pieces(canonical, options, err);
 }
@@ -230,7 +229,7 @@ static int need_group(struct reduction *reduction, uint64_t group, struct err *e
     if (!reduction_exchanges_each(&reduction->options))
         return 0;
     return gradient_sync_need(&canonical_of(reduction)->sync, group,
-                         &reduction->group_gradients[group], err);
+                              &reduction->group_gradients[group], err);
 }
 
 /* The subtrees that this rank's leaves make up, of one group. */
@@ -248,8 +247,8 @@ static int done_group(struct reduction *reduction, uint64_t group, struct err *e
 {
     struct canonical *canonical = canonical_of(reduction);
     bool is_last = reduction->round + 1 == reduction_rounds(reduction);
-    struct bucket_exchange_pieces pieces = {.counts =
-                                         is_last ? canonical->last_counts : canonical->counts};
+    struct bucket_exchange_pieces pieces = {.counts = is_last ? canonical->last_counts
+                                                              : canonical->counts};
     if (reduction_exchanges_each(&reduction->options))
         pieces.sources[0] = gradient_leaves_give(&canonical->sync.leaves, group);
     else

@@ -17,8 +17,8 @@
 struct fast {
     struct reduction base;
     struct gradient_sync sync; /* unused with one rank, as are counts */
-    uint32_t *counts;         /* [ranks]: of pieces that each gives: 1 */
-    uint64_t *rounds;         /* [groups_count]: that have come, of this step */
+    uint32_t *counts;          /* [ranks]: of pieces that each gives: 1 */
+    uint64_t *rounds;          /* [groups_count]: that have come, of this step */
     void *arena; /* gradients of all groups; NULL where each micro-batch is exchanged */
     void *parts; /* sums of this rank's parts; NULL else */
 };
@@ -30,15 +30,15 @@ static struct fast *fast_of(struct reduction *reduction)
 
 static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err);
 
-static struct gradient_sync_options gradient_sync_options_of(const struct reduction_options *options,
-                                                   void *context)
+static struct gradient_sync_options
+gradient_sync_options_of(const struct reduction_options *options, void *context)
 {
     return (struct gradient_sync_options){.reduction = *options,
-                                     .pieces_max = 1,
-                                     .pieces_total_max = options->batching.ranks,
-                                     .sums = true,
-                                     .received = receive,
-                                     .context = context};
+                                          .pieces_max = 1,
+                                          .pieces_total_max = options->batching.ranks,
+                                          .sums = true,
+                                          .received = receive,
+                                          .context = context};
 }
 
 static uint64_t own_elements(const struct reduction_options *options)
@@ -95,7 +95,7 @@ static int open_delivery(struct fast *fast, const struct reduction_options *opti
         return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
     for (uint32_t rank = 0; rank < options->batching.ranks; rank++)
         fast->counts[rank] = 1;
-    const struct gradient_sync_options delivery = gradient_sync_options_of(options, fast);
+    const struct gradient_sync_options sync = gradient_sync_options_of(options, fast);
     return gradient_sync_open(&fast->sync, &sync, err);
 }
 

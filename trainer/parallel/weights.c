@@ -59,13 +59,13 @@ static bool gathers(const struct weights_options *options)
 static struct param_gather_options gather_options_of(const struct weights_options *options)
 {
     return (struct param_gather_options){.comm = options->comm,
-                                   .ops = options->ops,
-                                   .stream = options->ops->stream,
-                                   .partition = options->partition,
-                                   .timeout_ns = options->timeout_ns,
-                                   .what = "weights",
-                                   .flight = "gather weights",
-                                   .in_turn = options->in_turn};
+                                         .ops = options->ops,
+                                         .stream = options->ops->stream,
+                                         .partition = options->partition,
+                                         .timeout_ns = options->timeout_ns,
+                                         .what = "weights",
+                                         .flight = "gather weights",
+                                         .in_turn = options->in_turn};
 }
 
 static int allocate(struct weights *weights, enum mem_kind kind, uint64_t bytes, void **ret_memory,
@@ -219,9 +219,10 @@ int weights_updated(struct weights *weights, uint64_t group, struct err *err)
         return ops->device->ops->event_record(ops->device, weights->updated, ops->stream, err);
     if (!weights->whole || partition_is_whole(partition, group))
         return 0;
-    return param_gather_begin(weights->gather, group, PARAM_GATHER_SHARDS,
-                        at(weights->whole, partition_group(partition, group).offset, element_bytes),
-                        element_bytes, err);
+    return param_gather_begin(
+        weights->gather, group, PARAM_GATHER_SHARDS,
+        at(weights->whole, partition_group(partition, group).offset, element_bytes), element_bytes,
+        err);
 }
 
 void weights_set_memory(struct weights *weights, struct model_memory *memory)

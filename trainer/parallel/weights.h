@@ -54,9 +54,9 @@ struct weights_options {
 /* Owner thread. */
 struct weights {
     struct weights_options options;
-    struct comm *comm;     /* owned; NULL where nothing is gathered */
+    struct comm *comm;           /* owned; NULL where nothing is gathered */
     struct param_gather *gather; /* NULL likewise */
-    void *master;          /* shards; or all, where that is `whole` */
+    void *master;                /* shards; or all, where that is `whole` */
     void *
         /* shards in the compute type; NULL where the master's serve, or they lie in `whole` */
         compute;

@@ -261,7 +261,7 @@ static int fill_buffer(struct weights *weights, struct weights_buffer *buffer, u
         return status;
     buffer->is_coming = true;
     return param_gather_begin(weights->gather, group, PARAM_GATHER_SHARDS, buffer->memory,
-                        ops_compute_bytes(weights->options.ops), err);
+                              ops_compute_bytes(weights->options.ops), err);
 }
 
 /* Begins to gather what comes next, as far as buffers are free. */

@@ -119,7 +119,7 @@ int run_open_model(struct run *run, bool trains, struct err *err)
         return status;
     run->params = model_params(run->model);
     run->stage = (struct model_stage){.blocks_count = config.layers, .embeds = true, .heads = true};
-    const struct batch_upload_options feed = run_batch_upload_options(run);
+    const struct batch_upload_options upload = run_batch_upload_options(run);
     const struct partition_options shards = run_partition_options(run, trains);
     status = partition_init(&run->partition, &shards, run->params, err);
     if (status)

@@ -155,8 +155,8 @@ struct run {
     bool in_turn;
     bool is_rehearsal; /* nothing is read or computed: see rehearsal.h */
     struct damaged_steps damaged;
-    struct batch_upload upload;     /* micro-batches to the device */
-    uint64_t step, steps; /* queued, of all; finished where nothing is in the queue */
+    struct batch_upload upload; /* micro-batches to the device */
+    uint64_t step, steps;       /* queued, of all; finished where nothing is in the queue */
     struct epochs epochs;
     /* After it the batch is another one: the run is saved, closed and opened anew, by the
      * checkpoint. steps, where it stays. */

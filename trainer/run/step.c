@@ -132,7 +132,8 @@ static void queue_pass(void *context)
 /* One whose hooks wait for other ranks can't be recorded. */
 static int run_pass(struct run *run, const struct pass *pass, struct err *err)
 {
-    uint32_t variant = run->reduction->buffer * BATCH_UPLOAD_VARIANTS + batch_upload_variant(&run->upload);
+    uint32_t variant =
+        run->reduction->buffer * BATCH_UPLOAD_VARIANTS + batch_upload_variant(&run->upload);
     if (!pass->memory->need)
         return ops_graph_run(&run->passes, variant, queue_pass, (void *)(uintptr_t)pass, err);
     queue_pass((void *)(uintptr_t)pass);
