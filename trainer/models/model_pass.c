@@ -37,12 +37,12 @@ static void lay_out_scratch(const struct model *model, struct arena_layout *l,
     ret->d_frozen = ret->scratch + d_frozen;
 }
 
-static struct saved_plan saved_plan_of(const struct model *model, const struct model_stage *stage)
+static struct activation_plan activation_plan_of(const struct model *model, const struct model_stage *stage)
 {
     uint64_t passive =
         model->first_trained > MODEL_UNIT_BLOCKS ? model->first_trained - MODEL_UNIT_BLOCKS : 0;
     uint64_t layers = model->config.layers;
-    return (struct saved_plan){model->config.recompute_every, model->config.offload_every,
+    return (struct activation_plan){model->config.recompute_every, model->config.offload_every,
                                stage->first_block, stage->blocks_count,
                                (uint32_t)(passive < layers ? passive : layers)};
 }
@@ -52,12 +52,12 @@ static struct model_layout lay_out(const struct model *model, const struct model
     size_t compute = ops_compute_bytes(model->ops);
     struct arena_layout one = {0}, l = {0};
     struct model_layout layout = {0};
-    const struct saved_plan saved = saved_plan_of(model, stage);
+    const struct activation_plan saved = activation_plan_of(model, stage);
     arena_take(&one, model_hidden_elements(model), compute);
     layout.hidden_bytes = one.bytes;
     layout.hidden =
         arena_take(&l, stage->blocks_count + (stage->heads ? 1 : 0), layout.hidden_bytes);
-    layout.saved = arena_take(&l, saved_places_count(&saved), model->block.saved_bytes);
+    layout.saved = arena_take(&l, activation_places_count(&saved), model->block.saved_bytes);
     if (stage->embeds) {
         layout.patches = arena_take(&l, model->kind->patch_elements(model), compute);
         layout.d = arena_take(&l, model_hidden_elements(model), compute);
@@ -76,16 +76,16 @@ uint64_t model_activation_bytes(const struct model *model, const struct model_st
 
 uint64_t model_offload_bytes(const struct model *model, const struct model_stage *stage)
 {
-    const struct saved_plan saved = saved_plan_of(model, stage);
-    return offload_pinned_bytes(saved_items_count(&saved), model->block.saved_bytes);
+    const struct activation_plan saved = activation_plan_of(model, stage);
+    return offload_pinned_bytes(activation_offloaded_count(&saved), model->block.saved_bytes);
 }
 
 int model_open_offload(const struct model *model, const struct model_stage *stage,
                        struct offload **ret_offload, struct err *err)
 {
-    const struct saved_plan saved = saved_plan_of(model, stage);
+    const struct activation_plan saved = activation_plan_of(model, stage);
     if (model_offload_bytes(model, stage) > 0)
-        return offload_open(model->ops, saved_items_count(&saved), model->block.saved_bytes,
+        return offload_open(model->ops, activation_offloaded_count(&saved), model->block.saved_bytes,
                             ret_offload, err);
     *ret_offload = NULL;
     return 0;
@@ -129,7 +129,7 @@ static void *hidden_at(const struct model_pass *pass, uint32_t block)
 }
 
 static void *saved_at(const struct model *model, const struct model_pass *pass,
-                      const struct saved_place *saved)
+                      const struct activation_place *saved)
 {
     return arena_at(pass->activations,
                     pass->layout.saved + saved->place * model->block.saved_bytes);
@@ -144,8 +144,8 @@ static uint64_t block_unit(const struct model_pass *pass, uint32_t block)
 static void forward_block(struct model *model, const struct model_pass *pass, uint32_t block,
                           void *out)
 {
-    const struct saved_place place = saved_place_of(&pass->saved, block);
-    bool moves = place.kind == SAVED_OFFLOADED && pass->offload;
+    const struct activation_place place = activation_place_of(&pass->saved, block);
+    bool moves = place.kind == ACTIVATION_OFFLOADED && pass->offload;
     void *saved = saved_at(model, pass, &place);
     if (moves)
         offload_before_forward(pass->offload, place.item);
@@ -159,11 +159,11 @@ static void backward_block(struct model *model, const struct model_pass *pass, u
                            void *d)
 {
     uint64_t unit = block_unit(pass, block);
-    const struct saved_place place = saved_place_of(&pass->saved, block);
-    bool moves = place.kind == SAVED_OFFLOADED && pass->offload;
+    const struct activation_place place = activation_place_of(&pass->saved, block);
+    bool moves = place.kind == ACTIVATION_OFFLOADED && pass->offload;
     void *scratch = arena_at(pass->activations, pass->layout.scratch);
     void *saved = saved_at(model, pass, &place);
-    if (place.kind == SAVED_RECOMPUTED) /* the scratch takes the output, which is known */
+    if (place.kind == ACTIVATION_RECOMPUTED) /* the scratch takes the output, which is known */
         forward_block(model, pass, block, scratch);
     if (moves)
         offload_before_backward(pass->offload, place.item);
@@ -301,7 +301,7 @@ void model_forward(struct model *model, const struct model_stage *stage,
                                     .offload = result ? NULL : activations->offload,
                                     .input = input,
                                     .layout = lay_out(model, stage),
-                                    .saved = saved_plan_of(model, stage)};
+                                    .saved = activation_plan_of(model, stage)};
     void *x = hidden_at(&pass, 0);
     if (stage->embeds) {
         need(model, stage, memory, MODEL_UNIT_EMBED, MODEL_FORWARD);
@@ -340,7 +340,7 @@ void model_backward(struct model *model, const struct model_stage *stage,
                                     .offload = activations->offload,
                                     .input = input,
                                     .layout = lay_out(model, stage),
-                                    .saved = saved_plan_of(model, stage)};
+                                    .saved = activation_plan_of(model, stage)};
     void *d = stage->embeds ? arena_at(pass.activations, pass.layout.d) : d_hidden_in;
     if (stage->heads) {
         need(model, stage, memory, model_unit_head(model), MODEL_BACKWARD);

@@ -1,5 +1,5 @@
 /*
- * saved — where the blocks of a stage keep what their backward passes need.
+ * activation_plan — where the blocks of a stage keep what their backward passes need.
  *
  * Most keep it in a place of their own on the device. A block that is offloaded passes through one
  * place of a small ring on its way to pinned memory and back (offload.h). One that is recomputed
@@ -14,29 +14,29 @@
  * offload_every-th is offloaded. Blocks count from the first of the model, so that these are the
  * same whatever the stages. Pure arithmetic.
  */
-#ifndef MILLRACE_TRAINER_MODELS_SAVED_H
-#define MILLRACE_TRAINER_MODELS_SAVED_H
+#ifndef MILLRACE_TRAINER_MODELS_ACTIVATION_PLAN_H
+#define MILLRACE_TRAINER_MODELS_ACTIVATION_PLAN_H
 
 #include <stdint.h>
 
 /* Immutable. */
-struct saved_plan {
+struct activation_plan {
     uint32_t recompute_every, offload_every; /* 0: none */
     uint32_t first_block, blocks_count;      /* the stage's */
     uint32_t passive_count; /* of the model's first blocks: they have no backward pass */
 };
 
-enum saved_kind { SAVED_OWN, SAVED_OFFLOADED, SAVED_RECOMPUTED, SAVED_PASSIVE };
+enum activation_kind { ACTIVATION_OWN, ACTIVATION_OFFLOADED, ACTIVATION_RECOMPUTED, ACTIVATION_PASSIVE };
 
-struct saved_place {
-    enum saved_kind kind;
+struct activation_place {
+    enum activation_kind kind;
     uint32_t place; /* on the device */
-    uint32_t item;  /* SAVED_OFFLOADED: how many of the stage's are before it */
+    uint32_t item;  /* ACTIVATION_OFFLOADED: how many of the stage's are before it */
 };
 
-uint32_t saved_places_count(const struct saved_plan *plan); /* on the device */
-uint32_t saved_items_count(const struct saved_plan *plan);  /* blocks that are offloaded */
-struct saved_place saved_place_of(const struct saved_plan *plan,
+uint32_t activation_places_count(const struct activation_plan *plan); /* on the device */
+uint32_t activation_offloaded_count(const struct activation_plan *plan);  /* blocks that are offloaded */
+struct activation_place activation_place_of(const struct activation_plan *plan,
                                   uint32_t block); /* block: of the stage */
 
 #endif

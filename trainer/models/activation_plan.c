@@ -1,51 +1,51 @@
 /*
- * saved — see saved.h.
+ * activation_plan — see activation_plan.h.
  */
-#include "trainer/models/saved.h"
+#include "trainer/models/activation_plan.h"
 
 #include "trainer/models/offload.h"
 
 #include <stdbool.h>
 
 /* Of so many blocks. */
-static uint32_t not_recomputed(const struct saved_plan *plan, uint32_t blocks)
+static uint32_t not_recomputed(const struct activation_plan *plan, uint32_t blocks)
 {
     return plan->recompute_every > 0 ? blocks - blocks / plan->recompute_every : blocks;
 }
 
 /* How many of the model's blocks before this one are neither recomputed nor passive. */
-static uint32_t kept_before(const struct saved_plan *plan, uint32_t block)
+static uint32_t kept_before(const struct activation_plan *plan, uint32_t block)
 {
     uint32_t passive = plan->passive_count;
     return block > passive ? not_recomputed(plan, block) - not_recomputed(plan, passive) : 0;
 }
 
-static uint32_t offloaded_before(const struct saved_plan *plan, uint32_t block)
+static uint32_t offloaded_before(const struct activation_plan *plan, uint32_t block)
 {
     return plan->offload_every > 0 ? kept_before(plan, block) / plan->offload_every : 0;
 }
 
-static uint32_t own_before(const struct saved_plan *plan, uint32_t block)
+static uint32_t own_before(const struct activation_plan *plan, uint32_t block)
 {
     return kept_before(plan, block) - offloaded_before(plan, block);
 }
 
 /* Of the stage. */
-static uint32_t own_count(const struct saved_plan *plan)
+static uint32_t own_count(const struct activation_plan *plan)
 {
     return own_before(plan, plan->first_block + plan->blocks_count) -
            own_before(plan, plan->first_block);
 }
 
-uint32_t saved_items_count(const struct saved_plan *plan)
+uint32_t activation_offloaded_count(const struct activation_plan *plan)
 {
     return offloaded_before(plan, plan->first_block + plan->blocks_count) -
            offloaded_before(plan, plan->first_block);
 }
 
-uint32_t saved_places_count(const struct saved_plan *plan)
+uint32_t activation_places_count(const struct activation_plan *plan)
 {
-    uint32_t own = own_count(plan), items = saved_items_count(plan);
+    uint32_t own = own_count(plan), items = activation_offloaded_count(plan);
     uint32_t end = plan->first_block + plan->blocks_count;
     uint32_t first =
         plan->passive_count > plan->first_block ? plan->passive_count : plan->first_block;
@@ -54,16 +54,16 @@ uint32_t saved_places_count(const struct saved_plan *plan)
     return count > 0 ? count : plan->blocks_count > 0;
 }
 
-struct saved_place saved_place_of(const struct saved_plan *plan, uint32_t block)
+struct activation_place activation_place_of(const struct activation_plan *plan, uint32_t block)
 {
     uint32_t first = plan->first_block, at = first + block;
     uint32_t own = own_before(plan, at) - own_before(plan, first);
     uint32_t item = offloaded_before(plan, at) - offloaded_before(plan, first);
     if (at < plan->passive_count)
-        return (struct saved_place){SAVED_PASSIVE, 0, 0};
+        return (struct activation_place){ACTIVATION_PASSIVE, 0, 0};
     if (kept_before(plan, at + 1) == kept_before(plan, at))
-        return (struct saved_place){SAVED_RECOMPUTED, saved_places_count(plan) - 1, 0};
+        return (struct activation_place){ACTIVATION_RECOMPUTED, activation_places_count(plan) - 1, 0};
     if (offloaded_before(plan, at + 1) > offloaded_before(plan, at))
-        return (struct saved_place){SAVED_OFFLOADED, own_count(plan) + item % OFFLOAD_SLOTS, item};
-    return (struct saved_place){SAVED_OWN, own, 0};
+        return (struct activation_place){ACTIVATION_OFFLOADED, own_count(plan) + item % OFFLOAD_SLOTS, item};
+    return (struct activation_place){ACTIVATION_OWN, own, 0};
 }
