@@ -21,14 +21,14 @@ static void add_remaining(struct str *out, double seconds)
 }
 
 /* "  peak 41%  gpu 97%  memory 12.5 GiB": what is known of a device. On the CPU nothing. */
-static void add_gauges(struct str *out, const struct trainer_gauges *gauges)
+static void add_device_metrics(struct str *out, const struct trainer_device_metrics *metrics)
 {
     char size[STR_SIZE_BYTES];
-    if (gauges->device_used_bytes == 0)
+    if (metrics->device_used_bytes == 0)
         return;
-    if (gauges->peak_share > 0)
+    if (metrics->peak_share > 0)
         str_add_format(out, "  peak %.1f%%", gauges->peak_share * 100);
-    if (gauges->utilization_share >= 0)
+    if (metrics->utilization_share >= 0)
         str_add_format(out, "  gpu %.0f%%", gauges->utilization_share * 100);
     str_add_format(out, "  memory %s", str_format_size(gauges->device_used_bytes, size));
 }
@@ -66,7 +66,7 @@ static void format(const struct trainer_report *report, enum detail detail, stru
     else
         str_add_format(out, "  %.1f samples/s", report->samples_per_second);
     if (detail < DETAIL_NO_DEVICE)
-        add_gauges(out, &report->gauges);
+        add_device_metrics(out, &report->metrics);
     add_time(out, report, detail >= DETAIL_LARGEST_PART);
     add_remaining(out, report->remaining_seconds);
 }

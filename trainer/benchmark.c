@@ -7,7 +7,7 @@
 #include "base/thread_pool.h"
 #include "io/benchmark.h"
 #include "trainer/ops/cpu/blas.h"
-#include "trainer/report/gauges.h"
+#include "trainer/report/device_metrics.h"
 #include "trainer/run/run.h"
 
 #include <errno.h>
@@ -196,7 +196,7 @@ static void describe(const struct run *run, const struct trainer_benchmark_job *
                      struct trainer_benchmark *speed)
 {
     bool is_text = run->config->model.type != MODEL_VIT, is_host = run->device->ops->is_host;
-    struct gauges gauges;
+    struct device_metrics metrics;
     struct rusage used;
     speed->samples_count = run->window.samples_count;
     speed->tokens_count = is_text ? run->window.valid_count : 0;
@@ -205,10 +205,10 @@ static void describe(const struct run *run, const struct trainer_benchmark_job *
         model_flops(run->model) * (double)batching_owned_count(&run->batching) * (double)job->steps;
     getrusage(RUSAGE_SELF, &used);
     speed->peak_process_bytes = (uint64_t)used.ru_maxrss * 1024;
-    gauges_open(&gauges, run->ops);
+    device_metrics_open(&metrics, run->ops);
     if (!is_host)
-        speed->limit_flops_per_second = gauges.peak_flops;
-    gauges_close(&gauges);
+        speed->limit_flops_per_second = metrics.peak_flops;
+    device_metrics_close(&metrics);
 }
 
 static int measure_steps(struct run *run, const struct trainer_benchmark_job *job,

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
-#include "trainer/report/gauges.h"
+#include "trainer/report/device_metrics.h"
 #include "trainer/run/announce.h"
 #include "trainer/run/profile.h"
 #include "trainer/run/run.h"
@@ -34,7 +34,7 @@ struct saving {
 struct loop {
     struct run *run;
     struct window window;
-    struct gauges gauges;
+    struct device_metrics metrics;
     struct saving saving;
     struct profile profile;
     struct stop_watch stop_watch;
@@ -107,7 +107,7 @@ static void report_steps(struct loop *loop)
         .device_time = time_spent_since(&run->device_spent, &clock->device_spent),
         .queues = run->ranges.queues,
         .remaining_seconds = pace * (double)(run->steps - run->step),
-        .gauges = gauges_read(&loop->gauges, model_flops(run->model) * micros_per_second),
+        .metrics = device_metrics_read(&loop->metrics, model_flops(run->model) * micros_per_second),
     };
     run_report(run, &line);
     write_metrics(run, &line);
@@ -444,7 +444,7 @@ static int run_stretch(const struct trainer_options *options, struct course *cou
     announce_run(&run);
     struct loop loop = {
         .run = &run, .profile.run = &run, .began_ns = clock_now_ns(), .began_step = run.step};
-    gauges_open(&loop.gauges, run.ops);
+    device_metrics_open(&loop.metrics, run.ops);
     profile_open(&loop.profile);
     run.ranges.queues = !run.device->ops->is_host;
     time_parts_start(&run.ranges.parts, loop.began_ns);
@@ -464,7 +464,7 @@ static int run_stretch(const struct trainer_options *options, struct course *cou
         status = report_usage(&run, &course->usage, &detail);
     course->triggers = run.triggers;
     profile_stop(&loop.profile);
-    gauges_close(&loop.gauges);
+    device_metrics_close(&loop.metrics);
     if (status) {
         run_give_up(&run, status, &detail);
         if (err)

@@ -46,7 +46,7 @@ enum trainer_event {
 
 /* Of TRAINER_STEP: the machine of this rank when the line was made. What is not known there, or is
  * not there, is 0. */
-struct trainer_gauges {
+struct trainer_device_metrics {
     double flops_per_second; /* of the model's products on this device, since the last report */
     double peak_share;       /* the same as a part of the device's peak (device/peak.h) */
     double
@@ -82,7 +82,7 @@ struct trainer_report {
     bool
         /* the device is not the host: time has TIME_QUEUE and TIME_DEVICE for what is computed */
         queues;
-    struct trainer_gauges gauges;
+    struct trainer_device_metrics metrics;
     int rank; /* TRAINER_USED, as is what follows; lives during the call */
     const struct usage *usage;
 };

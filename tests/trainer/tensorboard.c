@@ -48,7 +48,7 @@ static void write_steps(struct metrics_resume resume, uint64_t last)
             .loss = 1.0 / (double)(step + 1),
             .lr = 1e-3,
             .gradient_norm = 1e30 * (double)step,
-            .gauges = {.utilization_share = -1, .process_bytes = UINT64_C(9) << 40}};
+            .metrics = {.utilization_share = -1, .process_bytes = UINT64_C(9) << 40}};
         if (step > resume.step)
             assert_ok(metrics_write(metrics, &line, &err), &err);
         line.event = TRAINER_EVALUATED;

@@ -22,18 +22,18 @@ static void add_count(struct list *list, const char *name, uint64_t value)
     list->scalars[list->count++] = (struct scalar){name, (double)value, true};
 }
 
-static void add_gauges(struct list *list, const struct trainer_gauges *gauges)
+static void add_device_metrics(struct list *list, const struct trainer_device_metrics *metrics)
 {
     add(list, "model_flops_per_second", gauges->flops_per_second);
-    if (gauges->peak_share > 0)
+    if (metrics->peak_share > 0)
         add(list, "peak_share", gauges->peak_share);
-    if (gauges->utilization_share >= 0)
+    if (metrics->utilization_share >= 0)
         add(list, "device_utilization_share", gauges->utilization_share);
-    if (gauges->device_used_bytes > 0)
+    if (metrics->device_used_bytes > 0)
         add_count(list, "device_used_bytes", gauges->device_used_bytes);
-    if (gauges->device_taken_bytes > 0)
+    if (metrics->device_taken_bytes > 0)
         add_count(list, "device_taken_bytes", gauges->device_taken_bytes);
-    if (gauges->process_bytes > 0)
+    if (metrics->process_bytes > 0)
         add_count(list, "process_bytes", gauges->process_bytes);
 }
 
@@ -83,7 +83,7 @@ static void add_step(struct list *list, const struct trainer_report *report)
     add_time(list, report);
     if (report->queues)
         add_device_time(list, &report->device_time);
-    add_gauges(list, &report->gauges);
+    add_device_metrics(list, &report->metrics);
 }
 
 size_t scalars_of(const struct trainer_report *report, struct scalar scalars[SCALARS_MAX])

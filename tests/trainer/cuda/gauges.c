@@ -1,11 +1,11 @@
 /*
- * gauges — what a line of progress tells of a device, here the one of tests/cuda_on_cpu with the
+ * device_metrics — what a line of progress tells of a device, here the one of tests/cuda_on_cpu with the
  * management library's twin (tests/device/nvml_twin.c).
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"
 
-#include "trainer/report/gauges.h"
+#include "trainer/report/device_metrics.h"
 
 #include <stdlib.h>
 
@@ -14,17 +14,17 @@ static void a_device_is_read_when_it_is_asked(void **state)
     (void)state;
     struct device *device;
     struct ops *ops;
-    struct gauges gauges;
+    struct device_metrics metrics;
     struct err err = {0};
     order_set(0);
     assert_ok(device_open("cuda", &device, &err), &err);
     assert_ok(ops_open(device, DTYPE_BF16, 0, &ops, &err), &err);
     setenv("NVML_TWIN", "64", 1);
-    gauges_open(&gauges, ops);
+    device_metrics_open(&metrics, ops);
     struct device_mem_info info;
     device->ops->mem_info(device, &info);
     /* 4 multiprocessors of compute capability 9.0 at 1 GHz */
-    struct trainer_gauges values = gauges_read(&gauges, 4096e9);
+    struct trainer_device_metrics values = device_metrics_read(&metrics, 4096e9);
     assert_true(values.flops_per_second == 4096e9);
     assert_true(values.peak_share == 0.25);
     assert_true(values.utilization_share == 0.64);
@@ -33,8 +33,8 @@ static void a_device_is_read_when_it_is_asked(void **state)
     assert_true(values.device_taken_bytes < info.total_bytes);
     assert_true(values.process_bytes > 0);
     setenv("NVML_TWIN", "silent", 1);
-    assert_true(gauges_read(&gauges, 1).utilization_share < 0);
-    gauges_close(&gauges);
+    assert_true(device_metrics_read(&metrics, 1).utilization_share < 0);
+    device_metrics_close(&metrics);
     ops_close(ops);
     device_close(device);
 }
@@ -44,18 +44,18 @@ static void of_a_device_that_nobody_watches_the_rest_is_told(void **state)
     (void)state;
     struct device *device;
     struct ops *ops;
-    struct gauges gauges;
+    struct device_metrics metrics;
     struct err err = {0};
     order_set(0);
     assert_ok(device_open("cuda", &device, &err), &err);
     assert_ok(ops_open(device, DTYPE_F32, 0, &ops, &err), &err);
     setenv("NVML_TWIN", "no-driver", 1);
-    gauges_open(&gauges, ops);
-    struct trainer_gauges values = gauges_read(&gauges, 256e9);
+    device_metrics_open(&metrics, ops);
+    struct trainer_device_metrics values = device_metrics_read(&metrics, 256e9);
     assert_true(values.utilization_share < 0);
     assert_true(values.peak_share == 0.25);
     assert_true(values.device_used_bytes > 0);
-    gauges_close(&gauges);
+    device_metrics_close(&metrics);
     ops_close(ops);
     device_close(device);
 }
@@ -65,16 +65,16 @@ static void the_cpu_has_a_process_and_nothing_else(void **state)
     (void)state;
     struct device *device;
     struct ops *ops;
-    struct gauges gauges;
+    struct device_metrics metrics;
     struct err err = {0};
     assert_ok(device_open("cpu", &device, &err), &err);
     assert_ok(ops_open(device, DTYPE_F32, 1, &ops, &err), &err);
-    gauges_open(&gauges, ops);
-    struct trainer_gauges values = gauges_read(&gauges, 1e9);
+    device_metrics_open(&metrics, ops);
+    struct trainer_device_metrics values = device_metrics_read(&metrics, 1e9);
     assert_true(values.process_bytes > 0);
     assert_true(values.peak_share == 0 && values.utilization_share < 0);
     assert_int_equal(values.device_used_bytes + values.device_taken_bytes, 0);
-    gauges_close(&gauges);
+    device_metrics_close(&metrics);
     ops_close(ops);
     device_close(device);
 }
