@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "trainer/report/device_metrics.h"
-#include "trainer/run/announce.h"
+#include "trainer/run/startup_messages.h"
 #include "trainer/run/profile.h"
 #include "trainer/run/run.h"
 #include "trainer/run/stop_watch.h"
@@ -441,7 +441,7 @@ static int run_stretch(const struct trainer_options *options, struct course *cou
     if (status)
         return status;
     begin_triggers(&run, course);
-    announce_run(&run);
+    startup_messages(&run);
     struct loop loop = {
         .run = &run, .profile.run = &run, .began_ns = clock_now_ns(), .began_step = run.step};
     device_metrics_open(&loop.metrics, run.ops);

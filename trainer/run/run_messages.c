@@ -1,5 +1,5 @@
 /*
- * run_talk — what a run says, to who started it and between its ranks. See run.h.
+ * run_messages — what a run says, to who started it and between its ranks. See run.h.
  */
 #include "trainer/run/run.h"
 

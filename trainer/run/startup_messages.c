@@ -1,7 +1,7 @@
 /*
- * announce — see announce.h.
+ * startup_messages — see startup_messages.h.
  */
-#include "trainer/run/announce.h"
+#include "trainer/run/startup_messages.h"
 
 #include "base/thread_pool.h"
 #include "trainer/parallel/strategy.h"
@@ -132,7 +132,7 @@ static void warn_of_warmup(const struct run *run)
              schedule->warmup, unit, units, schedule_lr(schedule, run->steps - 1), schedule->lr);
 }
 
-void announce_run(const struct run *run)
+void startup_messages(const struct run *run)
 {
     uint64_t parameters = 0, frozen_count = 0;
     for (uint64_t i = 0; i < run->params->count; i++) {
