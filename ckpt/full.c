@@ -298,7 +298,7 @@ int full_init(struct full *full, const struct full_holding *own, uint32_t groups
     return status;
 }
 
-int full_rehearse(struct full *full, const struct full_holding *all, int rank, int ranks,
+int full_simulate(struct full *full, const struct full_holding *all, int rank, int ranks,
                   uint32_t groups_count, struct err *err)
 {
     *full = (struct full){.rank = rank, .ranks = ranks};

@@ -91,7 +91,7 @@ int full_init(struct full *full, const struct full_holding *own, uint32_t groups
               struct comm *comm, struct err *err);
 /* The same plan of a rank, made alone from what each rank is going to pass: [ranks]. Others' data
  * are not looked at, but are not NULL. */
-int full_rehearse(struct full *full, const struct full_holding *all, int rank, int ranks,
+int full_simulate(struct full *full, const struct full_holding *all, int rank, int ranks,
                   uint32_t groups_count, struct err *err);
 void full_deinit(struct full *full); /* zeroed is fine */
 

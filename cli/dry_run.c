@@ -29,27 +29,27 @@ bool dry_run_allows(const struct train_config *config)
     return config_check(config, NULL, "", &err) == 0;
 }
 
-int dry_run_rehearse(const struct dry_run_options *options, const struct train_config *config,
-                     struct planned *ret_planned, struct err *err)
+int dry_run_config(const struct dry_run_options *options, const struct train_config *config,
+                   struct planned *ret_planned, struct err *err)
 {
-    struct rehearsal_options rehearsal = {.config = config,
-                                          .io = options->io,
-                                          .log = options->log,
-                                          .ranks = options->ranks,
-                                          .local_ranks = options->local_ranks};
+    struct trainer_dry_run_options dry_run = {.config = config,
+                                              .io = options->io,
+                                              .log = options->log,
+                                              .ranks = options->ranks,
+                                              .local_ranks = options->local_ranks};
     *ret_planned = (struct planned){0};
-    int status = rehearsal_model(config, &rehearsal.model, err);
-    rehearsal.by_nccl =
-        !status && rehearsal_is_by_nccl(config, rehearsal.model, options->local_ranks);
+    int status = trainer_dry_run_model(config, &dry_run.model, err);
+    dry_run.by_nccl =
+        !status && trainer_dry_run_is_by_nccl(config, dry_run.model, options->local_ranks);
     for (uint32_t i = 0; i < options->ranks && !status; i++) {
-        struct rehearsal one;
-        rehearsal.rank = i;
-        status = rehearse(&rehearsal, &one, err);
+        struct trainer_dry_run one;
+        dry_run.rank = i;
+        status = trainer_dry_run(&dry_run, &one, err);
         if (status)
             return status;
         if (i == 0)
             ret_planned->first = one;
-        rehearsal.shape = &ret_planned->first.shape; /* the loaders of all ranks are alike */
+        dry_run.shape = &ret_planned->first.shape; /* the loaders of all ranks are alike */
         if (i > 0)
             memcpy(one.usage.peak_bytes[MEM_FOR_LOADER],
                    ret_planned->first.usage.peak_bytes[MEM_FOR_LOADER],
@@ -60,7 +60,7 @@ int dry_run_rehearse(const struct dry_run_options *options, const struct train_c
         ret_planned->flops = one.flops > ret_planned->flops ? one.flops : ret_planned->flops;
         ret_planned->checkpoint_bytes += one.file_bytes;
     }
-    ret_planned->is_host = rehearsal.model && rehearsal.model->is_host;
+    ret_planned->is_host = dry_run.model && dry_run.model->is_host;
     return status;
 }
 
@@ -101,7 +101,7 @@ static int tell_one(const struct dry_run_options *options, struct err *err)
     struct planned *planned = malloc(sizeof *planned);
     if (!planned)
         return err_set(err, -ENOMEM, "out of memory for a dry run");
-    int status = dry_run_rehearse(options, options->config, planned, err);
+    int status = dry_run_config(options, options->config, planned, err);
     if (!status) {
         struct output output;
         output_begin(&output);
@@ -172,7 +172,7 @@ static int tell_all(const struct dry_run_options *options, struct err *err)
         config->parallel.strategy = i;
         if (!dry_run_allows(config))
             continue;
-        status = dry_run_rehearse(options, config, planned, err);
+        status = dry_run_config(options, config, planned, err);
         if (status)
             break;
         if (is_first && options->as_json) {
@@ -199,8 +199,8 @@ static int tell_all(const struct dry_run_options *options, struct err *err)
 static void tell_assumptions(const struct dry_run_options *options)
 {
     const struct ops_null_model *model;
-    if (options->ranks > 1 && rehearsal_model(options->config, &model, NULL) == 0 &&
-        rehearsal_is_by_nccl(options->config, model, options->local_ranks))
+    if (options->ranks > 1 && trainer_dry_run_model(options->config, &model, NULL) == 0 &&
+        trainer_dry_run_is_by_nccl(options->config, model, options->local_ranks))
         log_line(options->log, LOG_INFO,
                  "%s are told as from GPU to GPU, a rank on each; what NCCL takes for itself is "
                  "not told",

@@ -1,6 +1,6 @@
 /*
- * dry_run — `millrace train --dry-run`: what a run takes, moves and computes, by rehearsal
- * (trainer/plan/rehearsal.h), before it takes any of it.
+ * dry_run — `millrace train --dry-run`: prints what a run will take, move and compute, as
+ * trainer/plan/dry_run.h finds it.
  */
 #ifndef MILLRACE_CLI_DRY_RUN_H
 #define MILLRACE_CLI_DRY_RUN_H

@@ -13,7 +13,7 @@
 #include "cli/output.h"
 #include "trainer/models/model.h"
 #include "trainer/parallel/strategy.h"
-#include "trainer/plan/memory_need.h"
+#include "trainer/plan/memory_plan.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -79,14 +79,14 @@ static int try_setting(struct search *search, const struct setting *setting, str
     apply(search->config, setting);
     if (!dry_run_allows(search->config))
         return 0;
-    int status = dry_run_rehearse(search->options, search->config, search->planned, err);
+    int status = dry_run_config(search->options, search->config, search->planned, err);
     if (status)
         return status;
     const struct tried tried = {
         .setting = *setting,
         .place = search->count,
         .bytes = planned->is_host ? usage_total_bytes(&planned->most)
-                                  : memory_need_bytes(usage_device_bytes(&planned->most)),
+                                  : memory_plan_bytes(usage_device_bytes(&planned->most)),
         .moved_bytes = planned->most.traffic.sent_bytes,
         .crossed_bytes = planned->first.crossed_bytes,
         .flops = planned->flops};
@@ -173,7 +173,7 @@ static int look(struct search *search, struct err *err)
 {
     const struct ops_null_model *model;
     uint64_t micro = search->options->config->batch.micro;
-    int status = rehearsal_model(search->options->config, &model, err);
+    int status = trainer_dry_run_model(search->options->config, &model, err);
     for (; !status; micro /= 2) {
         status = try_all(search, micro, model->is_host, err);
         if (search->count > 0 || micro % 2 != 0)

@@ -6,13 +6,13 @@
 #define MILLRACE_CLI_DRY_RUN_FITS_H
 
 #include "cli/dry_run.h"
-#include "trainer/plan/rehearsal.h"
+#include "trainer/plan/dry_run.h"
 
 enum { DRY_RUN_RANKS_MAX = 64 }; /* that are told one by one */
 
 /* All ranks of a run. */
 struct planned {
-    struct rehearsal first;                /* rank 0's */
+    struct trainer_dry_run first;          /* rank 0's */
     struct usage most;                     /* of each number the largest of any rank */
     struct usage ranks[DRY_RUN_RANKS_MAX]; /* of the first ones */
     double flops;                          /* of the rank that has most of them */
@@ -23,8 +23,8 @@ struct planned {
 /* Would a run of it begin? A strategy may contradict what else the configuration says. */
 bool dry_run_allows(const struct train_config *config);
 
-int dry_run_rehearse(const struct dry_run_options *options, const struct train_config *config,
-                     struct planned *ret_planned, struct err *err);
+int dry_run_config(const struct dry_run_options *options, const struct train_config *config,
+                   struct planned *ret_planned, struct err *err);
 
 int dry_run_fits(const struct dry_run_options *options, struct err *err);
 

@@ -27,10 +27,10 @@ static void add_device_metrics(struct str *out, const struct trainer_device_metr
     if (metrics->device_used_bytes == 0)
         return;
     if (metrics->peak_share > 0)
-        str_add_format(out, "  peak %.1f%%", gauges->peak_share * 100);
+        str_add_format(out, "  peak %.1f%%", metrics->peak_share * 100);
     if (metrics->utilization_share >= 0)
-        str_add_format(out, "  gpu %.0f%%", gauges->utilization_share * 100);
-    str_add_format(out, "  memory %s", str_format_size(gauges->device_used_bytes, size));
+        str_add_format(out, "  gpu %.0f%%", metrics->utilization_share * 100);
+    str_add_format(out, "  memory %s", str_format_size(metrics->device_used_bytes, size));
 }
 
 /* What the time went to: " time: load 1% forward 31% backward 62%", each percent of it and more; or

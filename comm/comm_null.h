@@ -1,6 +1,6 @@
 /*
  * comm_null — one rank of so many, by itself: every call is done at once and moves nothing. What a
- * rank would do is counted without the others (trainer/plan/rehearsal.h).
+ * rank would do is counted without the others (trainer/plan/dry_run.h).
  *
  * What is received stays as it was, and so do values that are reduced: only code whose calls do not
  * depend on them may run on it.

@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "trainer/report/device_metrics.h"
-#include "trainer/run/startup_messages.h"
 #include "trainer/run/profile.h"
 #include "trainer/run/run.h"
+#include "trainer/run/startup_messages.h"
 #include "trainer/run/stop_watch.h"
 
 #include <errno.h>

@@ -320,7 +320,7 @@ static void a_plan_made_alone_is_the_one_made_together(void **state)
         all[rank] = (struct full_holding){tensors[rank], SPECS};
     }
     assert_ok(full_init(&together, &all[world->rank], GROUPS, world, &err), &err);
-    assert_ok(full_rehearse(&alone, all, world->rank, world->ranks, GROUPS, &err), &err);
+    assert_ok(full_simulate(&alone, all, world->rank, world->ranks, GROUPS, &err), &err);
     assert_int_equal(alone.file_bytes, together.file_bytes);
     assert_int_equal(alone.has_loans, together.has_loans);
     assert_int_equal(alone.loans_count, together.loans_count);
@@ -352,7 +352,7 @@ static void a_plan_made_alone_is_refused_where_parts_make_no_whole(void **state)
     struct full_holding twice[2] = {{stage.tensors, SPECS}, {stage.tensors, SPECS}};
     struct full full;
     struct err err = {0};
-    assert_int_equal(full_rehearse(&full, twice, 0, 2, GROUPS, &err), -EINVAL);
+    assert_int_equal(full_simulate(&full, twice, 0, 2, GROUPS, &err), -EINVAL);
     full_deinit(&full);
     tear_down(&stage);
 }

@@ -164,8 +164,8 @@ static void a_line_of_progress_leaves_out_what_a_terminal_has_no_columns_for(voi
                                     .gradient_norm = 1.34,
                                     .samples_per_second = 173.8,
                                     .remaining_seconds = 480};
-    report.gauges.device_used_bytes = UINT64_C(2) << 30;
-    report.gauges.utilization_share = 0.97;
+    report.metrics.device_used_bytes = UINT64_C(2) << 30;
+    report.metrics.utilization_share = 0.97;
     report.time.ns[TIME_LOAD] = 50;
     report.time.ns[TIME_FORWARD] = 350;
     report.time.ns[TIME_BACKWARD] = 600;

@@ -5,7 +5,7 @@
 #include "trainer/models/freeze.h"
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
-#include "trainer/plan/rehearsal.h"
+#include "trainer/plan/dry_run.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -198,21 +198,21 @@ static void memory_is_asked_for_what_is_trained_alone(void **state)
     static const struct loader_shape shape = {.samples = 100, .steps = 8, .vocabulary = 11};
     struct model_config config = case_gpt2;
     struct train_config run;
-    struct rehearsal rehearsal;
+    struct trainer_dry_run dry_run;
     struct model_case c;
     struct err err;
     config.freeze = "*, !blocks.1.*";
     case_open(&c, &config, ITEMS, DTYPE_F32, 1);
     const struct params *params = model_params(c.model);
     assert_ok(config_parse("", 0, "none", sets, sizeof sets / sizeof sets[0], &run, &err), &err);
-    const struct rehearsal_options options = {
+    const struct trainer_dry_run_options options = {
         .config = &run, .model = ops_null_cpu(), .ranks = 1, .local_ranks = 1, .shape = &shape};
-    assert_ok(rehearse(&options, &rehearsal, &err), &err);
+    assert_ok(trainer_dry_run(&options, &dry_run, &err), &err);
     uint64_t trained = params->groups[2].elements * sizeof(float);
-    assert_int_equal(usage_bytes(&rehearsal.usage, MEM_FOR_PARAMETERS),
+    assert_int_equal(usage_bytes(&dry_run.usage, MEM_FOR_PARAMETERS),
                      params->elements * sizeof(float));
-    assert_int_equal(usage_bytes(&rehearsal.usage, MEM_FOR_GRADIENTS), 3 * trained);
-    assert_int_equal(usage_bytes(&rehearsal.usage, MEM_FOR_OPTIMIZER), 2 * trained);
+    assert_int_equal(usage_bytes(&dry_run.usage, MEM_FOR_GRADIENTS), 3 * trained);
+    assert_int_equal(usage_bytes(&dry_run.usage, MEM_FOR_OPTIMIZER), 2 * trained);
     case_close(&c);
 }
 

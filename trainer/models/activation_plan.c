@@ -62,8 +62,10 @@ struct activation_place activation_place_of(const struct activation_plan *plan, 
     if (at < plan->passive_count)
         return (struct activation_place){ACTIVATION_PASSIVE, 0, 0};
     if (kept_before(plan, at + 1) == kept_before(plan, at))
-        return (struct activation_place){ACTIVATION_RECOMPUTED, activation_places_count(plan) - 1, 0};
+        return (struct activation_place){ACTIVATION_RECOMPUTED, activation_places_count(plan) - 1,
+                                         0};
     if (offloaded_before(plan, at + 1) > offloaded_before(plan, at))
-        return (struct activation_place){ACTIVATION_OFFLOADED, own_count(plan) + item % OFFLOAD_SLOTS, item};
+        return (struct activation_place){ACTIVATION_OFFLOADED,
+                                         own_count(plan) + item % OFFLOAD_SLOTS, item};
     return (struct activation_place){ACTIVATION_OWN, own, 0};
 }

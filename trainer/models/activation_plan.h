@@ -26,7 +26,12 @@ struct activation_plan {
     uint32_t passive_count; /* of the model's first blocks: they have no backward pass */
 };
 
-enum activation_kind { ACTIVATION_OWN, ACTIVATION_OFFLOADED, ACTIVATION_RECOMPUTED, ACTIVATION_PASSIVE };
+enum activation_kind {
+    ACTIVATION_OWN,
+    ACTIVATION_OFFLOADED,
+    ACTIVATION_RECOMPUTED,
+    ACTIVATION_PASSIVE
+};
 
 struct activation_place {
     enum activation_kind kind;
@@ -35,8 +40,9 @@ struct activation_place {
 };
 
 uint32_t activation_places_count(const struct activation_plan *plan); /* on the device */
-uint32_t activation_offloaded_count(const struct activation_plan *plan);  /* blocks that are offloaded */
+uint32_t
+activation_offloaded_count(const struct activation_plan *plan); /* blocks that are offloaded */
 struct activation_place activation_place_of(const struct activation_plan *plan,
-                                  uint32_t block); /* block: of the stage */
+                                            uint32_t block); /* block: of the stage */
 
 #endif

@@ -7,16 +7,16 @@
 #define MILLRACE_TRAINER_MODELS_MODEL_KIND_H
 
 #include "base/bytes.h"
+#include "trainer/models/activation_plan.h"
 #include "trainer/models/block.h"
 #include "trainer/models/model.h"
-#include "trainer/models/activation_plan.h"
 #include "trainer/ops/arena.h"
 
 /* The tensors of one micro-batch in one stage: offsets in its activations, bytes. */
 struct model_layout {
     uint64_t hidden, hidden_bytes; /* the stream before each block, and before the head */
-    uint64_t saved;                /* places of blocks, block.saved_bytes each; see activation_plan.h */
-    uint64_t patches;              /* of a stage that embeds pictures */
+    uint64_t saved;   /* places of blocks, block.saved_bytes each; see activation_plan.h */
+    uint64_t patches; /* of a stage that embeds pictures */
     uint64_t normed, mean, rstd, pooled, logits; /* of the head; pooled where rows are */
     uint64_t d; /* the gradient of the stream, where the caller gives no place for it */
     uint64_t scratch, d_normed, d_pooled, d_frozen; /* all within scratch; d_frozen as a block's */

@@ -37,14 +37,15 @@ static void lay_out_scratch(const struct model *model, struct arena_layout *l,
     ret->d_frozen = ret->scratch + d_frozen;
 }
 
-static struct activation_plan activation_plan_of(const struct model *model, const struct model_stage *stage)
+static struct activation_plan activation_plan_of(const struct model *model,
+                                                 const struct model_stage *stage)
 {
     uint64_t passive =
         model->first_trained > MODEL_UNIT_BLOCKS ? model->first_trained - MODEL_UNIT_BLOCKS : 0;
     uint64_t layers = model->config.layers;
     return (struct activation_plan){model->config.recompute_every, model->config.offload_every,
-                               stage->first_block, stage->blocks_count,
-                               (uint32_t)(passive < layers ? passive : layers)};
+                                    stage->first_block, stage->blocks_count,
+                                    (uint32_t)(passive < layers ? passive : layers)};
 }
 
 static struct model_layout lay_out(const struct model *model, const struct model_stage *stage)
@@ -85,8 +86,8 @@ int model_open_offload(const struct model *model, const struct model_stage *stag
 {
     const struct activation_plan saved = activation_plan_of(model, stage);
     if (model_offload_bytes(model, stage) > 0)
-        return offload_open(model->ops, activation_offloaded_count(&saved), model->block.saved_bytes,
-                            ret_offload, err);
+        return offload_open(model->ops, activation_offloaded_count(&saved),
+                            model->block.saved_bytes, ret_offload, err);
     *ret_offload = NULL;
     return 0;
 }

@@ -2,7 +2,8 @@
  * gradient_sync — parts of gradients on their way to the ranks that sum them, and sums to all ranks
  * that hold the same shard: what ways of summing have in common whose ranks sum parts.
  *
- *     gradient_sync_open(&sync, &options, err); gradient_sync_connect(...); gradient_sync_open_exchange(...);
+ *     gradient_sync_open(&sync, &options, err);
+ *     gradient_sync_connect(...); gradient_sync_open_exchange(...);
  *     where each micro-batch is exchanged: gradient_sync_need before a group is written
  *     // its chunks come to options.received, here and on the others
  *     gradient_sync_send(&sync, group, &pieces, err);

@@ -34,11 +34,12 @@ void device_metrics_close(struct device_metrics *metrics)
     *metrics = (struct device_metrics){0};
 }
 
-struct trainer_device_metrics device_metrics_read(const struct device_metrics *metrics, double flops_per_second)
+struct trainer_device_metrics device_metrics_read(const struct device_metrics *metrics,
+                                                  double flops_per_second)
 {
     struct trainer_device_metrics values = {.flops_per_second = flops_per_second,
-                                    .utilization_share = -1,
-                                    .process_bytes = machine_process_bytes()};
+                                            .utilization_share = -1,
+                                            .process_bytes = machine_process_bytes()};
     if (metrics->peak_flops > 0)
         values.peak_share = flops_per_second / metrics->peak_flops;
     if (metrics->nvml)

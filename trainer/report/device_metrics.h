@@ -1,6 +1,6 @@
 /*
- * device_metrics — what of the machine stands beside a line of progress: memory, how busy the device is,
- * and how near its peak it computes.
+ * device_metrics — what of the machine stands beside a line of progress: memory, how busy the
+ * device is, and how near its peak it computes.
  *
  * They are read when a line is written, never within a step. What can't be known here is unknown,
  * and no error.
@@ -23,6 +23,7 @@ struct device_metrics {
 void device_metrics_open(struct device_metrics *metrics, const struct ops *ops);
 void device_metrics_close(struct device_metrics *metrics); /* safe on zeroed ones */
 /* flops_per_second: of the model's products, on this device. */
-struct trainer_device_metrics device_metrics_read(const struct device_metrics *metrics, double flops_per_second);
+struct trainer_device_metrics device_metrics_read(const struct device_metrics *metrics,
+                                                  double flops_per_second);
 
 #endif

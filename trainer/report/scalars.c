@@ -24,17 +24,17 @@ static void add_count(struct list *list, const char *name, uint64_t value)
 
 static void add_device_metrics(struct list *list, const struct trainer_device_metrics *metrics)
 {
-    add(list, "model_flops_per_second", gauges->flops_per_second);
+    add(list, "model_flops_per_second", metrics->flops_per_second);
     if (metrics->peak_share > 0)
-        add(list, "peak_share", gauges->peak_share);
+        add(list, "peak_share", metrics->peak_share);
     if (metrics->utilization_share >= 0)
-        add(list, "device_utilization_share", gauges->utilization_share);
+        add(list, "device_utilization_share", metrics->utilization_share);
     if (metrics->device_used_bytes > 0)
-        add_count(list, "device_used_bytes", gauges->device_used_bytes);
+        add_count(list, "device_used_bytes", metrics->device_used_bytes);
     if (metrics->device_taken_bytes > 0)
-        add_count(list, "device_taken_bytes", gauges->device_taken_bytes);
+        add_count(list, "device_taken_bytes", metrics->device_taken_bytes);
     if (metrics->process_bytes > 0)
-        add_count(list, "process_bytes", gauges->process_bytes);
+        add_count(list, "process_bytes", metrics->process_bytes);
 }
 
 /* Those that can be known; they and "other" add up to elapsed_seconds. */

@@ -1,6 +1,6 @@
 /*
  * usage — what one rank of a run takes and moves: memory at its peak, by what it is for and where
- * it lies, and the bytes of a step. A run measures it; a rehearsal (rehearsal.h) tells it before.
+ * it lies, and the bytes of a step. A run measures it; a dry run (dry_run.h) tells it before.
  * Header only.
  */
 #ifndef MILLRACE_TRAINER_REPORT_USAGE_H
@@ -17,7 +17,7 @@
 struct usage {
     uint64_t peak_bytes[MEM_USE_COUNT][MEM_KIND_COUNT]; /* of each by itself */
     struct comm_traffic traffic;                        /* of the newest step */
-    uint64_t resident_peak_bytes; /* of the process, as the kernel says; 0 in a rehearsal */
+    uint64_t resident_peak_bytes; /* of the process, as the kernel says; 0 in a dry run */
 };
 
 static inline struct usage usage_of(struct device *device, const struct comm_traffic *traffic)

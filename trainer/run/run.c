@@ -11,7 +11,7 @@
 #include "comm/comm_checked.h"
 #include "io/file_util.h"
 #include "trainer/parallel/sync_check.h"
-#include "trainer/plan/memory_need.h"
+#include "trainer/plan/memory_plan.h"
 #include "trainer/run/resume.h"
 
 #include <errno.h>
@@ -88,20 +88,20 @@ static int allocate_model(struct run *run, bool trains, struct err *err)
 
 static int check_memory(const struct run *run, bool trains, struct err *err)
 {
-    const struct rehearsal_options itself = {.config = run->given,
-                                             .io = run->io,
-                                             .log = run->options->log,
-                                             .model = ops_null_cuda(),
-                                             .rank = run->batching.rank,
-                                             .ranks = run->batching.ranks,
-                                             .local_ranks = trains ? run->shards : 1,
-                                             .by_nccl = run->bulk->takes_device_memory,
-                                             .shape = &run->shape,
-                                             .epoch =
-                                                 trains ? epochs_at(&run->epochs, run->step) : 0,
-                                             .is_evaluation = !trains,
-                                             .memory_only = true};
-    return memory_need_check(&itself, run->device, err);
+    const struct trainer_dry_run_options itself = {
+        .config = run->given,
+        .io = run->io,
+        .log = run->options->log,
+        .model = ops_null_cuda(),
+        .rank = run->batching.rank,
+        .ranks = run->batching.ranks,
+        .local_ranks = trains ? run->shards : 1,
+        .by_nccl = run->bulk->takes_device_memory,
+        .shape = &run->shape,
+        .epoch = trains ? epochs_at(&run->epochs, run->step) : 0,
+        .is_evaluation = !trains,
+        .memory_only = true};
+    return memory_plan_check(&itself, run->device, err);
 }
 
 /* trains: else it is an evaluation, without gradients and moments. */

@@ -153,7 +153,7 @@ struct run {
      * the first step by NCCL, which is when kernels are loaded: the driver may wait for all that
      * the device has, NCCL's kernels among it, which wait for other ranks. */
     bool in_turn;
-    bool is_rehearsal; /* nothing is read or computed: see rehearsal.h */
+    bool is_dry_run; /* nothing is read or computed: see dry_run.h */
     struct damaged_steps damaged;
     struct batch_upload upload; /* micro-batches to the device */
     uint64_t step, steps;       /* queued, of all; finished where nothing is in the queue */

@@ -85,7 +85,7 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.workers = run_workers(run);
     o.memory_bytes = c->data.memory_bytes;
     o.timeout_ns = c->data.timeout_ns;
-    o.memory_only = run->is_rehearsal;
+    o.memory_only = run->is_dry_run;
     o.log = run->options->log;
     o.trace = NULL; /* an evaluation's threads are new ones each time */
     if (training) {

@@ -1,6 +1,6 @@
 /*
- * startup_messages — what a run says of itself before its first step: data, how well it is mixed, model,
- * device, memory.
+ * startup_messages — what a run says of itself before its first step: data, how well it is mixed,
+ * model, device, memory.
  */
 #ifndef MILLRACE_TRAINER_RUN_STARTUP_MESSAGES_H
 #define MILLRACE_TRAINER_RUN_STARTUP_MESSAGES_H

@@ -10,7 +10,7 @@
 #include "ckpt/ckpt.h"
 #include "convert/dataset.h"
 #include "trainer/parallel/reduction.h"
-#include "trainer/plan/rehearsal.h"
+#include "trainer/plan/dry_run.h"
 #include "trainer/trainer.h"
 
 #include <cuda_runtime_api.h>
@@ -137,17 +137,17 @@ static void one_rank_alone_sets_the_bits(void **state)
 /* A dry run of the newest run tells what its ranks took between them, and what they moved. */
 static void check_dry_run(bool by_nccl)
 {
-    struct rehearsal_options options = {.config = &config,
-                                        .io = io,
-                                        .model = ops_null_cuda(),
-                                        .ranks = (uint32_t)world->ranks,
-                                        .local_ranks = (uint32_t)world->ranks,
-                                        .by_nccl = by_nccl};
+    struct trainer_dry_run_options options = {.config = &config,
+                                              .io = io,
+                                              .model = ops_null_cuda(),
+                                              .ranks = (uint32_t)world->ranks,
+                                              .local_ranks = (uint32_t)world->ranks,
+                                              .by_nccl = by_nccl};
     for (int r = 0; r < world->ranks; r++) {
-        struct rehearsal told;
+        struct trainer_dry_run told;
         struct err err = {0};
         options.rank = (uint32_t)r;
-        assert_ok(rehearse(&options, &told, &err), &err);
+        assert_ok(trainer_dry_run(&options, &told, &err), &err);
         assert_memory_equal(&told.usage.traffic, &used[r].traffic, sizeof used[r].traffic);
         for (int use = MEM_FOR_PARAMETERS; use <= MEM_FOR_COMMUNICATION; use++)
             assert_memory_equal(told.usage.peak_bytes[use], used[r].peak_bytes[use],

@@ -9,7 +9,7 @@
 #include "ckpt/diff.h"
 #include "convert/dataset.h"
 #include "image/jpeg.h"
-#include "trainer/plan/rehearsal.h"
+#include "trainer/plan/dry_run.h"
 #include "trainer/run/run.h"
 
 #include <math.h>
@@ -320,7 +320,7 @@ static struct beside check_memory(const struct fixture *f, const char *name,
     struct train_config config;
     struct run run;
     struct device_mem_info opened, stepped, evaluated;
-    struct rehearsal told;
+    struct trainer_dry_run told;
     struct err err;
     configure(f, name, "cuda", extra, &config);
     const struct trainer_options options = {.config = &config, .io = f->io};
@@ -333,9 +333,9 @@ static struct beside check_memory(const struct fixture *f, const char *name,
     if (config.data.val[0])
         assert_ok(run_evaluate(&run, &err), &err);
     run.device->ops->mem_info(run.device, &evaluated);
-    const struct rehearsal_options itself = {
+    const struct trainer_dry_run_options itself = {
         .config = &config, .io = f->io, .model = ops_null_cuda(), .ranks = 1, .local_ranks = 1};
-    assert_ok(rehearse(&itself, &told, &err), &err);
+    assert_ok(trainer_dry_run(&itself, &told, &err), &err);
     for (int use = 0; use < MEM_USE_COUNT; use++)
         for (int kind = 0; kind < MEM_KIND_COUNT; kind++)
             assert_int_equal(evaluated.use_peak_bytes[use][kind], told.usage.peak_bytes[use][kind]);

@@ -1,7 +1,7 @@
 /*
  * ops_null — a compute table that computes nothing: it counts the floating-point operations it is
  * asked for, and takes the memory that the backend it stands for would take. On a null device
- * (device.h) a whole run can be rehearsed on it.
+ * (device.h) a whole run can be simulated on it.
  */
 #ifndef MILLRACE_TRAINER_OPS_NULL_OPS_NULL_H
 #define MILLRACE_TRAINER_OPS_NULL_OPS_NULL_H

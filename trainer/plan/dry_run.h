@@ -1,17 +1,16 @@
 /*
- * rehearsal — a run of a configuration on a device without memory and among ranks without others:
- * what one rank of so many will take, move and compute, told before anything is taken.
+ * dry_run — runs a configuration on a device without memory, as one of several ranks without the
+ * others: counts what that rank will take, move and compute, without taking any of it.
  *
- * The parts are opened by the functions that open them for the run itself, and two steps are made
- * by the same calls, on a null device (ops_null.h) and a null communicator (comm_null.h): what is
- * counted is what the run will ask for, whoever asks. Nothing is read but the datasets' indexes;
- * the folder of the run is not looked at. Where the batch grows by epoch (epochs.h), each stretch
- * of one batch is rehearsed as the run makes it, one after another: memory is the most of all of
- * them, and a step one of the last. Of local updates a step has its part of the mean of weights
- * that comes after so many.
+ * The functions that open the parts of a run open them here too, and two steps make the same calls,
+ * on a null device (ops_null.h) and a null communicator (comm_null.h). What is counted is therefore
+ * what the run will request. Only the datasets' indexes are read; the run's folder is ignored. If
+ * the batch grows by epoch (epochs.h), each phase of constant batch size is simulated in order:
+ * memory is the maximum over the phases, and the step is one of the last phase. With local updates
+ * a step includes its share of the periodic averaging of weights.
  */
-#ifndef MILLRACE_TRAINER_PLAN_REHEARSAL_H
-#define MILLRACE_TRAINER_PLAN_REHEARSAL_H
+#ifndef MILLRACE_TRAINER_PLAN_DRY_RUN_H
+#define MILLRACE_TRAINER_PLAN_DRY_RUN_H
 
 #include "base/err.h"
 #include "base/log.h"
@@ -21,23 +20,24 @@
 #include "trainer/ops/null/ops_null.h"
 #include "trainer/report/usage.h"
 
-struct rehearsal_options {
+struct trainer_dry_run_options {
     const struct train_config *config; /* as trainer.h's: its batch is resolved */
     struct io *io;
     const struct log *log;
-    const struct ops_null_model *model; /* of what backend it is a rehearsal; see rehearsal_model */
+    const struct ops_null_model
+        *model; /* of what backend it is a dry run; see trainer_dry_run_model */
     uint32_t rank, ranks;
     uint32_t local_ranks; /* on this rank's machine, as on each other one; divides ranks */
-    bool by_nccl;         /* weights and gradients go from GPU to GPU; see rehearsal_is_by_nccl */
+    bool by_nccl; /* weights and gradients go from GPU to GPU; see trainer_dry_run_is_by_nccl */
     /* Where the data is open already: what it is. Then the loaders' memory is not counted. NULL:
      * the datasets are looked at. */
     const struct loader_shape *shape;
-    uint64_t epoch;     /* then: the run goes on in it, and what was before is not rehearsed */
+    uint64_t epoch;     /* then: the run goes on in it, and what was before is not simulated */
     bool is_evaluation; /* without gradients and optimizer */
     bool memory_only;   /* no steps are made: neither bytes nor operations are told */
 };
 
-struct rehearsal {
+struct trainer_dry_run {
     struct usage usage;    /* of each peak the highest of any stretch */
     uint64_t device_bytes; /* of the device's own memory, in the stretch that takes most of it */
     double
@@ -54,16 +54,16 @@ struct rehearsal {
 
 /* For the configuration's device, `auto` as it would be chosen here. -ENODEV where this build does
  * not know a GPU. */
-int rehearsal_model(const struct train_config *config, const struct ops_null_model **ret_model,
-                    struct err *err);
+int trainer_dry_run_model(const struct train_config *config,
+                          const struct ops_null_model **ret_model, struct err *err);
 
 /* Would they, on a machine as this one? Without a GPU it is believed that each rank will have one.
  * NCCL's own memory is not told. */
-bool rehearsal_is_by_nccl(const struct train_config *config, const struct ops_null_model *model,
-                          uint32_t local_ranks);
+bool trainer_dry_run_is_by_nccl(const struct train_config *config,
+                                const struct ops_null_model *model, uint32_t local_ranks);
 
 /* -EINVAL as the run itself would fail. */
-int rehearse(const struct rehearsal_options *options, struct rehearsal *ret_rehearsal,
-             struct err *err);
+int trainer_dry_run(const struct trainer_dry_run_options *options,
+                    struct trainer_dry_run *ret_dry_run, struct err *err);
 
 #endif

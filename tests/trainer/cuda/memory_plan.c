@@ -1,12 +1,12 @@
 /*
- * memory_need — a device that is too small is told before anything is allocated, with what would
+ * memory_plan — a device that is too small is told before anything is allocated, with what would
  * help.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"
 
-#include "trainer/plan/memory_need.h"
+#include "trainer/plan/memory_plan.h"
 
 #include <errno.h>
 #include <string.h>
@@ -43,16 +43,16 @@ static int check(size_t device_bytes, const struct job *job, struct err *err)
     snprintf(global, sizeof global, "batch.global=%llu",
              (unsigned long long)(job->leaves ? 16 * job->leaves : 16));
     assert_ok(config_parse("", 0, "none", sets, sizeof sets / sizeof sets[0], &config, err), err);
-    const struct rehearsal_options run = {.config = &config,
-                                          .model = ops_null_cuda(),
-                                          .ranks = 1,
-                                          .local_ranks = 1,
-                                          .shape = &shape,
-                                          .epoch = job->epoch,
-                                          .is_evaluation = job->leaves == 0};
+    const struct trainer_dry_run_options run = {.config = &config,
+                                                .model = ops_null_cuda(),
+                                                .ranks = 1,
+                                                .local_ranks = 1,
+                                                .shape = &shape,
+                                                .epoch = job->epoch,
+                                                .is_evaluation = job->leaves == 0};
     shim_set_memory(device_bytes);
     assert_ok(device_open("cuda", &device, err), err);
-    int status = memory_need_check(&run, device, err);
+    int status = memory_plan_check(&run, device, err);
     device_close(device);
     shim_set_memory((size_t)4 << 30);
     return status;

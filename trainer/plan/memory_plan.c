@@ -1,7 +1,7 @@
 /*
- * memory_need — see memory_need.h.
+ * memory_plan — see memory_plan.h.
  */
-#include "trainer/plan/memory_need.h"
+#include "trainer/plan/memory_plan.h"
 
 #include "base/str.h"
 
@@ -12,13 +12,14 @@
 #include <string.h>
 
 /* What the run would take with other settings; UINT64_MAX where there is no such run. */
-static uint64_t need_with(const struct rehearsal_options *run, const struct train_config *config)
+static uint64_t need_with(const struct trainer_dry_run_options *run,
+                          const struct train_config *config)
 {
-    struct rehearsal_options other = *run;
-    struct rehearsal rehearsal;
+    struct trainer_dry_run_options other = *run;
+    struct trainer_dry_run dry_run;
     other.config = config;
-    return rehearse(&other, &rehearsal, NULL) ? UINT64_MAX
-                                              : memory_need_bytes(rehearsal.device_bytes);
+    return trainer_dry_run(&other, &dry_run, NULL) ? UINT64_MAX
+                                                   : memory_plan_bytes(dry_run.device_bytes);
 }
 
 /* Adds "SETTING saves X" where it saves anything. */
@@ -33,7 +34,7 @@ static void add_saving(char text[ERR_TEXT_BYTES_MAX], const char *setting, uint6
 }
 
 /* config: to try in. */
-static void list_savings(const struct rehearsal_options *run, uint64_t need,
+static void list_savings(const struct trainer_dry_run_options *run, uint64_t need,
                          struct train_config *config, char text[ERR_TEXT_BYTES_MAX])
 {
     const struct train_config *given = run->config;
@@ -63,7 +64,7 @@ static void list_savings(const struct rehearsal_options *run, uint64_t need,
         add_saving(text, "batch.global equal to batch.micro", need, need_with(run, config));
 }
 
-static void advise(const struct rehearsal_options *run, uint64_t need, struct err *err)
+static void advise(const struct trainer_dry_run_options *run, uint64_t need, struct err *err)
 {
     char text[ERR_TEXT_BYTES_MAX] = "";
     struct train_config *config = malloc(sizeof *config);
@@ -94,24 +95,25 @@ static void describe(const struct usage *usage, uint64_t need, struct err *err)
     err_expected(err, "%s; in the host %s pinned", text, str_format_size(pinned, size));
 }
 
-int memory_need_check(const struct rehearsal_options *run, struct device *device, struct err *err)
+int memory_plan_check(const struct trainer_dry_run_options *run, struct device *device,
+                      struct err *err)
 {
     struct device_mem_info info;
-    struct rehearsal rehearsal;
+    struct trainer_dry_run dry_run;
     char size[STR_SIZE_BYTES];
     device->ops->mem_info(device, &info);
     if (device->ops->is_host || info.total_bytes == 0)
         return 0;
-    int status = rehearse(run, &rehearsal, err);
+    int status = trainer_dry_run(run, &dry_run, err);
     if (status)
         return status;
-    uint64_t need = memory_need_bytes(rehearsal.device_bytes), given = info.used_bytes[MEM_DEVICE];
+    uint64_t need = memory_plan_bytes(dry_run.device_bytes), given = info.used_bytes[MEM_DEVICE];
     if (need <= info.free_bytes + given)
         return 0;
     err_set(err, -ENOMEM, "the device's memory is too small for this run");
     if (!err)
         return -ENOMEM;
-    describe(&rehearsal.usage, need, err);
+    describe(&dry_run.usage, need, err);
     err_found(err, "%s free", str_format_size(info.free_bytes + given, size));
     advise(run, need, err);
     return -ENOMEM;

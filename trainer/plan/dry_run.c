@@ -1,7 +1,7 @@
 /*
- * rehearsal — see rehearsal.h.
+ * dry_run — see dry_run.h.
  */
-#include "trainer/plan/rehearsal.h"
+#include "trainer/plan/dry_run.h"
 
 #include "base/bytes.h"
 #include "ckpt/full.h"
@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int rehearsal_model(const struct train_config *config, const struct ops_null_model **ret_model,
-                    struct err *err)
+int trainer_dry_run_model(const struct train_config *config,
+                          const struct ops_null_model **ret_model, struct err *err)
 {
     const char *name = config_device_name(config->device);
     int count = 0;
@@ -34,8 +34,8 @@ int rehearsal_model(const struct train_config *config, const struct ops_null_mod
     return -ENODEV;
 }
 
-bool rehearsal_is_by_nccl(const struct train_config *config, const struct ops_null_model *model,
-                          uint32_t local_ranks)
+bool trainer_dry_run_is_by_nccl(const struct train_config *config,
+                                const struct ops_null_model *model, uint32_t local_ranks)
 {
     int count = 0;
     if (model->is_host || config->parallel.comm == CONFIG_COMM_HOST)
@@ -48,7 +48,8 @@ bool rehearsal_is_by_nccl(const struct train_config *config, const struct ops_nu
 }
 
 /* The ranks' communicators, without ranks. */
-static int open_comms(struct run *run, const struct rehearsal_options *options, struct err *err)
+static int open_comms(struct run *run, const struct trainer_dry_run_options *options,
+                      struct err *err)
 {
     int rank = (int)options->rank, ranks = (int)options->ranks;
     int status = comm_null_open(rank, ranks, false, &run->own_comm, err);
@@ -61,7 +62,8 @@ static int open_comms(struct run *run, const struct rehearsal_options *options, 
     return status ? status : run_count_bulk(run, err);
 }
 
-static int open_backend(struct run *run, const struct rehearsal_options *options, struct err *err)
+static int open_backend(struct run *run, const struct trainer_dry_run_options *options,
+                        struct err *err)
 {
     static const enum dtype compute[] = {
         [CONFIG_FP32] = DTYPE_F32, [CONFIG_BF16] = DTYPE_BF16, [CONFIG_FP16] = DTYPE_F16};
@@ -76,7 +78,8 @@ static int open_backend(struct run *run, const struct rehearsal_options *options
     return status ? status : open_comms(run, options, err);
 }
 
-static int open_batch(struct run *run, const struct rehearsal_options *options, struct err *err)
+static int open_batch(struct run *run, const struct trainer_dry_run_options *options,
+                      struct err *err)
 {
     const struct train_config *c = run->config;
     run->batching = (struct batching){
@@ -93,7 +96,8 @@ static int open_batch(struct run *run, const struct rehearsal_options *options, 
 }
 
 /* Of data that is open already. */
-static int take_shape(struct run *run, const struct rehearsal_options *options, struct err *err)
+static int take_shape(struct run *run, const struct trainer_dry_run_options *options,
+                      struct err *err)
 {
     const struct loader_shape *shape = options->shape;
     run->shape = *shape;
@@ -132,21 +136,21 @@ static void close_staging(struct planned_save *save)
 }
 
 /* Who writes what of the file that all write follows from what all of them hold. */
-static int plan_full(struct run *run, const struct rehearsal_options *options, struct full *full,
-                     struct err *err)
+static int plan_full(struct run *run, const struct trainer_dry_run_options *options,
+                     struct full *full, struct err *err)
 {
     struct ckpt_tensor **tensors = calloc(options->ranks, sizeof *tensors);
     char **names = calloc(options->ranks, sizeof *names);
     struct full_holding *holdings = calloc(options->ranks, sizeof *holdings);
     bool has_memory = tensors && names && holdings;
-    int status = has_memory ? 0 : err_set(err, -ENOMEM, "out of memory for a rehearsal");
+    int status = has_memory ? 0 : err_set(err, -ENOMEM, "out of memory for a dry run");
     for (uint32_t rank = 0; rank < options->ranks && !status; rank++) {
         status = run_describe_tensors_of(run, rank, &tensors[rank], &names[rank],
                                          &holdings[rank].tensors_count, err);
         holdings[rank].tensors = tensors[rank];
     }
     if (!status)
-        status = full_rehearse(full, holdings, (int)options->rank, (int)options->ranks,
+        status = full_simulate(full, holdings, (int)options->rank, (int)options->ranks,
                                (uint32_t)run->params->groups_count, err);
     for (uint32_t rank = 0; has_memory && rank < options->ranks; rank++) {
         free(tensors[rank]);
@@ -159,7 +163,7 @@ static int plan_full(struct run *run, const struct rehearsal_options *options, s
 }
 
 /* The memory that a saver stages in, and its files. */
-static int open_staging(struct run *run, const struct rehearsal_options *options,
+static int open_staging(struct run *run, const struct trainer_dry_run_options *options,
                         struct planned_save *save, struct err *err)
 {
     bool is_full = run->config->checkpoint.layout == CKPT_FULL;
@@ -254,7 +258,7 @@ static int make_step(struct run *run, struct err *err)
 /* What is held from the first step on, as frozen weights that were gathered, does not come again:
  * the second tells. Both are the stretch's last, when what only first ones do, as PowerSGD before
  * its start_step, is over. */
-static int make_steps(struct run *run, struct rehearsal *rehearsal, struct err *err)
+static int make_steps(struct run *run, struct trainer_dry_run *dry_run, struct err *err)
 {
     run->step = run->turn_step - 1;
     int status = make_step(run, err);
@@ -263,8 +267,8 @@ static int make_steps(struct run *run, struct rehearsal *rehearsal, struct err *
     uint64_t crossed_bytes = device_null_crossed_bytes(run->device);
     if (!status)
         status = make_step(run, err);
-    rehearsal->flops = ops_null_flops(run->ops) - flops;
-    rehearsal->crossed_bytes = device_null_crossed_bytes(run->device) - crossed_bytes;
+    dry_run->flops = ops_null_flops(run->ops) - flops;
+    dry_run->crossed_bytes = device_null_crossed_bytes(run->device) - crossed_bytes;
     run->step_traffic = comm_counts_since(&run->traffic, &before);
     run->weights_differ = run_is_local(run);
     if (!status)
@@ -272,8 +276,8 @@ static int make_steps(struct run *run, struct rehearsal *rehearsal, struct err *
     return status ? status : weights_settle(&run->weights, err);
 }
 
-static int train(struct run *run, const struct rehearsal_options *options,
-                 struct rehearsal *rehearsal, struct err *err)
+static int train(struct run *run, const struct trainer_dry_run_options *options,
+                 struct trainer_dry_run *dry_run, struct err *err)
 {
     struct planned_save save = {0};
     int status = run_open_optimizer(run, err);
@@ -282,14 +286,14 @@ static int train(struct run *run, const struct rehearsal_options *options,
     if (!status)
         status = open_staging(run, options, &save, err);
     if (!status && !options->memory_only)
-        status = make_steps(run, rehearsal, err);
-    rehearsal->file_bytes = save.layout.image_bytes;
+        status = make_steps(run, dry_run, err);
+    dry_run->file_bytes = save.layout.image_bytes;
     close_staging(&save);
     return status;
 }
 
-static int rehearse_run(struct run *run, const struct rehearsal_options *options,
-                        struct rehearsal *rehearsal, struct err *err)
+static int dry_run_run(struct run *run, const struct trainer_dry_run_options *options,
+                       struct trainer_dry_run *dry_run, struct err *err)
 {
     struct loader *beside = NULL;
     int status = open_backend(run, options, err);
@@ -302,34 +306,35 @@ static int rehearse_run(struct run *run, const struct rehearsal_options *options
     if (!status)
         status = run_open_model(run, !options->is_evaluation, err);
     if (!status && !options->is_evaluation)
-        status = train(run, options, rehearsal, err);
+        status = train(run, options, dry_run, err);
     loader_close(beside);
     if (status)
         return status;
     for (uint64_t i = 0; i < run->params->count; i++)
-        rehearsal->parameter_count += run->params->list[i].count;
-    rehearsal->shape = run->shape;
-    rehearsal->shape.pixels_libraries = rehearsal->shape.engine =
+        dry_run->parameter_count += run->params->list[i].count;
+    dry_run->shape = run->shape;
+    dry_run->shape.pixels_libraries = dry_run->shape.engine =
         NULL; /* the loader's, which is closed */
-    rehearsal->steps = run->steps;
-    rehearsal->micros_count = batching_micros(&run->batching);
+    dry_run->steps = run->steps;
+    dry_run->micros_count = batching_micros(&run->batching);
     const struct comm_traffic traffic = run_traffic(run);
-    rehearsal->usage = usage_of(run->device, &traffic);
-    rehearsal->device_bytes = usage_device_bytes(&rehearsal->usage);
+    dry_run->usage = usage_of(run->device, &traffic);
+    dry_run->device_bytes = usage_device_bytes(&dry_run->usage);
     return 0;
 }
 
 /* The steps of one batch. *ret_next: the epoch of the next one; UINT64_MAX: the run ends before. */
-static int rehearse_stretch(const struct rehearsal_options *options,
-                            struct rehearsal *ret_rehearsal, uint64_t *ret_next, struct err *err)
+static int simulate_stretch(const struct trainer_dry_run_options *options,
+                            struct trainer_dry_run *ret_dry_run, uint64_t *ret_next,
+                            struct err *err)
 {
     const struct trainer_options given = {
         .config = options->config, .io = options->io, .log = options->log};
-    struct run run = {.options = &given, .io = options->io, .is_rehearsal = true};
-    *ret_rehearsal = (struct rehearsal){0};
+    struct run run = {.options = &given, .io = options->io, .is_dry_run = true};
+    *ret_dry_run = (struct trainer_dry_run){0};
     int status = run_take_config(&run, options->config, err);
     if (!status)
-        status = rehearse_run(&run, options, ret_rehearsal, err);
+        status = dry_run_run(&run, options, ret_dry_run, err);
     bool turns = !status && run.turn_step < run.steps;
     *ret_next = turns ? epochs_next_change(&run.epochs, options->epoch) : UINT64_MAX;
     run_close(&run);
@@ -337,14 +342,14 @@ static int rehearse_stretch(const struct rehearsal_options *options,
 }
 
 /* The data is looked at once, and its memory is that of the first stretch. */
-int rehearse(const struct rehearsal_options *options, struct rehearsal *ret_rehearsal,
-             struct err *err)
+int trainer_dry_run(const struct trainer_dry_run_options *options,
+                    struct trainer_dry_run *ret_dry_run, struct err *err)
 {
-    struct rehearsal_options stretch = *options;
-    struct rehearsal all = {0}, one;
+    struct trainer_dry_run_options stretch = *options;
+    struct trainer_dry_run all = {0}, one;
     assert(options->shape || options->epoch == 0);
     do {
-        int status = rehearse_stretch(&stretch, &one, &stretch.epoch, err);
+        int status = simulate_stretch(&stretch, &one, &stretch.epoch, err);
         if (status)
             return status;
         usage_take_peaks(&one.usage, &all.usage);
@@ -352,6 +357,6 @@ int rehearse(const struct rehearsal_options *options, struct rehearsal *ret_rehe
         all = one;
         stretch.shape = &all.shape;
     } while (stretch.epoch != UINT64_MAX);
-    *ret_rehearsal = all;
+    *ret_dry_run = all;
     return 0;
 }
