@@ -14,7 +14,7 @@
 /* A part of an array that a rank told of. */
 struct held {
     const char *name;
-    const struct telling_chunk *chunk;
+    const struct local_plan_chunk *chunk;
     int rank;
     const struct ckpt_tensor *tensor; /* of this rank's own, else NULL */
     uint64_t begin_bytes, size_bytes; /* within the array */
@@ -29,7 +29,7 @@ struct array {
 
 struct plan {
     struct full *full;
-    struct telling_part own; /* what this rank tells */
+    struct local_plan_part own; /* what this rank tells */
     struct held *held;       /* of all, by name, then by where it begins */
     uint64_t held_count;
     struct array *arrays; /* in the order of the file */
@@ -73,9 +73,9 @@ static bool find_run(const uint64_t *shape, const struct box *box, enum dtype dt
 /* What a rank tells: its parts of the model's section, and arrays without elements. Gives its
  * chunks, on failure too. */
 static int choose(const struct full_holding *holding, uint32_t groups_count,
-                  struct telling_part *ret_part, struct err *err)
+                  struct local_plan_part *ret_part, struct err *err)
 {
-    *ret_part = (struct telling_part){
+    *ret_part = (struct local_plan_part){
         .chunks = calloc(holding->tensors_count + 1, sizeof *ret_part->chunks)};
     if (!ret_part->chunks)
         return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays",
@@ -119,18 +119,18 @@ static int list_held(struct plan *plan, struct err *err)
 {
     struct full *full = plan->full;
     for (int r = 0; r < full->ranks; r++)
-        plan->held_count += telling_of(&full->telling, r)->chunks_count;
+        plan->held_count += local_plan_of(&full->local, r)->chunks_count;
     plan->held = calloc(plan->held_count + 1, sizeof *plan->held);
     plan->arrays = calloc(plan->held_count + 1, sizeof *plan->arrays);
     if (!plan->held || !plan->arrays)
         return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", plan->held_count);
     struct held *next = plan->held;
     for (int r = 0; r < full->ranks; r++) {
-        const struct telling_head *head = telling_of(&full->telling, r);
-        const struct telling_chunk *chunk = telling_first(head);
-        for (uint64_t i = 0; i < head->chunks_count; i++, chunk = telling_next(chunk), next++) {
+        const struct local_plan_head *head = local_plan_of(&full->local, r);
+        const struct local_plan_chunk *chunk = local_plan_first(head);
+        for (uint64_t i = 0; i < head->chunks_count; i++, chunk = local_plan_next(chunk), next++) {
             struct box box = box_make(chunk->start, chunk->extent, (uint32_t)chunk->rank);
-            *next = (struct held){.name = telling_name(chunk),
+            *next = (struct held){.name = local_plan_name(chunk),
                                   .chunk = chunk,
                                   .rank = r,
                                   .tensor = r == full->rank ? plan->own.chunks[i].tensor : NULL};
@@ -147,7 +147,7 @@ static int refuse(const struct array *array, const char *what, struct err *err)
     return err_set(err, -EINVAL, "checkpoint: array \"%.100s\": %s", array->entry.name, what);
 }
 
-static bool is_same_array(const struct telling_chunk *a, const struct telling_chunk *b)
+static bool is_same_array(const struct local_plan_chunk *a, const struct local_plan_chunk *b)
 {
     return a->dtype == b->dtype && a->rank == b->rank && a->replicated == b->replicated &&
            memcmp(a->shape, b->shape, sizeof a->shape) == 0;
@@ -289,8 +289,8 @@ int full_init(struct full *full, const struct full_holding *own, uint32_t groups
     *full = (struct full){.rank = comm->rank, .ranks = comm->ranks};
     struct plan plan = {.full = full};
     int status = choose(own, groups_count, &plan.own, err);
-    status = telling_exchange(comm, status, plan.own.chunks, plan.own.chunks_count, 0,
-                              &full->telling, err);
+    status = local_plan_exchange(comm, status, plan.own.chunks, plan.own.chunks_count, 0,
+                              &full->local, err);
     if (!status)
         status = collective_agree(comm, plan_file(&plan, err), "planning the checkpoint", err);
     free_plan(&plan, status);
@@ -303,13 +303,13 @@ int full_simulate(struct full *full, const struct full_holding *all, int rank, i
 {
     *full = (struct full){.rank = rank, .ranks = ranks};
     struct plan plan = {.full = full};
-    struct telling_part *parts = calloc((size_t)ranks, sizeof *parts);
+    struct local_plan_part *parts = calloc((size_t)ranks, sizeof *parts);
     int status =
         parts ? 0 : err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", ranks);
     for (int r = 0; r < ranks && !status; r++)
         status = choose(&all[r], groups_count, &parts[r], err);
     if (!status)
-        status = telling_collect(parts, ranks, &full->telling, err);
+        status = local_plan_collect(parts, ranks, &full->local, err);
     if (!status) {
         plan.own = parts[rank];
         status = plan_file(&plan, err);
@@ -335,7 +335,7 @@ void full_deinit(struct full *full)
 {
     free_traffic(&full->out, full->exchange_failed);
     free_traffic(&full->in, full->exchange_failed);
-    free(full->telling.all);
+    free(full->local.all);
     free(full->entries);
     str_deinit(&full->header);
     free(full->pieces);

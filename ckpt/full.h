@@ -30,7 +30,7 @@
 #include "ckpt/layout.h"
 #include "ckpt/manifest.h"
 #include "ckpt/safetensors.h"
-#include "ckpt/telling.h"
+#include "ckpt/local_plan.h"
 #include "comm/comm.h"
 
 #include <stdbool.h>
@@ -60,7 +60,7 @@ struct full_traffic {
 
 struct full {
     int rank, ranks;
-    struct telling telling;            /* holds the names */
+    struct local_plan local;            /* holds the names */
     struct safetensors_entry *entries; /* in the order of the file */
     uint64_t entries_count;
     struct str header;

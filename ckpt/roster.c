@@ -17,7 +17,7 @@ static const char planning[] = "planning the checkpoint";
 /* A chunk of the whole run, to be sorted by name. */
 struct listed {
     const char *name;
-    const struct telling_chunk *chunk;
+    const struct local_plan_chunk *chunk;
     uint32_t file;
     bool is_copy; /* of another node: its folder's manifest has it, not ours */
 };
@@ -33,7 +33,7 @@ static int compare_listed(const void *a, const void *b)
     return strcmp(((const struct listed *)a)->name, ((const struct listed *)b)->name);
 }
 
-static bool is_same_array(const struct manifest_tensor *tensor, const struct telling_chunk *chunk)
+static bool is_same_array(const struct manifest_tensor *tensor, const struct local_plan_chunk *chunk)
 {
     return tensor->dtype == (enum dtype)chunk->dtype && tensor->rank == chunk->rank &&
            memcmp(tensor->shape, chunk->shape, sizeof tensor->shape) == 0;
@@ -45,7 +45,7 @@ static int fill_tensors(struct manifest *manifest, const struct listed *listed, 
 {
     struct manifest_chunk *chunk = manifest->chunks;
     for (uint64_t i = 0; i < count; i++) {
-        const struct telling_chunk *told = listed[i].chunk;
+        const struct local_plan_chunk *told = listed[i].chunk;
         struct manifest_tensor *tensor = manifest->tensors + manifest->tensors_count;
         if (i > 0 && strcmp(listed[i - 1].name, listed[i].name) == 0) {
             tensor--;
@@ -99,8 +99,8 @@ static int alloc_all(struct roster *roster, uint64_t chunks_count, int ranks,
 static struct listed *list_rank(struct roster *roster, const struct nodes *nodes, int rank,
                                 struct listed *listed)
 {
-    const struct telling_head *head = telling_of(&roster->told, rank);
-    const struct telling_chunk *chunk = telling_first(head);
+    const struct local_plan_head *head = local_plan_of(&roster->told, rank);
+    const struct local_plan_chunk *chunk = local_plan_first(head);
     bool elsewhere = !nodes_is_here(nodes, rank);
     struct manifest_file *file = &roster->manifest.files[rank];
     *file = (struct manifest_file){.name = roster_file_name(rank, roster->file_names[rank]),
@@ -108,8 +108,8 @@ static struct listed *list_rank(struct roster *roster, const struct nodes *nodes
                                    .blocks_count = manifest_blocks_count(head->file_bytes),
                                    .block_crc32c = roster_checksums(roster, rank),
                                    .elsewhere = elsewhere};
-    for (uint64_t i = 0; i < head->chunks_count; i++, chunk = telling_next(chunk))
-        *listed++ = (struct listed){telling_name(chunk), chunk, (uint32_t)rank,
+    for (uint64_t i = 0; i < head->chunks_count; i++, chunk = local_plan_next(chunk))
+        *listed++ = (struct listed){local_plan_name(chunk), chunk, (uint32_t)rank,
                                     elsewhere && chunk->replicated};
     return listed;
 }
@@ -125,8 +125,8 @@ static struct listed *list_common(struct roster *roster, int ranks, struct liste
                                .block_crc32c = roster->common_crc32c};
     for (uint64_t i = 0; i < full->entries_count; i++) {
         const struct safetensors_entry *entry = &full->entries[i];
-        struct telling_chunk *chunk = &roster->common[i];
-        *chunk = (struct telling_chunk){
+        struct local_plan_chunk *chunk = &roster->common[i];
+        *chunk = (struct local_plan_chunk){
             .dtype = entry->dtype, .rank = entry->rank, .offset_bytes = entry->offset_bytes};
         memcpy(chunk->shape, entry->shape, sizeof chunk->shape);
         memcpy(chunk->extent, entry->shape, sizeof chunk->extent);
@@ -141,7 +141,7 @@ static uint64_t count_chunks(struct roster *roster, int ranks)
     const struct full *full = roster->full;
     uint64_t chunks_count = full ? full->entries_count : 0;
     for (int r = 0; r < ranks; r++) {
-        const struct telling_head *head = telling_of(&roster->told, r);
+        const struct local_plan_head *head = local_plan_of(&roster->told, r);
         uint64_t blocks = manifest_blocks_count(head->file_bytes) + (full ? full->pieces_of[r] : 0);
         chunks_count += head->chunks_count;
         roster->blocks_max = blocks > roster->blocks_max ? blocks : roster->blocks_max;
@@ -184,7 +184,7 @@ int roster_init(struct roster *roster, const struct layout *layout, const struct
 {
     struct comm *comm = nodes->all;
     *roster = (struct roster){.full = layout->full};
-    int status = telling_exchange(comm, 0, layout->chunks, layout->chunks_count, layout->file_bytes,
+    int status = local_plan_exchange(comm, 0, layout->chunks, layout->chunks_count, layout->file_bytes,
                                   &roster->told, err);
     if (!status) /* all compute the same from the same */
         status = collective_agree(comm, assemble(roster, nodes, err), planning, err);

@@ -22,9 +22,9 @@ struct roster {
     struct manifest manifest;
     struct str tensors_text; /* manifest_encode_tensors */
     char (*file_names)[ROSTER_NAME_BYTES_MAX];
-    struct telling told;          /* holds the names */
+    struct local_plan told;          /* holds the names */
     const struct full *full;      /* borrowed; NULL: there is no common file */
-    struct telling_chunk *common; /* its arrays */
+    struct local_plan_chunk *common; /* its arrays */
     uint32_t *common_crc32c;      /* of its blocks */
     uint64_t blocks_max; /* of any rank: of its own file, and its pieces of the common one */
     uint32_t *gathered;  /* [ranks][blocks_max] checksums */

@@ -3,7 +3,7 @@
  * believed before it is looked at. The test is that rank: it says what this one says, but for one
  * gather, in which it says what the test wants.
  */
-#include "ckpt/telling.h"
+#include "ckpt/local_plan.h"
 #include "tests/ckpt/steps.h"
 
 #include <errno.h>
@@ -120,7 +120,7 @@ static void a_load_is_not_decided_by_what_is_wrong(void **state)
 }
 
 /* What a rank tells of two arrays; to be freed. */
-static struct telling make_told(void)
+static struct local_plan make_told(void)
 {
     const struct ckpt_tensor tensors[] = {
         {.name = "a.weight", .dtype = DTYPE_F32, .rank = 2, .shape = {6, 5}, .extent = {3, 5}},
@@ -132,17 +132,17 @@ static struct telling make_told(void)
          .replicated = true}};
     struct layout_chunk chunks[2] = {{.tensor = &tensors[0], .box = {.rank = 2, .extent = {3, 5}}},
                                      {.tensor = &tensors[1], .box = {.rank = 1, .extent = {9}}}};
-    const struct telling_part part = {.chunks = chunks, .chunks_count = 2, .file_bytes = 4096};
-    struct telling told;
+    const struct local_plan_part part = {.chunks = chunks, .chunks_count = 2, .file_bytes = 4096};
+    struct local_plan told;
     struct err err = {0};
-    assert_ok(telling_collect(&part, 1, &told, &err), &err);
+    assert_ok(local_plan_collect(&part, 1, &told, &err), &err);
     return told;
 }
 
-static void check_refused(const struct telling *told, const char *why)
+static void check_refused(const struct local_plan *told, const char *why)
 {
     struct err err = {0};
-    assert_int_equal(telling_check(told->all, told->bytes_max, 7, &err), -EPROTO);
+    assert_int_equal(local_plan_check(told->all, told->bytes_max, 7, &err), -EPROTO);
     assert_non_null(strstr(err.what, "what rank 7 tells of its arrays is wrong"));
     if (!strstr(err.what, why))
         fail_msg("expected \"%s\" in: %s", why, err.what);
@@ -150,18 +150,18 @@ static void check_refused(const struct telling *told, const char *why)
 
 static void what_a_rank_tells_of_its_arrays_is_checked(void **state)
 {
-    struct telling told = make_told();
-    struct telling_head *head = (void *)told.all;
-    struct telling_chunk *first = (void *)(head + 1);
+    struct local_plan told = make_told();
+    struct local_plan_head *head = (void *)told.all;
+    struct local_plan_chunk *first = (void *)(head + 1);
     char *name = (char *)(first + 1);
     struct err err = {0};
     (void)state;
-    assert_ok(telling_check(told.all, told.bytes_max, 7, &err), &err);
+    assert_ok(local_plan_check(told.all, told.bytes_max, 7, &err), &err);
     for (size_t bytes = 0; bytes < told.bytes_max; bytes += 8) {
         char *cut = malloc(bytes + 1); /* a sanitizer knows its end */
         assert_non_null(cut);
         memcpy(cut, told.all, bytes);
-        assert_int_equal(telling_check(cut, bytes, 7, &err), -EPROTO);
+        assert_int_equal(local_plan_check(cut, bytes, 7, &err), -EPROTO);
         free(cut);
     }
     const struct {

@@ -1,8 +1,8 @@
 /*
- * telling — fuzz target: what another rank tells of the arrays that it stores (ckpt/telling.h).
+ * local_plan — fuzz target: what another rank tells of the arrays that it stores (ckpt/local_plan.h).
  * What is taken can be walked to its end.
  */
-#include "ckpt/telling.h"
+#include "ckpt/local_plan.h"
 #include "ckpt/box.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -13,13 +13,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (!text)
         return 0;
     memcpy(text, data, bytes);
-    if (telling_check(text, bytes, 3, &err) == 0) {
-        const struct telling told = {.all = text, .bytes_max = bytes};
-        const struct telling_head *head = telling_of(&told, 0);
-        const struct telling_chunk *chunk = telling_first(head);
-        for (uint64_t i = 0; i < head->chunks_count; i++, chunk = telling_next(chunk)) {
+    if (local_plan_check(text, bytes, 3, &err) == 0) {
+        const struct local_plan told = {.all = text, .bytes_max = bytes};
+        const struct local_plan_head *head = local_plan_of(&told, 0);
+        const struct local_plan_chunk *chunk = local_plan_first(head);
+        for (uint64_t i = 0; i < head->chunks_count; i++, chunk = local_plan_next(chunk)) {
             const struct box box = box_make(chunk->start, chunk->extent, (uint32_t)chunk->rank);
-            if (strlen(telling_name(chunk)) >= chunk->name_bytes || box_check(&box, chunk->shape))
+            if (strlen(local_plan_name(chunk)) >= chunk->name_bytes || box_check(&box, chunk->shape))
                 abort();
         }
         if ((const char *)chunk != text + bytes)

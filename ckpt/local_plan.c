@@ -1,7 +1,7 @@
 /*
- * telling — see telling.h.
+ * local_plan — see local_plan.h.
  */
-#include "ckpt/telling.h"
+#include "ckpt/local_plan.h"
 
 #include "base/bytes.h"
 #include "ckpt/box.h"
@@ -13,36 +13,36 @@
 
 static const char planning[] = "planning the checkpoint";
 
-const struct telling_head *telling_of(const struct telling *telling, int rank)
+const struct local_plan_head *local_plan_of(const struct local_plan *local, int rank)
 {
-    return (const void *)(telling->all + (size_t)rank * telling->bytes_max);
+    return (const void *)(local->all + (size_t)rank * local->bytes_max);
 }
 
-const struct telling_chunk *telling_first(const struct telling_head *head)
+const struct local_plan_chunk *local_plan_first(const struct local_plan_head *head)
 {
     return (const void *)(head + 1);
 }
 
-const char *telling_name(const struct telling_chunk *chunk)
+const char *local_plan_name(const struct local_plan_chunk *chunk)
 {
     return (const char *)(chunk + 1);
 }
 
-const struct telling_chunk *telling_next(const struct telling_chunk *chunk)
+const struct local_plan_chunk *local_plan_next(const struct local_plan_chunk *chunk)
 {
-    return (const void *)(telling_name(chunk) + chunk->name_bytes);
+    return (const void *)(local_plan_name(chunk) + chunk->name_bytes);
 }
 
 static int tell(const struct layout_chunk *chunks, uint64_t chunks_count, uint64_t file_bytes,
                 struct str *out)
 {
-    struct telling_head head = {.file_bytes = file_bytes, .chunks_count = chunks_count};
+    struct local_plan_head head = {.file_bytes = file_bytes, .chunks_count = chunks_count};
     str_add(out, &head, sizeof head);
     for (uint64_t i = 0; i < chunks_count; i++) {
         const struct layout_chunk *chunk = &chunks[i];
         const struct ckpt_tensor *tensor = chunk->tensor;
         size_t name_bytes = strlen(tensor->name) + 1;
-        struct telling_chunk told = {bytes_round_up(name_bytes, 8), tensor->dtype, tensor->rank,
+        struct local_plan_chunk told = {bytes_round_up(name_bytes, 8), tensor->dtype, tensor->rank,
                                      tensor->replicated};
         for (uint32_t d = 0; d < tensor->rank; d++) {
             told.shape[d] = tensor->shape[d];
@@ -65,7 +65,7 @@ static int refuse(int rank, const char *what, struct err *err)
 }
 
 /* Within its shape, whose product fits, and zero beyond its rank. Adds its bytes. */
-static bool is_box(const struct telling_chunk *chunk, uint64_t *sum_bytes)
+static bool is_box(const struct local_plan_chunk *chunk, uint64_t *sum_bytes)
 {
     uint64_t shape_bytes, bytes;
     if (chunk->dtype >= DTYPE_COUNT || chunk->rank > DTYPE_RANK_MAX || chunk->replicated > 1)
@@ -79,27 +79,27 @@ static bool is_box(const struct telling_chunk *chunk, uint64_t *sum_bytes)
     enum dtype dtype = (enum dtype)chunk->dtype;
     if (box_shape_bytes(chunk->shape, (uint32_t)chunk->rank, dtype, &shape_bytes) ||
         box_shape_bytes(chunk->extent, (uint32_t)chunk->rank, dtype, &bytes) ||
-        bytes > TELLING_ARRAYS_BYTES_MAX - *sum_bytes)
+        bytes > LOCAL_PLAN_ARRAYS_BYTES_MAX - *sum_bytes)
         return false;
     *sum_bytes += bytes;
     return true;
 }
 
-int telling_check(const char *text, size_t bytes, int rank, struct err *err)
+int local_plan_check(const char *text, size_t bytes, int rank, struct err *err)
 {
-    const struct telling_head *head = (const void *)text;
+    const struct local_plan_head *head = (const void *)text;
     uint64_t sum_bytes = 0;
     if (bytes < sizeof *head)
         return refuse(rank, "it has no head", err);
-    if (head->file_bytes > 2 * TELLING_ARRAYS_BYTES_MAX)
+    if (head->file_bytes > 2 * LOCAL_PLAN_ARRAYS_BYTES_MAX)
         return refuse(rank, "its file is too large", err);
     size_t at = sizeof *head;
     for (uint64_t i = 0; i < head->chunks_count; i++) {
-        const struct telling_chunk *chunk = (const void *)(text + at);
+        const struct local_plan_chunk *chunk = (const void *)(text + at);
         if (bytes - at < sizeof *chunk || chunk->name_bytes > bytes - at - sizeof *chunk ||
             chunk->name_bytes % 8 != 0)
             return refuse(rank, "it ends within an array", err);
-        if (!memchr(telling_name(chunk), '\0', chunk->name_bytes))
+        if (!memchr(local_plan_name(chunk), '\0', chunk->name_bytes))
             return refuse(rank, "a name has no end", err);
         if (!is_box(chunk, &sum_bytes))
             return refuse(rank, "an array has no such type, shape or part", err);
@@ -127,7 +127,7 @@ static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, uint6
         return status;
     }
     for (int r = 0; r < comm->ranks && !status; r++)
-        if (sizes[r] < sizeof(struct telling_head) || sizes[r] > TELLING_TEXT_BYTES_MAX ||
+        if (sizes[r] < sizeof(struct local_plan_head) || sizes[r] > LOCAL_PLAN_TEXT_BYTES_MAX ||
             sizes[r] % 8 != 0)
             status = refuse(r, "its size is none", err);
     if (status)
@@ -159,7 +159,7 @@ static int exchange_texts(struct comm *comm, const struct str *own, const uint64
         return status;
     }
     for (int r = 0; r < comm->ranks && !status; r++)
-        status = telling_check(all + (size_t)r * bytes_max, (size_t)sizes[r], r, err);
+        status = local_plan_check(all + (size_t)r * bytes_max, (size_t)sizes[r], r, err);
     if (status)
         free(all);
     else
@@ -167,12 +167,12 @@ static int exchange_texts(struct comm *comm, const struct str *own, const uint64
     return status;
 }
 
-int telling_exchange(struct comm *comm, int status, const struct layout_chunk *chunks,
-                     uint64_t chunks_count, uint64_t file_bytes, struct telling *ret_telling,
+int local_plan_exchange(struct comm *comm, int status, const struct layout_chunk *chunks,
+                     uint64_t chunks_count, uint64_t file_bytes, struct local_plan *ret_plan,
                      struct err *err)
 {
     struct str own = {0};
-    struct telling told = {0};
+    struct local_plan told = {0};
     if (!status && tell(chunks, chunks_count, file_bytes, &own))
         status = err_set(err, -ENOMEM, "out of memory to plan a checkpoint");
     uint64_t *sizes = NULL;
@@ -184,12 +184,12 @@ int telling_exchange(struct comm *comm, int status, const struct layout_chunk *c
     free(sizes);
     str_deinit(&own);
     if (!status)
-        *ret_telling = told;
+        *ret_plan = told;
     return status;
 }
 
-static int tell_all(const struct telling_part *parts, int ranks, struct str *texts,
-                    struct telling *ret_telling)
+static int tell_all(const struct local_plan_part *parts, int ranks, struct str *texts,
+                    struct local_plan *ret_plan)
 {
     size_t bytes_max = 0;
     for (int r = 0; r < ranks; r++) {
@@ -203,15 +203,15 @@ static int tell_all(const struct telling_part *parts, int ranks, struct str *tex
         return -ENOMEM;
     for (int r = 0; r < ranks; r++)
         memcpy(all + (size_t)r * bytes_max, texts[r].data, texts[r].bytes);
-    *ret_telling = (struct telling){all, bytes_max};
+    *ret_plan = (struct local_plan){all, bytes_max};
     return 0;
 }
 
-int telling_collect(const struct telling_part *parts, int ranks, struct telling *ret_telling,
+int local_plan_collect(const struct local_plan_part *parts, int ranks, struct local_plan *ret_plan,
                     struct err *err)
 {
     struct str *texts = calloc((size_t)ranks, sizeof *texts);
-    int status = texts ? tell_all(parts, ranks, texts, ret_telling) : -ENOMEM;
+    int status = texts ? tell_all(parts, ranks, texts, ret_plan) : -ENOMEM;
     for (int r = 0; texts && r < ranks; r++)
         str_deinit(&texts[r]);
     free(texts);
