@@ -157,11 +157,11 @@ int commit_try_folder(struct commit *commit, struct err *err)
 
 int commit_begin(struct commit *commit, uint64_t step, int status, struct err *err)
 {
-    char name[ROSTER_NAME_BYTES_MAX];
+    char name[GLOBAL_PLAN_NAME_BYTES_MAX];
     status = meet(commit, step, true, status, err);
     if (!status)
         status = commit->io->transactions->create(
-            commit->transaction, roster_file_name(commit->nodes->all->rank, name),
+            commit->transaction, global_plan_file_name(commit->nodes->all->rank, name),
             bytes_round_up(commit->file_bytes[LAYOUT_OWN], IO_ALIGN_BYTES),
             &commit->files[LAYOUT_OWN], err);
     return status;
@@ -217,14 +217,14 @@ static bool is_renewed_by(struct json_t *old, struct json_t *renewed)
 static enum commit_likeness compare_with(const struct commit *commit, const char *path,
                                          const char *state_json)
 {
-    const struct roster *roster = commit->roster;
+    const struct global_plan *global = commit->global;
     struct manifest found;
     struct json_t *state = NULL;
     enum commit_likeness likeness = COMMIT_OTHER;
     if (folder_read_step(commit->io, path, &found, NULL, NULL))
         return likeness;
     if (found.step == commit->step &&
-        has_same_arrays(&found, &roster->manifest, &roster->tensors_text) &&
+        has_same_arrays(&found, &global->manifest, &global->tensors_text) &&
         jsonx_parse(state_json, strlen(state_json), "state", 0, &state, NULL) == 0) {
         if (is_same_value(found.state, state))
             likeness = COMMIT_SAME;
@@ -264,7 +264,7 @@ static int look_at_old(struct commit *commit, const char *state_json, struct err
 {
     static const char what[] = "looking at the step that was there";
     struct comm *node = commit->nodes->node;
-    commit->roster->manifest.numerics_id = commit->numerics_id;
+    commit->global->manifest.numerics_id = commit->numerics_id;
     if (nodes_is_first(commit->nodes))
         commit->likeness = compare_with(commit, commit->path, state_json);
     bool is_same = commit->likeness == COMMIT_SAME;
@@ -281,7 +281,7 @@ static int look_at_old(struct commit *commit, const char *state_json, struct err
 static int write_manifest(struct commit *commit, const char *state_json, struct err *err)
 {
     struct io *io = commit->io;
-    struct manifest *manifest = &commit->roster->manifest;
+    struct manifest *manifest = &commit->global->manifest;
     struct io_file *file;
     struct io_queue *queue = NULL;
     char path[IO_PATH_BYTES_MAX];
@@ -292,7 +292,7 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
         &commit->manifest_text); /* this save does not fail because the one before had no memory */
     int status = io_join_path(commit->path, MANIFEST_NAME, path, err);
     if (!status)
-        status = manifest_encode(manifest, state_json, &commit->roster->tensors_text,
+        status = manifest_encode(manifest, state_json, &commit->global->tensors_text,
                                  &commit->manifest_text, err);
     size_t bytes = commit->manifest_text.bytes;
     if (!status)
@@ -421,7 +421,7 @@ int commit_finish(struct commit *commit, int status, const char *state_json, str
         status = name_owner(commit, status, err);
     status = collective_agree(all, status, "agreeing on a checkpoint", err);
     if (!status)
-        status = roster_gather(commit->roster, all, err);
+        status = global_plan_gather(commit->global, all, err);
     if (!status)
         status = prepare(commit, state_json, err);
     if (commit->nodes->count > 1) /* no node's name appears before all can */

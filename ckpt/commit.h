@@ -20,7 +20,7 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/layout.h"
 #include "ckpt/nodes.h"
-#include "ckpt/roster.h"
+#include "ckpt/global_plan.h"
 #include "comm/comm.h"
 #include "io/io.h"
 
@@ -45,7 +45,7 @@ struct commit {
     struct io *io; /* these are set by the owner, borrowed, and immutable */
     const struct nodes *nodes;
     struct io_lock *lock; /* of the first rank of a node: the folder is its own */
-    struct roster *roster;
+    struct global_plan *global;
     const char *folder, *run_id, *numerics_id;
     const struct log *log;
     struct ckpt_keep keep;

@@ -13,7 +13,7 @@
 #include "ckpt/image_writer.h"
 #include "ckpt/layout.h"
 #include "ckpt/nodes.h"
-#include "ckpt/roster.h"
+#include "ckpt/global_plan.h"
 #include "ckpt/snapshot.h"
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ struct ckpt_saver {
     enum ckpt_layout layout_kind;
     struct full full; /* of CKPT_FULL */
     struct layout layout;
-    struct roster roster;
+    struct global_plan global;
     struct snapshot snapshot;
     struct image_writer image; /* the writer's while a save is due */
     unsigned touched_count;    /* the writer's: buffers that staging_touch was called for */

@@ -81,7 +81,7 @@ static int plan(struct ckpt_saver *saver, const struct ckpt_saver_options *optio
                      : 0;
     if (!status)
         status = agree(saver, layout_init(&saver->layout, &layout, err), err);
-    return status ? status : roster_init(&saver->roster, &saver->layout, &saver->nodes, err);
+    return status ? status : global_plan_init(&saver->global, &saver->layout, &saver->nodes, err);
 }
 
 static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *options,
@@ -95,17 +95,17 @@ static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *op
                                buffers, err);
     if (!status)
         status = image_writer_init(&saver->image, &saver->snapshot,
-                                   roster_checksums(&saver->roster, saver->nodes.all->rank),
+                                   global_plan_checksums(&saver->global, saver->nodes.all->rank),
                                    saver->io, err);
     if (status)
         return status;
-    saver->image.file_names[LAYOUT_OWN] = saver->roster.file_names[saver->nodes.all->rank];
+    saver->image.file_names[LAYOUT_OWN] = saver->global.file_names[saver->nodes.all->rank];
     saver->image.file_names[LAYOUT_COMMON] = FULL_FILE_NAME;
     saver->commit =
         (struct commit){.io = saver->io,
                         .nodes = &saver->nodes,
                         .lock = saver->lock,
-                        .roster = &saver->roster,
+                        .global = &saver->global,
                         .folder = saver->folder,
                         .run_id = saver->run_id,
                         .numerics_id = saver->numerics_id,
@@ -185,7 +185,7 @@ void ckpt_saver_close(struct ckpt_saver *saver)
         image_writer_deinit(&saver->image);
     if (saver->snapshot.layout)
         snapshot_deinit(&saver->snapshot);
-    roster_deinit(&saver->roster);
+    global_plan_deinit(&saver->global);
     layout_deinit(&saver->layout);
     full_deinit(&saver->full);
     if (saver->lock)

@@ -1,7 +1,7 @@
 /*
- * roster — see roster.h.
+ * global plan — see global plan.h.
  */
-#include "ckpt/roster.h"
+#include "ckpt/global_plan.h"
 
 #include "base/crc.h"
 #include "ckpt/collective.h"
@@ -22,9 +22,9 @@ struct listed {
     bool is_copy; /* of another node: its folder's manifest has it, not ours */
 };
 
-const char *roster_file_name(int rank, char name[ROSTER_NAME_BYTES_MAX])
+const char *global_plan_file_name(int rank, char name[GLOBAL_PLAN_NAME_BYTES_MAX])
 {
-    snprintf(name, ROSTER_NAME_BYTES_MAX, "rank-%05d.safetensors", rank);
+    snprintf(name, GLOBAL_PLAN_NAME_BYTES_MAX, "rank-%05d.safetensors", rank);
     return name;
 }
 
@@ -73,40 +73,40 @@ static int fill_tensors(struct manifest *manifest, const struct listed *listed, 
     return 0;
 }
 
-static int alloc_all(struct roster *roster, uint64_t chunks_count, int ranks,
+static int alloc_all(struct global_plan *global, uint64_t chunks_count, int ranks,
                      struct listed **ret_listed, struct err *err)
 {
-    struct manifest *manifest = &roster->manifest;
-    const struct full *full = roster->full;
+    struct manifest *manifest = &global->manifest;
+    const struct full *full = global->full;
     size_t count = (size_t)chunks_count + 1, files = (size_t)ranks + 1;
     size_t common_blocks = full ? (size_t)manifest_blocks_count(full->file_bytes) : 0;
     manifest->tensors = calloc(count, sizeof *manifest->tensors);
     manifest->chunks = calloc(count, sizeof *manifest->chunks);
     manifest->files = calloc(files, sizeof *manifest->files);
-    roster->file_names = calloc(files, sizeof *roster->file_names);
-    roster->gathered = calloc((size_t)ranks * (size_t)roster->blocks_max, sizeof *roster->gathered);
-    roster->common_crc32c = calloc(common_blocks + 1, sizeof *roster->common_crc32c);
-    roster->common = calloc((full ? full->entries_count : 0) + 1, sizeof *roster->common);
+    global->file_names = calloc(files, sizeof *global->file_names);
+    global->gathered = calloc((size_t)ranks * (size_t)global->blocks_max, sizeof *global->gathered);
+    global->common_crc32c = calloc(common_blocks + 1, sizeof *global->common_crc32c);
+    global->common = calloc((full ? full->entries_count : 0) + 1, sizeof *global->common);
     *ret_listed = calloc(count, sizeof **ret_listed);
-    if (manifest->tensors && manifest->chunks && manifest->files && roster->file_names &&
-        roster->gathered && roster->common_crc32c && roster->common && *ret_listed)
+    if (manifest->tensors && manifest->chunks && manifest->files && global->file_names &&
+        global->gathered && global->common_crc32c && global->common && *ret_listed)
         return 0;
     return err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %" PRIu64 " chunks",
                    chunks_count);
 }
 
 /* The file of a rank; returns behind the last that it added. */
-static struct listed *list_rank(struct roster *roster, const struct nodes *nodes, int rank,
+static struct listed *list_rank(struct global_plan *global, const struct nodes *nodes, int rank,
                                 struct listed *listed)
 {
-    const struct local_plan_head *head = local_plan_of(&roster->told, rank);
+    const struct local_plan_head *head = local_plan_of(&global->told, rank);
     const struct local_plan_chunk *chunk = local_plan_first(head);
     bool elsewhere = !nodes_is_here(nodes, rank);
-    struct manifest_file *file = &roster->manifest.files[rank];
-    *file = (struct manifest_file){.name = roster_file_name(rank, roster->file_names[rank]),
+    struct manifest_file *file = &global->manifest.files[rank];
+    *file = (struct manifest_file){.name = global_plan_file_name(rank, global->file_names[rank]),
                                    .size_bytes = head->file_bytes,
                                    .blocks_count = manifest_blocks_count(head->file_bytes),
-                                   .block_crc32c = roster_checksums(roster, rank),
+                                   .block_crc32c = global_plan_checksums(global, rank),
                                    .elsewhere = elsewhere};
     for (uint64_t i = 0; i < head->chunks_count; i++, chunk = local_plan_next(chunk))
         *listed++ = (struct listed){local_plan_name(chunk), chunk, (uint32_t)rank,
@@ -115,17 +115,17 @@ static struct listed *list_rank(struct roster *roster, const struct nodes *nodes
 }
 
 /* The file that all write, behind those of the ranks. */
-static struct listed *list_common(struct roster *roster, int ranks, struct listed *listed)
+static struct listed *list_common(struct global_plan *global, int ranks, struct listed *listed)
 {
-    const struct full *full = roster->full;
-    roster->manifest.files[ranks] =
+    const struct full *full = global->full;
+    global->manifest.files[ranks] =
         (struct manifest_file){.name = FULL_FILE_NAME,
                                .size_bytes = full->file_bytes,
                                .blocks_count = manifest_blocks_count(full->file_bytes),
-                               .block_crc32c = roster->common_crc32c};
+                               .block_crc32c = global->common_crc32c};
     for (uint64_t i = 0; i < full->entries_count; i++) {
         const struct safetensors_entry *entry = &full->entries[i];
-        struct local_plan_chunk *chunk = &roster->common[i];
+        struct local_plan_chunk *chunk = &global->common[i];
         *chunk = (struct local_plan_chunk){
             .dtype = entry->dtype, .rank = entry->rank, .offset_bytes = entry->offset_bytes};
         memcpy(chunk->shape, entry->shape, sizeof chunk->shape);
@@ -136,42 +136,42 @@ static struct listed *list_common(struct roster *roster, int ranks, struct liste
 }
 
 /* How many chunks there are; also blocks_max. */
-static uint64_t count_chunks(struct roster *roster, int ranks)
+static uint64_t count_chunks(struct global_plan *global, int ranks)
 {
-    const struct full *full = roster->full;
+    const struct full *full = global->full;
     uint64_t chunks_count = full ? full->entries_count : 0;
     for (int r = 0; r < ranks; r++) {
-        const struct local_plan_head *head = local_plan_of(&roster->told, r);
+        const struct local_plan_head *head = local_plan_of(&global->told, r);
         uint64_t blocks = manifest_blocks_count(head->file_bytes) + (full ? full->pieces_of[r] : 0);
         chunks_count += head->chunks_count;
-        roster->blocks_max = blocks > roster->blocks_max ? blocks : roster->blocks_max;
+        global->blocks_max = blocks > global->blocks_max ? blocks : global->blocks_max;
     }
     return chunks_count;
 }
 
-static int assemble(struct roster *roster, const struct nodes *nodes, struct err *err)
+static int assemble(struct global_plan *global, const struct nodes *nodes, struct err *err)
 {
     int ranks = nodes->all->ranks;
     struct listed *listed = NULL;
-    uint64_t chunks_count = count_chunks(roster, ranks);
-    int status = alloc_all(roster, chunks_count, ranks, &listed, err);
+    uint64_t chunks_count = count_chunks(global, ranks);
+    int status = alloc_all(global, chunks_count, ranks, &listed, err);
     if (status)
         goto out;
     struct listed *next = listed;
     for (int r = 0; r < ranks; r++)
-        next = list_rank(roster, nodes, r, next);
-    if (roster->full)
-        list_common(roster, ranks, next);
+        next = list_rank(global, nodes, r, next);
+    if (global->full)
+        list_common(global, ranks, next);
     qsort(listed, chunks_count, sizeof *listed, compare_listed);
-    roster->manifest.files_count = (uint64_t)ranks + (roster->full != NULL);
-    roster->manifest.ranks = (uint32_t)ranks;
-    status = fill_tensors(&roster->manifest, listed, chunks_count, err);
-    if (!status && manifest_check_tensors(&roster->manifest, "the ranks' arrays", err))
+    global->manifest.files_count = (uint64_t)ranks + (global->full != NULL);
+    global->manifest.ranks = (uint32_t)ranks;
+    status = fill_tensors(&global->manifest, listed, chunks_count, err);
+    if (!status && manifest_check_tensors(&global->manifest, "the ranks' arrays", err))
         status = -EINVAL;
     if (status)
         goto out;
-    manifest_encode_tensors(&roster->manifest, &roster->tensors_text);
-    status = str_status(&roster->tensors_text);
+    manifest_encode_tensors(&global->manifest, &global->tensors_text);
+    status = str_status(&global->tensors_text);
     if (status)
         err_set(err, status, "out of memory for a manifest of %" PRIu64 " chunks", chunks_count);
 out:
@@ -179,63 +179,63 @@ out:
     return status;
 }
 
-int roster_init(struct roster *roster, const struct layout *layout, const struct nodes *nodes,
+int global_plan_init(struct global_plan *global, const struct layout *layout, const struct nodes *nodes,
                 struct err *err)
 {
     struct comm *comm = nodes->all;
-    *roster = (struct roster){.full = layout->full};
+    *global = (struct global_plan){.full = layout->full};
     int status = local_plan_exchange(comm, 0, layout->chunks, layout->chunks_count, layout->file_bytes,
-                                  &roster->told, err);
+                                  &global->told, err);
     if (!status) /* all compute the same from the same */
-        status = collective_agree(comm, assemble(roster, nodes, err), planning, err);
+        status = collective_agree(comm, assemble(global, nodes, err), planning, err);
     if (status)
-        roster_deinit(roster);
+        global_plan_deinit(global);
     return status;
 }
 
-void roster_deinit(struct roster *roster)
+void global_plan_deinit(struct global_plan *global)
 {
-    manifest_deinit(&roster->manifest);
-    str_deinit(&roster->tensors_text);
-    free(roster->file_names);
-    free(roster->told.all);
-    free(roster->common);
-    free(roster->common_crc32c);
-    if (roster->gather_failed)
-        comm_retain(roster->gathered);
+    manifest_deinit(&global->manifest);
+    str_deinit(&global->tensors_text);
+    free(global->file_names);
+    free(global->told.all);
+    free(global->common);
+    free(global->common_crc32c);
+    if (global->gather_failed)
+        comm_retain(global->gathered);
     else
-        free(roster->gathered);
-    *roster = (struct roster){0};
+        free(global->gathered);
+    *global = (struct global_plan){0};
 }
 
-uint32_t *roster_checksums(struct roster *roster, int rank)
+uint32_t *global_plan_checksums(struct global_plan *global, int rank)
 {
-    return roster->gathered + (uint64_t)rank * roster->blocks_max;
+    return global->gathered + (uint64_t)rank * global->blocks_max;
 }
 
 /* Of the common file's blocks, by those of their pieces, which each rank has behind its own
  * file's. */
-static void join_checksums(struct roster *roster)
+static void join_checksums(struct global_plan *global)
 {
-    const struct full *full = roster->full;
+    const struct full *full = global->full;
     for (uint64_t i = 0; i < full->pieces_count; i++) {
         const struct full_piece *piece = &full->pieces[i];
-        const struct manifest_file *own = &roster->manifest.files[piece->writer];
+        const struct manifest_file *own = &global->manifest.files[piece->writer];
         uint32_t crc = own->block_crc32c[own->blocks_count + piece->number];
-        uint32_t *block = &roster->common_crc32c[piece->offset_bytes / CKPT_BLOCK_BYTES];
+        uint32_t *block = &global->common_crc32c[piece->offset_bytes / CKPT_BLOCK_BYTES];
         bool is_first = piece->offset_bytes % CKPT_BLOCK_BYTES == 0;
         *block = is_first ? crc : crc32c_join(*block, crc, piece->size_bytes);
     }
 }
 
-int roster_gather(struct roster *roster, struct comm *comm, struct err *err)
+int global_plan_gather(struct global_plan *global, struct comm *comm, struct err *err)
 {
-    size_t bytes = (size_t)roster->blocks_max * sizeof *roster->gathered;
+    size_t bytes = (size_t)global->blocks_max * sizeof *global->gathered;
     int status =
-        collective_gather(comm, roster->gathered, bytes, "gathering what the ranks save", err);
+        collective_gather(comm, global->gathered, bytes, "gathering what the ranks save", err);
     if (status)
-        roster->gather_failed = true;
-    else if (roster->full)
-        join_checksums(roster);
+        global->gather_failed = true;
+    else if (global->full)
+        join_checksums(global);
     return status;
 }
