@@ -86,7 +86,7 @@ static int find(struct err *err)
     struct comm world = {.ops = &ops, .rank = THIS_RANK, .ranks = 2};
     char path[IO_PATH_BYTES_MAX];
     uint64_t step;
-    return ckpt_find_together(io, folder, &any, &world, path, &step, NULL, err);
+    return ckpt_find_collective(io, folder, &any, &world, path, &step, NULL, err);
 }
 
 /* Each of the gathers once; how many there are. None of them is taken for good. */

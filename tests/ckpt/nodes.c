@@ -112,7 +112,7 @@ static void find_rank(void *context, struct comm *comm)
     node_folder(node_of(comm->rank), own);
     static const struct ckpt_choice any = {.below = UINT64_MAX};
     run->statuses[comm->rank] =
-        ckpt_find_together(io, own, &any, comm, path, &run->found[comm->rank], NULL, &err);
+        ckpt_find_collective(io, own, &any, comm, path, &run->found[comm->rank], NULL, &err);
     if (run->statuses[comm->rank] == 0)
         assert_in_range(snprintf(run->paths[comm->rank], FIXTURE_PATH_BYTES, "%s", path), 1,
                         FIXTURE_PATH_BYTES - 1);

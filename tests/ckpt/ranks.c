@@ -127,7 +127,7 @@ static int load_nodes(struct comm *world, const char *folder, struct err *err)
     uint64_t step = 0;
     int status = io_open(node.folder, NULL, &io, err);
     if (!status)
-        status = ckpt_find_together(io, node.folder, &any, world, path, &step, NULL, err);
+        status = ckpt_find_collective(io, node.folder, &any, world, path, &step, NULL, err);
     if (!status)
         status = load(world, path, err);
     if (!status && world->rank == 0)

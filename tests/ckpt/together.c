@@ -86,7 +86,7 @@ static int open_step(struct stage *stage, const struct ckpt_choice *choice,
     struct log log = {.write = note_warning, .context = stage, .least = LOG_WARN};
     stage->warnings_count = 0;
     *err = (struct err){0};
-    return ckpt_reader_open_together(stage->io, stage->folder, choice, world, reader, &log, err);
+    return ckpt_reader_open_collective(stage->io, stage->folder, choice, world, reader, &log, err);
 }
 
 /* This rank's part of the arrays. is_right: as they were saved in that step. */
@@ -99,7 +99,7 @@ static int load_step(struct stage *stage, struct ckpt_reader *reader, bool *ret_
     memcpy(loaded, expected, sizeof loaded);
     for (int i = 0; i < SPECS; i++)
         loaded[i].data = calloc(1, array_bytes(&loaded[i]) + 1);
-    int status = ckpt_reader_load_together(reader, world, loaded, SPECS, NULL, err);
+    int status = ckpt_reader_load_collective(reader, world, loaded, SPECS, NULL, err);
     *ret_is_right = !status;
     for (int i = 0; i < SPECS; i++)
         *ret_is_right &= memcmp(loaded[i].data, expected[i].data, array_bytes(&loaded[i])) == 0;

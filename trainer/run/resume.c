@@ -68,7 +68,7 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
     else
         strcpy(where, run->folder);
     if (!status)
-        status = ckpt_reader_open_together(run->io, where, &choice, run->comm, ret_reader,
+        status = ckpt_reader_open_collective(run->io, where, &choice, run->comm, ret_reader,
                                            run->options->log, err);
     if (status == -ENOENT && *run->damaged.first) {
         err_set(err, -EBADMSG, "no checkpoint is left to go on from: all are damaged");
@@ -108,10 +108,10 @@ static int find_newest(const struct run *run, char path[IO_PATH_BYTES_MAX], uint
 {
     const struct ckpt_choice any = {.below = UINT64_MAX}, choice = {.below = run->damaged.below};
     int status =
-        ckpt_find_together(run->io, run->folder, &any, run->comm, path, ret_step, NULL, err);
+        ckpt_find_collective(run->io, run->folder, &any, run->comm, path, ret_step, NULL, err);
     if (!status && *run->damaged.first && strcmp(path, run->damaged.first) == 0)
         status =
-            ckpt_find_together(run->io, run->folder, &choice, run->comm, path, ret_step, NULL, err);
+            ckpt_find_collective(run->io, run->folder, &choice, run->comm, path, ret_step, NULL, err);
     return status;
 }
 
@@ -355,7 +355,7 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
     status = run_agree(run, status, "reading the state", err);
     if (!status)
         status =
-            ckpt_reader_load_together(reader, run->comm, wanted, wanted_count, run->device, err);
+            ckpt_reader_load_collective(reader, run->comm, wanted, wanted_count, run->device, err);
     free(names);
     free(wanted);
     if (status == -EBADMSG)

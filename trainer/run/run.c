@@ -363,7 +363,7 @@ static int take_from_checkpoint(struct run *run, const char *from, struct err *e
 {
     const struct ckpt_choice any = {.below = UINT64_MAX};
     struct ckpt_reader *reader = NULL;
-    if (ckpt_reader_open_together(run->io, from, &any, run->comm, &reader, NULL, NULL))
+    if (ckpt_reader_open_collective(run->io, from, &any, run->comm, &reader, NULL, NULL))
         return 0;
     const struct json_t *state = ckpt_reader_state(reader);
     if (run->given->batch.micro == 0)

@@ -1,5 +1,5 @@
 /*
- * together — ckpt.h's finding and loading where several ranks must do the same: what one of them
+ * collective_load — ckpt.h's finding and loading where several ranks must do the same: what one of them
  * sees decides for all.
  *
  * Each rank looks by itself, tells the others what came of it, and comes to the same verdict from
@@ -29,7 +29,7 @@
 enum { ERRNO_MAX = 4095 /* of Linux */ };
 
 /* What a rank tells of its look or load. */
-struct told {
+struct rank_report {
     int64_t status;    /* of this rank; no step is none */
     uint8_t is_absent; /* 0 or 1: it found no step */
     uint64_t step;
@@ -39,9 +39,9 @@ struct told {
     struct err detail;
 };
 
-static int told_open(struct comm *comm, const char *what, struct told **ret_all, struct err *err)
+static int reports_open(struct comm *comm, const char *what, struct rank_report **ret_all, struct err *err)
 {
-    struct told *all = calloc((size_t)comm->ranks, sizeof *all);
+    struct rank_report *all = calloc((size_t)comm->ranks, sizeof *all);
     int status = all ? 0 : err_set(err, -ENOMEM, "out of memory for %d ranks", comm->ranks);
     status = collective_agree(comm, status, what, err);
     if (status)
@@ -52,10 +52,10 @@ static int told_open(struct comm *comm, const char *what, struct told **ret_all,
 }
 
 /* What came may be anything. */
-static int check_told(struct told *told, int rank, const char *what, struct err *err)
+static int check_report(struct rank_report *report, int rank, const char *what, struct err *err)
 {
-    struct err *detail = &told->detail;
-    if (told->status > 0 || told->status < -ERRNO_MAX || told->is_absent > 1 || told->has_aside > 1)
+    struct err *detail = &report->detail;
+    if (report->status > 0 || report->status < -ERRNO_MAX || report->is_absent > 1 || report->has_aside > 1)
         return err_set(err, -EPROTO, "%s: rank %d told something that is no verdict", what, rank);
     char *const texts[] = {detail->what, detail->expected, detail->found, detail->advice};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
@@ -65,7 +65,7 @@ static int check_told(struct told *told, int rank, const char *what, struct err 
 }
 
 /* Takes `all` where it fails. */
-static int told_exchange(struct comm *comm, const char *what, struct told *all, struct err *err)
+static int reports_exchange(struct comm *comm, const char *what, struct rank_report *all, struct err *err)
 {
     int status = collective_gather(comm, all, sizeof *all, what, err);
     if (status) {
@@ -73,14 +73,14 @@ static int told_exchange(struct comm *comm, const char *what, struct told *all, 
         return status;
     }
     for (int r = 0; r < comm->ranks && !status; r++)
-        status = check_told(&all[r], r, what, err);
+        status = check_report(&all[r], r, what, err);
     if (status)
         free(all);
     return status;
 }
 
 /* The failure that decides: the first that is no damage, or else the first damage. -1: none. */
-static int first_failure(const struct told *all, int ranks)
+static int first_failure(const struct rank_report *all, int ranks)
 {
     int first = -1;
     for (int r = 0; r < ranks; r++)
@@ -91,12 +91,12 @@ static int first_failure(const struct told *all, int ranks)
 }
 
 /* -EBADMSG on all ranks, or on none. */
-static int judge(const struct told *all, const struct comm *comm, struct err *err)
+static int judge(const struct rank_report *all, const struct comm *comm, struct err *err)
 {
     int first = first_failure(all, comm->ranks);
     if (first < 0)
         return 0;
-    const struct told *own = &all[comm->rank], *failed = &all[first];
+    const struct rank_report *own = &all[comm->rank], *failed = &all[first];
     bool is_damage = failed->status == -EBADMSG;
     if (own->status && (own->status == -EBADMSG) == is_damage) {
         if (err)
@@ -118,7 +118,7 @@ struct search {
     struct ckpt_choice choice;
     struct comm *comm;
     const struct log *log;
-    struct told *all;
+    struct rank_report *all;
     struct str warnings; /* of this rank's look, a line each */
     struct ckpt_reader *reader;
     bool has_found;         /* all ranks found some step before */
@@ -173,7 +173,7 @@ static bool is_same(const struct hash128 *a, const struct hash128 *b)
 }
 
 /* The save that this rank's step took the place of, if that is whole. */
-static void look_aside(const struct search *search, struct told *own)
+static void look_aside(const struct search *search, struct rank_report *own)
 {
     char path[IO_PATH_BYTES_MAX];
     struct manifest manifest;
@@ -185,7 +185,7 @@ static void look_aside(const struct search *search, struct told *own)
 }
 
 /* Instead of the step that took its place. */
-static int open_aside(struct search *search, struct told *own)
+static int open_aside(struct search *search, struct rank_report *own)
 {
     char path[IO_PATH_BYTES_MAX];
     struct io_shared_lock *lock;
@@ -204,11 +204,11 @@ static int open_aside(struct search *search, struct told *own)
 /* This rank's own look, into what it tells. */
 static void look(struct search *search)
 {
-    struct told *own = &search->all[search->comm->rank];
+    struct rank_report *own = &search->all[search->comm->rank];
     struct log log = {.write = keep_warning, .context = &search->warnings, .least = LOG_WARN};
     char path[IO_PATH_BYTES_MAX];
     struct io_shared_lock *lock;
-    *own = (struct told){0};
+    *own = (struct rank_report){0};
     str_deinit(&search->warnings);
     ckpt_reader_close(search->reader);
     search->reader = NULL;
@@ -234,7 +234,7 @@ static void look(struct search *search)
 /* What several ranks would say alike the first of them says. */
 static void say_warnings(const struct search *search)
 {
-    const struct told *all = search->all, *own = &all[search->comm->rank];
+    const struct rank_report *all = search->all, *own = &all[search->comm->rank];
     if (search->warnings.bytes == 0)
         return;
     for (int r = 0; r < search->comm->rank; r++)
@@ -257,7 +257,7 @@ static int none_in_common(const struct search *search, struct err *err)
 /* Whether each rank has that save of the step. */
 static bool all_have(const struct search *search, const struct hash128 *content)
 {
-    const struct told *all = search->all;
+    const struct rank_report *all = search->all;
     int rank = 0;
     while (rank < search->comm->ranks &&
            (is_same(&all[rank].content, content) ||
@@ -271,7 +271,7 @@ static bool all_have(const struct search *search, const struct hash128 *content)
  * it could not be opened. */
 static bool choose_save(struct search *search)
 {
-    const struct told *first = &search->all[0];
+    const struct rank_report *first = &search->all[0];
     const struct hash128 *content = all_have(search, &first->content) ? &first->content
                                     : first->has_aside && all_have(search, &first->aside)
                                         ? &first->aside
@@ -292,7 +292,7 @@ static bool choose_save(struct search *search)
 /* 0: all have the same. 1: to be looked for again, among others. The same on all ranks. */
 static int compare(struct search *search, struct err *err)
 {
-    const struct told *all = search->all;
+    const struct rank_report *all = search->all;
     int ranks = search->comm->ranks, lowest = 0, highest = 0, other = -1, absent_count = 0;
     int status = judge(all, search->comm, err);
     if (status)
@@ -332,7 +332,7 @@ static int compare(struct search *search, struct err *err)
     return 1;
 }
 
-int ckpt_reader_open_together(struct io *io, const char *path_or_folder,
+int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
                               const struct ckpt_choice *choice, struct comm *comm,
                               struct ckpt_reader **ret_reader, const struct log *log,
                               struct err *err)
@@ -340,12 +340,12 @@ int ckpt_reader_open_together(struct io *io, const char *path_or_folder,
     static const char what[] = "looking for a checkpoint that all ranks have";
     struct search search = {
         .io = io, .where = path_or_folder, .choice = *choice, .comm = comm, .log = log};
-    int status = told_open(comm, what, &search.all, err);
+    int status = reports_open(comm, what, &search.all, err);
     if (status)
         return status;
     do {
         look(&search);
-        status = told_exchange(comm, what, search.all, err);
+        status = reports_exchange(comm, what, search.all, err);
         if (status) {
             search.all = NULL;
             break;
@@ -362,12 +362,12 @@ int ckpt_reader_open_together(struct io *io, const char *path_or_folder,
     return status;
 }
 
-int ckpt_find_together(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
+int ckpt_find_collective(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
                        struct comm *comm, char *path, uint64_t *ret_step, const struct log *log,
                        struct err *err)
 {
     struct ckpt_reader *reader;
-    int status = ckpt_reader_open_together(io, path_or_folder, choice, comm, &reader, log, err);
+    int status = ckpt_reader_open_collective(io, path_or_folder, choice, comm, &reader, log, err);
     if (status)
         return status;
     strcpy(path, ckpt_reader_path(reader));
@@ -377,18 +377,18 @@ int ckpt_find_together(struct io *io, const char *path_or_folder, const struct c
     return 0;
 }
 
-int ckpt_reader_load_together(struct ckpt_reader *reader, struct comm *comm,
+int ckpt_reader_load_collective(struct ckpt_reader *reader, struct comm *comm,
                               const struct ckpt_tensor *wanted, uint64_t wanted_count,
                               struct device *device, struct err *err)
 {
     static const char what[] = "loading a checkpoint";
-    struct told *all;
-    int status = told_open(comm, what, &all, err);
+    struct rank_report *all;
+    int status = reports_open(comm, what, &all, err);
     if (status)
         return status;
-    struct told *own = &all[comm->rank];
+    struct rank_report *own = &all[comm->rank];
     own->status = ckpt_reader_load(reader, wanted, wanted_count, device, &own->detail);
-    status = told_exchange(comm, what, all, err);
+    status = reports_exchange(comm, what, all, err);
     if (status)
         return status;
     status = judge(all, comm, err);
