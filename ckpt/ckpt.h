@@ -305,17 +305,17 @@ int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wante
  * node with a step that another lacks. -ENOENT where no rank has a step, -ESTALE where there are
  * steps, but none that all have. log: each warning comes from the first rank that has it. */
 int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
-                              const struct ckpt_choice *choice, struct comm *comm,
-                              struct ckpt_reader **ret_reader, const struct log *log,
-                              struct err *err);
+                                const struct ckpt_choice *choice, struct comm *comm,
+                                struct ckpt_reader **ret_reader, const struct log *log,
+                                struct err *err);
 /* The same without a reader, and so without a lock. path: this rank's. */
-int ckpt_find_collective(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
-                       struct comm *comm, char *path, uint64_t *ret_step, const struct log *log,
-                       struct err *err);
+int ckpt_find_collective(struct io *io, const char *path_or_folder,
+                         const struct ckpt_choice *choice, struct comm *comm, char *path,
+                         uint64_t *ret_step, const struct log *log, struct err *err);
 /* As ckpt_reader_load. On failure the arrays hold anything on all ranks. */
 int ckpt_reader_load_collective(struct ckpt_reader *reader, struct comm *comm,
-                              const struct ckpt_tensor *wanted, uint64_t wanted_count,
-                              struct device *device, struct err *err);
+                                const struct ckpt_tensor *wanted, uint64_t wanted_count,
+                                struct device *device, struct err *err);
 
 /* Who is told how far a long read is; NULL, or progress NULL: nobody. */
 struct ckpt_watch {

@@ -1,6 +1,6 @@
 /*
- * collective_load — ckpt.h's finding and loading where several ranks must do the same: what one of them
- * sees decides for all.
+ * collective_load — ckpt.h's finding and loading where several ranks must do the same: what one of
+ * them sees decides for all.
  *
  * Each rank looks by itself, tells the others what came of it, and comes to the same verdict from
  * the same words:
@@ -39,7 +39,8 @@ struct rank_report {
     struct err detail;
 };
 
-static int reports_open(struct comm *comm, const char *what, struct rank_report **ret_all, struct err *err)
+static int reports_open(struct comm *comm, const char *what, struct rank_report **ret_all,
+                        struct err *err)
 {
     struct rank_report *all = calloc((size_t)comm->ranks, sizeof *all);
     int status = all ? 0 : err_set(err, -ENOMEM, "out of memory for %d ranks", comm->ranks);
@@ -55,7 +56,8 @@ static int reports_open(struct comm *comm, const char *what, struct rank_report 
 static int check_report(struct rank_report *report, int rank, const char *what, struct err *err)
 {
     struct err *detail = &report->detail;
-    if (report->status > 0 || report->status < -ERRNO_MAX || report->is_absent > 1 || report->has_aside > 1)
+    if (report->status > 0 || report->status < -ERRNO_MAX || report->is_absent > 1 ||
+        report->has_aside > 1)
         return err_set(err, -EPROTO, "%s: rank %d told something that is no verdict", what, rank);
     char *const texts[] = {detail->what, detail->expected, detail->found, detail->advice};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
@@ -65,7 +67,8 @@ static int check_report(struct rank_report *report, int rank, const char *what, 
 }
 
 /* Takes `all` where it fails. */
-static int reports_exchange(struct comm *comm, const char *what, struct rank_report *all, struct err *err)
+static int reports_exchange(struct comm *comm, const char *what, struct rank_report *all,
+                            struct err *err)
 {
     int status = collective_gather(comm, all, sizeof *all, what, err);
     if (status) {
@@ -333,9 +336,9 @@ static int compare(struct search *search, struct err *err)
 }
 
 int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
-                              const struct ckpt_choice *choice, struct comm *comm,
-                              struct ckpt_reader **ret_reader, const struct log *log,
-                              struct err *err)
+                                const struct ckpt_choice *choice, struct comm *comm,
+                                struct ckpt_reader **ret_reader, const struct log *log,
+                                struct err *err)
 {
     static const char what[] = "looking for a checkpoint that all ranks have";
     struct search search = {
@@ -362,9 +365,9 @@ int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
     return status;
 }
 
-int ckpt_find_collective(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
-                       struct comm *comm, char *path, uint64_t *ret_step, const struct log *log,
-                       struct err *err)
+int ckpt_find_collective(struct io *io, const char *path_or_folder,
+                         const struct ckpt_choice *choice, struct comm *comm, char *path,
+                         uint64_t *ret_step, const struct log *log, struct err *err)
 {
     struct ckpt_reader *reader;
     int status = ckpt_reader_open_collective(io, path_or_folder, choice, comm, &reader, log, err);
@@ -378,8 +381,8 @@ int ckpt_find_collective(struct io *io, const char *path_or_folder, const struct
 }
 
 int ckpt_reader_load_collective(struct ckpt_reader *reader, struct comm *comm,
-                              const struct ckpt_tensor *wanted, uint64_t wanted_count,
-                              struct device *device, struct err *err)
+                                const struct ckpt_tensor *wanted, uint64_t wanted_count,
+                                struct device *device, struct err *err)
 {
     static const char what[] = "loading a checkpoint";
     struct rank_report *all;

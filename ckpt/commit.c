@@ -40,17 +40,18 @@ void commit_deinit(struct commit *commit)
 static int create_common(struct commit *commit, struct err *err)
 {
     uint64_t bytes = commit->file_bytes[LAYOUT_COMMON];
-    return bytes == 0 ? 0
-                      : commit->io->transactions->create(commit->transaction, FULL_FILE_NAME,
-                                                         bytes_round_up(bytes, IO_ALIGN_BYTES),
-                                                         &commit->files[LAYOUT_COMMON], err);
+    return bytes == 0
+               ? 0
+               : commit->io->transactions->create(commit->transaction, CONSOLIDATED_FILE_NAME,
+                                                  bytes_round_up(bytes, IO_ALIGN_BYTES),
+                                                  &commit->files[LAYOUT_COMMON], err);
 }
 
 static int open_common(struct commit *commit, struct err *err)
 {
     return commit->file_bytes[LAYOUT_COMMON] == 0
                ? 0
-               : commit->io->transactions->open(commit->transaction, FULL_FILE_NAME,
+               : commit->io->transactions->open(commit->transaction, CONSOLIDATED_FILE_NAME,
                                                 &commit->files[LAYOUT_COMMON], err);
 }
 

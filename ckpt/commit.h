@@ -18,9 +18,9 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/global_plan.h"
 #include "ckpt/layout.h"
 #include "ckpt/nodes.h"
-#include "ckpt/global_plan.h"
 #include "comm/comm.h"
 #include "io/io.h"
 

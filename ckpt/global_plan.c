@@ -33,7 +33,8 @@ static int compare_listed(const void *a, const void *b)
     return strcmp(((const struct listed *)a)->name, ((const struct listed *)b)->name);
 }
 
-static bool is_same_array(const struct manifest_tensor *tensor, const struct local_plan_chunk *chunk)
+static bool is_same_array(const struct manifest_tensor *tensor,
+                          const struct local_plan_chunk *chunk)
 {
     return tensor->dtype == (enum dtype)chunk->dtype && tensor->rank == chunk->rank &&
            memcmp(tensor->shape, chunk->shape, sizeof tensor->shape) == 0;
@@ -77,16 +78,18 @@ static int alloc_all(struct global_plan *global, uint64_t chunks_count, int rank
                      struct listed **ret_listed, struct err *err)
 {
     struct manifest *manifest = &global->manifest;
-    const struct full *full = global->full;
+    const struct consolidated *consolidated = global->consolidated;
     size_t count = (size_t)chunks_count + 1, files = (size_t)ranks + 1;
-    size_t common_blocks = full ? (size_t)manifest_blocks_count(full->file_bytes) : 0;
+    size_t common_blocks =
+        consolidated ? (size_t)manifest_blocks_count(consolidated->file_bytes) : 0;
     manifest->tensors = calloc(count, sizeof *manifest->tensors);
     manifest->chunks = calloc(count, sizeof *manifest->chunks);
     manifest->files = calloc(files, sizeof *manifest->files);
     global->file_names = calloc(files, sizeof *global->file_names);
     global->gathered = calloc((size_t)ranks * (size_t)global->blocks_max, sizeof *global->gathered);
     global->common_crc32c = calloc(common_blocks + 1, sizeof *global->common_crc32c);
-    global->common = calloc((full ? full->entries_count : 0) + 1, sizeof *global->common);
+    global->common =
+        calloc((consolidated ? consolidated->entries_count : 0) + 1, sizeof *global->common);
     *ret_listed = calloc(count, sizeof **ret_listed);
     if (manifest->tensors && manifest->chunks && manifest->files && global->file_names &&
         global->gathered && global->common_crc32c && global->common && *ret_listed)
@@ -117,14 +120,14 @@ static struct listed *list_rank(struct global_plan *global, const struct nodes *
 /* The file that all write, behind those of the ranks. */
 static struct listed *list_common(struct global_plan *global, int ranks, struct listed *listed)
 {
-    const struct full *full = global->full;
+    const struct consolidated *consolidated = global->consolidated;
     global->manifest.files[ranks] =
-        (struct manifest_file){.name = FULL_FILE_NAME,
-                               .size_bytes = full->file_bytes,
-                               .blocks_count = manifest_blocks_count(full->file_bytes),
+        (struct manifest_file){.name = CONSOLIDATED_FILE_NAME,
+                               .size_bytes = consolidated->file_bytes,
+                               .blocks_count = manifest_blocks_count(consolidated->file_bytes),
                                .block_crc32c = global->common_crc32c};
-    for (uint64_t i = 0; i < full->entries_count; i++) {
-        const struct safetensors_entry *entry = &full->entries[i];
+    for (uint64_t i = 0; i < consolidated->entries_count; i++) {
+        const struct safetensors_entry *entry = &consolidated->entries[i];
         struct local_plan_chunk *chunk = &global->common[i];
         *chunk = (struct local_plan_chunk){
             .dtype = entry->dtype, .rank = entry->rank, .offset_bytes = entry->offset_bytes};
@@ -138,11 +141,12 @@ static struct listed *list_common(struct global_plan *global, int ranks, struct 
 /* How many chunks there are; also blocks_max. */
 static uint64_t count_chunks(struct global_plan *global, int ranks)
 {
-    const struct full *full = global->full;
-    uint64_t chunks_count = full ? full->entries_count : 0;
+    const struct consolidated *consolidated = global->consolidated;
+    uint64_t chunks_count = consolidated ? consolidated->entries_count : 0;
     for (int r = 0; r < ranks; r++) {
         const struct local_plan_head *head = local_plan_of(&global->told, r);
-        uint64_t blocks = manifest_blocks_count(head->file_bytes) + (full ? full->pieces_of[r] : 0);
+        uint64_t blocks = manifest_blocks_count(head->file_bytes) +
+                          (consolidated ? consolidated->pieces_of[r] : 0);
         chunks_count += head->chunks_count;
         global->blocks_max = blocks > global->blocks_max ? blocks : global->blocks_max;
     }
@@ -160,10 +164,10 @@ static int assemble(struct global_plan *global, const struct nodes *nodes, struc
     struct listed *next = listed;
     for (int r = 0; r < ranks; r++)
         next = list_rank(global, nodes, r, next);
-    if (global->full)
+    if (global->consolidated)
         list_common(global, ranks, next);
     qsort(listed, chunks_count, sizeof *listed, compare_listed);
-    global->manifest.files_count = (uint64_t)ranks + (global->full != NULL);
+    global->manifest.files_count = (uint64_t)ranks + (global->consolidated != NULL);
     global->manifest.ranks = (uint32_t)ranks;
     status = fill_tensors(&global->manifest, listed, chunks_count, err);
     if (!status && manifest_check_tensors(&global->manifest, "the ranks' arrays", err))
@@ -179,13 +183,13 @@ out:
     return status;
 }
 
-int global_plan_init(struct global_plan *global, const struct layout *layout, const struct nodes *nodes,
-                struct err *err)
+int global_plan_init(struct global_plan *global, const struct layout *layout,
+                     const struct nodes *nodes, struct err *err)
 {
     struct comm *comm = nodes->all;
-    *global = (struct global_plan){.full = layout->full};
-    int status = local_plan_exchange(comm, 0, layout->chunks, layout->chunks_count, layout->file_bytes,
-                                  &global->told, err);
+    *global = (struct global_plan){.consolidated = layout->consolidated};
+    int status = local_plan_exchange(comm, 0, layout->chunks, layout->chunks_count,
+                                     layout->file_bytes, &global->told, err);
     if (!status) /* all compute the same from the same */
         status = collective_agree(comm, assemble(global, nodes, err), planning, err);
     if (status)
@@ -217,9 +221,9 @@ uint32_t *global_plan_checksums(struct global_plan *global, int rank)
  * file's. */
 static void join_checksums(struct global_plan *global)
 {
-    const struct full *full = global->full;
-    for (uint64_t i = 0; i < full->pieces_count; i++) {
-        const struct full_piece *piece = &full->pieces[i];
+    const struct consolidated *consolidated = global->consolidated;
+    for (uint64_t i = 0; i < consolidated->pieces_count; i++) {
+        const struct consolidated_piece *piece = &consolidated->pieces[i];
         const struct manifest_file *own = &global->manifest.files[piece->writer];
         uint32_t crc = own->block_crc32c[own->blocks_count + piece->number];
         uint32_t *block = &global->common_crc32c[piece->offset_bytes / CKPT_BLOCK_BYTES];
@@ -235,7 +239,7 @@ int global_plan_gather(struct global_plan *global, struct comm *comm, struct err
         collective_gather(comm, global->gathered, bytes, "gathering what the ranks save", err);
     if (status)
         global->gather_failed = true;
-    else if (global->full)
+    else if (global->consolidated)
         join_checksums(global);
     return status;
 }

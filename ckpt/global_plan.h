@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "ckpt/full.h"
+#include "ckpt/consolidated.h"
 #include "ckpt/layout.h"
 #include "ckpt/manifest.h"
 #include "ckpt/nodes.h"
@@ -22,10 +22,10 @@ struct global_plan {
     struct manifest manifest;
     struct str tensors_text; /* manifest_encode_tensors */
     char (*file_names)[GLOBAL_PLAN_NAME_BYTES_MAX];
-    struct local_plan told;          /* holds the names */
-    const struct full *full;      /* borrowed; NULL: there is no common file */
-    struct local_plan_chunk *common; /* its arrays */
-    uint32_t *common_crc32c;      /* of its blocks */
+    struct local_plan told;                  /* holds the names */
+    const struct consolidated *consolidated; /* borrowed; NULL: there is no common file */
+    struct local_plan_chunk *common;         /* its arrays */
+    uint32_t *common_crc32c;                 /* of its blocks */
     uint64_t blocks_max; /* of any rank: of its own file, and its pieces of the common one */
     uint32_t *gathered;  /* [ranks][blocks_max] checksums */
     bool gather_failed;  /* gathered is borrowed for ever: comm.h */
@@ -35,8 +35,8 @@ struct global_plan {
 const char *global_plan_file_name(int rank, char name[GLOBAL_PLAN_NAME_BYTES_MAX]);
 /* Of replicated arrays each node knows its own copy only. Collective, blocks. -EINVAL on all ranks
  * where arrays overlap, leave something out, or disagree. */
-int global_plan_init(struct global_plan *global, const struct layout *layout, const struct nodes *nodes,
-                struct err *err);
+int global_plan_init(struct global_plan *global, const struct layout *layout,
+                     const struct nodes *nodes, struct err *err);
 void global_plan_deinit(struct global_plan *global);
 /* Where a rank puts the checksums of its own blocks, in the layout's order. */
 uint32_t *global_plan_checksums(struct global_plan *global, int rank);

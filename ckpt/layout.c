@@ -95,7 +95,7 @@ static int choose(struct layout *layout, const struct layout_options *options, s
         status = layout_check_tensor(tensor, options->groups_count, &bytes, err);
         if (status)
             break;
-        if (options->full && !hash_is_optimizer(tensor->name))
+        if (options->consolidated && !hash_is_optimizer(tensor->name))
             continue;
         if (tensor->replicated)
             box = share_of(options, tensor, bytes, load, &mine);
@@ -191,7 +191,7 @@ static int encode_header(struct layout *layout, const struct layout_options *opt
 
 int layout_init(struct layout *layout, const struct layout_options *options, struct err *err)
 {
-    *layout = (struct layout){.full = options->full};
+    *layout = (struct layout){.consolidated = options->consolidated};
     int status = choose(layout, options, err);
     if (!status) {
         qsort(layout->chunks, layout->chunks_count, sizeof *layout->chunks, compare_chunks);

@@ -3,9 +3,9 @@
  *
  * The image of its own file is `[u64 N][header, padded to 4096][arrays without holes, in
  * safetensors' canonical order]`; behind it come, where the ranks also write a file together, its
- * pieces of that (full.h). Nothing in it depends on the step, so it is planned once, headers
- * included. It is processed in blocks, each of one block of CKPT_BLOCK_BYTES of one file, or a part
- * of one.
+ * pieces of that (consolidated.h). Nothing in it depends on the step, so it is planned once,
+ * headers included. It is processed in blocks, each of one block of CKPT_BLOCK_BYTES of one file,
+ * or a part of one.
  *
  *     segments   |header|  a  |    b    | c |   d   | e |   f   |
  *     blocks     |      0      |      1      |   2  |   3   | 4 |
@@ -18,7 +18,7 @@
  * that write there; a small one whole, by the rank that has least of these so far. All ranks must
  * pass the same replicated arrays in the same order.
  *
- * Immutable once made. Borrows names, arrays and full.
+ * Immutable once made. Borrows names, arrays and consolidated.
  */
 #ifndef MILLRACE_CKPT_LAYOUT_H
 #define MILLRACE_CKPT_LAYOUT_H
@@ -29,7 +29,7 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/safetensors.h"
 
-struct full;
+struct consolidated;
 
 /* Which file: the rank's own, or the one that all write. */
 enum layout_file { LAYOUT_OWN, LAYOUT_COMMON, LAYOUT_FILES };
@@ -37,7 +37,8 @@ enum layout_file { LAYOUT_OWN, LAYOUT_COMMON, LAYOUT_FILES };
 enum layout_source {
     LAYOUT_HEADER, /* in host memory, always the same */
     LAYOUT_ARRAY,
-    LAYOUT_ARRIVING, /* in host memory, there when other ranks have sent it (full_exchange) */
+    /* in host memory, there when other ranks have sent it (consolidated_exchange) */
+    LAYOUT_ARRIVING,
 };
 
 /* Neighbours in the image. */
@@ -72,10 +73,10 @@ struct layout {
     struct str header;
     struct layout_chunk *chunks; /* of the own file, in its order */
     uint64_t chunks_count;
-    uint64_t file_bytes;             /* of the own file */
-    uint64_t image_bytes;            /* of all that this rank writes */
-    struct full *full;               /* borrowed; NULL: the ranks write no file together */
-    struct layout_segment *segments; /* the first is the header */
+    uint64_t file_bytes;               /* of the own file */
+    uint64_t image_bytes;              /* of all that this rank writes */
+    struct consolidated *consolidated; /* borrowed; NULL: the ranks write no file together */
+    struct layout_segment *segments;   /* the first is the header */
     uint64_t segments_count;
     struct layout_block *blocks;
     uint64_t blocks_count;
@@ -94,8 +95,9 @@ struct layout_options {
     int rank, ranks;
     int node_rank,
         node_ranks; /* among those that share a folder, and so one copy of what is replicated */
-    struct full
-        *full; /* has the arrays of the model's section; NULL: each rank's file has its own */
+    struct consolidated *
+        /* has the arrays of the model's section; NULL: each rank's file has its own */
+        consolidated;
 };
 
 /* -EINVAL naming an array whose name, box or group is impossible. */
@@ -110,7 +112,7 @@ int layout_check_names(const struct layout_chunk *chunks, uint64_t count, struct
 /* That a planned header can be read back, with these names: some are no UTF-8. */
 int layout_check_header(const struct str *header, uint64_t file_bytes,
                         const struct safetensors_entry *entries, uint64_t count, struct err *err);
-/* layout_blocks.c: all that follows from the chunks, the header and full. */
+/* layout_blocks.c: all that follows from the chunks, the header and consolidated. */
 int layout_cut(struct layout *layout, uint32_t groups_count, struct err *err);
 
 #endif

@@ -3,7 +3,7 @@
  * layout.h.
  */
 #include "base/bytes.h"
-#include "ckpt/full.h"
+#include "ckpt/consolidated.h"
 #include "ckpt/layout.h"
 #include "ckpt/manifest.h"
 
@@ -37,7 +37,7 @@ static uint64_t chunk_bytes(const struct layout_chunk *chunk)
 /* The own file's, and behind them those of the common one. */
 static int make_segments(struct layout *layout, struct err *err)
 {
-    uint64_t common_count = layout->full ? layout->full->segments_count : 0;
+    uint64_t common_count = layout->consolidated ? layout->consolidated->segments_count : 0;
     layout->segments = calloc(layout->chunks_count + 1 + common_count, sizeof *layout->segments);
     if (!layout->segments)
         return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays",
@@ -54,9 +54,9 @@ static int make_segments(struct layout *layout, struct err *err)
     }
     layout->image_bytes = layout->file_bytes;
     for (uint64_t i = 0; i < common_count; i++) {
-        *next = layout->full->segments[i];
+        *next = layout->consolidated->segments[i];
         next++->offset_bytes += layout->file_bytes;
-        layout->image_bytes += layout->full->segments[i].size_bytes;
+        layout->image_bytes += layout->consolidated->segments[i].size_bytes;
     }
     layout->segments_count = (uint64_t)(next - layout->segments);
     return 0;
@@ -64,7 +64,7 @@ static int make_segments(struct layout *layout, struct err *err)
 
 static uint64_t common_blocks_count(const struct layout *layout)
 {
-    return layout->full ? layout->full->pieces_of[layout->full->rank] : 0;
+    return layout->consolidated ? layout->consolidated->pieces_of[layout->consolidated->rank] : 0;
 }
 
 /* Of the own file's blocks, and of the pieces of the common one. */
@@ -82,8 +82,8 @@ static int make_blocks(struct layout *layout, struct err *err)
                                   .file_offset_bytes = b * CKPT_BLOCK_BYTES,
                                   .size_bytes = manifest_block_bytes(layout->file_bytes, b)};
     for (uint64_t b = own_count, p = 0; b < layout->blocks_count; p++) {
-        const struct full_piece *piece = &layout->full->pieces[p];
-        if (piece->writer != layout->full->rank)
+        const struct consolidated_piece *piece = &layout->consolidated->pieces[p];
+        if (piece->writer != layout->consolidated->rank)
             continue;
         layout->blocks[b++] = (struct layout_block){.offset_bytes = at,
                                                     .file_offset_bytes = piece->offset_bytes,

@@ -43,7 +43,7 @@ static int tell(const struct layout_chunk *chunks, uint64_t chunks_count, uint64
         const struct ckpt_tensor *tensor = chunk->tensor;
         size_t name_bytes = strlen(tensor->name) + 1;
         struct local_plan_chunk told = {bytes_round_up(name_bytes, 8), tensor->dtype, tensor->rank,
-                                     tensor->replicated};
+                                        tensor->replicated};
         for (uint32_t d = 0; d < tensor->rank; d++) {
             told.shape[d] = tensor->shape[d];
             told.start[d] = chunk->box.start[d];
@@ -168,8 +168,8 @@ static int exchange_texts(struct comm *comm, const struct str *own, const uint64
 }
 
 int local_plan_exchange(struct comm *comm, int status, const struct layout_chunk *chunks,
-                     uint64_t chunks_count, uint64_t file_bytes, struct local_plan *ret_plan,
-                     struct err *err)
+                        uint64_t chunks_count, uint64_t file_bytes, struct local_plan *ret_plan,
+                        struct err *err)
 {
     struct str own = {0};
     struct local_plan told = {0};
@@ -208,7 +208,7 @@ static int tell_all(const struct local_plan_part *parts, int ranks, struct str *
 }
 
 int local_plan_collect(const struct local_plan_part *parts, int ranks, struct local_plan *ret_plan,
-                    struct err *err)
+                       struct err *err)
 {
     struct str *texts = calloc((size_t)ranks, sizeof *texts);
     int status = texts ? tell_all(parts, ranks, texts, ret_plan) : -ENOMEM;

@@ -43,8 +43,8 @@ int local_plan_check(const char *text, size_t bytes, int rank, struct err *err);
 /* Collective, blocks. What others tell is checked: -EPROTO. file_bytes: of the file that the chunks
  * lie in. status: of this rank so far; where it is none, its detail is in err. */
 int local_plan_exchange(struct comm *comm, int status, const struct layout_chunk *chunks,
-                     uint64_t chunks_count, uint64_t file_bytes, struct local_plan *ret_plan,
-                     struct err *err);
+                        uint64_t chunks_count, uint64_t file_bytes, struct local_plan *ret_plan,
+                        struct err *err);
 
 /* The same of chunks that all are at hand, of ranks that need not be there. */
 struct local_plan_part {
@@ -52,7 +52,7 @@ struct local_plan_part {
     uint64_t chunks_count, file_bytes;
 };
 int local_plan_collect(const struct local_plan_part *parts, int ranks, struct local_plan *ret_plan,
-                    struct err *err);
+                       struct err *err);
 
 /* What a rank told; its chunks one after the other. */
 const struct local_plan_head *local_plan_of(const struct local_plan *local, int rank);

@@ -20,11 +20,11 @@
 static int exchange_ends(struct ckpt_saver *saver, int status, struct err *err)
 {
     struct err detail = {0};
-    if (!saver->full.has_loans)
+    if (!saver->consolidated.has_loans)
         return status;
     uint64_t began_ns = trace_begin(saver->track);
     snapshot_await_lent(&saver->snapshot);
-    int exchanged = full_exchange(&saver->full, saver->nodes.all, &detail);
+    int exchanged = consolidated_exchange(&saver->consolidated, saver->nodes.all, &detail);
     trace_end(saver->track, "exchange", began_ns);
     if (!status && exchanged)
         *err = detail;

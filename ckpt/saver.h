@@ -9,11 +9,11 @@
 #include "base/trace.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/commit.h"
-#include "ckpt/full.h"
+#include "ckpt/consolidated.h"
+#include "ckpt/global_plan.h"
 #include "ckpt/image_writer.h"
 #include "ckpt/layout.h"
 #include "ckpt/nodes.h"
-#include "ckpt/global_plan.h"
 #include "ckpt/snapshot.h"
 
 #include <pthread.h>
@@ -28,7 +28,7 @@ struct ckpt_saver {
     struct log log;
     bool has_log;
     enum ckpt_layout layout_kind;
-    struct full full; /* of CKPT_FULL */
+    struct consolidated consolidated; /* of CKPT_FULL */
     struct layout layout;
     struct global_plan global;
     struct snapshot snapshot;

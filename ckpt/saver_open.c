@@ -67,17 +67,19 @@ static int agree(struct ckpt_saver *saver, int status, struct err *err)
 static int plan(struct ckpt_saver *saver, const struct ckpt_saver_options *options,
                 const struct ckpt_tensor *tensors, uint64_t tensors_count, struct err *err)
 {
-    struct layout_options layout = {.tensors = tensors,
-                                    .tensors_count = tensors_count,
-                                    .groups_count = options->groups_count,
-                                    .rank = saver->nodes.all->rank,
-                                    .ranks = saver->nodes.all->ranks,
-                                    .node_rank = saver->nodes.node->rank,
-                                    .node_ranks = saver->nodes.node->ranks,
-                                    .full = saver->layout_kind == CKPT_FULL ? &saver->full : NULL};
-    const struct full_holding own = {tensors, tensors_count};
-    int status = layout.full
-                     ? full_init(&saver->full, &own, options->groups_count, saver->nodes.all, err)
+    struct layout_options layout = {
+        .tensors = tensors,
+        .tensors_count = tensors_count,
+        .groups_count = options->groups_count,
+        .rank = saver->nodes.all->rank,
+        .ranks = saver->nodes.all->ranks,
+        .node_rank = saver->nodes.node->rank,
+        .node_ranks = saver->nodes.node->ranks,
+        .consolidated = saver->layout_kind == CKPT_FULL ? &saver->consolidated : NULL};
+    const struct consolidated_holding own = {tensors, tensors_count};
+    int status = layout.consolidated
+                     ? consolidated_init(&saver->consolidated, &own, options->groups_count,
+                                         saver->nodes.all, err)
                      : 0;
     if (!status)
         status = agree(saver, layout_init(&saver->layout, &layout, err), err);
@@ -100,7 +102,7 @@ static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *op
     if (status)
         return status;
     saver->image.file_names[LAYOUT_OWN] = saver->global.file_names[saver->nodes.all->rank];
-    saver->image.file_names[LAYOUT_COMMON] = FULL_FILE_NAME;
+    saver->image.file_names[LAYOUT_COMMON] = CONSOLIDATED_FILE_NAME;
     saver->commit =
         (struct commit){.io = saver->io,
                         .nodes = &saver->nodes,
@@ -111,7 +113,7 @@ static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *op
                         .numerics_id = saver->numerics_id,
                         .log = saver_log(saver),
                         .keep = saver->keep,
-                        .file_bytes = {saver->layout.file_bytes, saver->full.file_bytes}};
+                        .file_bytes = {saver->layout.file_bytes, saver->consolidated.file_bytes}};
     return commit_init(&saver->commit, err);
 }
 
@@ -187,7 +189,7 @@ void ckpt_saver_close(struct ckpt_saver *saver)
         snapshot_deinit(&saver->snapshot);
     global_plan_deinit(&saver->global);
     layout_deinit(&saver->layout);
-    full_deinit(&saver->full);
+    consolidated_deinit(&saver->consolidated);
     if (saver->lock)
         saver->io->locks->release(saver->lock);
     nodes_deinit(&saver->nodes);

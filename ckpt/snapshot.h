@@ -100,7 +100,7 @@ int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct
 void snapshot_deinit(struct snapshot *snapshot);
 
 /* The caller: the image is what the arrays hold now. Nothing is in progress. Takes what other ranks
- * write of the arrays (full.h). A device that fails ends as snapshot_fail. */
+ * write of the arrays (consolidated.h). A device that fails ends as snapshot_fail. */
 void snapshot_begin(struct snapshot *snapshot);
 /* Waits only where staging is full, and without a stream of updates for the copies. A device that
  * fails ends as snapshot_fail. */

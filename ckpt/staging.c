@@ -4,7 +4,7 @@
 #include "ckpt/staging.h"
 
 #include "base/bytes.h"
-#include "ckpt/full.h"
+#include "ckpt/consolidated.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -31,9 +31,9 @@ static int open_copier(struct device *device, struct staging_copier *copier, str
 static int open_lent(struct staging *staging, struct err *err)
 {
     struct device *device = staging->device;
-    const struct full *full = staging->layout->full;
-    for (uint64_t i = 0; full && i < full->loans_count; i++)
-        staging->lent_bytes += full->loans[i].size_bytes;
+    const struct consolidated *consolidated = staging->layout->consolidated;
+    for (uint64_t i = 0; consolidated && i < consolidated->loans_count; i++)
+        staging->lent_bytes += consolidated->loans[i].size_bytes;
     int status = device->ops->event_open(device, &staging->lent, err);
     if (!status && staging->lent_bytes > 0)
         status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_STAGING),
@@ -171,13 +171,13 @@ void staging_complete(const struct staging *staging, uint64_t block, unsigned nu
 
 int staging_lend(struct staging *staging, struct err *err)
 {
-    const struct full *full = staging->layout->full;
+    const struct consolidated *consolidated = staging->layout->consolidated;
     struct device *device = staging->device;
     struct device_stream *stream = staging->copiers[STAGING_CALLER].stream;
     char *next = staging->lent_memory;
     int status = 0;
-    for (uint64_t i = 0; full && i < full->loans_count && !status; i++) {
-        const struct full_loan *loan = &full->loans[i];
+    for (uint64_t i = 0; consolidated && i < consolidated->loans_count && !status; i++) {
+        const struct consolidated_loan *loan = &consolidated->loans[i];
         if (staging->queues)
             status = device->ops->copy(device, stream, next, loan->data, loan->size_bytes, err);
         else
@@ -195,12 +195,12 @@ int staging_lend(struct staging *staging, struct err *err)
 int staging_await_lent(struct staging *staging, struct err *err)
 {
     struct device *device = staging->device;
-    const struct full *full = staging->layout->full;
+    const struct consolidated *consolidated = staging->layout->consolidated;
     const char *next = staging->lent_memory;
     int status = next ? device->ops->event_wait(device, staging->lent, err) : 0;
-    for (uint64_t i = 0; next && i < full->loans_count && !status; i++) {
-        memcpy(full->loans[i].lent, next, full->loans[i].size_bytes);
-        next += full->loans[i].size_bytes;
+    for (uint64_t i = 0; next && i < consolidated->loans_count && !status; i++) {
+        memcpy(consolidated->loans[i].lent, next, consolidated->loans[i].size_bytes);
+        next += consolidated->loans[i].size_bytes;
     }
     return status;
 }

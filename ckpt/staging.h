@@ -63,9 +63,10 @@ int staging_copy(struct staging *staging, enum staging_who who, uint64_t block, 
                  struct err *err);
 /* Until what was queued for a buffer is there. */
 int staging_await(struct staging *staging, unsigned buffer, struct err *err);
-/* The writer, behind full_exchange: what arrived of the block into a buffer that has the rest. */
+/* The writer, behind consolidated_exchange: what arrived of the block into a buffer that has the
+ * rest. */
 void staging_complete(const struct staging *staging, uint64_t block, unsigned buffer);
-/* The caller: takes what other ranks write of this one's arrays (full.h); it is there after
+/* The caller: takes what other ranks write of this one's arrays (consolidated.h); it is there after
  * staging_await_lent. */
 int staging_lend(struct staging *staging, struct err *err);
 int staging_await_lent(struct staging *staging, struct err *err);

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/jsonx_format.h"
 #include "ckpt/ckpt.h"
-#include "ckpt/full.h"
+#include "ckpt/consolidated.h"
 #include "ckpt/manifest.h"
 #include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
@@ -52,7 +52,7 @@ static void write_manifest(struct jsonx_writer *json, const struct manifest *man
     jsonx_write_u64(json, "step", manifest->step);
     jsonx_write_string(json, "written", clock_format_iso(manifest->wall_ns, time));
     jsonx_write_u64(json, "ranks_count", manifest->ranks);
-    jsonx_write_string(json, "layout", full_find_file(manifest) ? "full" : "sharded");
+    jsonx_write_string(json, "layout", consolidated_find_file(manifest) ? "full" : "sharded");
     jsonx_write_string(json, "numerics_id", manifest->numerics_id);
     jsonx_write_u64(json, "files_count", manifest->files_count);
     jsonx_write_u64(json, "files_bytes", bytes);

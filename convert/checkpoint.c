@@ -9,8 +9,8 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "ckpt/consolidated.h"
 #include "ckpt/flat.h"
-#include "ckpt/full.h"
 #include "ckpt/hash.h"
 #include "ckpt/only.h"
 #include "ckpt/reader.h"
@@ -92,7 +92,8 @@ static int plan(struct job *job, struct err *err)
     qsort(job->entries, job->count, sizeof *job->entries, compare_entries);
     for (uint64_t i = 0; i < job->count; i++)
         job->tensors[i] = manifest_find(manifest, job->entries[i].name);
-    return full_encode_header(job->entries, job->count, &job->header, &job->file_bytes, err);
+    return consolidated_encode_header(job->entries, job->count, &job->header, &job->file_bytes,
+                                      err);
 }
 
 static int cut(struct job *job, struct err *err)
@@ -327,7 +328,7 @@ static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, 
 static void tell_if_there(const struct job *job)
 {
     const struct manifest *manifest = ckpt_reader_manifest(job->reader);
-    const struct manifest_file *file = full_find_file(manifest);
+    const struct manifest_file *file = consolidated_find_file(manifest);
     if (!file || file->size_bytes != job->file_bytes || job->cast_count > 0)
         return;
     for (uint64_t i = 0; i < job->count; i++)

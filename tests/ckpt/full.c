@@ -1,8 +1,8 @@
 /*
- * full — real ranks that write `model.safetensors` together: the file is the one that `convert --to
- * full` makes of the same arrays, and the step is like any other.
+ * consolidated — real ranks that write `model.safetensors` together: the file is the one that
+ * `convert --to full` makes of the same arrays, and the step is like any other.
  */
-#include "ckpt/full.h"
+#include "ckpt/consolidated.h"
 #include "convert/checkpoint.h"
 #include "tests/ckpt/layouts.h"
 #include "tests/support/ranks.h"
@@ -151,16 +151,16 @@ static void the_common_file_is_what_convert_makes_of_the_sharded_step(void **sta
         options.source = full;
         options.force = true;
         assert_ok(convert_checkpoint_full(stage.io, &options, &result, &err), &err);
-        assert_int_equal(test_run("cmp '%s' '%s/model.safetensors'", file, full), 0);
-        assert_int_equal(ckpt_verify(stage.io, full, NULL, NULL, NULL, &err), 0);
-        struct ckpt_hashes a = hashes_of(&stage, sharded), b = hashes_of(&stage, full);
+        assert_int_equal(test_run("cmp '%s' '%s/model.safetensors'", file, consolidated), 0);
+        assert_int_equal(ckpt_verify(stage.io, consolidated, NULL, NULL, NULL, &err), 0);
+        struct ckpt_hashes a = hashes_of(&stage, sharded), b = hashes_of(&stage, consolidated);
         for (int s = 0; s < CKPT_SECTION_COUNT; s++) {
             assert_true(a.present[s] && b.present[s]);
             assert_memory_equal(&a.hash[s], &b.hash[s], sizeof a.hash[s]);
         }
-        check_loads(&stage, full, 1);
-        check_loads(&stage, full, 3);
-        check_loads(&stage, full, 8);
+        check_loads(&stage, consolidated, 1);
+        check_loads(&stage, consolidated, 3);
+        check_loads(&stage, consolidated, 8);
     }
     tear_down(&stage);
 }
@@ -311,16 +311,16 @@ static void a_plan_made_alone_is_the_one_made_together(void **state)
     (void)state;
     struct stage stage = set_up();
     struct ckpt_tensor tensors[REHEARSED_RANKS_MAX][SPECS];
-    struct full_holding all[REHEARSED_RANKS_MAX];
-    struct full together, alone;
+    struct consolidated_holding all[REHEARSED_RANKS_MAX];
+    struct consolidated together, alone;
     struct err err = {0};
     assert_in_range(world->ranks, 1, REHEARSED_RANKS_MAX);
     for (int rank = 0; rank < world->ranks; rank++) {
         take(tensors[rank], &stage.global, rank, world->ranks);
-        all[rank] = (struct full_holding){tensors[rank], SPECS};
+        all[rank] = (struct consolidated_holding){tensors[rank], SPECS};
     }
-    assert_ok(full_init(&together, &all[world->rank], GROUPS, world, &err), &err);
-    assert_ok(full_simulate(&alone, all, world->rank, world->ranks, GROUPS, &err), &err);
+    assert_ok(consolidated_init(&together, &all[world->rank], GROUPS, world, &err), &err);
+    assert_ok(consolidated_simulate(&alone, all, world->rank, world->ranks, GROUPS, &err), &err);
     assert_int_equal(alone.file_bytes, together.file_bytes);
     assert_int_equal(alone.has_loans, together.has_loans);
     assert_int_equal(alone.loans_count, together.loans_count);
@@ -337,8 +337,8 @@ static void a_plan_made_alone_is_the_one_made_together(void **state)
         if (alone.segments[i].source == LAYOUT_ARRAY)
             assert_ptr_equal(alone.segments[i].data, together.segments[i].data);
     }
-    full_deinit(&alone);
-    full_deinit(&together);
+    consolidated_deinit(&alone);
+    consolidated_deinit(&together);
     for (int rank = 0; rank < world->ranks; rank++)
         layouts_free(tensors[rank], SPECS);
     tear_down(&stage);
@@ -349,11 +349,11 @@ static void a_plan_made_alone_is_refused_where_parts_make_no_whole(void **state)
 {
     (void)state;
     struct stage stage = set_up();
-    struct full_holding twice[2] = {{stage.tensors, SPECS}, {stage.tensors, SPECS}};
-    struct full full;
+    struct consolidated_holding twice[2] = {{stage.tensors, SPECS}, {stage.tensors, SPECS}};
+    struct consolidated consolidated;
     struct err err = {0};
-    assert_int_equal(full_simulate(&full, twice, 0, 2, GROUPS, &err), -EINVAL);
-    full_deinit(&full);
+    assert_int_equal(consolidated_simulate(&consolidated, twice, 0, 2, GROUPS, &err), -EINVAL);
+    consolidated_deinit(&consolidated);
     tear_down(&stage);
 }
 

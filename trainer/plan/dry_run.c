@@ -4,7 +4,7 @@
 #include "trainer/plan/dry_run.h"
 
 #include "base/bytes.h"
-#include "ckpt/full.h"
+#include "ckpt/consolidated.h"
 #include "ckpt/layout.h"
 #include "ckpt/snapshot.h"
 #include "comm/comm_nccl.h"
@@ -123,7 +123,7 @@ static int open_data(struct run *run, struct loader **ret_beside, struct err *er
 
 /* What a rank stages, as a saver plans it. */
 struct planned_save {
-    struct full full; /* of the layout full */
+    struct consolidated consolidated; /* of the layout full */
     struct layout layout;
     struct staging staging;
 };
@@ -132,16 +132,16 @@ static void close_staging(struct planned_save *save)
 {
     staging_deinit(&save->staging);
     layout_deinit(&save->layout);
-    full_deinit(&save->full);
+    consolidated_deinit(&save->consolidated);
 }
 
 /* Who writes what of the file that all write follows from what all of them hold. */
 static int plan_full(struct run *run, const struct trainer_dry_run_options *options,
-                     struct full *full, struct err *err)
+                     struct consolidated *consolidated, struct err *err)
 {
     struct ckpt_tensor **tensors = calloc(options->ranks, sizeof *tensors);
     char **names = calloc(options->ranks, sizeof *names);
-    struct full_holding *holdings = calloc(options->ranks, sizeof *holdings);
+    struct consolidated_holding *holdings = calloc(options->ranks, sizeof *holdings);
     bool has_memory = tensors && names && holdings;
     int status = has_memory ? 0 : err_set(err, -ENOMEM, "out of memory for a dry run");
     for (uint32_t rank = 0; rank < options->ranks && !status; rank++) {
@@ -150,8 +150,9 @@ static int plan_full(struct run *run, const struct trainer_dry_run_options *opti
         holdings[rank].tensors = tensors[rank];
     }
     if (!status)
-        status = full_simulate(full, holdings, (int)options->rank, (int)options->ranks,
-                               (uint32_t)run->params->groups_count, err);
+        status =
+            consolidated_simulate(consolidated, holdings, (int)options->rank, (int)options->ranks,
+                                  (uint32_t)run->params->groups_count, err);
     for (uint32_t rank = 0; has_memory && rank < options->ranks; rank++) {
         free(tensors[rank]);
         free(names[rank]);
@@ -170,7 +171,7 @@ static int open_staging(struct run *run, const struct trainer_dry_run_options *o
     int status = run_describe_tensors(run, false, &run->tensors, &run->tensor_names,
                                       &run->tensors_count, err);
     if (!status && is_full)
-        status = plan_full(run, options, &save->full, err);
+        status = plan_full(run, options, &save->consolidated, err);
     if (status)
         return status;
     bool is_shared = run->config->checkpoint.shared;
@@ -182,7 +183,7 @@ static int open_staging(struct run *run, const struct trainer_dry_run_options *o
         .ranks = (int)options->ranks,
         .node_rank = (int)(is_shared ? options->rank : options->rank % options->local_ranks),
         .node_ranks = (int)(is_shared ? options->ranks : options->local_ranks),
-        .full = is_full ? &save->full : NULL};
+        .consolidated = is_full ? &save->consolidated : NULL};
     unsigned buffers;
     status = layout_init(&save->layout, &wanted, err);
     if (!status)

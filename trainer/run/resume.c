@@ -69,7 +69,7 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
         strcpy(where, run->folder);
     if (!status)
         status = ckpt_reader_open_collective(run->io, where, &choice, run->comm, ret_reader,
-                                           run->options->log, err);
+                                             run->options->log, err);
     if (status == -ENOENT && *run->damaged.first) {
         err_set(err, -EBADMSG, "no checkpoint is left to go on from: all are damaged");
         err_at(err, where, ERR_NO_OFFSET);
@@ -110,8 +110,8 @@ static int find_newest(const struct run *run, char path[IO_PATH_BYTES_MAX], uint
     int status =
         ckpt_find_collective(run->io, run->folder, &any, run->comm, path, ret_step, NULL, err);
     if (!status && *run->damaged.first && strcmp(path, run->damaged.first) == 0)
-        status =
-            ckpt_find_collective(run->io, run->folder, &choice, run->comm, path, ret_step, NULL, err);
+        status = ckpt_find_collective(run->io, run->folder, &choice, run->comm, path, ret_step,
+                                      NULL, err);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /*
- * full — `model.safetensors`, the file that all ranks of a step of layout full write together:
- * whole tensors in canonical order, byte for byte what `convert --to full` makes of the same
- * arrays.
+ * consolidated — `model.safetensors`, the file that all ranks of a step of layout full write
+ * together: whole tensors in canonical order, byte for byte what `convert --to full` makes of the
+ * same arrays.
  *
  *     spans   |  header  |     a of rank 0    |  a of rank 1  | b of all |
  *     pages   |  .  |  .  |  0  |  0  |  0  |  0  |  1  |  1  |  1  |  .  |
@@ -11,9 +11,9 @@
  * A page is written by who holds its first byte, so that what is written goes around the page cache
  * and no page is written from two machines; the other bytes of a page that is not all its writer's
  * are *lent*: their holder takes them when the save begins, and sends them to the writer
- * (full_exchange). That is less than a page for each end of a part. Pages whose first byte all
- * ranks hold are spread over them evenly. So each rank writes what it holds, no bytes are gathered
- * anywhere, and each rank writes about as much as the others.
+ * (consolidated_exchange). That is less than a page for each end of a part. Pages whose first byte
+ * all ranks hold are spread over them evenly. So each rank writes what it holds, no bytes are
+ * gathered anywhere, and each rank writes about as much as the others.
  *
  * What a rank writes is cut at the blocks of the file into pieces, each with a checksum; joined
  * they are those of the blocks.
@@ -21,65 +21,65 @@
  * Threads: planned by the opener; afterwards the caller of ckpt_saver_save fills `lent`, and the
  * writer all else.
  */
-#ifndef MILLRACE_CKPT_FULL_H
-#define MILLRACE_CKPT_FULL_H
+#ifndef MILLRACE_CKPT_CONSOLIDATED_H
+#define MILLRACE_CKPT_CONSOLIDATED_H
 
 #include "base/err.h"
 #include "base/str.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/layout.h"
+#include "ckpt/local_plan.h"
 #include "ckpt/manifest.h"
 #include "ckpt/safetensors.h"
-#include "ckpt/local_plan.h"
 #include "comm/comm.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FULL_FILE_NAME "model.safetensors"
+#define CONSOLIDATED_FILE_NAME "model.safetensors"
 
 /* Of the file, within one block. */
-struct full_piece {
+struct consolidated_piece {
     uint64_t offset_bytes, size_bytes;
     int writer;
     uint64_t number; /* of its writer's pieces */
 };
 
 /* Of an array of this rank, which another one writes. */
-struct full_loan {
+struct consolidated_loan {
     const char *data;
     uint64_t size_bytes;
     char *lent; /* where it goes when the save begins */
 };
 
 /* One direction of the exchange, by the other rank. */
-struct full_traffic {
+struct consolidated_traffic {
     char *memory;
     size_t *offsets, *bytes; /* [ranks] */
 };
 
-struct full {
+struct consolidated {
     int rank, ranks;
-    struct local_plan local;            /* holds the names */
+    struct local_plan local;           /* holds the names */
     struct safetensors_entry *entries; /* in the order of the file */
     uint64_t entries_count;
     struct str header;
     uint64_t file_bytes;
-    struct full_piece *pieces; /* of all ranks, rising */
+    struct consolidated_piece *pieces; /* of all ranks, rising */
     uint64_t pieces_count;
     uint64_t *pieces_of; /* [ranks] how many a rank writes */
     /* What this rank writes, piece after piece; offsets count its own bytes. */
     struct layout_segment *segments;
     uint64_t segments_count;
     bool has_loans; /* between any two ranks */
-    struct full_loan *loans;
+    struct consolidated_loan *loans;
     uint64_t loans_count;
-    struct full_traffic out, in;
+    struct consolidated_traffic out, in;
     bool exchange_failed; /* the memory of both is borrowed for ever: comm.h */
 };
 
 /* What a rank passes. */
-struct full_holding {
+struct consolidated_holding {
     const struct ckpt_tensor *tensors;
     uint64_t tensors_count;
 };
@@ -87,37 +87,37 @@ struct full_holding {
 /* Plans the file of all arrays of the model's section. Collective, blocks. -EINVAL on all ranks
  * where arrays overlap, leave something out or disagree, -ENOTSUP where a rank holds a part that is
  * not one run of bytes of its array. Borrows the arrays. */
-int full_init(struct full *full, const struct full_holding *own, uint32_t groups_count,
-              struct comm *comm, struct err *err);
+int consolidated_init(struct consolidated *consolidated, const struct consolidated_holding *own,
+                      uint32_t groups_count, struct comm *comm, struct err *err);
 /* The same plan of a rank, made alone from what each rank is going to pass: [ranks]. Others' data
  * are not looked at, but are not NULL. */
-int full_simulate(struct full *full, const struct full_holding *all, int rank, int ranks,
-                  uint32_t groups_count, struct err *err);
-void full_deinit(struct full *full); /* zeroed is fine */
+int consolidated_simulate(struct consolidated *consolidated, const struct consolidated_holding *all,
+                          int rank, int ranks, uint32_t groups_count, struct err *err);
+void consolidated_deinit(struct consolidated *consolidated); /* zeroed is fine */
 
 /* What is lent goes to who writes it, whose segments LAYOUT_ARRIVING have it afterwards.
  * Collective, blocks; only where has_loans. */
-int full_exchange(struct full *full, struct comm *comm, struct err *err);
+int consolidated_exchange(struct consolidated *consolidated, struct comm *comm, struct err *err);
 
 /* That file of a step; NULL: the layout of the step is sharded. */
-const struct manifest_file *full_find_file(const struct manifest *manifest);
+const struct manifest_file *consolidated_find_file(const struct manifest *manifest);
 
 /* The header of a full file of these entries, in canonical order, as safetensors_encode appends
  * it. */
-int full_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
-                       uint64_t *ret_file_bytes, struct err *err);
+int consolidated_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
+                               uint64_t *ret_file_bytes, struct err *err);
 
-/* full_pages.c: neighbouring bytes of the file that lie together at their holder. */
-enum { FULL_ALL = -1 };
-struct full_span {
+/* consolidated_pages.c: neighbouring bytes of the file that lie together at their holder. */
+enum { CONSOLIDATED_ALL = -1 };
+struct consolidated_span {
     uint64_t offset_bytes, size_bytes;
-    int holder;       /* FULL_ALL: every rank */
+    int holder;       /* CONSOLIDATED_ALL: every rank */
     const char *data; /* where this rank holds it, if it does */
     enum layout_source source;
     uint32_t group;
 };
 /* Pieces, segments and loans of a file of these spans, which cover it. -ENOMEM. */
-int full_cut(struct full *full, const struct full_span *spans, uint64_t spans_count,
-             struct err *err);
+int consolidated_cut(struct consolidated *consolidated, const struct consolidated_span *spans,
+                     uint64_t spans_count, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * local_plan — fuzz target: what another rank tells of the arrays that it stores (ckpt/local_plan.h).
- * What is taken can be walked to its end.
+ * local_plan — fuzz target: what another rank tells of the arrays that it stores
+ * (ckpt/local_plan.h). What is taken can be walked to its end.
  */
 #include "ckpt/local_plan.h"
 #include "ckpt/box.h"
@@ -19,7 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         const struct local_plan_chunk *chunk = local_plan_first(head);
         for (uint64_t i = 0; i < head->chunks_count; i++, chunk = local_plan_next(chunk)) {
             const struct box box = box_make(chunk->start, chunk->extent, (uint32_t)chunk->rank);
-            if (strlen(local_plan_name(chunk)) >= chunk->name_bytes || box_check(&box, chunk->shape))
+            if (strlen(local_plan_name(chunk)) >= chunk->name_bytes ||
+                box_check(&box, chunk->shape))
                 abort();
         }
         if ((const char *)chunk != text + bytes)

@@ -1,7 +1,8 @@
 /*
- * full — see full.h: who holds what, and the file's header. Who writes what is in full_pages.c.
+ * consolidated — see consolidated.h: who holds what, and the file's header. Who writes what is in
+ * consolidated_pages.c.
  */
-#include "ckpt/full.h"
+#include "ckpt/consolidated.h"
 
 #include "ckpt/collective.h"
 #include "ckpt/hash.h"
@@ -28,16 +29,16 @@ struct array {
 };
 
 struct plan {
-    struct full *full;
+    struct consolidated *consolidated;
     struct local_plan_part own; /* what this rank tells */
-    struct held *held;       /* of all, by name, then by where it begins */
+    struct held *held;          /* of all, by name, then by where it begins */
     uint64_t held_count;
     struct array *arrays; /* in the order of the file */
     uint64_t arrays_count;
 };
 
-int full_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
-                       uint64_t *ret_file_bytes, struct err *err)
+int consolidated_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
+                               uint64_t *ret_file_bytes, struct err *err)
 {
     /* transformers asks for this key; the tensors are those of the PyTorch layout: row-major, as
      * torch names dtypes */
@@ -46,10 +47,10 @@ int full_encode_header(struct safetensors_entry *entries, uint64_t count, struct
                               ret_file_bytes, err);
 }
 
-const struct manifest_file *full_find_file(const struct manifest *manifest)
+const struct manifest_file *consolidated_find_file(const struct manifest *manifest)
 {
     for (uint64_t i = 0; i < manifest->files_count; i++)
-        if (strcmp(manifest->files[i].name, FULL_FILE_NAME) == 0)
+        if (strcmp(manifest->files[i].name, CONSOLIDATED_FILE_NAME) == 0)
             return &manifest->files[i];
     return NULL;
 }
@@ -72,7 +73,7 @@ static bool find_run(const uint64_t *shape, const struct box *box, enum dtype dt
 
 /* What a rank tells: its parts of the model's section, and arrays without elements. Gives its
  * chunks, on failure too. */
-static int choose(const struct full_holding *holding, uint32_t groups_count,
+static int choose(const struct consolidated_holding *holding, uint32_t groups_count,
                   struct local_plan_part *ret_part, struct err *err)
 {
     *ret_part = (struct local_plan_part){
@@ -117,23 +118,24 @@ static int compare_held(const void *a, const void *b)
 
 static int list_held(struct plan *plan, struct err *err)
 {
-    struct full *full = plan->full;
-    for (int r = 0; r < full->ranks; r++)
-        plan->held_count += local_plan_of(&full->local, r)->chunks_count;
+    struct consolidated *consolidated = plan->consolidated;
+    for (int r = 0; r < consolidated->ranks; r++)
+        plan->held_count += local_plan_of(&consolidated->local, r)->chunks_count;
     plan->held = calloc(plan->held_count + 1, sizeof *plan->held);
     plan->arrays = calloc(plan->held_count + 1, sizeof *plan->arrays);
     if (!plan->held || !plan->arrays)
         return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", plan->held_count);
     struct held *next = plan->held;
-    for (int r = 0; r < full->ranks; r++) {
-        const struct local_plan_head *head = local_plan_of(&full->local, r);
+    for (int r = 0; r < consolidated->ranks; r++) {
+        const struct local_plan_head *head = local_plan_of(&consolidated->local, r);
         const struct local_plan_chunk *chunk = local_plan_first(head);
         for (uint64_t i = 0; i < head->chunks_count; i++, chunk = local_plan_next(chunk), next++) {
             struct box box = box_make(chunk->start, chunk->extent, (uint32_t)chunk->rank);
             *next = (struct held){.name = local_plan_name(chunk),
                                   .chunk = chunk,
                                   .rank = r,
-                                  .tensor = r == full->rank ? plan->own.chunks[i].tensor : NULL};
+                                  .tensor =
+                                      r == consolidated->rank ? plan->own.chunks[i].tensor : NULL};
             find_run(chunk->shape, &box, (enum dtype)chunk->dtype, &next->begin_bytes,
                      &next->size_bytes);
         }
@@ -163,7 +165,7 @@ static int check_array(const struct plan *plan, const struct array *array, struc
             return refuse(array, "ranks disagree on its dtype or shape", err);
     box_shape_bytes(array->entry.shape, array->entry.rank, array->entry.dtype, &bytes);
     if (array->is_replicated) {
-        bool is_everywhere = array->count == (uint64_t)plan->full->ranks;
+        bool is_everywhere = array->count == (uint64_t)plan->consolidated->ranks;
         for (uint64_t i = 0; i < array->count && is_everywhere; i++)
             is_everywhere = held[i].rank == (int)i;
         return is_everywhere ? 0 : refuse(array, "not each rank passes it, once", err);
@@ -209,31 +211,31 @@ static int list_arrays(struct plan *plan, struct err *err)
 
 static int encode(struct plan *plan, struct err *err)
 {
-    struct full *full = plan->full;
-    full->entries = calloc(plan->arrays_count + 1, sizeof *full->entries);
-    if (!full->entries)
+    struct consolidated *consolidated = plan->consolidated;
+    consolidated->entries = calloc(plan->arrays_count + 1, sizeof *consolidated->entries);
+    if (!consolidated->entries)
         return err_set(err, -ENOMEM, "out of memory for a header of %" PRIu64 " arrays",
                        plan->arrays_count);
-    full->entries_count = plan->arrays_count;
+    consolidated->entries_count = plan->arrays_count;
     for (uint64_t i = 0; i < plan->arrays_count; i++)
-        full->entries[i] = plan->arrays[i].entry;
-    int status = full_encode_header(full->entries, full->entries_count, &full->header,
-                                    &full->file_bytes, err);
+        consolidated->entries[i] = plan->arrays[i].entry;
+    int status = consolidated_encode_header(consolidated->entries, consolidated->entries_count,
+                                            &consolidated->header, &consolidated->file_bytes, err);
     if (!status)
-        status = layout_check_header(&full->header, full->file_bytes, full->entries,
-                                     full->entries_count, err);
+        status = layout_check_header(&consolidated->header, consolidated->file_bytes,
+                                     consolidated->entries, consolidated->entries_count, err);
     return status;
 }
 
-static struct full_span span_of(const struct plan *plan, const struct held *held,
-                                uint64_t offset_bytes, bool is_replicated)
+static struct consolidated_span span_of(const struct plan *plan, const struct held *held,
+                                        uint64_t offset_bytes, bool is_replicated)
 {
-    struct full_span span = {.offset_bytes = offset_bytes + held->begin_bytes,
-                             .size_bytes = held->size_bytes,
-                             .holder = is_replicated ? FULL_ALL : held->rank,
-                             .source = LAYOUT_ARRAY};
-    const struct held *own =
-        is_replicated ? held + plan->full->rank : held; /* there they are in order of ranks */
+    struct consolidated_span span = {.offset_bytes = offset_bytes + held->begin_bytes,
+                                     .size_bytes = held->size_bytes,
+                                     .holder = is_replicated ? CONSOLIDATED_ALL : held->rank,
+                                     .source = LAYOUT_ARRAY};
+    const struct held *own = is_replicated ? held + plan->consolidated->rank
+                                           : held; /* there they are in order of ranks */
     if (own->tensor) {
         span.data = own->tensor->data;
         span.group = own->tensor->group;
@@ -243,22 +245,22 @@ static struct full_span span_of(const struct plan *plan, const struct held *held
 
 static int cut(struct plan *plan, struct err *err)
 {
-    struct full *full = plan->full;
-    struct full_span *spans = calloc(plan->held_count + 1, sizeof *spans), *next = spans;
+    struct consolidated *consolidated = plan->consolidated;
+    struct consolidated_span *spans = calloc(plan->held_count + 1, sizeof *spans), *next = spans;
     if (!spans)
         return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", plan->held_count);
-    *next++ = (struct full_span){.size_bytes = full->header.bytes,
-                                 .holder = FULL_ALL,
-                                 .data = full->header.data,
-                                 .source = LAYOUT_HEADER};
+    *next++ = (struct consolidated_span){.size_bytes = consolidated->header.bytes,
+                                         .holder = CONSOLIDATED_ALL,
+                                         .data = consolidated->header.data,
+                                         .source = LAYOUT_HEADER};
     for (uint64_t i = 0; i < plan->arrays_count; i++) {
         const struct array *array = &plan->arrays[i];
         uint64_t parts_count = array->is_replicated ? 1 : array->count;
-        for (uint64_t p = 0; p < parts_count && full->entries[i].size_bytes > 0; p++)
-            *next++ = span_of(plan, &plan->held[array->first + p], full->entries[i].offset_bytes,
-                              array->is_replicated);
+        for (uint64_t p = 0; p < parts_count && consolidated->entries[i].size_bytes > 0; p++)
+            *next++ = span_of(plan, &plan->held[array->first + p],
+                              consolidated->entries[i].offset_bytes, array->is_replicated);
     }
-    int status = full_cut(full, spans, (uint64_t)(next - spans), err);
+    int status = consolidated_cut(consolidated, spans, (uint64_t)(next - spans), err);
     free(spans);
     return status;
 }
@@ -280,17 +282,17 @@ static void free_plan(struct plan *plan, int status)
     free(plan->held);
     free(plan->arrays);
     if (status)
-        full_deinit(plan->full);
+        consolidated_deinit(plan->consolidated);
 }
 
-int full_init(struct full *full, const struct full_holding *own, uint32_t groups_count,
-              struct comm *comm, struct err *err)
+int consolidated_init(struct consolidated *consolidated, const struct consolidated_holding *own,
+                      uint32_t groups_count, struct comm *comm, struct err *err)
 {
-    *full = (struct full){.rank = comm->rank, .ranks = comm->ranks};
-    struct plan plan = {.full = full};
+    *consolidated = (struct consolidated){.rank = comm->rank, .ranks = comm->ranks};
+    struct plan plan = {.consolidated = consolidated};
     int status = choose(own, groups_count, &plan.own, err);
     status = local_plan_exchange(comm, status, plan.own.chunks, plan.own.chunks_count, 0,
-                              &full->local, err);
+                                 &consolidated->local, err);
     if (!status)
         status = collective_agree(comm, plan_file(&plan, err), "planning the checkpoint", err);
     free_plan(&plan, status);
@@ -298,18 +300,18 @@ int full_init(struct full *full, const struct full_holding *own, uint32_t groups
     return status;
 }
 
-int full_simulate(struct full *full, const struct full_holding *all, int rank, int ranks,
-                  uint32_t groups_count, struct err *err)
+int consolidated_simulate(struct consolidated *consolidated, const struct consolidated_holding *all,
+                          int rank, int ranks, uint32_t groups_count, struct err *err)
 {
-    *full = (struct full){.rank = rank, .ranks = ranks};
-    struct plan plan = {.full = full};
+    *consolidated = (struct consolidated){.rank = rank, .ranks = ranks};
+    struct plan plan = {.consolidated = consolidated};
     struct local_plan_part *parts = calloc((size_t)ranks, sizeof *parts);
     int status =
         parts ? 0 : err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", ranks);
     for (int r = 0; r < ranks && !status; r++)
         status = choose(&all[r], groups_count, &parts[r], err);
     if (!status)
-        status = local_plan_collect(parts, ranks, &full->local, err);
+        status = local_plan_collect(parts, ranks, &consolidated->local, err);
     if (!status) {
         plan.own = parts[rank];
         status = plan_file(&plan, err);
@@ -321,7 +323,7 @@ int full_simulate(struct full *full, const struct full_holding *all, int rank, i
     return status;
 }
 
-static void free_traffic(struct full_traffic *traffic, bool is_borrowed)
+static void free_traffic(struct consolidated_traffic *traffic, bool is_borrowed)
 {
     if (is_borrowed)
         comm_retain(traffic->memory);
@@ -331,29 +333,30 @@ static void free_traffic(struct full_traffic *traffic, bool is_borrowed)
     free(traffic->bytes);
 }
 
-void full_deinit(struct full *full)
+void consolidated_deinit(struct consolidated *consolidated)
 {
-    free_traffic(&full->out, full->exchange_failed);
-    free_traffic(&full->in, full->exchange_failed);
-    free(full->local.all);
-    free(full->entries);
-    str_deinit(&full->header);
-    free(full->pieces);
-    free(full->pieces_of);
-    free(full->segments);
-    free(full->loans);
-    *full = (struct full){0};
+    free_traffic(&consolidated->out, consolidated->exchange_failed);
+    free_traffic(&consolidated->in, consolidated->exchange_failed);
+    free(consolidated->local.all);
+    free(consolidated->entries);
+    str_deinit(&consolidated->header);
+    free(consolidated->pieces);
+    free(consolidated->pieces_of);
+    free(consolidated->segments);
+    free(consolidated->loans);
+    *consolidated = (struct consolidated){0};
 }
 
-int full_exchange(struct full *full, struct comm *comm, struct err *err)
+int consolidated_exchange(struct consolidated *consolidated, struct comm *comm, struct err *err)
 {
     struct comm_options options = collective_options("exchanging the ends of what the ranks save");
     struct comm_work work;
-    int status = comm->ops->all_to_all(comm, full->out.memory, full->out.offsets, full->out.bytes,
-                                       full->in.memory, full->in.offsets, full->in.bytes, &options,
+    int status = comm->ops->all_to_all(comm, consolidated->out.memory, consolidated->out.offsets,
+                                       consolidated->out.bytes, consolidated->in.memory,
+                                       consolidated->in.offsets, consolidated->in.bytes, &options,
                                        &work, err);
     if (!status)
         status = comm_wait(comm, &work, err);
-    full->exchange_failed |= status != 0;
+    consolidated->exchange_failed |= status != 0;
     return status;
 }
