@@ -343,7 +343,7 @@ void consolidated_deinit(struct consolidated *consolidated)
     free(consolidated->pieces);
     free(consolidated->pieces_of);
     free(consolidated->segments);
-    free(consolidated->loans);
+    free(consolidated->boundaries);
     *consolidated = (struct consolidated){0};
 }
 

@@ -10,7 +10,7 @@
  *
  * A page is written by who holds its first byte, so that what is written goes around the page cache
  * and no page is written from two machines; the other bytes of a page that is not all its writer's
- * are *lent*: their holder takes them when the save begins, and sends them to the writer
+ * are *boundary bytes*: their holder takes them when the save begins, and sends them to the writer
  * (consolidated_exchange). That is less than a page for each end of a part. Pages whose first byte
  * all ranks hold are spread over them evenly. So each rank writes what it holds, no bytes are
  * gathered anywhere, and each rank writes about as much as the others.
@@ -18,8 +18,8 @@
  * What a rank writes is cut at the blocks of the file into pieces, each with a checksum; joined
  * they are those of the blocks.
  *
- * Threads: planned by the opener; afterwards the caller of ckpt_saver_save fills `lent`, and the
- * writer all else.
+ * Threads: planned by the opener; afterwards the caller of ckpt_saver_save fills the boundary
+ * bytes, and the writer all else.
  */
 #ifndef MILLRACE_CKPT_CONSOLIDATED_H
 #define MILLRACE_CKPT_CONSOLIDATED_H
@@ -46,10 +46,10 @@ struct consolidated_piece {
 };
 
 /* Of an array of this rank, which another one writes. */
-struct consolidated_loan {
+struct consolidated_boundary {
     const char *data;
     uint64_t size_bytes;
-    char *lent; /* where it goes when the save begins */
+    char *boundary; /* where it goes when the save begins */
 };
 
 /* One direction of the exchange, by the other rank. */
@@ -71,9 +71,9 @@ struct consolidated {
     /* What this rank writes, piece after piece; offsets count its own bytes. */
     struct layout_segment *segments;
     uint64_t segments_count;
-    bool has_loans; /* between any two ranks */
-    struct consolidated_loan *loans;
-    uint64_t loans_count;
+    bool has_boundaries; /* between any two ranks */
+    struct consolidated_boundary *boundaries;
+    uint64_t boundaries_count;
     struct consolidated_traffic out, in;
     bool exchange_failed; /* the memory of both is borrowed for ever: comm.h */
 };
@@ -95,8 +95,8 @@ int consolidated_simulate(struct consolidated *consolidated, const struct consol
                           int rank, int ranks, uint32_t groups_count, struct err *err);
 void consolidated_deinit(struct consolidated *consolidated); /* zeroed is fine */
 
-/* What is lent goes to who writes it, whose segments LAYOUT_ARRIVING have it afterwards.
- * Collective, blocks; only where has_loans. */
+/* Boundary bytes go to the rank that writes them, whose segments LAYOUT_ARRIVING have it
+ * afterwards. Collective, blocks; only where has_boundaries. */
 int consolidated_exchange(struct consolidated *consolidated, struct comm *comm, struct err *err);
 
 /* That file of a step; NULL: the layout of the step is sharded. */
@@ -116,7 +116,7 @@ struct consolidated_span {
     enum layout_source source;
     uint32_t group;
 };
-/* Pieces, segments and loans of a file of these spans, which cover it. -ENOMEM. */
+/* Pieces, segments and boundaries of a file of these spans, which cover it. -ENOMEM. */
 int consolidated_cut(struct consolidated *consolidated, const struct consolidated_span *spans,
                      uint64_t spans_count, struct err *err);
 

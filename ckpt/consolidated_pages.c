@@ -1,6 +1,6 @@
 /*
  * consolidated_pages — who writes which pages of the common file, what of them is whose, and so
- * what is lent to whom. See consolidated.h.
+ * which boundary bytes go to which rank. See consolidated.h.
  */
 #include "base/bytes.h"
 #include "ckpt/consolidated.h"
@@ -113,7 +113,7 @@ static bool next_part(struct walk *walk, struct part *ret_part)
     return true;
 }
 
-static bool is_lent(const struct part *part)
+static bool is_boundary_part(const struct part *part)
 {
     return part->span->holder != CONSOLIDATED_ALL && part->span->holder != part->piece->writer;
 }
@@ -123,14 +123,15 @@ static void count(struct consolidated *consolidated, struct walk walk)
 {
     struct part part;
     while (next_part(&walk, &part)) {
-        bool is_own = part.piece->writer == consolidated->rank, is_loan = is_lent(&part);
+        bool is_own = part.piece->writer == consolidated->rank,
+             is_boundary = is_boundary_part(&part);
         consolidated->segments_count += is_own;
-        consolidated->has_loans |= is_loan;
-        if (is_loan && is_own)
+        consolidated->has_boundaries |= is_boundary;
+        if (is_boundary && is_own)
             consolidated->in.bytes[part.span->holder] += part.size_bytes;
-        if (is_loan && part.span->holder == consolidated->rank) {
+        if (is_boundary && part.span->holder == consolidated->rank) {
             consolidated->out.bytes[part.piece->writer] += part.size_bytes;
-            consolidated->loans_count++;
+            consolidated->boundaries_count++;
         }
     }
 }
@@ -169,11 +170,11 @@ static void fill(struct consolidated *consolidated, struct walk walk, size_t *in
     struct part part;
     const struct consolidated_span *last =
         NULL; /* whose bytes the last segment is of; NULL: of what arrives */
-    consolidated->segments_count = consolidated->loans_count = 0;
+    consolidated->segments_count = consolidated->boundaries_count = 0;
     while (next_part(&walk, &part)) {
         const struct consolidated_span *span = part.span;
         int writer = part.piece->writer;
-        if (writer == consolidated->rank && is_lent(&part)) {
+        if (writer == consolidated->rank && is_boundary_part(&part)) {
             add_segment(
                 consolidated,
                 (struct layout_segment){.size_bytes = part.size_bytes,
@@ -196,8 +197,9 @@ static void fill(struct consolidated *consolidated, struct walk walk, size_t *in
                         last == span);
             last = span;
         } else {
-            consolidated->loans[consolidated->loans_count++] = (struct consolidated_loan){
-                data, part.size_bytes, consolidated->out.memory + out_next[writer]};
+            consolidated->boundaries[consolidated->boundaries_count++] =
+                (struct consolidated_boundary){data, part.size_bytes,
+                                               consolidated->out.memory + out_next[writer]};
             out_next[writer] += part.size_bytes;
         }
     }
@@ -238,8 +240,9 @@ static int make_segments(struct consolidated *consolidated, const struct consoli
     size_t ranks = (size_t)consolidated->ranks, *next = calloc(2 * ranks, sizeof *next);
     consolidated->segments =
         calloc(consolidated->segments_count + 1, sizeof *consolidated->segments);
-    consolidated->loans = calloc(consolidated->loans_count + 1, sizeof *consolidated->loans);
-    if (next && consolidated->segments && consolidated->loans) {
+    consolidated->boundaries =
+        calloc(consolidated->boundaries_count + 1, sizeof *consolidated->boundaries);
+    if (next && consolidated->segments && consolidated->boundaries) {
         for (size_t r = 0; r < ranks; r++) {
             next[r] = consolidated->in.offsets[r];
             next[ranks + r] = consolidated->out.offsets[r];

@@ -15,15 +15,15 @@
 #include <errno.h>
 #include <string.h>
 
-/* The others wait for what this rank lends them, whatever failed here: status is of this rank so
+/* The others wait for what this rank sends them, whatever failed here: status is of this rank so
  * far, with its detail in err. */
 static int exchange_ends(struct ckpt_saver *saver, int status, struct err *err)
 {
     struct err detail = {0};
-    if (!saver->consolidated.has_loans)
+    if (!saver->consolidated.has_boundaries)
         return status;
     uint64_t began_ns = trace_begin(saver->track);
-    snapshot_await_lent(&saver->snapshot);
+    snapshot_await_boundary(&saver->snapshot);
     int exchanged = consolidated_exchange(&saver->consolidated, saver->nodes.all, &detail);
     trace_end(saver->track, "exchange", began_ns);
     if (!status && exchanged)
@@ -124,7 +124,7 @@ static int take_status(struct ckpt_saver *saver, struct err *err)
 static void await_idle(struct ckpt_saver *saver)
 {
     if (saver->due)
-        snapshot_be_quiet(&saver->snapshot);
+        snapshot_freeze(&saver->snapshot);
     while (saver->due)
         pthread_cond_wait(&saver->changed, &saver->mutex);
 }

@@ -20,7 +20,7 @@
 
 struct ckpt_saver {
     struct io
-        *io; /* immutable after open, as all down to commit; borrowed where options lent them */
+        *io; /* immutable after open, as all down to commit; borrowed where options give them */
     struct nodes nodes;
     struct io_lock *lock; /* of the first rank of a node */
     char *folder, *run_id, *numerics_id, *metric;

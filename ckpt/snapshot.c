@@ -97,15 +97,15 @@ void snapshot_begin(struct snapshot *snapshot)
     snapshot->active = true;
     pthread_mutex_unlock(&snapshot->mutex);
     struct err detail = {0};
-    int status = staging_lend(&snapshot->staging, &detail);
+    int status = staging_send_boundary(&snapshot->staging, &detail);
     if (status)
         snapshot_fail(snapshot, status, &detail);
 }
 
-void snapshot_await_lent(struct snapshot *snapshot)
+void snapshot_await_boundary(struct snapshot *snapshot)
 {
     struct err detail = {0};
-    int status = staging_await_lent(&snapshot->staging, &detail);
+    int status = staging_await_boundary(&snapshot->staging, &detail);
     if (status)
         snapshot_fail(snapshot, status, &detail);
 }
@@ -195,7 +195,7 @@ void snapshot_before_update(struct snapshot *snapshot, uint32_t group)
         snapshot_fail(snapshot, status, &detail);
 }
 
-void snapshot_be_quiet(struct snapshot *snapshot)
+void snapshot_freeze(struct snapshot *snapshot)
 {
     pthread_mutex_lock(&snapshot->mutex);
     snapshot->is_quiet = true;

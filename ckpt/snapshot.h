@@ -106,13 +106,13 @@ void snapshot_begin(struct snapshot *snapshot);
  * fails ends as snapshot_fail. */
 void snapshot_before_update(struct snapshot *snapshot, uint32_t group);
 /* The caller: no array changes before the save in progress has ended. */
-void snapshot_be_quiet(struct snapshot *snapshot);
+void snapshot_freeze(struct snapshot *snapshot);
 /* Any thread. */
 struct snapshot_stats snapshot_stats(struct snapshot *snapshot);
 
-/* The writer, before it takes: until what was lent at begin can be sent. A copy that failed ends as
- * snapshot_fail. */
-void snapshot_await_lent(struct snapshot *snapshot);
+/* The writer, before it takes: until the boundary bytes taken at begin can be sent. A copy that
+ * failed ends as snapshot_fail. */
+void snapshot_await_boundary(struct snapshot *snapshot);
 
 enum snapshot_next {
     SNAPSHOT_GOT,   /* a block lies in the buffer, which the writer now holds */

@@ -27,17 +27,18 @@ static int open_copier(struct device *device, struct staging_copier *copier, str
     return status ? status : device->ops->event_open(device, &copier->copied, err);
 }
 
-/* Where what is lent comes from the device: the exchange's memory is none of the device's. */
-static int open_lent(struct staging *staging, struct err *err)
+/* Boundary bytes come from the device: the exchange's memory is none of the device's. */
+static int open_boundary(struct staging *staging, struct err *err)
 {
     struct device *device = staging->device;
     const struct consolidated *consolidated = staging->layout->consolidated;
-    for (uint64_t i = 0; consolidated && i < consolidated->loans_count; i++)
-        staging->lent_bytes += consolidated->loans[i].size_bytes;
-    int status = device->ops->event_open(device, &staging->lent, err);
-    if (!status && staging->lent_bytes > 0)
+    for (uint64_t i = 0; consolidated && i < consolidated->boundaries_count; i++)
+        staging->boundary_bytes += consolidated->boundaries[i].size_bytes;
+    int status = device->ops->event_open(device, &staging->boundary, err);
+    if (!status && staging->boundary_bytes > 0)
         status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_STAGING),
-                                        staging->lent_bytes, (void **)&staging->lent_memory, err);
+                                        staging->boundary_bytes, (void **)&staging->boundary_memory,
+                                        err);
     return status;
 }
 
@@ -54,7 +55,7 @@ static int open_copies(struct staging *staging, struct err *err)
         status = device->ops->event_open(device, &staging->arrived[i], err);
     for (int i = 0; i < STAGING_WHO_COUNT && !status; i++)
         status = open_copier(device, &staging->copiers[i], err);
-    return status ? status : open_lent(staging, err);
+    return status ? status : open_boundary(staging, err);
 }
 
 static void close_copies(struct staging *staging)
@@ -67,9 +68,9 @@ static void close_copies(struct staging *staging)
     for (unsigned i = 0; i < staging->buffers_count && staging->arrived; i++)
         device->ops->event_close(device, staging->arrived[i]);
     free(staging->arrived);
-    device->ops->event_close(device, staging->lent);
-    device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_STAGING), staging->lent_memory,
-                          staging->lent_bytes);
+    device->ops->event_close(device, staging->boundary);
+    device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_STAGING), staging->boundary_memory,
+                          staging->boundary_bytes);
 }
 
 int staging_init(struct staging *staging, const struct layout *layout, struct device *device,
@@ -169,38 +170,39 @@ void staging_complete(const struct staging *staging, uint64_t block, unsigned nu
     }
 }
 
-int staging_lend(struct staging *staging, struct err *err)
+int staging_send_boundary(struct staging *staging, struct err *err)
 {
     const struct consolidated *consolidated = staging->layout->consolidated;
     struct device *device = staging->device;
     struct device_stream *stream = staging->copiers[STAGING_CALLER].stream;
-    char *next = staging->lent_memory;
+    char *next = staging->boundary_memory;
     int status = 0;
-    for (uint64_t i = 0; consolidated && i < consolidated->loans_count && !status; i++) {
-        const struct consolidated_loan *loan = &consolidated->loans[i];
+    for (uint64_t i = 0; consolidated && i < consolidated->boundaries_count && !status; i++) {
+        const struct consolidated_boundary *boundary = &consolidated->boundaries[i];
         if (staging->queues)
-            status = device->ops->copy(device, stream, next, loan->data, loan->size_bytes, err);
+            status =
+                device->ops->copy(device, stream, next, boundary->data, boundary->size_bytes, err);
         else
-            memcpy(loan->lent, loan->data, loan->size_bytes);
-        next += staging->queues ? loan->size_bytes : 0;
+            memcpy(boundary->boundary, boundary->data, boundary->size_bytes);
+        next += staging->queues ? boundary->size_bytes : 0;
     }
-    if (!staging->lent_memory || status)
+    if (!staging->boundary_memory || status)
         return status;
-    status = device->ops->event_record(device, staging->lent, stream, err);
+    status = device->ops->event_record(device, staging->boundary, stream, err);
     return status ? status
                   : device->ops->event_record(device, staging->copiers[STAGING_CALLER].copied,
                                               stream, err);
 }
 
-int staging_await_lent(struct staging *staging, struct err *err)
+int staging_await_boundary(struct staging *staging, struct err *err)
 {
     struct device *device = staging->device;
     const struct consolidated *consolidated = staging->layout->consolidated;
-    const char *next = staging->lent_memory;
-    int status = next ? device->ops->event_wait(device, staging->lent, err) : 0;
-    for (uint64_t i = 0; next && i < consolidated->loans_count && !status; i++) {
-        memcpy(consolidated->loans[i].lent, next, consolidated->loans[i].size_bytes);
-        next += consolidated->loans[i].size_bytes;
+    const char *next = staging->boundary_memory;
+    int status = next ? device->ops->event_wait(device, staging->boundary, err) : 0;
+    for (uint64_t i = 0; next && i < consolidated->boundaries_count && !status; i++) {
+        memcpy(consolidated->boundaries[i].boundary, next, consolidated->boundaries[i].size_bytes);
+        next += consolidated->boundaries[i].size_bytes;
     }
     return status;
 }

@@ -30,7 +30,7 @@ struct staging_copier {
 /* Immutable after init. */
 struct staging {
     const struct layout *layout; /* borrowed */
-    struct device *device, *own; /* own: where nobody lent one, the CPU */
+    struct device *device, *own; /* own: if nobody gives one, the CPU */
     struct device_stream
         *updates; /* borrowed: where the caller queues updates; NULL: they begin when it likes */
     char *memory; /* buffers_count of CKPT_BLOCK_BYTES */
@@ -39,9 +39,10 @@ struct staging {
     struct device_event *
         *arrived; /* [buffers_count] where the device queues: what was last copied there is there */
     struct staging_copier copiers[STAGING_WHO_COUNT];
-    struct device_event *lent; /* where the device queues: what is lent is in lent_memory */
-    char *lent_memory;         /* pinned, so that the caller does not wait for these copies; NULL */
-    size_t lent_bytes;
+    struct device_event
+        *boundary;         /* where the device queues: the boundary bytes are in boundary_memory */
+    char *boundary_memory; /* pinned, so that the caller does not wait for these copies; NULL */
+    size_t boundary_bytes;
 };
 
 /* device NULL: the arrays are in host memory. Allocates all there is. -ENOMEM. */
@@ -67,11 +68,11 @@ int staging_await(struct staging *staging, unsigned buffer, struct err *err);
  * rest. */
 void staging_complete(const struct staging *staging, uint64_t block, unsigned buffer);
 /* The caller: takes what other ranks write of this one's arrays (consolidated.h); it is there after
- * staging_await_lent. */
-int staging_lend(struct staging *staging, struct err *err);
-int staging_await_lent(struct staging *staging, struct err *err);
+ * staging_await_boundary. */
+int staging_send_boundary(struct staging *staging, struct err *err);
+int staging_await_boundary(struct staging *staging, struct err *err);
 /* The caller: updates come after all copies that were queued before, by waiting itself only where
- * it lent no stream. */
+ * it gives no stream. */
 int staging_order(struct staging *staging, struct err *err);
 /* No copy is in progress any more. */
 void staging_settle(struct staging *staging);

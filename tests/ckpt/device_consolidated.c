@@ -1,5 +1,5 @@
 /*
- * Ranks that write a common file of arrays on a device that queues: what one lends the other is of
+ * Ranks that write a common file of arrays on a device that queues: what one sends the other is of
  * the instant of the save, though updates are queued behind it at once.
  */
 #include "tests/ckpt/fixture.h"

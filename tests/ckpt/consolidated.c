@@ -151,8 +151,8 @@ static void the_common_file_is_what_convert_makes_of_the_sharded_step(void **sta
         options.source = full;
         options.force = true;
         assert_ok(convert_checkpoint_full(stage.io, &options, &result, &err), &err);
-        assert_int_equal(test_run("cmp '%s' '%s/model.safetensors'", file, consolidated), 0);
-        assert_int_equal(ckpt_verify(stage.io, consolidated, NULL, NULL, NULL, &err), 0);
+        assert_int_equal(test_run("cmp '%s' '%s/model.safetensors'", file, full), 0);
+        assert_int_equal(ckpt_verify(stage.io, full, NULL, NULL, NULL, &err), 0);
         struct ckpt_hashes a = hashes_of(&stage, sharded), b = hashes_of(&stage, consolidated);
         for (int s = 0; s < CKPT_SECTION_COUNT; s++) {
             assert_true(a.present[s] && b.present[s]);
@@ -322,8 +322,8 @@ static void a_plan_made_alone_is_the_one_made_together(void **state)
     assert_ok(consolidated_init(&together, &all[world->rank], GROUPS, world, &err), &err);
     assert_ok(consolidated_simulate(&alone, all, world->rank, world->ranks, GROUPS, &err), &err);
     assert_int_equal(alone.file_bytes, together.file_bytes);
-    assert_int_equal(alone.has_loans, together.has_loans);
-    assert_int_equal(alone.loans_count, together.loans_count);
+    assert_int_equal(alone.has_boundaries, together.has_boundaries);
+    assert_int_equal(alone.boundaries_count, together.boundaries_count);
     assert_int_equal(alone.pieces_count, together.pieces_count);
     for (uint64_t i = 0; i < together.pieces_count; i++) {
         assert_int_equal(alone.pieces[i].offset_bytes, together.pieces[i].offset_bytes);
