@@ -153,14 +153,14 @@ static void the_common_file_is_what_convert_makes_of_the_sharded_step(void **sta
         assert_ok(convert_checkpoint_full(stage.io, &options, &result, &err), &err);
         assert_int_equal(test_run("cmp '%s' '%s/model.safetensors'", file, full), 0);
         assert_int_equal(ckpt_verify(stage.io, full, NULL, NULL, NULL, &err), 0);
-        struct ckpt_hashes a = hashes_of(&stage, sharded), b = hashes_of(&stage, consolidated);
+        struct ckpt_hashes a = hashes_of(&stage, sharded), b = hashes_of(&stage, full);
         for (int s = 0; s < CKPT_SECTION_COUNT; s++) {
             assert_true(a.present[s] && b.present[s]);
             assert_memory_equal(&a.hash[s], &b.hash[s], sizeof a.hash[s]);
         }
-        check_loads(&stage, consolidated, 1);
-        check_loads(&stage, consolidated, 3);
-        check_loads(&stage, consolidated, 8);
+        check_loads(&stage, full, 1);
+        check_loads(&stage, full, 3);
+        check_loads(&stage, full, 8);
     }
     tear_down(&stage);
 }
