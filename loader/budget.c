@@ -29,7 +29,7 @@ enum {
 };
 
 struct costs {
-    uint64_t fixed, slot_memory, slot_lists, slot_reads, room_least;
+    uint64_t fixed, slot_memory, slot_lists, slot_reads, arena_least;
 };
 
 /* Sums and products that end at UINT64_MAX, which no budget is large enough for. */
@@ -63,7 +63,7 @@ static uint64_t batch_memory(const struct loader *loader)
     case LOADER_BYTES:
         break;
     }
-    return 0; /* batches point into the room */
+    return 0; /* batches point into the arena */
 }
 
 static uint64_t worker_memory(const struct loader *loader)
@@ -90,7 +90,7 @@ static struct costs count_costs(const struct loader *loader)
     bool is_bytes = loader->options.decode == LOADER_BYTES;
     uint64_t read_bytes = 0; /* of the dataset with the largest samples */
     for (uint32_t i = 0; i < loader->sources_count; i++) {
-        uint64_t bytes = plus(view_read_bytes(loader->sources[i].view), 2 * ROOM_PAGE_BYTES);
+        uint64_t bytes = plus(view_read_bytes(loader->sources[i].view), 2 * READ_ARENA_PAGE_BYTES);
         read_bytes = bytes > read_bytes ? bytes : read_bytes;
     }
     struct costs costs = {
@@ -105,8 +105,8 @@ static struct costs count_costs(const struct loader *loader)
     uint64_t least = is_bytes
                          ? times(2, costs.slot_reads)
                          : times(4, read_bytes); /* of what is handed out, whole batches stay */
-    costs.room_least =
-        round_up(least > ROOM_LEAST_BYTES ? least : ROOM_LEAST_BYTES, ROOM_PAGE_BYTES);
+    costs.arena_least =
+        round_up(least > ROOM_LEAST_BYTES ? least : ROOM_LEAST_BYTES, READ_ARENA_PAGE_BYTES);
     return costs;
 }
 
@@ -151,13 +151,13 @@ static int allocate_slot(struct loader *loader, struct load_slot *slot, struct e
     return status;
 }
 
-static int allocate_all(struct loader *loader, uint64_t room_bytes, struct err *err)
+static int allocate_all(struct loader *loader, uint64_t arena_bytes, struct err *err)
 {
     uint32_t slots = loader->slots_count;
     uint64_t items = loader->options.batching.micro;
-    loader->room.capacity_bytes = room_bytes; /* what deinit frees, wherever this ends */
+    loader->arena.capacity_bytes = arena_bytes; /* what deinit frees, wherever this ends */
     int status = loader->device->ops->mem_alloc(loader->device, mem_for(MEM_HUGE, MEM_FOR_LOADER),
-                                                room_bytes, &loader->room_memory, err);
+                                                arena_bytes, &loader->arena_memory, err);
     if (status)
         return status;
     loader->slots = allocate(slots, sizeof *loader->slots);
@@ -169,7 +169,7 @@ static int allocate_all(struct loader *loader, uint64_t room_bytes, struct err *
     loader->reasons = allocate(LOADER_QUARANTINE_MAX, sizeof *loader->reasons);
     if (!loader->slots || !loader->spare_memory || !loader->work || !loader->reaped ||
         !loader->quarantine || !loader->reasons ||
-        room_init(&loader->room, loader->room_memory, room_bytes))
+        read_arena_init(&loader->arena, loader->arena_memory, arena_bytes))
         return err_set(err, -ENOMEM, "out of memory for the loader's lists");
     for (uint32_t i = 0; !status && i < slots; i++)
         status = allocate_slot(loader, &loader->slots[i], err);
@@ -191,16 +191,16 @@ static uint32_t ahead_at_once(uint32_t ahead_max, const struct costs *costs)
     return (uint32_t)bytes_min(slots > 0 ? slots : 1, ahead_max);
 }
 
-/* How samples may be read together, so that the room goes on taking the next read whatever lies in
+/* How samples may be read together, so that the arena goes on taking the next read whatever lies in
  * it: two reads, which a sample may be divided among, wherever they lie in it; of what is handed
  * out, which keeps its room, two micro-batches with their gaps. */
-static void bound_chunks(struct loader *loader, const struct costs *costs, uint64_t room_bytes)
+static void bound_chunks(struct loader *loader, const struct costs *costs, uint64_t arena_bytes)
 {
-    loader->chunk_bytes_max = bytes_min(LOADER_CHUNK_BYTES_MAX, room_bytes / 4);
+    loader->chunk_bytes_max = bytes_min(LOADER_CHUNK_BYTES_MAX, arena_bytes / 4);
     loader->merge_gap_bytes = LOADER_MERGE_GAP_BYTES;
     if (loader->options.decode != LOADER_BYTES)
         return;
-    uint64_t gaps = room_bytes / 2 - bytes_min(room_bytes / 2, costs->slot_reads);
+    uint64_t gaps = arena_bytes / 2 - bytes_min(arena_bytes / 2, costs->slot_reads);
     loader->merge_gap_bytes =
         bytes_min(LOADER_MERGE_GAP_BYTES, gaps / loader->options.batching.micro);
 }
@@ -211,7 +211,7 @@ int loader_budget_init(struct loader *loader, struct err *err)
     uint64_t budget = options->memory_bytes;
     struct costs costs = count_costs(loader);
     uint64_t slot = plus(costs.slot_memory, costs.slot_lists);
-    uint64_t least = plus(plus(costs.fixed, times(LOADER_SLOTS_LEAST, slot)), costs.room_least);
+    uint64_t least = plus(plus(costs.fixed, times(LOADER_SLOTS_LEAST, slot)), costs.arena_least);
     if (budget < least || least == UINT64_MAX)
         return too_small(loader, least,
                          err); /* from here on, only reads of more than two slots can overflow */
@@ -219,22 +219,22 @@ int loader_budget_init(struct loader *loader, struct err *err)
                                            : LOADER_SLOTS_MAX;
     uint64_t rest = budget - costs.fixed;
     uint64_t slots = bytes_min(rest / plus(slot, costs.slot_reads), most);
-    if (slots > LOADER_SLOTS_LEAST && rest - slots * slot < costs.room_least)
-        slots = (rest - costs.room_least) / slot;
+    if (slots > LOADER_SLOTS_LEAST && rest - slots * slot < costs.arena_least)
+        slots = (rest - costs.arena_least) / slot;
     slots = slots < LOADER_SLOTS_LEAST ? LOADER_SLOTS_LEAST : slots;
     uint64_t useful = times(2 * slots, costs.slot_reads);
-    uint64_t room_bytes =
-        bytes_min(rest - slots * slot, useful > costs.room_least ? useful : costs.room_least);
-    room_bytes = room_bytes / ROOM_PAGE_BYTES * ROOM_PAGE_BYTES;
+    uint64_t arena_bytes =
+        bytes_min(rest - slots * slot, useful > costs.arena_least ? useful : costs.arena_least);
+    arena_bytes = arena_bytes / READ_ARENA_PAGE_BYTES * READ_ARENA_PAGE_BYTES;
     loader->slots_count = (uint32_t)slots;
     loader->ahead_max = options->batches_ahead ? (uint32_t)slots : ahead_at_first(slots, &costs);
     loader->ahead_at_once =
         options->batches_ahead ? (uint32_t)slots : ahead_at_once(loader->ahead_max, &costs);
     loader->slot_bytes = costs.slot_memory;
-    loader->memory_bytes = costs.fixed + slots * slot + room_bytes;
+    loader->memory_bytes = costs.fixed + slots * slot + arena_bytes;
     loader->spare_bytes = budget - loader->memory_bytes;
-    bound_chunks(loader, &costs, room_bytes);
-    return allocate_all(loader, room_bytes, err);
+    bound_chunks(loader, &costs, arena_bytes);
+    return allocate_all(loader, arena_bytes, err);
 }
 
 void loader_budget_deinit(struct loader *loader)
@@ -255,10 +255,10 @@ void loader_budget_deinit(struct loader *loader)
     for (uint32_t i = 0; i < loader->spare_count; i++)
         loader->device->ops->mem_free(loader->device, mem_for(MEM_PINNED, MEM_FOR_LOADER),
                                       loader->spare_memory[i], loader->slot_bytes);
-    if (loader->room_memory)
+    if (loader->arena_memory)
         loader->device->ops->mem_free(loader->device, mem_for(MEM_HUGE, MEM_FOR_LOADER),
-                                      loader->room_memory, loader->room.capacity_bytes);
-    room_deinit(&loader->room);
+                                      loader->arena_memory, loader->arena.capacity_bytes);
+    read_arena_deinit(&loader->arena);
     free(loader->slots);
     free(loader->spare_memory);
     free(loader->work);

@@ -230,8 +230,8 @@ static int open_stages(struct loader *loader, struct err *err)
     if (status)
         return status;
     if (loader->io->ops->queue_register)
-        loader->io->ops->queue_register(loader->queue, loader->room_memory,
-                                        loader->room.capacity_bytes);
+        loader->io->ops->queue_register(loader->queue, loader->arena_memory,
+                                        loader->arena.capacity_bytes);
     bool is_once = loader->options.single_pass || loader_sources_outgrow_memory(loader);
     loader->read_flags = IO_PADDED | (is_once ? IO_NOREUSE : 0);
     return start_threads(loader, err);
@@ -330,7 +330,7 @@ void loader_close(struct loader *loader)
     join_threads(loader);
     if (loader->queue)
         loader->io->ops->queue_close(
-            loader->queue); /* cancels what is in flight: the room is still there */
+            loader->queue); /* cancels what is in flight: the arena is still there */
     for (uint64_t i = loader->released; i < loader->planned; i++)
         slot_clear(loader, loader_slot(loader, i));
     close_workers(loader);

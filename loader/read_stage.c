@@ -1,8 +1,8 @@
 /*
  * read_stage — one thread that plans ahead and reads: micro-batches become ranges, near ones merge,
- * and as many are in flight as room and queue take.
+ * and as many are in flight as arena and queue take.
  *
- * It stands still for three reasons: no more may be begun, the room is full, or all is planned.
+ * It stands still for three reasons: no more may be begun, the arena is full, or all is planned.
  * While reads are in flight it waits for them, else for room. Where no room can ever come (a sample
  * or micro-batch larger than it, a consumer that waits while it holds all), the read gets memory of
  * its own out of what is left of the budget; where too little is left, the run ends with an error.
@@ -303,7 +303,7 @@ static void reap_at_once(struct loader *loader, uint64_t bytes)
     pthread_mutex_unlock(&loader->mutex);
 }
 
-/* Issues the slot's chunks as far as room and queue take them; true when all are issued. */
+/* Issues the slot's chunks as far as arena and queue take them; true when all are issued. */
 static bool issue_chunks(struct loader *loader, struct load_slot *slot)
 {
     struct io_request *requests[SUBMIT_MAX];
@@ -318,10 +318,10 @@ static bool issue_chunks(struct loader *loader, struct load_slot *slot)
             struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
             struct io_request *request = &chunk->request;
             if (!chunk->own_memory)
-                request->data = room_take(&loader->room, request->bytes, request->offset);
+                request->data = read_arena_alloc(&loader->arena, request->bytes, request->offset);
             if (!request->data) {
                 loader->reader_block = LOAD_NO_ROOM;
-                loader->frees_seen = loader->room.frees_count;
+                loader->frees_seen = loader->arena.frees_count;
                 break;
             }
             chunk->traced_ns = trace_begin(loader->reader_track);
@@ -375,7 +375,7 @@ static bool find_room_elsewhere(struct loader *loader, struct load_slot *slot, s
     err_at(err, slot->loads[piece->item].shard->path, (int64_t)chunk->request.offset);
     err_expected(err, "room for a read of %zu bytes", chunk->request.bytes);
     err_found(err, "read-ahead of %" PRIu64 " bytes in all, and %" PRIu64 " beside it",
-              loader->room.capacity_bytes, loader->spare_bytes);
+              loader->arena.capacity_bytes, loader->spare_bytes);
     err_advise(err, is_held ? "release batches earlier, or give the loader more memory"
                             : "give the loader more memory, or use a smaller micro-batch");
     return false;
@@ -389,7 +389,7 @@ static struct load_slot *wait_for_room(struct loader *loader, struct load_slot *
     while (!loader->stop) {
         if (!slot && !loader->plan_ended && may_begin(loader))
             break;
-        if (slot && loader->room.frees_count != loader->frees_seen)
+        if (slot && loader->arena.frees_count != loader->frees_seen)
             break;
         if (slot && is_stuck(loader)) {
             struct err err;

@@ -6,7 +6,7 @@
  *
  * A slot is a micro-batch in the making, and then the batch that the consumer holds. Slots are used
  * in turn: micro-batch number n of this loader lives in slot n mod slots_count. A chunk is one
- * read: neighbouring pieces of a slot in one range of the room. The memory of a batch's arrays is
+ * read: neighbouring pieces of a slot in one range of the arena. The memory of a batch's arrays is
  * taken when the first of its items is decoded, of those that are free the one that was given back
  * last: so no more of it is ever touched than lies decoded at a time.
  *
@@ -32,7 +32,7 @@
 #include "image/pipeline.h"
 #include "loader/loader.h"
 #include "loader/plan.h"
-#include "loader/room.h"
+#include "loader/read_arena.h"
 #include "loader/shard_cache.h"
 #include "loader/view.h"
 
@@ -47,7 +47,7 @@ enum {
         1 << 19,              /* samples of a micro-batch: counts of pieces and slots fit 32 bits */
     LOADER_QUEUE_DEPTH = 256, /* reads in flight */
     /* Pieces nearer than this are read together, as far as there is room for the gaps, but no more
-     * than so much, or a quarter of the room. */
+     * than so much, or a quarter of the arena. */
     LOADER_MERGE_GAP_BYTES = 64 << 10,
     LOADER_CHUNK_BYTES_MAX = 1 << 20,
     LOADER_SUBSTITUTES_MAX = 8, /* candidates tried for a bad sample */
@@ -56,7 +56,7 @@ enum {
     LOADER_GROUP_ITEMS = 16,  /* small items that a worker takes at once */
 };
 
-/* One read, and where it lands: request.data, NULL until there is room for it; in the room, or in
+/* One read, and where it lands: request.data, NULL until there is room for it; in the arena, or in
  * memory of its own where that had no place for it (large.c). */
 struct load_chunk {
     struct io_request request;
@@ -175,7 +175,7 @@ struct loader {
     uint32_t slots_count, pieces_max, workers_count;
     uint32_t ahead_at_once; /* at most ahead_max; see at_once.c */
     uint64_t slot_bytes;    /* of the pinned memory of one */
-    void *room_memory;
+    void *arena_memory;
     uint64_t memory_bytes; /* all that was taken at the start */
     uint64_t merge_gap_bytes, chunk_bytes_max;
     uint32_t group_items;
@@ -188,14 +188,14 @@ struct loader {
     struct io_request **reaped; /* LOADER_QUEUE_DEPTH */
     uint32_t in_flight;
     bool reading_failed;
-    uint64_t frees_seen;              /* the room's count when it last had none */
+    uint64_t frees_seen;              /* the arena's count when it last had none */
     struct trace_track *reader_track; /* NULL: no trace */
     pthread_t reader;
 
     pthread_mutex_t mutex;
     pthread_cond_t reader_wake, consumer_wake; /* one waiter each */
     bool stop;                                 /* G */
-    struct room room;                          /* G */
+    struct read_arena arena;                          /* G */
     uint64_t spare_bytes; /* G: of the budget, what nothing has: for large reads */
     atomic_uint_least64_t
         substitute_bytes;   /* that workers and batches have: as many as memory_bytes */

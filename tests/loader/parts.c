@@ -1,9 +1,9 @@
 /*
- * parts — tests of the loader's pure pieces: the plan of micro-batches, the room, and what a wait
+ * parts — tests of the loader's pure pieces: the plan of micro-batches, the arena, and what a wait
  * is counted for.
  */
 #include "loader/plan.h"
-#include "loader/room.h"
+#include "loader/read_arena.h"
 #include "loader/state.h"
 #include "tests/support/test.h"
 
@@ -132,25 +132,25 @@ static void impossible_plans_are_refused(void **state)
 static void room_ranges_never_overlap(void **state)
 {
     (void)state;
-    enum { CAPACITY = 77 * ROOM_PAGE_BYTES, HELD_MAX = 40 };
+    enum { CAPACITY = 77 * READ_ARENA_PAGE_BYTES, HELD_MAX = 40 };
     struct held {
         uint8_t *data;
         uint64_t bytes;
         uint8_t mark;
     } held[HELD_MAX];
-    uint8_t *memory = aligned_alloc(ROOM_PAGE_BYTES, CAPACITY);
+    uint8_t *memory = aligned_alloc(READ_ARENA_PAGE_BYTES, CAPACITY);
     assert_non_null(memory);
-    struct room room;
-    assert_int_equal(room_init(&room, memory, CAPACITY), 0);
+    struct read_arena arena;
+    assert_int_equal(read_arena_init(&arena, memory, CAPACITY), 0);
     uint32_t random = 1, count = 0;
     size_t taken = 0;
     for (int i = 0; i < (test_is_sanitized() ? 4000 : 20000); i++) {
         random = random * 1664525u + 1013904223u;
         uint64_t bytes = 1 + (random >> 8) % 90000, offset = random % 100000007u;
-        uint8_t *data = count < HELD_MAX ? room_take(&room, bytes, offset) : NULL;
+        uint8_t *data = count < HELD_MAX ? read_arena_alloc(&arena, bytes, offset) : NULL;
         if (data) {
             assert_true(data >= memory && data + bytes <= memory + CAPACITY);
-            assert_int_equal((uintptr_t)data % ROOM_PAGE_BYTES, offset % ROOM_PAGE_BYTES);
+            assert_int_equal((uintptr_t)data % READ_ARENA_PAGE_BYTES, offset % READ_ARENA_PAGE_BYTES);
             held[count++] = (struct held){data, bytes, (uint8_t)i};
             memset(data, (uint8_t)i, bytes);
             taken++;
@@ -160,12 +160,12 @@ static void room_ranges_never_overlap(void **state)
         uint32_t victim = (random >> 4) % count;
         for (uint64_t k = 0; k < held[victim].bytes; k++)
             assert_int_equal(held[victim].data[k], held[victim].mark);
-        room_free(&room, held[victim].data, held[victim].bytes);
+        read_arena_free(&arena, held[victim].data, held[victim].bytes);
         memmove(&held[victim], &held[victim + 1], (count - victim - 1) * sizeof held[0]);
         count--;
     }
     assert_true(taken > 1000);
-    room_deinit(&room);
+    read_arena_deinit(&arena);
     free(memory);
 }
 
@@ -174,13 +174,13 @@ static void room_is_taken_as_low_as_there_is_a_run(void **state)
 {
     (void)state;
     enum { PAGES = 200 };
-    uint8_t *memory = aligned_alloc(ROOM_PAGE_BYTES, (size_t)PAGES * ROOM_PAGE_BYTES), *runs[PAGES];
+    uint8_t *memory = aligned_alloc(READ_ARENA_PAGE_BYTES, (size_t)PAGES * READ_ARENA_PAGE_BYTES), *runs[PAGES];
     uint64_t lengths[PAGES];
     bool is_taken[PAGES] = {false};
     assert_non_null(memory);
-    struct room room;
+    struct read_arena arena;
     uint32_t random = 7, count = 0;
-    assert_int_equal(room_init(&room, memory, (uint64_t)PAGES * ROOM_PAGE_BYTES), 0);
+    assert_int_equal(read_arena_init(&arena, memory, (uint64_t)PAGES * READ_ARENA_PAGE_BYTES), 0);
     for (int i = 0; i < 5000; i++) {
         random = random * 1664525u + 1013904223u;
         uint64_t length = 1 + (random >> 8) % (i % 50 == 0 ? 140 : 9), first = 0, run = 0;
@@ -188,8 +188,8 @@ static void room_is_taken_as_low_as_there_is_a_run(void **state)
             run = is_taken[page] ? 0 : run + 1;
             first = page + 1 - run;
         }
-        uint8_t *data = room_take(&room, length * ROOM_PAGE_BYTES, 0);
-        assert_ptr_equal(data, run == length ? memory + first * ROOM_PAGE_BYTES : NULL);
+        uint8_t *data = read_arena_alloc(&arena, length * READ_ARENA_PAGE_BYTES, 0);
+        assert_ptr_equal(data, run == length ? memory + first * READ_ARENA_PAGE_BYTES : NULL);
         for (uint64_t page = first; data && page < first + length; page++)
             is_taken[page] = true;
         if (data) {
@@ -200,30 +200,30 @@ static void room_is_taken_as_low_as_there_is_a_run(void **state)
             uint32_t victim = (random >> 4) % count--;
             data = runs[victim];
             for (uint64_t page = 0; page < lengths[victim]; page++)
-                is_taken[(size_t)(data - memory) / ROOM_PAGE_BYTES + page] = false;
-            room_free(&room, data, lengths[victim] * ROOM_PAGE_BYTES);
+                is_taken[(size_t)(data - memory) / READ_ARENA_PAGE_BYTES + page] = false;
+            read_arena_free(&arena, data, lengths[victim] * READ_ARENA_PAGE_BYTES);
             runs[victim] = runs[count];
             lengths[victim] = lengths[count];
         }
     }
-    room_deinit(&room);
+    read_arena_deinit(&arena);
     free(memory);
 }
 
 static void room_gives_its_whole_capacity_but_not_more(void **state)
 {
     (void)state;
-    uint8_t *memory = aligned_alloc(ROOM_PAGE_BYTES, 8192);
+    uint8_t *memory = aligned_alloc(READ_ARENA_PAGE_BYTES, 8192);
     assert_non_null(memory);
-    struct room room;
-    assert_int_equal(room_init(&room, memory, 8192), 0);
-    assert_null(room_take(&room, 8193, 0));
-    assert_ptr_equal(room_take(&room, 8192, 4096), memory);
-    assert_null(room_take(&room, 1, 0));
-    room_free(&room, memory, 8192);
-    assert_null(room_take(&room, 8192, 1)); /* its place would begin at 1 */
-    assert_ptr_equal(room_take(&room, 8191, 1), memory + 1);
-    room_deinit(&room);
+    struct read_arena arena;
+    assert_int_equal(read_arena_init(&arena, memory, 8192), 0);
+    assert_null(read_arena_alloc(&arena, 8193, 0));
+    assert_ptr_equal(read_arena_alloc(&arena, 8192, 4096), memory);
+    assert_null(read_arena_alloc(&arena, 1, 0));
+    read_arena_free(&arena, memory, 8192);
+    assert_null(read_arena_alloc(&room, 8192, 1)); /* its place would begin at 1 */
+    assert_ptr_equal(read_arena_alloc(&arena, 8191, 1), memory + 1);
+    read_arena_deinit(&arena);
     free(memory);
 }
 

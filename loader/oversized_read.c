@@ -1,7 +1,7 @@
 /*
- * large — memory for a read that the room will never take.
+ * large — memory for a read that the arena will never take.
  *
- * Samples differ: the room holds many of the mean size, and now and then one comes that is larger
+ * Samples differ: the arena holds many of the mean size, and now and then one comes that is larger
  * than all of it. It gets memory of its own as long as the budget has some left, and that goes back
  * as soon as its bytes are not needed any more. This is the only memory that a loader takes after
  * its start.
@@ -19,8 +19,8 @@ static unsigned own_kind(void)
 
 int chunk_take_own_memory(struct loader *loader, struct load_chunk *chunk, struct err *err)
 {
-    uint64_t residue = chunk->request.offset % ROOM_PAGE_BYTES;
-    uint64_t bytes = bytes_round_up(residue + chunk->request.bytes, ROOM_PAGE_BYTES);
+    uint64_t residue = chunk->request.offset % READ_ARENA_PAGE_BYTES;
+    uint64_t bytes = bytes_round_up(residue + chunk->request.bytes, READ_ARENA_PAGE_BYTES);
     if (bytes > loader->spare_bytes)
         return -ENOBUFS;
     void *memory;
@@ -29,7 +29,7 @@ int chunk_take_own_memory(struct loader *loader, struct load_chunk *chunk, struc
         return status;
     chunk->own_memory = memory;
     chunk->own_bytes = bytes;
-    chunk->request.data = (uint8_t *)memory + residue; /* as in the room, for IO_PADDED */
+    chunk->request.data = (uint8_t *)memory + residue; /* as in the arena, for IO_PADDED */
     loader->spare_bytes -= bytes;
     return 0;
 }
@@ -37,11 +37,11 @@ int chunk_take_own_memory(struct loader *loader, struct load_chunk *chunk, struc
 void chunk_give_memory(struct loader *loader, struct load_chunk *chunk)
 {
     if (!chunk->own_memory) {
-        room_free(&loader->room, chunk->request.data, chunk->request.bytes);
+        read_arena_free(&loader->arena, chunk->request.data, chunk->request.bytes);
         return;
     }
     loader->device->ops->mem_free(loader->device, own_kind(), chunk->own_memory, chunk->own_bytes);
     loader->spare_bytes += chunk->own_bytes;
     chunk->own_memory = NULL;
-    loader->room.frees_count++; /* who waits for room may find some here */
+    loader->arena.frees_count++; /* who waits for room may find some here */
 }

@@ -1,5 +1,5 @@
 /*
- * large — tests: samples, and reads that several share, which are large for the room that is set
+ * large — tests: samples, and reads that several share, which are large for the arena that is set
  * aside for them.
  */
 #include "tests/loader/fixture.h"

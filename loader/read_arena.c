@@ -1,7 +1,7 @@
 /*
- * room — see room.h.
+ * read_arena — see read_arena.h.
  */
-#include "loader/room.h"
+#include "loader/read_arena.h"
 
 #include "base/bytes.h"
 
@@ -14,44 +14,44 @@ enum { WORD_PAGES = 64 };
 #define ALL_TAKEN UINT64_MAX
 #define NO_PAGE   UINT64_MAX
 
-static void mark(struct room *room, uint64_t first, uint64_t count, bool is_taken)
+static void mark(struct read_arena *arena, uint64_t first, uint64_t count, bool is_taken)
 {
     (void)is_taken; /* unused without assertions */
     for (uint64_t page = first; page < first + count;) {
         uint64_t at = page % WORD_PAGES, bits = bytes_min(WORD_PAGES - at, first + count - page);
         uint64_t mask = (bits == WORD_PAGES ? ALL_TAKEN : (UINT64_C(1) << bits) - 1) << at;
-        uint64_t *word = &room->taken[page / WORD_PAGES];
+        uint64_t *word = &arena->taken[page / WORD_PAGES];
         assert((*word & mask) == (is_taken ? 0 : mask));
         *word ^= mask;
         page += bits;
     }
 }
 
-int room_init(struct room *room, void *memory, uint64_t capacity_bytes)
+int read_arena_init(struct read_arena *arena, void *memory, uint64_t capacity_bytes)
 {
-    assert(capacity_bytes % ROOM_PAGE_BYTES == 0 && (uintptr_t)memory % ROOM_PAGE_BYTES == 0);
-    uint64_t pages = capacity_bytes / ROOM_PAGE_BYTES, words = pages / WORD_PAGES + 1;
+    assert(capacity_bytes % READ_ARENA_PAGE_BYTES == 0 && (uintptr_t)memory % READ_ARENA_PAGE_BYTES == 0);
+    uint64_t pages = capacity_bytes / READ_ARENA_PAGE_BYTES, words = pages / WORD_PAGES + 1;
     uint64_t *taken = calloc(words, sizeof *taken);
     if (!taken)
         return -ENOMEM;
-    *room = (struct room){
+    *arena = (struct read_arena){
         .memory = memory, .capacity_bytes = capacity_bytes, .taken = taken, .pages_count = pages};
-    mark(room, pages, words * WORD_PAGES - pages, true);
+    mark(arena, pages, words * WORD_PAGES - pages, true);
     return 0;
 }
 
-void room_deinit(struct room *room)
+void read_arena_deinit(struct read_arena *arena)
 {
-    free(room->taken);
-    room->taken = NULL;
+    free(arena->taken);
+    arena->taken = NULL;
 }
 
 /* The lowest run of count free pages; NO_PAGE: there is none. */
-static uint64_t find_run(const struct room *room, uint64_t count)
+static uint64_t find_run(const struct read_arena *arena, uint64_t count)
 {
-    uint64_t run = 0, words = room->pages_count / WORD_PAGES + 1;
-    for (uint64_t w = room->lowest / WORD_PAGES; w < words; w++) {
-        uint64_t left = room->taken[w];
+    uint64_t run = 0, words = arena->pages_count / WORD_PAGES + 1;
+    for (uint64_t w = arena->lowest / WORD_PAGES; w < words; w++) {
+        uint64_t left = arena->taken[w];
         if (left == ALL_TAKEN)
             run = 0;
         for (uint64_t at = left == ALL_TAKEN ? WORD_PAGES : 0; at < WORD_PAGES;) {
@@ -74,28 +74,28 @@ static uint64_t find_run(const struct room *room, uint64_t count)
 
 static uint64_t pages_of(uint64_t residue, uint64_t bytes)
 {
-    return (residue + bytes + ROOM_PAGE_BYTES - 1) / ROOM_PAGE_BYTES;
+    return (residue + bytes + READ_ARENA_PAGE_BYTES - 1) / READ_ARENA_PAGE_BYTES;
 }
 
-uint8_t *room_take(struct room *room, uint64_t bytes, uint64_t offset)
+uint8_t *read_arena_alloc(struct read_arena *arena, uint64_t bytes, uint64_t offset)
 {
     assert(bytes > 0);
-    if (bytes > room->capacity_bytes)
+    if (bytes > arena->capacity_bytes)
         return NULL;
-    uint64_t residue = offset % ROOM_PAGE_BYTES, count = pages_of(residue, bytes);
-    uint64_t first = find_run(room, count);
+    uint64_t residue = offset % READ_ARENA_PAGE_BYTES, count = pages_of(residue, bytes);
+    uint64_t first = find_run(arena, count);
     if (first == NO_PAGE)
         return NULL;
-    mark(room, first, count, true);
-    if (first == room->lowest)
-        room->lowest = first + count;
-    return room->memory + first * ROOM_PAGE_BYTES + residue;
+    mark(arena, first, count, true);
+    if (first == arena->lowest)
+        arena->lowest = first + count;
+    return arena->memory + first * READ_ARENA_PAGE_BYTES + residue;
 }
 
-void room_free(struct room *room, const uint8_t *data, uint64_t bytes)
+void read_arena_free(struct read_arena *arena, const uint8_t *data, uint64_t bytes)
 {
-    uint64_t at = (uint64_t)(data - room->memory), first = at / ROOM_PAGE_BYTES;
-    mark(room, first, pages_of(at % ROOM_PAGE_BYTES, bytes), false);
-    room->lowest = bytes_min(room->lowest, first);
-    room->frees_count++;
+    uint64_t at = (uint64_t)(data - arena->memory), first = at / READ_ARENA_PAGE_BYTES;
+    mark(arena, first, pages_of(at % READ_ARENA_PAGE_BYTES, bytes), false);
+    arena->lowest = bytes_min(arena->lowest, first);
+    arena->frees_count++;
 }
