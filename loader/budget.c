@@ -185,7 +185,7 @@ static uint32_t ahead_at_first(uint64_t slots, const struct costs *costs)
 }
 
 /* Of what needs no time to come. */
-static uint32_t ahead_at_once(uint32_t ahead_max, const struct costs *costs)
+static uint32_t ahead_inline(uint32_t ahead_max, const struct costs *costs)
 {
     uint64_t slots = costs->slot_reads ? AHEAD_AT_ONCE_BYTES / costs->slot_reads : ahead_max;
     return (uint32_t)bytes_min(slots > 0 ? slots : 1, ahead_max);
@@ -228,8 +228,8 @@ int loader_budget_init(struct loader *loader, struct err *err)
     arena_bytes = arena_bytes / READ_ARENA_PAGE_BYTES * READ_ARENA_PAGE_BYTES;
     loader->slots_count = (uint32_t)slots;
     loader->ahead_max = options->batches_ahead ? (uint32_t)slots : ahead_at_first(slots, &costs);
-    loader->ahead_at_once =
-        options->batches_ahead ? (uint32_t)slots : ahead_at_once(loader->ahead_max, &costs);
+    loader->ahead_inline =
+        options->batches_ahead ? (uint32_t)slots : ahead_inline(loader->ahead_max, &costs);
     loader->slot_bytes = costs.slot_memory;
     loader->memory_bytes = costs.fixed + slots * slot + arena_bytes;
     loader->spare_bytes = budget - loader->memory_bytes;

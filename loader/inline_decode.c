@@ -1,12 +1,12 @@
 /*
- * at_once — samples that nobody decodes, out of the page cache: reads that are complete as soon as
+ * inline_decode — samples that nobody decodes, out of the page cache: reads that are complete as soon as
  * they are asked for.
  *
  * Such a read is a copy that the kernel makes while it takes the request, and of the work that is
  * left the CRC is most. So the reader does the workers' part too, a slice of SLICE_BYTES after the
  * other: what it has just copied lies in its own CPU's cache, out of which a worker on another
  * would have to fetch it, and waking that costs more than the CRC. And since there is nothing to
- * wait for, it begins no more than ahead_at_once before they are wanted, for a copy into memory
+ * wait for, it begins no more than ahead_inline before they are wanted, for a copy into memory
  * that is in the cache costs half of one into memory that is not. Nor does it copy what nobody
  * wants between two pieces, for one request instead of two.
  *
@@ -25,25 +25,25 @@ enum {
         256 << 10, /* with what it is copied from, well within the second-level cache of a core */
 };
 
-bool at_once_is_steady(const struct loader *loader)
+bool inline_decode_is_steady(const struct loader *loader)
 {
-    return loader->at_once_bytes >= STEADY_BYTES;
+    return loader->inline_decode_bytes >= STEADY_BYTES;
 }
 
-uint64_t at_once_slice_bytes(const struct loader *loader)
+uint64_t inline_decode_slice_bytes(const struct loader *loader)
 {
-    return at_once_is_steady(loader) ? SLICE_BYTES : UINT64_MAX;
+    return inline_decode_is_steady(loader) ? SLICE_BYTES : UINT64_MAX;
 }
 
-uint64_t at_once_gap_bytes(const struct loader *loader)
+uint64_t inline_decode_gap_bytes(const struct loader *loader)
 {
-    return at_once_is_steady(loader) ? bytes_min(GAP_BYTES, loader->merge_gap_bytes)
+    return inline_decode_is_steady(loader) ? bytes_min(GAP_BYTES, loader->merge_gap_bytes)
                                      : loader->merge_gap_bytes;
 }
 
-void at_once_note(struct loader *loader, uint64_t bytes, bool all_came)
+void inline_decode_note(struct loader *loader, uint64_t bytes, bool all_came)
 {
-    loader->at_once_bytes = all_came ? loader->at_once_bytes + bytes : 0;
+    loader->inline_decode_bytes = all_came ? loader->inline_decode_bytes + bytes : 0;
 }
 
 /* True where nothing is left to do for the item; false: it is bad. */
@@ -87,7 +87,7 @@ static void decode_group(struct loader *loader)
     pthread_mutex_lock(&loader->mutex);
 }
 
-void at_once_decode(struct loader *loader)
+void inline_decode_decode(struct loader *loader)
 {
     pthread_mutex_lock(&loader->mutex);
     uint64_t end = loader->work_next; /* behind it stands what was given back */

@@ -60,7 +60,7 @@ static bool may_begin(const struct loader *loader)
 {
     return loader->planned - loader->released < loader->slots_count && !lacks_files(loader) &&
            loader->planned - loader->taken <
-               (at_once_is_steady(loader) ? loader->ahead_at_once : loader->ahead_max);
+               (inline_decode_is_steady(loader) ? loader->ahead_inline : loader->ahead_max);
 }
 
 void read_stage_note_slots(struct loader *loader)
@@ -74,7 +74,7 @@ void read_stage_note_slots(struct loader *loader)
 
 void read_stage_note_idle(struct loader *loader)
 {
-    if (loader->reader_block == LOAD_NO_SLOT && !at_once_is_steady(loader) &&
+    if (loader->reader_block == LOAD_NO_SLOT && !inline_decode_is_steady(loader) &&
         !lacks_files(loader) && loader->planned - loader->released < loader->slots_count)
         loader->is_starved = true;
 }
@@ -137,7 +137,7 @@ static struct load_slot *begin_slot(struct loader *loader)
     stats_update_full(loader);
     const struct attempt before = {
         .plan = loader->plan, .released = loader->released, .share = share_of(loader)};
-    uint64_t merge_gap_bytes = at_once_gap_bytes(loader);
+    uint64_t merge_gap_bytes = inline_decode_gap_bytes(loader);
     pthread_mutex_unlock(&loader->mutex);
     if (block != LOAD_RUNS)
         return NULL;
@@ -212,7 +212,7 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
             note_short_read(slot, piece, chunk->request.result);
         if (--slot->loads[piece->item].pending > 0)
             continue;
-        if (at_once_is_steady(loader))
+        if (inline_decode_is_steady(loader))
             decode_stage_put(loader, slot, piece->item);
         else
             decode_stage_add(loader, slot, piece->item);
@@ -248,10 +248,10 @@ static void complete_chunks(struct loader *loader, struct io_request *const *req
     pthread_mutex_lock(&loader->mutex);
     for (unsigned i = 0; i < count; i++)
         complete_chunk(loader, requests[i]->user, now_ns);
-    bool decodes = at_once_is_steady(loader);
+    bool decodes = inline_decode_is_steady(loader);
     pthread_mutex_unlock(&loader->mutex);
     if (decodes)
-        at_once_decode(loader);
+        inline_decode_decode(loader);
 }
 
 static void reap(struct loader *loader, unsigned least, int timeout_ms)
@@ -299,7 +299,7 @@ static void reap_at_once(struct loader *loader, uint64_t bytes)
         return;
     reap(loader, 0, 0);
     pthread_mutex_lock(&loader->mutex);
-    at_once_note(loader, bytes, loader->in_flight == 0);
+    inline_decode_note(loader, bytes, loader->in_flight == 0);
     pthread_mutex_unlock(&loader->mutex);
 }
 
@@ -313,7 +313,7 @@ static bool issue_chunks(struct loader *loader, struct load_slot *slot)
                  most = (unsigned)bytes_min(SUBMIT_MAX, LOADER_QUEUE_DEPTH - loader->in_flight);
         pthread_mutex_lock(&loader->mutex);
         loader->reader_block = LOAD_RUNS;
-        bytes_max = at_once_slice_bytes(loader);
+        bytes_max = inline_decode_slice_bytes(loader);
         while (count < most && bytes < bytes_max && slot->chunks_issued < slot->chunks_count) {
             struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
             struct io_request *request = &chunk->request;

@@ -13,7 +13,7 @@
  * How many micro-batches are begun and not yet taken is at most ahead_max. It begins small and
  * doubles whenever that was too few: workers had nothing to do since the reader held back, and then
  * the consumer had to wait, or asked in vain. While undecoded samples come out of the page cache it
- * is at most ahead_at_once, and the reader does the workers' part (at_once.c).
+ * is at most ahead_inline, and the reader does the workers' part (inline_decode.c).
  *
  * Who may touch a slot; hand-overs happen under `mutex`:
  *     reader       from when the slot is free until an item has all its bytes
@@ -173,7 +173,7 @@ struct loader {
     struct order_params order; /* of a mix: samples of an epoch, the rest as asked for */
     uint64_t steps;            /* an epoch */
     uint32_t slots_count, pieces_max, workers_count;
-    uint32_t ahead_at_once; /* at most ahead_max; see at_once.c */
+    uint32_t ahead_inline; /* at most ahead_max; see inline_decode.c */
     uint64_t slot_bytes;    /* of the pinned memory of one */
     void *arena_memory;
     uint64_t memory_bytes; /* all that was taken at the start */
@@ -204,7 +204,7 @@ struct loader {
     uint32_t ahead_max; /* G: at most slots_count */
     uint64_t
         /* G: of reads that came as they were asked for, since one had to be waited for */
-        at_once_bytes;
+        inline_decode_bytes;
     bool
         /* G: a worker found nothing to do while ahead_max held the reader back, and the consumer
          * lacked nothing since */
@@ -369,17 +369,17 @@ void substitute_free(struct loader *loader, uint8_t *memory, uint64_t bytes);
  * delivered depend on the disk's day. */
 bool item_failure_is_ours(int status);
 
-/* at_once.c, with mutex: all that was asked for lately was there at once. Never but for
+/* inline_decode.c, with mutex: all that was asked for lately was there at once. Never but for
  * LOADER_BYTES. */
-bool at_once_is_steady(const struct loader *loader);
+bool inline_decode_is_steady(const struct loader *loader);
 /* With mutex: how many bytes may be asked for together, and how far apart pieces may lie that one
  * read brings. */
-uint64_t at_once_slice_bytes(const struct loader *loader);
-uint64_t at_once_gap_bytes(const struct loader *loader);
+uint64_t inline_decode_slice_bytes(const struct loader *loader);
+uint64_t inline_decode_gap_bytes(const struct loader *loader);
 /* With mutex: so many bytes were asked for, and nothing is in flight any more, or something is. */
-void at_once_note(struct loader *loader, uint64_t bytes, bool all_came);
+void inline_decode_note(struct loader *loader, uint64_t bytes, bool all_came);
 /* The reader, where it is steady, does the workers' part for all items that wait for one. */
-void at_once_decode(struct loader *loader);
+void inline_decode_decode(struct loader *loader);
 
 /* sources.c: their files are larger than half of the memory that programs can still take. */
 bool loader_sources_outgrow_memory(const struct loader *loader);

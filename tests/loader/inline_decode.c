@@ -1,5 +1,5 @@
 /*
- * at_once — tests: undecoded samples whose reads are complete as soon as they are asked for, as out
+ * inline_decode — tests: undecoded samples whose reads are complete as soon as they are asked for, as out
  * of the page cache, and the same samples read in any other way.
  */
 #include "loader/state.h"
@@ -91,7 +91,7 @@ static struct loader_options options_of(const struct fixture *fixture,
 static bool is_steady(struct loader *loader)
 {
     pthread_mutex_lock(&loader->mutex);
-    bool is = at_once_is_steady(loader);
+    bool is = inline_decode_is_steady(loader);
     pthread_mutex_unlock(&loader->mutex);
     return is;
 }
@@ -185,8 +185,8 @@ static void what_comes_at_once_is_read_just_before_it_is_wanted(void **state)
     struct fixture *fixture = *state;
     struct loader *loader;
     uint64_t ahead = ahead_of(fixture, AT_ONCE, &loader);
-    assert_true(loader->ahead_at_once < loader->ahead_max);
-    assert_int_equal(ahead, loader->ahead_at_once);
+    assert_true(loader->ahead_inline < loader->ahead_max);
+    assert_int_equal(ahead, loader->ahead_inline);
     loader_close(loader);
     restore(fixture);
     ahead = ahead_of(fixture, LATE, &loader);
