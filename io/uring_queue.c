@@ -203,7 +203,7 @@ static void free_operation(struct uring_queue *queue, struct operation *operatio
 }
 
 /* True where asking the kernel again can help. */
-static bool is_passing(int code)
+static bool is_transient(int code)
 {
     return code == -EINTR || code == -EAGAIN || code == -EBUSY;
 }
@@ -211,7 +211,7 @@ static bool is_passing(int code)
 static void flush(struct uring_queue *queue)
 {
     int status = io_uring_submit(&queue->ring);
-    if (status < 0 && !is_passing(status))
+    if (status < 0 && !is_transient(status))
         queue->broken = status;
 }
 
@@ -292,7 +292,7 @@ static bool enter(struct uring_queue *queue, unsigned least, int64_t timeout_ns)
                                                   timeout_ns < 0 ? NULL : &timeout, NULL);
     if (status >= 0 || status == -EINTR)
         return true;
-    if (is_passing(
+    if (is_transient(
             status)) { /* the kernel is short of memory, or wants its completions taken first */
         pause_a_moment();
         return true;

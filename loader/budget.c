@@ -2,11 +2,11 @@
  * budget — how many micro-batches may be in the making, and how much is read ahead, within
  * memory_bytes.
  *
- *     budget = fixed (workers' scratch, lists) + slots * (batch buffer + its lists) + room
+ *     budget = fixed (workers' scratch, lists) + slots * (batch buffer + its lists) + arena
  *
  * As many slots as the budget feeds, each with its share of read-ahead; two slots at least. More
  * room than the slots can use is not taken. All is reckoned with samples of the mean size: what is
- * left of the budget is there for those that are much larger (large.c).
+ * left of the budget is there for those that are much larger (oversized_read.c).
  */
 #include "loader/state.h"
 

@@ -151,7 +151,7 @@ static void finish_slot(struct load_worker *worker, struct load_slot *slot)
     if (loader->mixup && slot->failed_item == UINT32_MAX) {
         pthread_mutex_unlock(&loader->mutex);
         uint64_t began_ns = trace_begin(worker->track);
-        pair_slot(worker, slot);
+        mixup_batch_slot(worker, slot);
         trace_end(worker->track, "mix", began_ns);
         pthread_mutex_lock(&loader->mutex);
     }

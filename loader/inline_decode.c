@@ -1,6 +1,6 @@
 /*
- * inline_decode — samples that nobody decodes, out of the page cache: reads that are complete as soon as
- * they are asked for.
+ * inline_decode — samples that nobody decodes, out of the page cache: reads that are complete as
+ * soon as they are asked for.
  *
  * Such a read is a copy that the kernel makes while it takes the request, and of the work that is
  * left the CRC is most. So the reader does the workers' part too, a slice of SLICE_BYTES after the
@@ -38,7 +38,7 @@ uint64_t inline_decode_slice_bytes(const struct loader *loader)
 uint64_t inline_decode_gap_bytes(const struct loader *loader)
 {
     return inline_decode_is_steady(loader) ? bytes_min(GAP_BYTES, loader->merge_gap_bytes)
-                                     : loader->merge_gap_bytes;
+                                           : loader->merge_gap_bytes;
 }
 
 void inline_decode_note(struct loader *loader, uint64_t bytes, bool all_came)

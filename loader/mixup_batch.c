@@ -1,5 +1,5 @@
 /*
- * pair — mixup and cutmix: each picture of a micro-batch is mixed with the one before it.
+ * mixup_batch — mixup and cutmix: each picture of a micro-batch is mixed with the one before it.
  *
  * The pictures of a micro-batch are the same whoever decodes it, and so are its pairs. They are
  * changed in place, last one first, so that each finds the one before it as it was decoded; the
@@ -31,7 +31,7 @@ static struct mixup_choice choose(const struct loader *loader, struct sample_ref
                         loader->order.seed, ref.dataset, ref.epoch, ref.sample);
 }
 
-void pair_slot(struct load_worker *worker, struct load_slot *slot)
+void mixup_batch_slot(struct load_worker *worker, struct load_slot *slot)
 {
     const struct loader *loader = worker->loader;
     const uint32_t width = loader->options.image.width, height = loader->options.image.height;

@@ -1,5 +1,5 @@
 /*
- * large — memory for a read that the arena will never take.
+ * oversized_read — memory for a read that the arena will never take.
  *
  * Samples differ: the arena holds many of the mean size, and now and then one comes that is larger
  * than all of it. It gets memory of its own as long as the budget has some left, and that goes back

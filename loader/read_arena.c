@@ -29,7 +29,8 @@ static void mark(struct read_arena *arena, uint64_t first, uint64_t count, bool 
 
 int read_arena_init(struct read_arena *arena, void *memory, uint64_t capacity_bytes)
 {
-    assert(capacity_bytes % READ_ARENA_PAGE_BYTES == 0 && (uintptr_t)memory % READ_ARENA_PAGE_BYTES == 0);
+    assert(capacity_bytes % READ_ARENA_PAGE_BYTES == 0 &&
+           (uintptr_t)memory % READ_ARENA_PAGE_BYTES == 0);
     uint64_t pages = capacity_bytes / READ_ARENA_PAGE_BYTES, words = pages / WORD_PAGES + 1;
     uint64_t *taken = calloc(words, sizeof *taken);
     if (!taken)

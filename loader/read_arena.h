@@ -6,9 +6,9 @@
  *
  * Lowest first, so that pages which are in memory already serve again before others are touched:
  * what lies in memory follows what is really read ahead, not what may be. A range starts at an
- * address that is congruent to its offset in the file modulo READ_ARENA_PAGE_BYTES, and nothing else lies
- * in the pages that it begins and ends in, so that an engine that reads around the page cache can
- * move whole pages straight into place (IO_PADDED). Guarded by its owner's lock.
+ * address that is congruent to its offset in the file modulo READ_ARENA_PAGE_BYTES, and nothing
+ * else lies in the pages that it begins and ends in, so that an engine that reads around the page
+ * cache can move whole pages straight into place (IO_PADDED). Guarded by its owner's lock.
  */
 #ifndef MILLRACE_LOADER_READ_ARENA_H
 #define MILLRACE_LOADER_READ_ARENA_H

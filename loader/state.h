@@ -57,7 +57,7 @@ enum {
 };
 
 /* One read, and where it lands: request.data, NULL until there is room for it; in the arena, or in
- * memory of its own where that had no place for it (large.c). */
+ * memory of its own where that had no place for it (oversized_read.c). */
 struct load_chunk {
     struct io_request request;
     void *own_memory; /* G: of own_bytes; NULL: it has none */
@@ -174,7 +174,7 @@ struct loader {
     uint64_t steps;            /* an epoch */
     uint32_t slots_count, pieces_max, workers_count;
     uint32_t ahead_inline; /* at most ahead_max; see inline_decode.c */
-    uint64_t slot_bytes;    /* of the pinned memory of one */
+    uint64_t slot_bytes;   /* of the pinned memory of one */
     void *arena_memory;
     uint64_t memory_bytes; /* all that was taken at the start */
     uint64_t merge_gap_bytes, chunk_bytes_max;
@@ -195,7 +195,7 @@ struct loader {
     pthread_mutex_t mutex;
     pthread_cond_t reader_wake, consumer_wake; /* one waiter each */
     bool stop;                                 /* G */
-    struct read_arena arena;                          /* G */
+    struct read_arena arena;                   /* G */
     uint64_t spare_bytes; /* G: of the budget, what nothing has: for large reads */
     atomic_uint_least64_t
         substitute_bytes;   /* that workers and batches have: as many as memory_bytes */
@@ -312,8 +312,8 @@ void slot_fail(struct load_slot *slot, uint32_t item, const struct err *why);
 int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
                    enum open_files_share share, struct err *err);
 
-/* large.c, with mutex: memory of its own for a chunk that no room can ever come for, out of what is
- * left of the budget. -ENOBUFS: too little is, -ENOMEM with detail. */
+/* oversized_read.c, with mutex: memory of its own for a chunk that no room can ever come for, out
+ * of what is left of the budget. -ENOBUFS: too little is, -ENOMEM with detail. */
 int chunk_take_own_memory(struct loader *loader, struct load_chunk *chunk, struct err *err);
 /* With mutex: the chunk's bytes are not needed any more. */
 void chunk_give_memory(struct loader *loader, struct load_chunk *chunk);
@@ -356,9 +356,9 @@ int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t ite
 int item_decode_bytes(const struct loader *loader, struct load_slot *slot, uint32_t item,
                       const struct shard *shard, const struct view_piece *pieces, uint32_t count,
                       struct err *err);
-/* pair.c: mixes the pictures of a slot whose items are all decoded, and fills in their second
- * labels. */
-void pair_slot(struct load_worker *worker, struct load_slot *slot);
+/* mixup_batch.c: mixes the pictures of a slot whose items are all decoded, and fills in their
+ * second labels. */
+void mixup_batch_slot(struct load_worker *worker, struct load_slot *slot);
 /* substitute.c: finds and decodes another sample in the place of a bad one. */
 int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t item,
                     struct err *err);

@@ -181,7 +181,7 @@ static void a_substitute_is_bounded_too(void **state)
         struct err err;
         made.cut_jpg = 0;
         made.large = 1;
-        made.large_bytes = 12 << 20;
+        made.oversized_bytes = 12 << 20;
         fixture_make_images(&fixture, &made);
         fixture_claim_mean_bytes(&fixture, 1000);
         if (decode == LOADER_BYTES) {

@@ -185,7 +185,7 @@ void fixture_make_images(struct fixture *fixture, const struct fixture_options *
         encode_noise(s, options->width ? options->width : 24 + (uint32_t)(s % 17),
                      options->height ? options->height : 20 + (uint32_t)(s % 29), &jpeg);
         if ((int64_t)s == options->large)
-            add_comments(&jpeg, options->large_bytes);
+            add_comments(&jpeg, options->oversized_bytes);
         bool is_broken = options->broken_jpg_stride && s % options->broken_jpg_stride == 0;
         if ((int64_t)s == options->empty_jpg)
             add_field(&making, "jpg", "", 0);

@@ -22,8 +22,8 @@ struct fixture_options {
     uint64_t samples, samples_a_shard;
     uint32_t width, height; /* of each picture; 0: small ones of many sizes */
     uint64_t pad_bytes;     /* of a third field "bin" a sample; 0: there is none */
-    int64_t large;          /* a sample whose "jpg" has large_bytes of a comment; -1: none */
-    uint64_t large_bytes;
+    int64_t large;          /* a sample whose "jpg" has oversized_bytes of a comment; -1: none */
+    uint64_t oversized_bytes;
     int64_t without_jpg, without_cls, empty_jpg, cut_jpg,
         bad_label;              /* samples that are broken so; -1: none */
     uint64_t broken_jpg_stride; /* every so manyth picture is no JPEG; 0: none */

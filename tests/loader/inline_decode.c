@@ -1,6 +1,6 @@
 /*
- * inline_decode — tests: undecoded samples whose reads are complete as soon as they are asked for, as out
- * of the page cache, and the same samples read in any other way.
+ * inline_decode — tests: undecoded samples whose reads are complete as soon as they are asked for,
+ * as out of the page cache, and the same samples read in any other way.
  */
 #include "loader/state.h"
 #include "tests/loader/fixture.h"
@@ -65,7 +65,7 @@ enum {
     BAD = 150 /* read in order, more than enough came before it */
 };
 
-static int make_large(void **state)
+static int allocate_oversized(void **state)
 {
     struct fixture_options options = fixture_options_default(SAMPLES);
     options.pad_bytes = PAD_BYTES;
@@ -74,7 +74,7 @@ static int make_large(void **state)
 
 static int make_damaged(void **state)
 {
-    make_large(state);
+    allocate_oversized(state);
     fixture_flip_in_field(*state, BAD, "bin", 200);
     return 0;
 }
@@ -221,9 +221,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_flipped_bit_stops_the_run_where_it_comes_at_once_too,
                                         make_damaged, fixture_tear_down),
         cmocka_unit_test_setup_teardown(what_comes_at_once_is_read_just_before_it_is_wanted,
-                                        make_large, fixture_tear_down),
+                                        allocate_oversized, fixture_tear_down),
         cmocka_unit_test_setup_teardown(reads_that_are_refused_where_all_came_at_once_end_the_run,
-                                        make_large, fixture_tear_down),
+                                        allocate_oversized, fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,7 +115,8 @@ static void steady_state_allocates_nothing(void **state)
     }
 }
 
-/* Much more than the arena holds passes through it, also where one micro-batch is larger than it. */
+/* Much more than the arena holds passes through it, also where one micro-batch is larger than
+ * it. */
 static void micro_batches_larger_than_the_read_ahead_are_decoded_in_parts(void **state)
 {
     (void)state;

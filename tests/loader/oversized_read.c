@@ -1,6 +1,6 @@
 /*
- * large — tests: samples, and reads that several share, which are large for the arena that is set
- * aside for them.
+ * oversized_read — tests: samples, and reads that several share, which are large for the arena that
+ * is set aside for them.
  */
 #include "tests/loader/fixture.h"
 
@@ -43,7 +43,7 @@ static void a_sample_much_larger_than_the_others_is_read_within_the_budget(void 
     struct fixture fixture;
     struct fixture_options fixture_options = fixture_options_default(96);
     fixture_options.large = 41;
-    fixture_options.large_bytes = 12 << 20;
+    fixture_options.oversized_bytes = 12 << 20;
     fixture_make_images(&fixture, &fixture_options);
     fixture_claim_mean_bytes(&fixture, 1000);
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
@@ -74,7 +74,7 @@ static void a_large_sample_leaves_nothing_behind(void **state)
     struct fixture fixture;
     struct fixture_options fixture_options = fixture_options_default(24);
     fixture_options.large = 13;
-    fixture_options.large_bytes = 12 << 20;
+    fixture_options.oversized_bytes = 12 << 20;
     fixture_make_images(&fixture, &fixture_options);
     fixture_claim_mean_bytes(&fixture, 1000);
     struct device *device;

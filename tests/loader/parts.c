@@ -150,7 +150,8 @@ static void room_ranges_never_overlap(void **state)
         uint8_t *data = count < HELD_MAX ? read_arena_alloc(&arena, bytes, offset) : NULL;
         if (data) {
             assert_true(data >= memory && data + bytes <= memory + CAPACITY);
-            assert_int_equal((uintptr_t)data % READ_ARENA_PAGE_BYTES, offset % READ_ARENA_PAGE_BYTES);
+            assert_int_equal((uintptr_t)data % READ_ARENA_PAGE_BYTES,
+                             offset % READ_ARENA_PAGE_BYTES);
             held[count++] = (struct held){data, bytes, (uint8_t)i};
             memset(data, (uint8_t)i, bytes);
             taken++;
@@ -174,7 +175,8 @@ static void room_is_taken_as_low_as_there_is_a_run(void **state)
 {
     (void)state;
     enum { PAGES = 200 };
-    uint8_t *memory = aligned_alloc(READ_ARENA_PAGE_BYTES, (size_t)PAGES * READ_ARENA_PAGE_BYTES), *runs[PAGES];
+    uint8_t *memory = aligned_alloc(READ_ARENA_PAGE_BYTES, (size_t)PAGES * READ_ARENA_PAGE_BYTES),
+            *runs[PAGES];
     uint64_t lengths[PAGES];
     bool is_taken[PAGES] = {false};
     assert_non_null(memory);
