@@ -17,13 +17,14 @@ static const struct comm_ops tcp_ops = {
     .close = engine_comm_close,
 };
 
-int comm_tcp_open(const struct tcp_meet_options *options, struct comm **ret_comm, struct err *err)
+int comm_tcp_open(const struct tcp_rendezvous_options *options, struct comm **ret_comm,
+                  struct err *err)
 {
     struct engine *engine;
     int *sockets = calloc((size_t)options->ranks, sizeof *sockets);
     if (!sockets)
         return err_set(err, -ENOMEM, "out of memory for %d ranks", options->ranks);
-    int status = tcp_meet(options, sockets, err);
+    int status = tcp_rendezvous(options, sockets, err);
     if (!status)
         status = tcp_engine_open(sockets, options->rank, options->ranks, &engine, err);
     free(sockets);

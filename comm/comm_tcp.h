@@ -2,7 +2,7 @@
  * comm_tcp — ranks that torchrun started, or whoever sets its variables: comm.h's table over TCP
  * connections between each two of them.
  *
- *     const struct tcp_meet_options options = {
+ *     const struct tcp_rendezvous_options options = {
  *         .address = "node1", .port = 29500, .rank = rank, .ranks = ranks, ...};
  *     comm_tcp_open(&options, &comm, err);      // all ranks
  *     ... comm->ops, comm_wait, comm->ops->split ...
@@ -28,9 +28,10 @@
 #define MILLRACE_COMM_COMM_TCP_H
 
 #include "comm/comm.h"
-#include "comm/tcp_meet.h"
+#include "comm/tcp_rendezvous.h"
 
 /* Collective, blocks. As tcp_meet, or -ENOMEM. */
-int comm_tcp_open(const struct tcp_meet_options *options, struct comm **ret_comm, struct err *err);
+int comm_tcp_open(const struct tcp_rendezvous_options *options, struct comm **ret_comm,
+                  struct err *err);
 
 #endif

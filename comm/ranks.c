@@ -143,14 +143,14 @@ static int ask_meeting(const char *(*variable)(const char *name), struct ranks *
                        struct err *err)
 {
     const char *address = variable("MASTER_ADDR"), *run = variable("TORCHELASTIC_RUN_ID");
-    int status = number_of(variable, "MASTER_PORT", &ranks->meeting.port, err);
+    int status = number_of(variable, "MASTER_PORT", &ranks->bootstrap.port, err);
     if (status)
         return status;
-    bool is_port = ranks->meeting.port > 0 && ranks->meeting.port <= UINT16_MAX;
+    bool is_port = ranks->bootstrap.port > 0 && ranks->bootstrap.port <= UINT16_MAX;
     if (!address || !*address || strlen(address) >= RANKS_ADDRESS_BYTES || !is_port)
         return 0; /* told where it is missed */
-    strcpy(ranks->meeting.address, address);
-    ranks->meeting.token = token_of(run, ranks->meeting.port);
+    strcpy(ranks->bootstrap.address, address);
+    ranks->bootstrap.token = token_of(run, ranks->bootstrap.port);
     return 0;
 }
 
@@ -310,14 +310,14 @@ static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm *
                 struct err *err)
 {
     struct tcp_secret secret;
-    const struct tcp_meet_options options = {.address = ranks->meeting.address,
-                                             .port = ranks->meeting.port,
-                                             .rank = ranks->rank,
-                                             .ranks = ranks->ranks,
-                                             .token = ranks->meeting.token,
-                                             .secret = &secret,
-                                             .timeout_ns = MEETING_NS,
-                                             .stop = stop};
+    const struct tcp_rendezvous_options options = {.address = ranks->bootstrap.address,
+                                                   .port = ranks->bootstrap.port,
+                                                   .rank = ranks->rank,
+                                                   .ranks = ranks->ranks,
+                                                   .token = ranks->bootstrap.token,
+                                                   .secret = &secret,
+                                                   .timeout_ns = MEETING_NS,
+                                                   .stop = stop};
     if (ranks->ranks > TCP_MEET_RANKS_MAX) {
         err_set(err, -EINVAL, "%d ranks are too many for connections of each with each",
                 ranks->ranks);
@@ -325,7 +325,7 @@ static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm *
         err_advise(err, "start them by mpirun or srun");
         return -EINVAL;
     }
-    if (ranks->meeting.address[0]) {
+    if (ranks->bootstrap.address[0]) {
         int status = tcp_secret_read(&secret, err);
         if (!status)
             status = comm_tcp_open(&options, ret_comm, err);

@@ -55,7 +55,7 @@ struct ranks {
         char address[RANKS_ADDRESS_BYTES]; /* of rank 0's machine; "": nobody says */
         int port;
         uint64_t token; /* of the run: of its id and the port */
-    } meeting;          /* of torchrun's ranks */
+    } bootstrap;        /* of torchrun's ranks */
 };
 
 /* variable: getenv, or a test's own. -EINVAL, naming the variables, where they contradict each

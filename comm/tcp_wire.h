@@ -1,8 +1,9 @@
 /*
  * tcp_wire — what TCP ranks send each other, byte for byte, and the checks of what arrives.
  *
- * Hellos and proofs open a connection (tcp_meet.h); frames follow (tcp_engine.h). All machines of a
- * run have one byte order and one layout, so that structs travel as they lie in memory.
+ * Hellos and proofs open a connection (tcp_rendezvous.h); frames follow (tcp_engine.h). All
+ * machines of a run have one byte order and one layout, so that structs travel as they lie in
+ * memory.
  *
  *     caller                                    called
  *     hello, nonce          ── 1 ──>            is it of this run?

@@ -118,25 +118,25 @@ static void ranks_of_torchrun_know_where_to_meet(void **state)
     environment = ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=29500",
                               "TORCHELASTIC_RUN_ID=a");
     assert_ok(ranks_detect(variable, &found, &err), &err);
-    assert_string_equal(found.meeting.address, "node1");
-    assert_int_equal(found.meeting.port, 29500);
-    uint64_t token = found.meeting.token;
+    assert_string_equal(found.bootstrap.address, "node1");
+    assert_int_equal(found.bootstrap.port, 29500);
+    uint64_t token = found.bootstrap.token;
     environment = ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=70000");
     assert_ok(ranks_detect(variable, &found, &err), &err);
-    assert_string_equal(found.meeting.address, "");
+    assert_string_equal(found.bootstrap.address, "");
     environment = ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=29500",
                               "TORCHELASTIC_RUN_ID=b");
     assert_ok(ranks_detect(variable, &found, &err), &err);
-    assert_true(found.meeting.token != token);
+    assert_true(found.bootstrap.token != token);
     environment = ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=29501",
                               "TORCHELASTIC_RUN_ID=a"); /* another run of that machine */
     assert_ok(ranks_detect(variable, &found, &err), &err);
-    assert_true(found.meeting.token != token);
+    assert_true(found.bootstrap.token != token);
     environment =
         ENVIRONMENT("RANK=0", "WORLD_SIZE=4", "MASTER_ADDR=localhost", "MASTER_PORT=29500",
                     "TORCHELASTIC_RUN_ID=a"); /* rank 0 of the first one */
     assert_ok(ranks_detect(variable, &found, &err), &err);
-    assert_true(found.meeting.token == token);
+    assert_true(found.bootstrap.token == token);
     check_refused(ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=many"),
                   "MASTER_PORT", "many");
 }

@@ -129,7 +129,7 @@ static void impossible_plans_are_refused(void **state)
 
 /* Random takes and frees; what is taken never overlaps, keeps its bytes, and sits where its offset
  * says. */
-static void room_ranges_never_overlap(void **state)
+static void arena_ranges_never_overlap(void **state)
 {
     (void)state;
     enum { CAPACITY = 77 * READ_ARENA_PAGE_BYTES, HELD_MAX = 40 };
@@ -171,7 +171,7 @@ static void room_ranges_never_overlap(void **state)
 }
 
 /* Against a search page by page, over runs of every length. */
-static void room_is_taken_as_low_as_there_is_a_run(void **state)
+static void arena_is_taken_as_low_as_there_is_a_run(void **state)
 {
     (void)state;
     enum { PAGES = 200 };
@@ -212,7 +212,7 @@ static void room_is_taken_as_low_as_there_is_a_run(void **state)
     free(memory);
 }
 
-static void room_gives_its_whole_capacity_but_not_more(void **state)
+static void arena_gives_its_whole_capacity_but_not_more(void **state)
 {
     (void)state;
     uint8_t *memory = aligned_alloc(READ_ARENA_PAGE_BYTES, 8192);
@@ -223,7 +223,7 @@ static void room_gives_its_whole_capacity_but_not_more(void **state)
     assert_ptr_equal(read_arena_alloc(&arena, 8192, 4096), memory);
     assert_null(read_arena_alloc(&arena, 1, 0));
     read_arena_free(&arena, memory, 8192);
-    assert_null(read_arena_alloc(&room, 8192, 1)); /* its place would begin at 1 */
+    assert_null(read_arena_alloc(&arena, 8192, 1)); /* its place would begin at 1 */
     assert_ptr_equal(read_arena_alloc(&arena, 8191, 1), memory + 1);
     read_arena_deinit(&arena);
     free(memory);
@@ -267,9 +267,9 @@ int main(void)
         cmocka_unit_test(start_and_limit_cut_exactly),
         cmocka_unit_test(all_ranks_plan_the_same_number_of_steps),
         cmocka_unit_test(impossible_plans_are_refused),
-        cmocka_unit_test(room_ranges_never_overlap),
-        cmocka_unit_test(room_is_taken_as_low_as_there_is_a_run),
-        cmocka_unit_test(room_gives_its_whole_capacity_but_not_more),
+        cmocka_unit_test(arena_ranges_never_overlap),
+        cmocka_unit_test(arena_is_taken_as_low_as_there_is_a_run),
+        cmocka_unit_test(arena_gives_its_whole_capacity_but_not_more),
         cmocka_unit_test(a_wait_is_for_reading_until_the_last_bytes_came_and_then_for_decoding),
         cmocka_unit_test(the_stage_with_the_most_time_limits),
     };

@@ -1,12 +1,12 @@
 /*
- * tcp_meet — tests: ranks find each other, whoever else calls; and say what is wrong where they
- * don't. Each rank is a thread.
+ * tcp_rendezvous — tests: ranks find each other, whoever else calls; and say what is wrong where
+ * they don't. Each rank is a thread.
  */
-#include "comm/tcp_meet.h"
+#include "comm/tcp_rendezvous.h"
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "comm/tcp_meeting.h"
+#include "comm/tcp_bootstrap.h"
 #include "tests/support/test.h"
 
 #include <arpa/inet.h>
@@ -24,7 +24,7 @@
 enum { RANKS = 3 };
 
 struct rank {
-    struct tcp_meet_options options;
+    struct tcp_rendezvous_options options;
     pthread_t thread;
     int sockets[RANKS];
     int status;
@@ -38,7 +38,7 @@ static uint64_t own_run; /* runs of the same test beside it are strangers */
 static void *meet(void *argument)
 {
     struct rank *rank = argument;
-    rank->status = tcp_meet(&rank->options, rank->sockets, &rank->err);
+    rank->status = tcp_rendezvous(&rank->options, rank->sockets, &rank->err);
     return NULL;
 }
 
@@ -67,7 +67,7 @@ static int call(int port)
 static int call_first(int port)
 {
     int made = -1;
-    for (int i = 1; made < 0; i = i % TCP_MEET_PORTS + 1)
+    for (int i = 1; made < 0; i = i % TCP_RENDEZVOUS_PORTS + 1)
         made = call(port + i);
     return made;
 }
@@ -129,14 +129,14 @@ static void start_with(int rank, int count, uint64_t token, const char *address,
                        uint64_t timeout_ns, const struct tcp_secret *secret)
 {
     memset(&ranks[rank], 0, sizeof ranks[rank]);
-    ranks[rank].options = (struct tcp_meet_options){.address = address,
-                                                    .port = port,
-                                                    .rank = rank,
-                                                    .ranks = count,
-                                                    .token = token,
-                                                    .secret = secret,
-                                                    .timeout_ns = timeout_ns,
-                                                    .stop = &stop};
+    ranks[rank].options = (struct tcp_rendezvous_options){.address = address,
+                                                          .port = port,
+                                                          .rank = rank,
+                                                          .ranks = count,
+                                                          .token = token,
+                                                          .secret = secret,
+                                                          .timeout_ns = timeout_ns,
+                                                          .stop = &stop};
     assert_int_equal(thread_start(&ranks[rank].thread, meet, &ranks[rank]), 0);
 }
 
