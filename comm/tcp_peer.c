@@ -45,61 +45,61 @@ void tcp_peer_say(struct tcp_peer *peer, enum tcp_word word, const char *text)
     peer->words[word].is_due = true;
 }
 
-static void free_letter(struct tcp_letter *letter)
+static void free_message(struct tcp_message *message)
 {
-    free(letter->data);
-    free(letter);
+    free(message->data);
+    free(message);
 }
 
 /* Room for more than got_bytes of it, and for all of what is short. */
-static int grow_letter(struct tcp_letter *letter, uint64_t got_bytes, struct err *err)
+static int grow_message(struct tcp_message *message, uint64_t got_bytes, struct err *err)
 {
-    if (got_bytes < letter->capacity || got_bytes == letter->frame.bytes)
+    if (got_bytes < message->capacity || got_bytes == message->frame.bytes)
         return 0;
     uint64_t capacity =
-        letter->capacity < LETTER_BYTES_LEAST ? LETTER_BYTES_LEAST : 2 * letter->capacity;
-    capacity = capacity < letter->frame.bytes ? capacity : letter->frame.bytes;
-    char *data = realloc(letter->data, capacity);
+        message->capacity < LETTER_BYTES_LEAST ? LETTER_BYTES_LEAST : 2 * message->capacity;
+    capacity = capacity < message->frame.bytes ? capacity : message->frame.bytes;
+    char *data = realloc(message->data, capacity);
     if (!data)
         return err_set(err, -ENOMEM, "out of memory for a message of %llu bytes",
-                       (unsigned long long)letter->frame.bytes);
-    letter->data = data;
-    letter->capacity = capacity;
+                       (unsigned long long)message->frame.bytes);
+    message->data = data;
+    message->capacity = capacity;
     return 0;
 }
 
-/* A letter for it, the oldest of its tag: taken out where it is whole. */
-static int take_letter(struct tcp_peer *peer, struct tcp_message *message, bool *ret_found,
-                       struct err *err)
+/* A unexpected message for it, the oldest of its tag: taken out where it is whole. */
+static int take_message(struct tcp_peer *peer, struct tcp_message *message, bool *ret_found,
+                        struct err *err)
 {
-    struct tcp_letter **link = &peer->letters_first, *before = NULL;
+    struct tcp_message **link = &peer->unexpected_first, *before = NULL;
     *ret_found = false;
     while (*link && ((*link)->frame.tag != message->frame.tag || (*link)->wanted)) {
         before = *link;
         link = &before->next;
     }
-    struct tcp_letter *letter = *link;
+    struct tcp_message *message = *link;
     if (!letter)
         return 0;
     *ret_found = true;
-    if (letter->frame.bytes != message->frame.bytes)
-        return tell_length(message, letter->frame.bytes, err);
-    letter->wanted = message;
-    if (!letter->has_come)
+    if (message->frame.bytes != message->frame.bytes)
+        return tell_length(message, message->frame.bytes, err);
+    message->wanted = message;
+    if (!message->has_come)
         return 0;
     if (message->frame.bytes > 0)
-        memcpy(message->data, letter->data, message->frame.bytes);
-    *link = letter->next;
-    if (peer->letters_last == letter)
-        peer->letters_last = before;
-    peer->kept_bytes -= sizeof *letter + letter->frame.bytes;
-    free_letter(letter);
+        memcpy(message->data, message->data, message->frame.bytes);
+    *link = message->next;
+    if (peer->unexpected_last == message)
+        peer->unexpected_last = before;
+    peer->kept_bytes -= sizeof *message + message->frame.bytes;
+    free_message(message);
     message_done(message);
     return 0;
 }
 
-static int add_letter(struct tcp_peer *peer, const struct tcp_frame *frame,
-                      struct tcp_letter **ret_letter, struct err *err)
+static int add_message(struct tcp_peer *peer, const struct tcp_frame *frame,
+                       struct tcp_message **ret_message, struct err *err)
 {
     if (frame->bytes > TCP_KEPT_BYTES_MAX || peer->kept_bytes + frame->bytes > TCP_KEPT_BYTES_MAX) {
         err_set(err, -ENOBUFS, "rank %d sent too much that nobody wants yet", peer->rank);
@@ -109,18 +109,18 @@ static int add_letter(struct tcp_peer *peer, const struct tcp_frame *frame,
         err_advise(err, "ranks must wait for each other; or exchange less at a time");
         return -ENOBUFS;
     }
-    struct tcp_letter *letter = malloc(sizeof *letter);
+    struct tcp_message *message = malloc(sizeof *message);
     if (!letter)
         return err_set(err, -ENOMEM, "out of memory for a message of %llu bytes",
                        (unsigned long long)frame->bytes);
-    peer->kept_bytes += sizeof *letter + frame->bytes;
-    *letter = (struct tcp_letter){.frame = *frame};
-    if (peer->letters_last)
-        peer->letters_last->next = letter;
+    peer->kept_bytes += sizeof *message + frame->bytes;
+    *message = (struct tcp_message){.frame = *frame};
+    if (peer->unexpected_last)
+        peer->unexpected_last->next = message;
     else
-        peer->letters_first = letter;
-    peer->letters_last = letter;
-    *ret_letter = letter;
+        peer->unexpected_first = message;
+    peer->unexpected_last = message;
+    *ret_message = message;
     return 0;
 }
 
@@ -152,15 +152,15 @@ static int send_to_self(struct tcp_peer *peer, struct tcp_message *message, stru
         target = wanted->data;
         message_done(wanted);
     } else {
-        struct tcp_letter *letter;
-        int status = add_letter(peer, &message->frame, &letter, err);
+        struct tcp_message *message;
+        int status = add_message(peer, &message->frame, &message, err);
         if (status)
             return status;
-        while (letter->capacity < letter->frame.bytes)
-            if (grow_letter(letter, letter->capacity, err))
+        while (message->capacity < message->frame.bytes)
+            if (grow_message(message, message->capacity, err))
                 return -ENOMEM;
-        letter->has_come = true;
-        target = letter->data;
+        message->has_come = true;
+        target = message->data;
     }
     if (message->frame.bytes > 0)
         memcpy(target, message->data, message->frame.bytes);
@@ -175,7 +175,7 @@ int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_se
     if (message->is_send && is_self)
         return send_to_self(peer, message, err);
     if (!message->is_send) {
-        int status = take_letter(peer, message, &found, err);
+        int status = take_message(peer, message, &found, err);
         if (status || found)
             return status;
     }
@@ -272,7 +272,7 @@ static int begin_data(struct tcp_peer *peer, struct err *err)
 {
     enum tcp_frame_kind kind = tcp_frame_check(&peer->frame, &peer->word);
     peer->to = NULL;
-    peer->letter = NULL;
+    peer->message = NULL;
     if (kind == TCP_FRAME_WORD)
         return 0;
     if (kind == TCP_FRAME_BAD)
@@ -282,15 +282,15 @@ static int begin_data(struct tcp_peer *peer, struct err *err)
         return peer->to->frame.bytes == peer->frame.bytes
                    ? 0
                    : tell_length(peer->to, peer->frame.bytes, err);
-    return add_letter(peer, &peer->frame, &peer->letter, err);
+    return add_message(peer, &peer->frame, &peer->message, err);
 }
 
 /* All of it has come: 1 where it is a word. */
 static int end_data(struct tcp_peer *peer, enum tcp_word *ret_word)
 {
-    struct tcp_letter *letter = peer->letter;
+    struct tcp_message *message = peer->message;
     peer->got = 0;
-    peer->letter = NULL;
+    peer->message = NULL;
     if (peer->to) {
         message_done(peer->to);
         peer->to = NULL;
@@ -301,13 +301,13 @@ static int end_data(struct tcp_peer *peer, enum tcp_word *ret_word)
         *ret_word = peer->word;
         return 1;
     }
-    letter->has_come = true;
-    if (letter->wanted) {
-        struct tcp_message *message = letter->wanted;
+    message->has_come = true;
+    if (message->wanted) {
+        struct tcp_message *message = message->wanted;
         bool found;
-        letter->wanted = NULL;
-        take_letter(peer, message, &found,
-                    NULL); /* of this tag it is the first that nobody wants */
+        message->wanted = NULL;
+        take_message(peer, message, &found,
+                     NULL); /* of this tag it is the first that nobody wants */
     }
     return 0;
 }
@@ -320,12 +320,12 @@ int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_m
         bool in_frame = peer->got < sizeof peer->frame;
         size_t got = in_frame ? peer->got
                               : peer->got - sizeof peer->frame; /* of the frame, or of its data */
-        int status = in_frame || !peer->letter ? 0 : grow_letter(peer->letter, got, err);
+        int status = in_frame || !peer->message ? 0 : grow_message(peer->message, got, err);
         if (status)
             return status;
-        char *data = peer->to ? peer->to->data : peer->letter ? peer->letter->data : peer->heard;
+        char *data = peer->to ? peer->to->data : peer->message ? peer->message->data : peer->heard;
         char *at = in_frame ? (char *)&peer->frame + got : data + got;
-        uint64_t room = peer->letter && !peer->to ? peer->letter->capacity : peer->frame.bytes;
+        uint64_t room = peer->message && !peer->to ? peer->message->capacity : peer->frame.bytes;
         size_t left = in_frame ? sizeof peer->frame - got : room - got;
         ssize_t count = left > 0 ? recv(peer->socket, at, left, 0) : 0;
         if (count < 0 && errno == EINTR)
@@ -358,10 +358,10 @@ bool tcp_peer_is_lost(const struct tcp_peer *peer)
 
 void tcp_peer_deinit(struct tcp_peer *peer)
 {
-    struct tcp_letter *next;
-    for (struct tcp_letter *letter = peer->letters_first; letter; letter = next) {
-        next = letter->next;
-        free_letter(letter);
+    struct tcp_message *next;
+    for (struct tcp_message *message = peer->unexpected_first; message; message = next) {
+        next = message->next;
+        free_message(message);
     }
     if (peer->socket >= 0)
         close(peer->socket);

@@ -27,8 +27,8 @@ struct tcp_op {
 };
 
 /* A message that came before it was wanted. */
-struct tcp_letter {
-    struct tcp_letter *next;
+struct tcp_message {
+    struct tcp_message *next;
     struct tcp_frame frame;
     bool has_come;
     struct tcp_message *wanted; /* by this one, since */
@@ -53,13 +53,13 @@ struct tcp_peer {
         bool is_due;
     } words[TCP_WORD_COUNT]; /* to be sent between messages */
     struct tcp_message *wanted_first, *wanted_last;
-    struct tcp_letter *letters_first, *letters_last;
-    uint64_t kept_bytes;         /* of the letters */
+    struct tcp_message *unexpected_first, *unexpected_last;
+    uint64_t kept_bytes;         /* of the unexpected messages */
     struct tcp_frame frame;      /* of what is being received */
     enum tcp_word word;          /* where it is the engine's own */
     size_t got;                  /* of it: frame and data */
     struct tcp_message *to;      /* where it goes: a message that wants it, */
-    struct tcp_letter *letter;   /* or is kept, */
+    struct tcp_message *message; /* or is kept, */
     char heard[TCP_WORDS_BYTES]; /* or is the engine's own */
     bool has_answered;
     char answer[TCP_WORDS_BYTES];

@@ -14,7 +14,7 @@ void works_of_one_communicator_are_in_flight_at_once(void **state);
 void more_canonical_sums_at_once_than_there_are_tags_are_refused(void **state);
 void fast_sums_are_the_librarys_own(void **state);
 void integers_are_reduced_exactly(void **state);
-void letters_arrive_by_tag_in_order(void **state);
+void messages_arrive_by_tag_in_order(void **state);
 void testing_ends_when_the_work_is_done(void **state);
 void splitting_sorts_by_key_and_leaves_out_whoever_wants_none(void **state);
 void closed_communicators_make_room_for_others(void **state);

@@ -71,7 +71,7 @@ static void all_to_all_moves_the_one_slice(void **state)
     comm_close(comm);
 }
 
-static void letters_to_oneself_arrive_by_tag_in_order(void **state)
+static void messages_to_oneself_arrive_by_tag_in_order(void **state)
 {
     (void)state;
     struct comm *comm = open_self();
@@ -97,7 +97,7 @@ static void letters_to_oneself_arrive_by_tag_in_order(void **state)
                 0); /* would hang for ever */
     assert_ok(comm->ops->send(comm, "x", 2, 0, 9, NULL, &work, &err), &err);
     assert_int_equal(comm->ops->receive(comm, text, 4, 0, 9, NULL, &work, &err), -EPROTO);
-    comm_close(comm); /* with a letter unread: no leak */
+    comm_close(comm); /* with a unexpected message unread: no leak */
 }
 
 static void after_abort_everything_ends_as_aborted(void **state)
@@ -221,7 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lone_rank_gathers_and_reduces_its_own),
         cmocka_unit_test(all_to_all_moves_the_one_slice),
-        cmocka_unit_test(letters_to_oneself_arrive_by_tag_in_order),
+        cmocka_unit_test(messages_to_oneself_arrive_by_tag_in_order),
         cmocka_unit_test(after_abort_everything_ends_as_aborted),
         cmocka_unit_test(split_gives_a_communicator_or_none),
         cmocka_unit_test(waiting_makes_progress_until_done),

@@ -57,7 +57,7 @@ static unsigned char *map_often(size_t page_bytes, size_t times)
     return all;
 }
 
-static void a_letter_may_have_more_bytes_than_an_int_counts(void **state)
+static void a_message_may_have_more_bytes_than_an_int_counts(void **state)
 {
     (void)state;
     enum { PAGE_BYTES = 32 << 20, TIMES = 65 };
@@ -96,13 +96,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(fast_sums_are_the_librarys_own),
         cmocka_unit_test(fast_sums_that_were_prepared_may_follow_each_other),
         cmocka_unit_test(integers_are_reduced_exactly),
-        cmocka_unit_test(letters_arrive_by_tag_in_order),
+        cmocka_unit_test(messages_arrive_by_tag_in_order),
         cmocka_unit_test(testing_ends_when_the_work_is_done),
         cmocka_unit_test(splitting_sorts_by_key_and_leaves_out_whoever_wants_none),
         cmocka_unit_test(closed_communicators_make_room_for_others),
         cmocka_unit_test(a_rank_without_room_for_a_communicator_fails_all_of_it),
         cmocka_unit_test(communicators_work_side_by_side),
-        cmocka_unit_test(a_letter_may_have_more_bytes_than_an_int_counts),
+        cmocka_unit_test(a_message_may_have_more_bytes_than_an_int_counts),
     };
     size_t count = sizeof tests / sizeof tests[0];
     bool cuts = argc > 1; /* the last case would be millions of messages then */

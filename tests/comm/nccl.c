@@ -109,7 +109,7 @@ int main(void)
         cmocka_unit_test(canonical_sums_are_added_in_the_order_of_the_tree),
         cmocka_unit_test(fast_sums_are_the_librarys_own),
         cmocka_unit_test(integers_are_reduced_exactly),
-        cmocka_unit_test(letters_arrive_by_tag_in_order),
+        cmocka_unit_test(messages_arrive_by_tag_in_order),
         cmocka_unit_test(testing_ends_when_the_work_is_done),
         cmocka_unit_test(splitting_sorts_by_key_and_leaves_out_whoever_wants_none),
         cmocka_unit_test(closed_communicators_make_room_for_others),

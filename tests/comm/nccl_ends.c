@@ -41,9 +41,9 @@ static int gather(uint64_t timeout_ns, struct err *err)
 /* Waits for what never comes, on the ranks' communicator. */
 static int wait_for_nothing(struct err *err)
 {
-    static char letter;
+    static char message;
     struct comm_work work;
-    int status = world->ops->receive(world, &letter, 1, 0, 0, NULL, &work, err);
+    int status = world->ops->receive(world, &message, 1, 0, 0, NULL, &work, err);
     return status ? status : comm_wait(world, &work, err);
 }
 

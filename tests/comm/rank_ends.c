@@ -21,17 +21,17 @@ static struct comm *world;
 
 enum { TAG_NEVER_SENT, TAG_NEVER_TAKEN, TAG_HERE };
 
-static int wait_for_letter(int from, int tag, struct err *err)
+static int wait_for_message(int from, int tag, struct err *err)
 {
-    static char letter; /* it outlives a wait that fails */
+    static char unexpected message; /* it outlives a wait that fails */
     struct comm_work work;
-    int status = world->ops->receive(world, &letter, 1, from, tag, NULL, &work, err);
+    int status = world->ops->receive(world, &message, 1, from, tag, NULL, &work, err);
     return status ? status : comm_wait(world, &work, err);
 }
 
 static int wait_for_nothing(struct err *err)
 {
-    return wait_for_letter(0, TAG_NEVER_SENT, err);
+    return wait_for_message(0, TAG_NEVER_SENT, err);
 }
 
 /* Comes to the reduction, then tells rank 0, which hears of it when it has what this rank
@@ -39,12 +39,12 @@ static int wait_for_nothing(struct err *err)
 static int come_and_tell(struct err *err)
 {
     static int64_t value;
-    static const char letter;
+    static const char message;
     struct comm_work reduced, told;
     int status = world->ops->all_reduce_i64(world, &value, 1, COMM_SUM, NULL, &reduced, err);
     if (status)
         return status;
-    status = world->ops->send(world, &letter, 1, 0, TAG_HERE, NULL, &told, err);
+    status = world->ops->send(world, &message, 1, 0, TAG_HERE, NULL, &told, err);
     if (!status)
         status = comm_wait(world, &told, err);
     int ended = comm_wait(world, &reduced, status ? NULL : err);
@@ -61,7 +61,7 @@ static int be_late(struct err *err)
     }
     if (world->rank == 2)
         return come_and_tell(err);
-    int status = wait_for_letter(2, TAG_HERE, err);
+    int status = wait_for_message(2, TAG_HERE, err);
     struct comm_options options = {.deadline_ns = clock_now_ns() + CLOCK_NS_PER_S / 5,
                                    .what = "the gradients of step 7"};
     return status ? status : comm_barrier(world, &options, err);

@@ -27,7 +27,7 @@ int main(void)
         cmocka_unit_test(more_canonical_sums_at_once_than_there_are_tags_are_refused),
         cmocka_unit_test(fast_sums_are_the_librarys_own),
         cmocka_unit_test(integers_are_reduced_exactly),
-        cmocka_unit_test(letters_arrive_by_tag_in_order),
+        cmocka_unit_test(messages_arrive_by_tag_in_order),
         cmocka_unit_test(testing_ends_when_the_work_is_done),
         cmocka_unit_test(splitting_sorts_by_key_and_leaves_out_whoever_wants_none),
         cmocka_unit_test(closed_communicators_make_room_for_others),

@@ -79,8 +79,8 @@ static void hear(const struct other *other, enum tcp_word word)
     assert_int_equal(said.frame.tag, TCP_TAG_WORDS + word);
 }
 
-/* A letter for rank 0, and an answer behind it: rank 0 has both at once. */
-static void send_letter(const struct other *other, const char *answer)
+/* A unexpected message for rank 0, and an answer behind it: rank 0 has both at once. */
+static void send_message(const struct other *other, const char *answer)
 {
     struct {
         struct tcp_frame frame;
@@ -181,7 +181,7 @@ static void what_a_rank_sent_before_it_left_is_there(void **state)
     const struct other *other = *state;
     static char data[8];
     struct err err = {0};
-    send_letter(other, NULL);
+    send_message(other, NULL);
     say(other, TCP_WORD_FAREWELL, "");
     assert_ok(end(other, begin(other, false, data, sizeof data, 0, NULL), &err), &err);
     assert_string_equal(data, "letter");
@@ -194,7 +194,7 @@ static void each_question_wants_an_answer_of_its_own(void **state)
     struct err err = {0};
     struct engine_op *op = begin(other, false, data, sizeof data, 1, NULL);
     hear(other, TCP_WORD_QUESTION);
-    send_letter(other, "the first answer"); /* late, but there */
+    send_message(other, "the first answer"); /* late, but there */
     assert_ok(end(other, op, &err), &err);
     op = begin(other, false, data, sizeof data, 1, NULL);
     hear(other, TCP_WORD_QUESTION);
@@ -219,8 +219,8 @@ static void the_reason_of_an_end_is_heard_where_sending_fails_first(void **state
     static char letter[8], data[1 << 24];
     struct other *other = *state;
     struct err err = {0};
-    struct engine_op *held = begin(other, false, letter, sizeof letter, 0, hold);
-    send_letter(other, NULL);
+    struct engine_op *held = begin(other, false, message, sizeof message, 0, hold);
+    send_message(other, NULL);
     while (!atomic_load(&is_held))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     struct engine_op *op =
