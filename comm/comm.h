@@ -105,7 +105,7 @@ struct comm_ops {
                       const size_t *send_bytes, void *receive, const size_t *receive_offsets,
                       const size_t *receive_bytes, const struct comm_options *options,
                       struct comm_work *work, struct err *err);
-    /* Letters: of a tag from 0 on, they arrive in order. -EINVAL of one that the backend does not
+    /* Messages: of a tag from 0 on, they arrive in order. -EINVAL of one that the backend does not
      * have: those below COMM_LETTER_TAGS any has. */
     int (*send)(struct comm *comm, const void *data, size_t bytes, int to, int tag,
                 const struct comm_options *options, struct comm_work *work, struct err *err);

@@ -10,8 +10,8 @@
  * all_gather, all_to_all and reduce_scatter take device memory and go on NCCL's side, on a stream
  * of the communicator's own; what is there is never copied through the host. Nothing is added by
  * NCCL but in reduce_scatter with COMM_FAST, so all else has the bits that it has over any other
- * backend. Integers, unexpected messages and notes, which are few and small, are the host's
- * communicator's, as are the names of late ranks:
+ * backend. Integers, messages and notes, which are few and small, are the host's communicator's, as
+ * are the names of late ranks:
  *
  * **The roll call.** With each operation of NCCL goes an exchange of a word by the host's
  * communicator, with the operation's own deadline; it is done when both are. NCCL knows nothing of

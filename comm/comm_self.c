@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LETTERS_MAX = 64 };
+enum { MESSAGES_MAX = 64 };
 
-struct letter {
+struct message {
     void *data;
     size_t bytes;
     int tag;
@@ -23,8 +23,8 @@ struct letter {
 struct comm_self {
     struct comm base;
     bool aborted;
-    size_t unexpected_count;
-    struct unexpected message unexpected messages[LETTERS_MAX]; /* oldest first */
+    size_t messages_count;
+    struct message messages[MESSAGES_MAX]; /* oldest first */
 };
 
 static struct comm_self *self_of(struct comm *comm)
@@ -115,16 +115,16 @@ static int self_send(struct comm *comm, const void *data, size_t bytes, int to, 
     struct comm_self *self = self_of(comm);
     assert(to == 0);
     (void)to;
-    if (self->unexpected_count == LETTERS_MAX)
+    if (self->messages_count == MESSAGES_MAX)
         return err_set(err, -ENOBUFS, "a rank has sent itself %d messages and read none",
-                       LETTERS_MAX);
+                       MESSAGES_MAX);
     if (!begin(comm, options, work))
         return 0;
     void *copy = malloc(bytes > 0 ? bytes : 1);
     if (!copy)
         return err_set(err, -ENOMEM, "out of memory to send %zu bytes", bytes);
     move(copy, data, bytes);
-    self->messages[self->unexpected_count++] =
+    self->messages[self->messages_count++] =
         (struct message){.data = copy, .bytes = bytes, .tag = tag};
     return 0;
 }
@@ -138,22 +138,22 @@ static int self_receive(struct comm *comm, void *data, size_t bytes, int from, i
     if (!begin(comm, options, work))
         return 0;
     size_t i = 0;
-    while (i < self->unexpected_count && self->messages[i].tag != tag)
+    while (i < self->messages_count && self->messages[i].tag != tag)
         i++;
-    if (i == self->unexpected_count)
+    if (i == self->messages_count)
         return err_set(err, -EIO,
-                       "a lone rank waits for a letter (tag %d) that it has not sent itself", tag);
+                       "a lone rank waits for a message (tag %d) that it has not sent itself", tag);
     if (self->messages[i].bytes != bytes) {
-        err_set(err, -EPROTO, "a letter (tag %d) has another size", tag);
+        err_set(err, -EPROTO, "a message (tag %d) has another size", tag);
         err_expected(err, "%zu bytes", bytes);
         err_found(err, "%zu", self->messages[i].bytes);
         return -EPROTO;
     }
     move(data, self->messages[i].data, bytes);
     free(self->messages[i].data);
-    self->unexpected_count--;
+    self->messages_count--;
     memmove(&self->messages[i], &self->messages[i + 1],
-            (self->unexpected_count - i) * sizeof self->unexpected messages[0]);
+            (self->messages_count - i) * sizeof self->messages[0]);
     return 0;
 }
 
@@ -171,7 +171,7 @@ static void self_abort(struct comm *comm)
 static void self_close(struct comm *comm)
 {
     struct comm_self *self = self_of(comm);
-    for (size_t i = 0; i < self->unexpected_count; i++)
+    for (size_t i = 0; i < self->messages_count; i++)
         free(self->messages[i].data);
     free(self);
 }

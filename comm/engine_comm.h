@@ -10,7 +10,7 @@
  *
  *     name * tags_count + 0                                collectives
  *                       + 1 .. COMM_CANONICAL_MAX          canonical sums, in turn
- *                       + 1 + COMM_CANONICAL_MAX + tag     unexpected messages
+ *                       + 1 + COMM_CANONICAL_MAX + tag     messages
  */
 #ifndef MILLRACE_COMM_ENGINE_COMM_H
 #define MILLRACE_COMM_ENGINE_COMM_H

@@ -1,6 +1,6 @@
 /*
- * engine_exchange — operations that move bytes and change none: gathering, all-to-all, unexpected
- * messages. See engine_comm.h.
+ * engine_exchange — operations that move bytes and change none: gathering, all-to-all, messages.
+ * See engine_comm.h.
  */
 #include "comm/engine_comm.h"
 
@@ -86,7 +86,7 @@ int engine_comm_all_to_all(struct comm *base, const void *send, const size_t *se
     return engine_comm_start(base, op, status, options, work, err);
 }
 
-/* Letters. */
+/* Messages. */
 
 static int begin_message(struct comm *base, int rank, int tag, const struct comm_options *options,
                          const char *kind, struct engine_op **ret_op, struct err *err)
@@ -105,7 +105,7 @@ int engine_comm_send(struct comm *base, const void *data, size_t bytes, int to, 
                      const struct comm_options *options, struct comm_work *work, struct err *err)
 {
     struct engine_op *op;
-    int status = begin_message(base, to, tag, options, "sending a letter", &op, err);
+    int status = begin_message(base, to, tag, options, "sending a message", &op, err);
     if (status)
         return status;
     status = engine_comm_plan_send(base, op, to, ENGINE_TAG_LETTER + (uint64_t)tag, data, bytes);
@@ -116,7 +116,7 @@ int engine_comm_receive(struct comm *base, void *data, size_t bytes, int from, i
                         const struct comm_options *options, struct comm_work *work, struct err *err)
 {
     struct engine_op *op;
-    int status = begin_message(base, from, tag, options, "a letter", &op, err);
+    int status = begin_message(base, from, tag, options, "a message", &op, err);
     if (status)
         return status;
     status =

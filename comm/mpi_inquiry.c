@@ -11,14 +11,14 @@
 #include <stdlib.h>
 
 /* To or from one rank. */
-struct letter {
+struct message {
     MPI_Request request;
     char text[ENGINE_DOING_BYTES];
 };
 
 /* Whether a rank lives. */
 struct check {
-    struct letter question, answer;
+    struct message question, answer;
     uint64_t asked_ns;
     bool is_in_flight;
 };
@@ -27,9 +27,9 @@ struct mpi_inquiry {
     struct engine *engine;
     MPI_Comm control;
     MPI_Request listening;
-    MPI_Status from;                    /* of what was heard last */
-    struct unexpected message *answers; /* [ranks] given, the last one each */
-    struct check *checks;               /* [ranks] */
+    MPI_Status from;         /* of what was heard last */
+    struct message *answers; /* [ranks] given, the last one each */
+    struct check *checks;    /* [ranks] */
 };
 
 static int listen_on(struct mpi_inquiry *inquiry, struct err *err)
@@ -43,7 +43,7 @@ int mpi_inquiry_open(struct engine *engine, MPI_Comm control, struct mpi_inquiry
                      struct err *err)
 {
     struct mpi_inquiry *inquiry = calloc(1, sizeof *inquiry);
-    struct unexpected message *answers = calloc((size_t)engine->ranks, sizeof *answers);
+    struct message *answers = calloc((size_t)engine->ranks, sizeof *answers);
     struct check *checks = calloc((size_t)engine->ranks, sizeof *checks);
     int status = inquiry && answers && checks ? 0 : err_set(err, -ENOMEM, "out of memory for MPI");
     if (!status) {
@@ -97,7 +97,7 @@ void mpi_inquiry_serve(struct mpi_inquiry *inquiry)
         MPI_Test(&inquiry->listening, &heard, &inquiry->from) != MPI_SUCCESS || !heard)
         return;
     int asker = inquiry->from.MPI_SOURCE;
-    struct unexpected message *answer = &inquiry->answers[asker];
+    struct message *answer = &inquiry->answers[asker];
     int sent = 1;
     if (answer->request != MPI_REQUEST_NULL)
         MPI_Test(&answer->request, &sent, MPI_STATUS_IGNORE);
@@ -110,8 +110,8 @@ void mpi_inquiry_serve(struct mpi_inquiry *inquiry)
 }
 
 /* Both end in a request each. */
-static void ask(struct mpi_inquiry *inquiry, int rank, struct unexpected message *question,
-                struct unexpected message *answer)
+static void ask(struct mpi_inquiry *inquiry, int rank, struct message *question,
+                struct message *answer)
 {
     question->request = answer->request = MPI_REQUEST_NULL;
     MPI_Irecv(answer->text, ENGINE_DOING_BYTES, MPI_BYTE, rank, MPI_INQUIRY_TAG_ANSWER,

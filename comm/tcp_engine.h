@@ -3,10 +3,10 @@
  * comm_tcp.
  *
  * A message is a frame: its tag and length, then its bytes. What comes before it is wanted is kept;
- * the thread always reads, so that no rank waits for another's memory, and words of the engine
- * itself (questions to who is late, the end of the run) come through. So ranks must wait for each
- * other now and then: more than TCP_KEPT_BYTES_MAX of one rank that nobody wants yet end the run by
- * name. A connection that ends without a farewell, or whose other end no longer acknowledges
+ * the thread always reads, so that no rank waits for another's memory, and control frames of the
+ * engine itself (questions to who is late, the end of the run) come through. So ranks must wait for
+ * each other now and then: more than TCP_KEPT_BYTES_MAX of one rank that nobody wants yet end the
+ * run by name. A connection that ends without a farewell, or whose other end no longer acknowledges
  * anything, is a rank that died: it ends the run, as a deadline that passes does, and as waiting
  * for a rank that has left.
  */

@@ -35,71 +35,71 @@ static int tell_length(const struct tcp_message *message, uint64_t bytes, struct
     return engine_tell_size(&message->op->base, message->peer, message->frame.bytes, found, err);
 }
 
-void tcp_peer_say(struct tcp_peer *peer, enum tcp_word word, const char *text)
+void tcp_peer_say(struct tcp_peer *peer, enum tcp_control control, const char *text)
 {
-    if (peer->socket < 0 || peer->words[word].is_due)
+    if (peer->socket < 0 || peer->controls[control].is_due)
         return;
-    peer->words[word].frame = (struct tcp_frame){TCP_TAG_WORDS + word, TCP_WORDS_BYTES};
-    snprintf(peer->words[word].text, TCP_WORDS_BYTES, "%s", text);
-    peer->words[word].sent = 0;
-    peer->words[word].is_due = true;
+    peer->controls[control].frame = (struct tcp_frame){TCP_TAG_WORDS + control, TCP_WORDS_BYTES};
+    snprintf(peer->controls[control].text, TCP_WORDS_BYTES, "%s", text);
+    peer->controls[control].sent = 0;
+    peer->controls[control].is_due = true;
 }
 
-static void free_message(struct tcp_message *message)
+static void free_unexpected(struct tcp_unexpected *unexpected)
 {
-    free(message->data);
-    free(message);
+    free(unexpected->data);
+    free(unexpected);
 }
 
 /* Room for more than got_bytes of it, and for all of what is short. */
-static int grow_message(struct tcp_message *message, uint64_t got_bytes, struct err *err)
+static int grow_unexpected(struct tcp_unexpected *unexpected, uint64_t got_bytes, struct err *err)
 {
-    if (got_bytes < message->capacity || got_bytes == message->frame.bytes)
+    if (got_bytes < unexpected->capacity || got_bytes == unexpected->frame.bytes)
         return 0;
     uint64_t capacity =
-        message->capacity < LETTER_BYTES_LEAST ? LETTER_BYTES_LEAST : 2 * message->capacity;
-    capacity = capacity < message->frame.bytes ? capacity : message->frame.bytes;
-    char *data = realloc(message->data, capacity);
+        unexpected->capacity < LETTER_BYTES_LEAST ? LETTER_BYTES_LEAST : 2 * unexpected->capacity;
+    capacity = capacity < unexpected->frame.bytes ? capacity : unexpected->frame.bytes;
+    char *data = realloc(unexpected->data, capacity);
     if (!data)
         return err_set(err, -ENOMEM, "out of memory for a message of %llu bytes",
-                       (unsigned long long)message->frame.bytes);
-    message->data = data;
-    message->capacity = capacity;
+                       (unsigned long long)unexpected->frame.bytes);
+    unexpected->data = data;
+    unexpected->capacity = capacity;
     return 0;
 }
 
-/* A unexpected message for it, the oldest of its tag: taken out where it is whole. */
+/* An unexpected message for it, the oldest of its tag: taken out where it is whole. */
 static int take_message(struct tcp_peer *peer, struct tcp_message *message, bool *ret_found,
                         struct err *err)
 {
-    struct tcp_message **link = &peer->unexpected_first, *before = NULL;
+    struct tcp_unexpected **link = &peer->unexpected_first, *before = NULL;
     *ret_found = false;
     while (*link && ((*link)->frame.tag != message->frame.tag || (*link)->wanted)) {
         before = *link;
         link = &before->next;
     }
-    struct tcp_message *message = *link;
-    if (!letter)
+    struct tcp_unexpected *unexpected = *link;
+    if (!unexpected)
         return 0;
     *ret_found = true;
-    if (message->frame.bytes != message->frame.bytes)
-        return tell_length(message, message->frame.bytes, err);
-    message->wanted = message;
-    if (!message->has_come)
+    if (unexpected->frame.bytes != message->frame.bytes)
+        return tell_length(message, unexpected->frame.bytes, err);
+    unexpected->wanted = message;
+    if (!unexpected->has_come)
         return 0;
     if (message->frame.bytes > 0)
-        memcpy(message->data, message->data, message->frame.bytes);
-    *link = message->next;
-    if (peer->unexpected_last == message)
+        memcpy(message->data, unexpected->data, message->frame.bytes);
+    *link = unexpected->next;
+    if (peer->unexpected_last == unexpected)
         peer->unexpected_last = before;
-    peer->kept_bytes -= sizeof *message + message->frame.bytes;
-    free_message(message);
+    peer->kept_bytes -= sizeof *unexpected + unexpected->frame.bytes;
+    free_unexpected(unexpected);
     message_done(message);
     return 0;
 }
 
-static int add_message(struct tcp_peer *peer, const struct tcp_frame *frame,
-                       struct tcp_message **ret_message, struct err *err)
+static int add_unexpected(struct tcp_peer *peer, const struct tcp_frame *frame,
+                          struct tcp_unexpected **ret_message, struct err *err)
 {
     if (frame->bytes > TCP_KEPT_BYTES_MAX || peer->kept_bytes + frame->bytes > TCP_KEPT_BYTES_MAX) {
         err_set(err, -ENOBUFS, "rank %d sent too much that nobody wants yet", peer->rank);
@@ -109,18 +109,18 @@ static int add_message(struct tcp_peer *peer, const struct tcp_frame *frame,
         err_advise(err, "ranks must wait for each other; or exchange less at a time");
         return -ENOBUFS;
     }
-    struct tcp_message *message = malloc(sizeof *message);
-    if (!letter)
+    struct tcp_unexpected *unexpected = malloc(sizeof *unexpected);
+    if (!unexpected)
         return err_set(err, -ENOMEM, "out of memory for a message of %llu bytes",
                        (unsigned long long)frame->bytes);
-    peer->kept_bytes += sizeof *message + frame->bytes;
-    *message = (struct tcp_message){.frame = *frame};
+    peer->kept_bytes += sizeof *unexpected + frame->bytes;
+    *unexpected = (struct tcp_unexpected){.frame = *frame};
     if (peer->unexpected_last)
-        peer->unexpected_last->next = message;
+        peer->unexpected_last->next = unexpected;
     else
-        peer->unexpected_first = message;
-    peer->unexpected_last = message;
-    *ret_message = message;
+        peer->unexpected_first = unexpected;
+    peer->unexpected_last = unexpected;
+    *ret_message = unexpected;
     return 0;
 }
 
@@ -152,15 +152,15 @@ static int send_to_self(struct tcp_peer *peer, struct tcp_message *message, stru
         target = wanted->data;
         message_done(wanted);
     } else {
-        struct tcp_message *message;
-        int status = add_message(peer, &message->frame, &message, err);
+        struct tcp_unexpected *unexpected;
+        int status = add_unexpected(peer, &message->frame, &unexpected, err);
         if (status)
             return status;
-        while (message->capacity < message->frame.bytes)
-            if (grow_message(message, message->capacity, err))
+        while (unexpected->capacity < unexpected->frame.bytes)
+            if (grow_unexpected(unexpected, unexpected->capacity, err))
                 return -ENOMEM;
-        message->has_come = true;
-        target = message->data;
+        unexpected->has_come = true;
+        target = unexpected->data;
     }
     if (message->frame.bytes > 0)
         memcpy(target, message->data, message->frame.bytes);
@@ -195,8 +195,8 @@ int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_se
 bool tcp_peer_has_to_send(const struct tcp_peer *peer)
 {
     bool has = peer->sends_first != NULL;
-    for (int word = 0; word < TCP_WORD_COUNT; word++)
-        has = has || peer->words[word].is_due;
+    for (int control = 0; control < TCP_CONTROL_COUNT; control++)
+        has = has || peer->controls[control].is_due;
     return has && peer->socket >= 0;
 }
 
@@ -226,31 +226,32 @@ bool tcp_peer_has_unheard(const struct tcp_peer *peer)
     int unheard_bytes = 0;
     if (peer->socket < 0)
         return false;
-    for (int word = 0; word < TCP_WORD_COUNT; word++)
-        if (peer->words[word].is_due)
+    for (int control = 0; control < TCP_CONTROL_COUNT; control++)
+        if (peer->controls[control].is_due)
             return true;
     return ioctl(peer->socket, SIOCOUTQ, &unheard_bytes) == 0 && unheard_bytes > 0;
 }
 
-/* The one that is half sent, else the first that is due; TCP_WORD_COUNT: none. */
-static int next_word(const struct tcp_peer *peer)
+/* The one that is half sent, else the first that is due; TCP_CONTROL_COUNT: none. */
+static int next_control(const struct tcp_peer *peer)
 {
-    int next = TCP_WORD_COUNT;
-    for (int word = TCP_WORD_COUNT - 1; word >= 0; word--)
-        if (peer->words[word].is_due && (next == TCP_WORD_COUNT || peer->words[next].sent == 0))
-            next = word;
+    int next = TCP_CONTROL_COUNT;
+    for (int control = TCP_CONTROL_COUNT - 1; control >= 0; control--)
+        if (peer->controls[control].is_due &&
+            (next == TCP_CONTROL_COUNT || peer->controls[next].sent == 0))
+            next = control;
     return next;
 }
 
 int tcp_peer_send(struct tcp_peer *peer, bool is_end)
 {
     for (;;) {
-        int word = next_word(peer), pushed;
+        int control = next_control(peer), pushed;
         struct tcp_message *message = is_end && peer->sent == 0 ? NULL : peer->sends_first;
-        if (word < TCP_WORD_COUNT && (peer->sent == 0 || peer->words[word].sent > 0)) {
-            pushed = push(peer, &peer->words[word].frame, peer->words[word].text,
-                          &peer->words[word].sent);
-            peer->words[word].is_due = pushed != 1;
+        if (control < TCP_CONTROL_COUNT && (peer->sent == 0 || peer->controls[control].sent > 0)) {
+            pushed = push(peer, &peer->controls[control].frame, peer->controls[control].text,
+                          &peer->controls[control].sent);
+            peer->controls[control].is_due = pushed != 1;
         } else if (message) {
             pushed = push(peer, &message->frame, message->data, &peer->sent);
             if (pushed == 1) {
@@ -270,10 +271,10 @@ int tcp_peer_send(struct tcp_peer *peer, bool is_end)
 /* The frame is there: where its data go. */
 static int begin_data(struct tcp_peer *peer, struct err *err)
 {
-    enum tcp_frame_kind kind = tcp_frame_check(&peer->frame, &peer->word);
+    enum tcp_frame_kind kind = tcp_frame_check(&peer->frame, &peer->control);
     peer->to = NULL;
-    peer->message = NULL;
-    if (kind == TCP_FRAME_WORD)
+    peer->unexpected = NULL;
+    if (kind == TCP_FRAME_CONTROL)
         return 0;
     if (kind == TCP_FRAME_BAD)
         return err_set(err, -EPROTO, "what came from rank %d is no frame", peer->rank);
@@ -282,37 +283,37 @@ static int begin_data(struct tcp_peer *peer, struct err *err)
         return peer->to->frame.bytes == peer->frame.bytes
                    ? 0
                    : tell_length(peer->to, peer->frame.bytes, err);
-    return add_message(peer, &peer->frame, &peer->message, err);
+    return add_unexpected(peer, &peer->frame, &peer->unexpected, err);
 }
 
-/* All of it has come: 1 where it is a word. */
-static int end_data(struct tcp_peer *peer, enum tcp_word *ret_word)
+/* All of it has come: 1 where it is a control frame. */
+static int end_data(struct tcp_peer *peer, enum tcp_control *ret_control)
 {
-    struct tcp_message *message = peer->message;
+    struct tcp_unexpected *unexpected = peer->unexpected;
     peer->got = 0;
-    peer->message = NULL;
+    peer->unexpected = NULL;
     if (peer->to) {
         message_done(peer->to);
         peer->to = NULL;
         return 0;
     }
-    if (!letter) {
+    if (!unexpected) {
         peer->heard[TCP_WORDS_BYTES - 1] = '\0';
-        *ret_word = peer->word;
+        *ret_control = peer->control;
         return 1;
     }
-    message->has_come = true;
-    if (message->wanted) {
-        struct tcp_message *message = message->wanted;
+    unexpected->has_come = true;
+    if (unexpected->wanted) {
+        struct tcp_message *message = unexpected->wanted;
         bool found;
-        message->wanted = NULL;
+        unexpected->wanted = NULL;
         take_message(peer, message, &found,
                      NULL); /* of this tag it is the first that nobody wants */
     }
     return 0;
 }
 
-int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_more,
+int tcp_peer_receive(struct tcp_peer *peer, enum tcp_control *ret_control, bool *ret_more,
                      struct err *err)
 {
     *ret_more = false;
@@ -320,12 +321,16 @@ int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_m
         bool in_frame = peer->got < sizeof peer->frame;
         size_t got = in_frame ? peer->got
                               : peer->got - sizeof peer->frame; /* of the frame, or of its data */
-        int status = in_frame || !peer->message ? 0 : grow_message(peer->message, got, err);
+        int status =
+            in_frame || !peer->unexpected ? 0 : grow_unexpected(peer->unexpected, got, err);
         if (status)
             return status;
-        char *data = peer->to ? peer->to->data : peer->message ? peer->message->data : peer->heard;
+        char *data = peer->to           ? peer->to->data
+                     : peer->unexpected ? peer->unexpected->data
+                                        : peer->heard;
         char *at = in_frame ? (char *)&peer->frame + got : data + got;
-        uint64_t room = peer->message && !peer->to ? peer->message->capacity : peer->frame.bytes;
+        uint64_t room =
+            peer->unexpected && !peer->to ? peer->unexpected->capacity : peer->frame.bytes;
         size_t left = in_frame ? sizeof peer->frame - got : room - got;
         ssize_t count = left > 0 ? recv(peer->socket, at, left, 0) : 0;
         if (count < 0 && errno == EINTR)
@@ -343,7 +348,7 @@ int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_m
         if (peer->got < sizeof peer->frame + peer->frame.bytes)
             continue;
         *ret_more = true;
-        return end_data(peer, ret_word);
+        return end_data(peer, ret_control);
     }
 }
 
@@ -358,10 +363,11 @@ bool tcp_peer_is_lost(const struct tcp_peer *peer)
 
 void tcp_peer_deinit(struct tcp_peer *peer)
 {
-    struct tcp_message *next;
-    for (struct tcp_message *message = peer->unexpected_first; message; message = next) {
-        next = message->next;
-        free_message(message);
+    struct tcp_unexpected *next;
+    for (struct tcp_unexpected *unexpected = peer->unexpected_first; unexpected;
+         unexpected = next) {
+        next = unexpected->next;
+        free_unexpected(unexpected);
     }
     if (peer->socket >= 0)
         close(peer->socket);

@@ -38,7 +38,7 @@ static void leave(struct tcp_peer *peer)
 }
 
 /* False where there is nothing more to tell. */
-static bool push_words(struct tcp_engine *engine)
+static bool push_control(struct tcp_engine *engine)
 {
     bool waits = false;
     for (int r = 0; r < engine->base.ranks; r++) {
@@ -50,15 +50,15 @@ static bool push_words(struct tcp_engine *engine)
     return waits;
 }
 
-/* A word to each other rank, as far as they take it in time. Their machines have it then: this
- * process may exit, whatever it has not read, which would drop what is still on its way. */
+/* A control frame to each other rank, as far as they take it in time. Their machines have it then:
+ * this process may exit, whatever it has not read, which would drop what is still on its way. */
 void tcp_thread_tell_others(struct engine *base)
 {
     struct tcp_engine *engine = tcp_engine_of(base);
     uint64_t until_ns = clock_now_ns() + FAREWELL_NS;
     for (int r = 0; r < base->ranks; r++)
-        tcp_peer_say(&engine->peers[r], TCP_WORD_END, base->why);
-    while (push_words(engine) && clock_now_ns() < until_ns)
+        tcp_peer_say(&engine->peers[r], TCP_CONTROL_END, base->why);
+    while (push_control(engine) && clock_now_ns() < until_ns)
         poll(NULL, 0, TICK_MS);
 }
 
@@ -76,7 +76,7 @@ static void ask_late(struct tcp_engine *engine, struct tcp_op *op)
     for (int i = 0; i < op->asked_count; i++) {
         struct tcp_peer *peer = asked_peer(engine, op, i);
         peer->has_answered = false; /* to an earlier question, perhaps */
-        tcp_peer_say(peer, TCP_WORD_QUESTION, "");
+        tcp_peer_say(peer, TCP_CONTROL_QUESTION, "");
     }
     op->asked_ns = clock_now_ns();
 }
@@ -107,18 +107,18 @@ void tcp_thread_fail_late(struct engine_op *op)
 
 /* Words of other ranks. */
 
-static void hear(struct tcp_engine *engine, struct tcp_peer *peer, enum tcp_word word)
+static void hear(struct tcp_engine *engine, struct tcp_peer *peer, enum tcp_control control)
 {
     char answer[ENGINE_DOING_BYTES];
-    switch (word) {
-    case TCP_WORD_END:
+    switch (control) {
+    case TCP_CONTROL_END:
         engine_end(&engine->base, peer->heard, NULL, true);
         break;
-    case TCP_WORD_QUESTION:
+    case TCP_CONTROL_QUESTION:
         engine_answer(&engine->base, answer);
-        tcp_peer_say(peer, TCP_WORD_ANSWER, answer);
+        tcp_peer_say(peer, TCP_CONTROL_ANSWER, answer);
         break;
-    case TCP_WORD_ANSWER:
+    case TCP_CONTROL_ANSWER:
         peer->has_answered = true;
         memcpy(peer->answer, peer->heard, sizeof peer->answer);
         break;
@@ -171,10 +171,10 @@ static void receive_from(struct tcp_engine *engine, struct tcp_peer *peer)
     bool more = true;
     while (more && peer->socket >= 0 && !engine->base.ended) {
         struct err detail = {0};
-        enum tcp_word word;
-        int status = tcp_peer_receive(peer, &word, &more, &detail);
+        enum tcp_control control;
+        int status = tcp_peer_receive(peer, &control, &more, &detail);
         if (status > 0)
-            hear(engine, peer, word);
+            hear(engine, peer, control);
         if (status < 0)
             end_by_peer(engine, peer, status, status == -EPIPE ? NULL : &detail);
         else if (!engine->base.ended && peer->has_left &&
@@ -275,7 +275,7 @@ static void part(struct tcp_engine *engine, struct pollfd *fds)
 {
     uint64_t until_ns = clock_now_ns() + CLOSE_NS;
     for (int r = 0; r < engine->base.ranks; r++)
-        tcp_peer_say(&engine->peers[r], TCP_WORD_FAREWELL, "");
+        tcp_peer_say(&engine->peers[r], TCP_CONTROL_FAREWELL, "");
     while (!engine->base.ended && clock_now_ns() < until_ns) {
         bool waits = sends(engine);
         for (int r = 0; r < engine->base.ranks; r++)

@@ -27,8 +27,8 @@ struct tcp_op {
 };
 
 /* A message that came before it was wanted. */
-struct tcp_message {
-    struct tcp_message *next;
+struct tcp_unexpected {
+    struct tcp_unexpected *next;
     struct tcp_frame frame;
     bool has_come;
     struct tcp_message *wanted; /* by this one, since */
@@ -51,16 +51,16 @@ struct tcp_peer {
         char text[TCP_WORDS_BYTES];
         size_t sent;
         bool is_due;
-    } words[TCP_WORD_COUNT]; /* to be sent between messages */
+    } controls[TCP_CONTROL_COUNT]; /* to be sent between messages */
     struct tcp_message *wanted_first, *wanted_last;
-    struct tcp_message *unexpected_first, *unexpected_last;
-    uint64_t kept_bytes;         /* of the unexpected messages */
-    struct tcp_frame frame;      /* of what is being received */
-    enum tcp_word word;          /* where it is the engine's own */
-    size_t got;                  /* of it: frame and data */
-    struct tcp_message *to;      /* where it goes: a message that wants it, */
-    struct tcp_message *message; /* or is kept, */
-    char heard[TCP_WORDS_BYTES]; /* or is the engine's own */
+    struct tcp_unexpected *unexpected_first, *unexpected_last;
+    uint64_t kept_bytes;               /* of the unexpected messages */
+    struct tcp_frame frame;            /* of what is being received */
+    enum tcp_control control;          /* where it is the engine's own */
+    size_t got;                        /* of it: frame and data */
+    struct tcp_message *to;            /* where it goes: a message that wants it, */
+    struct tcp_unexpected *unexpected; /* or is kept, */
+    char heard[TCP_WORDS_BYTES];       /* or is the engine's own */
     bool has_answered;
     char answer[TCP_WORDS_BYTES];
 };
@@ -92,21 +92,21 @@ void tcp_thread_fail_late(struct engine_op *op);
 
 /* tcp_peer.c: the thread's. */
 
-/* Queues a word; one of a kind at a time. */
-void tcp_peer_say(struct tcp_peer *peer, enum tcp_word word, const char *text);
+/* Queues a control frame; one of a kind at a time. */
+void tcp_peer_say(struct tcp_peer *peer, enum tcp_control control, const char *text);
 /* Takes a message to send or to receive; what it wants may have come already. -EPROTO where that
  * has another length; -ECONNABORTED where the rank has left. */
 int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_self,
                   struct err *err);
 bool tcp_peer_has_to_send(const struct tcp_peer *peer);
-/* As far as it goes at once. is_end: words alone, and what is half sent. 0, or -EPIPE where the
- * connection has ended. */
+/* As far as it goes at once. is_end: control frames alone, and what is half sent. 0, or -EPIPE
+ * where the connection has ended. */
 int tcp_peer_send(struct tcp_peer *peer, bool is_end);
 /* Words that the other machine has not acknowledged yet, as far as that can be known. */
 bool tcp_peer_has_unheard(const struct tcp_peer *peer);
-/* As far as it goes at once, but no more than one frame: 1 where a word came (*ret_word,
- * peer->heard), 0 else; -EPIPE; -EPROTO, -ENOBUFS or -ENOMEM with detail. */
-int tcp_peer_receive(struct tcp_peer *peer, enum tcp_word *ret_word, bool *ret_more,
+/* As far as it goes at once, but no more than one frame: 1 where a control frame came
+ * (*ret_control, peer->heard), 0 else; -EPIPE; -EPROTO, -ENOBUFS or -ENOMEM with detail. */
+int tcp_peer_receive(struct tcp_peer *peer, enum tcp_control *ret_control, bool *ret_more,
                      struct err *err);
 /* What was sent to it has not been acknowledged for more than a minute, nor has anything else: its
  * machine is gone, or the way to it. A process that is stopped is not, whose machine answers. */

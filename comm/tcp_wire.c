@@ -39,13 +39,13 @@ int tcp_places_decode(const void *data, int ranks, struct tcp_place *ret_places,
     return 0;
 }
 
-enum tcp_frame_kind tcp_frame_check(const struct tcp_frame *frame, enum tcp_word *ret_word)
+enum tcp_frame_kind tcp_frame_check(const struct tcp_frame *frame, enum tcp_control *ret_control)
 {
     if (frame->tag < TCP_TAGS_COUNT * TCP_NAMES_COUNT)
         return TCP_FRAME_DATA;
-    if (frame->tag < TCP_TAG_WORDS || frame->tag - TCP_TAG_WORDS >= TCP_WORD_COUNT ||
+    if (frame->tag < TCP_TAG_WORDS || frame->tag - TCP_TAG_WORDS >= TCP_CONTROL_COUNT ||
         frame->bytes != TCP_WORDS_BYTES)
         return TCP_FRAME_BAD;
-    *ret_word = (enum tcp_word)(frame->tag - TCP_TAG_WORDS);
-    return TCP_FRAME_WORD;
+    *ret_control = (enum tcp_control)(frame->tag - TCP_TAG_WORDS);
+    return TCP_FRAME_CONTROL;
 }

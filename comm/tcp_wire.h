@@ -56,15 +56,15 @@ struct tcp_frame {
 };
 
 /* Tags of the engine's own frames, which carry TCP_WORDS_BYTES each. */
-enum tcp_word {
-    TCP_WORD_END,
-    TCP_WORD_QUESTION,
-    TCP_WORD_ANSWER,
-    TCP_WORD_FAREWELL,
-    TCP_WORD_COUNT
+enum tcp_control {
+    TCP_CONTROL_END,
+    TCP_CONTROL_QUESTION,
+    TCP_CONTROL_ANSWER,
+    TCP_CONTROL_FAREWELL,
+    TCP_CONTROL_COUNT
 };
 enum { TCP_WORDS_BYTES = ENGINE_WHY_BYTES };
-#define TCP_TAG_WORDS   (UINT64_MAX - TCP_WORD_COUNT)
+#define TCP_TAG_WORDS   (UINT64_MAX - TCP_CONTROL_COUNT)
 #define TCP_TAGS_COUNT  (UINT64_C(1) << 24) /* of a communicator, */
 #define TCP_NAMES_COUNT (1u << 30) /* whose name is used again long after whoever remembered it */
 
@@ -76,9 +76,9 @@ bool tcp_hello_decode(const void *data, uint64_t token, struct tcp_hello *ret_he
          * place is no address with a port. That of rank 0 is not looked at. */
 int tcp_places_decode(const void *data, int ranks, struct tcp_place *ret_places, struct err *err);
 
-enum tcp_frame_kind { TCP_FRAME_BAD, TCP_FRAME_DATA, TCP_FRAME_WORD };
+enum tcp_frame_kind { TCP_FRAME_BAD, TCP_FRAME_DATA, TCP_FRAME_CONTROL };
 
-/* TCP_FRAME_WORD: *ret_word is set. */
-enum tcp_frame_kind tcp_frame_check(const struct tcp_frame *frame, enum tcp_word *ret_word);
+/* TCP_FRAME_CONTROL: *ret_control is set. */
+enum tcp_frame_kind tcp_frame_check(const struct tcp_frame *frame, enum tcp_control *ret_control);
 
 #endif

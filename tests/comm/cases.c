@@ -337,8 +337,8 @@ void integers_are_reduced_exactly(void **state)
     free(many);
 }
 
-/* Rounds of unexpected messages to the next rank, received in another order than sent; to oneself
- * where there is no other. */
+/* Rounds of messages to the next rank, received in another order than sent; to oneself where there
+ * is no other. */
 void messages_arrive_by_tag_in_order(void **state)
 {
     (void)state;

@@ -97,7 +97,7 @@ static void messages_to_oneself_arrive_by_tag_in_order(void **state)
                 0); /* would hang for ever */
     assert_ok(comm->ops->send(comm, "x", 2, 0, 9, NULL, &work, &err), &err);
     assert_int_equal(comm->ops->receive(comm, text, 4, 0, 9, NULL, &work, &err), -EPROTO);
-    comm_close(comm); /* with a unexpected message unread: no leak */
+    comm_close(comm); /* with a message unread: no leak */
 }
 
 static void after_abort_everything_ends_as_aborted(void **state)

@@ -23,7 +23,7 @@ enum { TAG_NEVER_SENT, TAG_NEVER_TAKEN, TAG_HERE };
 
 static int wait_for_message(int from, int tag, struct err *err)
 {
-    static char unexpected message; /* it outlives a wait that fails */
+    static char message; /* it outlives a wait that fails */
     struct comm_work work;
     int status = world->ops->receive(world, &message, 1, from, tag, NULL, &work, err);
     return status ? status : comm_wait(world, &work, err);
@@ -67,7 +67,7 @@ static int be_late(struct err *err)
     return status ? status : comm_barrier(world, &options, err);
 }
 
-/* Letters that nobody takes: large ones, for small ones are on their way at once. */
+/* Messages that nobody takes: large ones, for small ones are on their way at once. */
 static int send_in_vain(struct err *err)
 {
     static char data[1 << 22];

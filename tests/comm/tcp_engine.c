@@ -65,21 +65,21 @@ struct said {
     char text[TCP_WORDS_BYTES];
 };
 
-static void say(const struct other *other, enum tcp_word word, const char *text)
+static void say(const struct other *other, enum tcp_control control, const char *text)
 {
-    struct said said = {.frame = {TCP_TAG_WORDS + word, TCP_WORDS_BYTES}};
+    struct said said = {.frame = {TCP_TAG_WORDS + control, TCP_WORDS_BYTES}};
     strcpy(said.text, text);
     assert_int_equal(send(other->socket, &said, sizeof said, MSG_NOSIGNAL), sizeof said);
 }
 
-static void hear(const struct other *other, enum tcp_word word)
+static void hear(const struct other *other, enum tcp_control control)
 {
     struct said said;
     assert_int_equal(recv(other->socket, &said, sizeof said, MSG_WAITALL), sizeof said);
-    assert_int_equal(said.frame.tag, TCP_TAG_WORDS + word);
+    assert_int_equal(said.frame.tag, TCP_TAG_WORDS + control);
 }
 
-/* A unexpected message for rank 0, and an answer behind it: rank 0 has both at once. */
+/* A message for rank 0, and an answer behind it: rank 0 has both at once. */
 static void send_message(const struct other *other, const char *answer)
 {
     struct {
@@ -87,8 +87,8 @@ static void send_message(const struct other *other, const char *answer)
         char data[8];
         struct said said;
     } sent = {.frame = {TAG, 8},
-              .data = "letter",
-              .said.frame = {TCP_TAG_WORDS + TCP_WORD_ANSWER, TCP_WORDS_BYTES}};
+              .data = "message",
+              .said.frame = {TCP_TAG_WORDS + TCP_CONTROL_ANSWER, TCP_WORDS_BYTES}};
     size_t bytes = answer ? sizeof sent : sizeof sent - sizeof sent.said;
     if (answer)
         strcpy(sent.said.text, answer);
@@ -159,7 +159,7 @@ static void nobody_waits_for_a_rank_that_has_left(void **state)
     static char data[8];
     const struct other *other = *state;
     struct err err = {0};
-    say(other, TCP_WORD_FAREWELL, "");
+    say(other, TCP_CONTROL_FAREWELL, "");
     assert_int_equal(end(other, begin(other, false, data, sizeof data, 0, NULL), &err),
                      -ECONNABORTED);
     assert_non_null(strstr(err.what, "rank 1 has left"));
@@ -170,7 +170,7 @@ static void nobody_sends_to_a_rank_that_has_left(void **state)
     static char data[1 << 24]; /* more than is on its way unread */
     const struct other *other = *state;
     struct err err = {0};
-    say(other, TCP_WORD_FAREWELL, "");
+    say(other, TCP_CONTROL_FAREWELL, "");
     assert_int_equal(end(other, begin(other, true, data, sizeof data, 0, NULL), &err),
                      -ECONNABORTED);
     assert_non_null(strstr(err.what, "rank 1 has left"));
@@ -182,9 +182,9 @@ static void what_a_rank_sent_before_it_left_is_there(void **state)
     static char data[8];
     struct err err = {0};
     send_message(other, NULL);
-    say(other, TCP_WORD_FAREWELL, "");
+    say(other, TCP_CONTROL_FAREWELL, "");
     assert_ok(end(other, begin(other, false, data, sizeof data, 0, NULL), &err), &err);
-    assert_string_equal(data, "letter");
+    assert_string_equal(data, "message");
 }
 
 static void each_question_wants_an_answer_of_its_own(void **state)
@@ -193,12 +193,12 @@ static void each_question_wants_an_answer_of_its_own(void **state)
     static char data[8];
     struct err err = {0};
     struct engine_op *op = begin(other, false, data, sizeof data, 1, NULL);
-    hear(other, TCP_WORD_QUESTION);
+    hear(other, TCP_CONTROL_QUESTION);
     send_message(other, "the first answer"); /* late, but there */
     assert_ok(end(other, op, &err), &err);
     op = begin(other, false, data, sizeof data, 1, NULL);
-    hear(other, TCP_WORD_QUESTION);
-    say(other, TCP_WORD_ANSWER, "-the second answer");
+    hear(other, TCP_CONTROL_QUESTION);
+    say(other, TCP_CONTROL_ANSWER, "-the second answer");
     assert_int_equal(end(other, op, &err), -ETIMEDOUT);
     assert_string_equal(err.found, "nothing from rank 1; rank 1: the second answer");
 }
@@ -216,7 +216,7 @@ static int hold(struct engine_op *op, struct err *err)
 
 static void the_reason_of_an_end_is_heard_where_sending_fails_first(void **state)
 {
-    static char letter[8], data[1 << 24];
+    static char message[8], data[1 << 24];
     struct other *other = *state;
     struct err err = {0};
     struct engine_op *held = begin(other, false, message, sizeof message, 0, hold);
@@ -225,7 +225,7 @@ static void the_reason_of_an_end_is_heard_where_sending_fails_first(void **state
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     struct engine_op *op =
         begin(other, true, data, sizeof data, 0, NULL); /* it sends before it looks what came */
-    say(other, TCP_WORD_END, "rank 1 has no data");
+    say(other, TCP_CONTROL_END, "rank 1 has no data");
     assert_int_equal(close(other->socket), 0);
     other->socket = -1;
     atomic_store(&may_go_on, true);

@@ -14,14 +14,14 @@ enum { AWAITED = 4, AWAITED_BYTES = 24, INPUT_BYTES_MAX = 1 << 16 };
 
 static void receive_all(struct tcp_peer *peer)
 {
-    enum tcp_word word = TCP_WORD_COUNT;
+    enum tcp_control control = TCP_CONTROL_COUNT;
     struct err err = {0};
     bool more = true;
     int status = 0;
     while (more && status >= 0) {
         status = tcp_peer_receive(peer, &word, &more, &err);
         if (status > 0 &&
-            (word < 0 || word >= TCP_WORD_COUNT || !memchr(peer->heard, '\0', TCP_WORDS_BYTES)))
+            (word < 0 || word >= TCP_CONTROL_COUNT || !memchr(peer->heard, '\0', TCP_WORDS_BYTES)))
             abort();
         if (status < 0 && status != -EPIPE && err.code != status)
             abort();
