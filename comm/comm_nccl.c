@@ -146,7 +146,7 @@ static void nccl_note(struct comm *base, const char *what, uint64_t step, bool m
         host->ops->note(host, what, step, may_last);
 }
 
-/* The roll calls. */
+/* The arrival checks. */
 static void nccl_add_tracks(struct comm *base, struct trace *trace)
 {
     struct comm *host = nccl_of(base)->host;

@@ -13,11 +13,11 @@
  * backend. Integers, messages and notes, which are few and small, are the host's communicator's, as
  * are the names of late ranks:
  *
- * **The roll call.** With each operation of NCCL goes an exchange of a word by the host's
+ * **The arrival check.** With each operation of NCCL goes an exchange of a word by the host's
  * communicator, with the operation's own deadline; it is done when both are. NCCL knows nothing of
- * deadlines, nor who is late; the roll call ends with the ranks that did not come, and what they
- * were doing, and ends the run on all ranks. Then NCCL's communicators are aborted, and with them
- * what waits on the device. Over comm_checked it finds ranks that make different calls, too.
+ * deadlines, nor who is late; the arrival check ends with the ranks that did not come, and what
+ * they were doing, and ends the run on all ranks. Then NCCL's communicators are aborted, and with
+ * them what waits on the device. Over comm_checked it finds ranks that make different calls, too.
  *
  * NCCL's communicators are non-blocking: no call of this backend but open, split, wait and close
  * waits for another rank. Whoever tests or waits moves all communicators of one open on, so that

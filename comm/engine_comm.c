@@ -175,53 +175,53 @@ int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t c
 /* Splitting. */
 
 /* What each rank tells. rank: of the communicator that is split. */
-struct wish {
+struct split_request {
     int32_t color, key, rank;
     uint32_t name;
 };
 
-static int compare_wishes(const void *a, const void *b)
+static int compare_requests(const void *a, const void *b)
 {
-    const struct wish *x = a, *y = b;
+    const struct split_request *x = a, *y = b;
     if (x->key != y->key)
         return x->key < y->key ? -1 : 1;
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
 /* Those of the color to the front; how many. */
-static int select_color(struct wish *wishes, int count, int color)
+static int select_color(struct split_request *requests, int count, int color)
 {
     int selected = 0;
     for (int i = 0; i < count; i++)
-        if (wishes[i].color == color)
-            wishes[selected++] = wishes[i];
-    qsort(wishes, (size_t)selected, sizeof *wishes, compare_wishes);
+        if (requests[i].color == color)
+            requests[selected++] = requests[i];
+    qsort(requests, (size_t)selected, sizeof *requests, compare_requests);
     return selected;
 }
 
-static int gather_wishes(struct comm *base, struct wish *wishes, struct err *err)
+static int gather_requests(struct comm *base, struct split_request *requests, struct err *err)
 {
     uint64_t timeout_ns = atomic_load(&engine_comm_of(base)->engine->timeout_ns);
     const struct comm_options options = {
         .deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0, .what = "splitting the ranks"};
     struct comm_work work;
-    int status = engine_comm_all_gather(base, &wishes[base->rank], wishes, sizeof *wishes, &options,
-                                        &work, err);
+    int status = engine_comm_all_gather(base, &requests[base->rank], requests, sizeof *requests,
+                                        &options, &work, err);
     return status ? status : engine_comm_wait(&work, err);
 }
 
 /* What came may be anything; later it is an index and part of a tag. */
-static int check_wishes(struct comm *base, const struct wish *wishes, struct err *err)
+static int check_requests(struct comm *base, const struct split_request *requests, struct err *err)
 {
     const struct engine_comm *comm = engine_comm_of(base);
     for (int r = 0; r < base->ranks; r++) {
-        bool is_name = wishes[r].name < comm->engine->names_count || wishes[r].name == NO_NAME;
-        if (wishes[r].rank == r && is_name)
+        bool is_name = requests[r].name < comm->engine->names_count || requests[r].name == NO_NAME;
+        if (requests[r].rank == r && is_name)
             continue;
         err_set(err, -EPROTO, "splitting the ranks: rank %d of the run told a wrong name",
                 comm->world_ranks[r]);
         err_expected(err, "rank %d and a name below %u", r, comm->engine->names_count);
-        err_found(err, "rank %" PRId32 " and %" PRIu32, wishes[r].rank, wishes[r].name);
+        err_found(err, "rank %" PRId32 " and %" PRIu32, requests[r].rank, requests[r].name);
         err_advise(err, "start the same version of millrace on all ranks");
         return -EPROTO;
     }
@@ -229,7 +229,7 @@ static int check_wishes(struct comm *base, const struct wish *wishes, struct err
 }
 
 /* Whether all of them have a name for it. */
-static int check_names(const struct wish *members, int count, struct err *err)
+static int check_names(const struct split_request *members, int count, struct err *err)
 {
     for (int i = 0; i < count; i++)
         if (members[i].name == NO_NAME)
@@ -238,8 +238,8 @@ static int check_names(const struct wish *members, int count, struct err *err)
     return 0;
 }
 
-static int make_split(const struct engine_comm *comm, const struct wish *members, int count,
-                      unsigned name, struct comm **ret_comm, struct err *err)
+static int make_split(const struct engine_comm *comm, const struct split_request *members,
+                      int count, unsigned name, struct comm **ret_comm, struct err *err)
 {
     struct engine_comm *made;
     int status = check_names(members, count, err);
@@ -257,26 +257,26 @@ int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_c
                       struct err *err)
 {
     struct engine_comm *comm = engine_comm_of(base);
-    struct wish *wishes = calloc((size_t)base->ranks, sizeof *wishes);
+    struct split_request *requests = calloc((size_t)base->ranks, sizeof *requests);
     struct comm *made = NULL;
     unsigned name = NO_NAME; /* where none is left, which the others are told */
-    if (!wishes)
+    if (!requests)
         return err_set(err, -ENOMEM, "out of memory to split %d ranks", base->ranks);
     engine_name(comm->engine, &name, NULL);
-    wishes[base->rank] = (struct wish){color, key, base->rank, name};
-    int status = gather_wishes(base, wishes, err);
+    requests[base->rank] = (struct split_request){color, key, base->rank, name};
+    int status = gather_requests(base, requests, err);
     if (status) {
-        comm_retain(wishes);
-        wishes = NULL;
+        comm_retain(requests);
+        requests = NULL;
     }
     if (!status)
-        status = check_wishes(base, wishes, err);
-    int count = status || color < 0 ? 0 : select_color(wishes, base->ranks, color);
+        status = check_requests(base, requests, err);
+    int count = status || color < 0 ? 0 : select_color(requests, base->ranks, color);
     if (count > 0)
-        status = make_split(comm, wishes, count, name, &made, err);
+        status = make_split(comm, requests, count, name, &made, err);
     if (!made && name != NO_NAME)
         engine_forget_name(comm->engine, name);
-    free(wishes);
+    free(requests);
     if (!status)
         *ret_comm = made;
     return status;

@@ -88,7 +88,7 @@ static int start_fast(struct engine_op *op, struct err *err)
     return status;
 }
 
-/* At first, a roll call. */
+/* First, an arrival check. */
 static int plan_fast(struct comm_mpi *comm, struct engine_op *op, const struct fast *request)
 {
     struct comm *base = &comm->base.base;

@@ -43,8 +43,8 @@ struct nccl_op {
     bool follows;               /* what the caller has queued: `ready` */
     struct device_event *ready; /* of the caller's stream */
     struct device_event *moved; /* of the communicator's */
-    int64_t word;               /* of the roll call */
-    struct comm_work roll;
+    int64_t word;               /* of the arrival check */
+    struct comm_work arrivals;
     int status; /* once done, with its detail */
     struct err detail;
 };

@@ -1,6 +1,6 @@
 /*
- * nccl_op — operations of comm_nccl: on NCCL's side and in the roll call, from their start to their
- * end. See nccl_comm.h.
+ * nccl_op — operations of comm_nccl: on NCCL's side and in the arrival check, from their start to
+ * their end. See nccl_comm.h.
  */
 #include "base/clock.h"
 #include "comm/nccl_comm.h"
@@ -215,13 +215,13 @@ static int find_reason(const struct comm_nccl *comm, int status, struct err *err
     return status;
 }
 
-/* The roll call. */
+/* The arrival check. */
 
-static int start_roll(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
+static int start_arrivals(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
 {
     const struct comm_options options = {.deadline_ns = op->deadline_ns, .what = op->what};
-    return comm->host->ops->all_reduce_i64(comm->host, &op->word, 1, COMM_SUM, &options, &op->roll,
-                                           err);
+    return comm->host->ops->all_reduce_i64(comm->host, &op->word, 1, COMM_SUM, &options,
+                                           &op->arrivals, err);
 }
 
 static bool is_late(const struct nccl_op *op)
@@ -231,9 +231,10 @@ static bool is_late(const struct nccl_op *op)
 
 /* After the deadline the host's communicator ends the call and names who is late, or lets it wait
  * on; then what was called moves as long after as it would have. */
-static int await_roll(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called, struct err *err)
+static int await_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called,
+                          struct err *err)
 {
-    int status = comm_wait(comm->host, &op->roll, err);
+    int status = comm_wait(comm->host, &op->arrivals, err);
     *ret_called = true;
     uint64_t now_ns = clock_now_ns();
     op->deadline_ns += now_ns - op->began_ns;
@@ -242,17 +243,17 @@ static int await_roll(struct comm_nccl *comm, struct nccl_op *op, bool *ret_call
 }
 
 /* Have all called? */
-static int look_at_roll(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called,
-                        struct err *err)
+static int look_at_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called,
+                            struct err *err)
 {
-    *ret_called = op->roll.done;
-    if (op->roll.done && op->roll.status)
-        return op->roll.status;
-    if (op->roll.done) /* others may have ended the run since */
+    *ret_called = op->arrivals.done;
+    if (op->arrivals.done && op->arrivals.status)
+        return op->arrivals.status;
+    if (op->arrivals.done) /* others may have ended the run since */
         return comm->host->ops->check ? comm->host->ops->check(comm->host, err) : 0;
     if (is_late(op))
-        return await_roll(comm, op, ret_called, err);
-    return comm->host->ops->test(&op->roll, ret_called, err);
+        return await_arrivals(comm, op, ret_called, err);
+    return comm->host->ops->test(&op->arrivals, ret_called, err);
 }
 
 static int tell_late(const struct comm_nccl *comm, const struct nccl_op *op, struct err *err)
@@ -276,7 +277,7 @@ static int progress_op(struct comm_nccl *comm, struct nccl_op *op, struct err *e
         status = look_at_stream(comm, op, &has_moved, err);
     if (status)
         return find_reason(comm, status, err);
-    status = look_at_roll(comm, op, &have_called, err);
+    status = look_at_arrivals(comm, op, &have_called, err);
     if (status)
         return status;
     if (has_moved && have_called)
@@ -329,7 +330,7 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
     if (op->follows)
         status = device->ops->event_record(device, op->ready, options->stream, &detail);
     if (!status)
-        status = start_roll(comm, op, &detail);
+        status = start_arrivals(comm, op, &detail);
     if (status) {
         if (err)
             *err = detail;

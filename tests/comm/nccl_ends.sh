@@ -44,7 +44,7 @@ an_abort_is_told_to_who_only_looks() {
 
 what_is_halted_does_not_hold_up_memory() {
   ! end halt || fail "mpirun saw nothing wrong"
-  for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED what was in progress between GPUs was given up"; done
+  for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED what was in flight between GPUs was given up"; done
   contains "$(cat got.1)" "EIO the disk failed"
 }
 
