@@ -23,9 +23,10 @@
  * save that falls due while one is in progress waits for that one first. ckpt_saver_save returns
  * the error of the save before it, if that failed.
  *
- * Commit: as docs/checkpoint.md's protocol; a step folder that is listed is whole. A failure on any
- * rank fails the save on all, and leaves the checkpoints before it as they are; only if making the
- * new name durable is what failed, the step may stand there, whole (io.h, transaction_commit).
+ * Commit: as docs/reference/checkpoints.md's protocol; a step folder that is listed is whole. A
+ * failure on any rank fails the save on all, and leaves the checkpoints before it as they are; only
+ * if making the new name durable is what failed, the step may stand there, whole (io.h,
+ * transaction_commit).
  *
  * Loading:
  *     ckpt_find(io, "runs/a/ckpt", path, &step, log, err);        // the newest whole one
@@ -35,7 +36,7 @@
  *     ckpt_reader_close(reader);
  *
  * A reader holds its step: retention and ckpt_prune leave it alone until the reader is closed
- * (docs/checkpoint.md tells on which file systems other hosts' readers are seen).
+ * (docs/reference/checkpoints.md tells on which file systems other hosts' readers are seen).
  *
  * Arrays on a device are settled when save is called: what the caller queued that writes them has
  * ended.
@@ -90,7 +91,8 @@ struct ckpt_tensor {
 };
 
 enum ckpt_mode { CKPT_MIN, CKPT_MAX };
-/* What files a step has (docs/checkpoint.md). Each layout is read by whatever reads the other. */
+/* What files a step has (docs/reference/checkpoints.md). Each layout is read by whatever reads the
+ * other. */
 enum ckpt_layout {
     CKPT_SHARDED, /* one a rank, with what it stores of all */
     /* The model's section is in one file, `model.safetensors`, as whole tensors: all ranks write it
@@ -123,8 +125,8 @@ struct ckpt_saver_options {
      * as they live (comm.h, set_timeout), however long one of them writes. */
     struct comm *comm;
     /* Each node has a folder of its own under that name, with the files of its ranks and a copy of
-     * what is replicated (docs/checkpoint.md). Otherwise all ranks write to one folder. Not with
-     * CKPT_FULL. */
+     * what is replicated (docs/reference/checkpoints.md). Otherwise all ranks write to one folder.
+     * Not with CKPT_FULL. */
     bool per_node;
     const char *
         /* this rank's, of fewer than CKPT_NODE_BYTES_MAX bytes; NULL: the host's name and boot */
@@ -226,10 +228,10 @@ struct ckpt_prune_options {
     const struct log *log;
 };
 /* Removes the whole steps that no rule keeps, and with a step what was put aside for it
- * (docs/checkpoint.md). A step that somebody reads stays. -ENOENT where the folder has no step and
- * never had an owner, -EINVAL where it is itself a step. Takes the folder's lock (-EBUSY names the
- * owner), but for a dry run. What can't be removed is logged and does not keep the rest; the first
- * such status is returned. */
+ * (docs/reference/checkpoints.md). A step that somebody reads stays. -ENOENT where the folder has
+ * no step and never had an owner, -EINVAL where it is itself a step. Takes the folder's lock
+ * (-EBUSY names the owner), but for a dry run. What can't be removed is logged and does not keep
+ * the rest; the first such status is returned. */
 int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_options *options,
                struct err *err);
 

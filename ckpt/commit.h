@@ -1,6 +1,6 @@
 /*
- * commit — a step folder that appears whole on all ranks' word, or not at all. docs/checkpoint.md
- * has the protocol.
+ * commit — a step folder that appears whole on all ranks' word, or not at all.
+ * docs/reference/checkpoints.md has the protocol.
  *
  *     // a private place; this rank's files in it
  *     status = commit_begin(commit, step, status, err);

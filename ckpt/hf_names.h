@@ -2,7 +2,7 @@
  * hf_names — where our tensors lie in Hugging Face's transformers: GPT2LMHeadModel and
  * LlamaForCausalLM.
  *
- * docs/models.md has the table for people. Pure.
+ * docs/reference/models.md has the table for people. Pure.
  */
 #ifndef MILLRACE_CKPT_HF_NAMES_H
 #define MILLRACE_CKPT_HF_NAMES_H

@@ -1,5 +1,6 @@
 /*
- * manifest — `manifest.json`, the commit record of a checkpoint. docs/checkpoint.md has every key.
+ * manifest — `manifest.json`, the commit record of a checkpoint. docs/reference/checkpoints.md has
+ * every key.
  *
  * It begins `{"crc32c":"xxxxxxxx",`: the CRC32C of the whole file with eight zeros there. It names
  * every file with its size, a CRC32C of each 1 MiB block and a hash over those; every tensor with

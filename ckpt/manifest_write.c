@@ -1,5 +1,5 @@
 /*
- * manifest_write — the manifest's text; see manifest.h and docs/checkpoint.md.
+ * manifest_write — the manifest's text; see manifest.h and docs/reference/checkpoints.md.
  */
 #include "base/bytes.h"
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /*
  * safetensors — the header of a safetensors file, read strictly and written canonically.
- * docs/checkpoint.md says more.
+ * docs/reference/checkpoints.md says more.
  *
  * Layout (https://huggingface.co/docs/safetensors): u64 little-endian N, N bytes of JSON, then the
  * data. Refused: a file under 8 bytes; N above 100,000,000 or beyond the file; a first byte other

@@ -294,7 +294,8 @@ const struct verb verb_bench_train = {
         "no step waited for. "
         "The limit is OpenBLAS's product of two square matrices by as many threads, all ranks at "
         "once, and on a GPU its peak; floating-point operations "
-        "are those of the step's products alone (docs/models.md). Nothing else should run "
+        "are those of the step's products alone (docs/reference/models.md). Nothing else should "
+        "run "
         "meanwhile.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,

@@ -82,7 +82,7 @@ static void check_writing(const struct doctor_folder *folder, struct doctor_find
                 : "data can be read here; for outputs, check owner and permissions");
 }
 
-/* Without them io/ goes other ways, which docs/io.md tells. */
+/* Without them io/ goes other ways, which docs/explanation/io.md tells. */
 static void check_renames(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     const struct io_probe *probe = &folder->probe;

@@ -47,7 +47,8 @@ const struct help_section help_formats[] = {
                                    "tensor's dtype, shape and boxes {file, offset, start, extent}, "
                                    "and the run's small state. What begins "
                                    "with .tmp- is not a checkpoint.\n"
-                                   "docs/shard.md, docs/order.md and docs/checkpoint.md are enough "
+                                   "docs/reference/shards.md, docs/reference/order.md and "
+                                   "docs/reference/checkpoints.md are enough "
                                    "to write a second implementation."},
     {"Faults: --fault RULES, or MILLRACE_FAULT=RULES before any verb",
      "What is to go wrong with files, to see what a run makes of it: rules with commas between "

@@ -1,4 +1,4 @@
-# The library: loader and checkpoint and what they stand on; it links neither MPI nor the trainer. docs/library.md.
+# The library: loader and checkpoint and what they stand on; it links neither MPI nor the trainer. docs/howto/use-the-c-library.md.
 #
 # Public is what the headers below declare: the shared library exports exactly libmillrace.map's names, and the static one is a
 # single object whose other names were made local, so that a program with its own `str_add` gets along with both.

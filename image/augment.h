@@ -2,10 +2,10 @@
  * augment — random changes to a target image: torchvision's RandAugment and ColorJitter, on bytes.
  *
  * What happens to a sample is a pure function of (seed, dataset, epoch, sample): its Philox words
- * choose operations and factors (docs/images.md says which). Colours are changed in integers; where
- * pixels move to, a few doubles say, each of whose sums and products is rounded by itself
- * (augment_warp.c): the same on any CPU. Operations are Pillow's, within one level of it; those
- * that move pixels take the nearest one, and black from outside, and are equal to Pillow's.
+ * choose operations and factors (docs/reference/images.md says which). Colours are changed in
+ * integers; where pixels move to, a few doubles say, each of whose sums and products is rounded by
+ * itself (augment_warp.c): the same on any CPU. Operations are Pillow's, within one level of it;
+ * those that move pixels take the nearest one, and black from outside, and are equal to Pillow's.
  */
 #ifndef MILLRACE_IMAGE_AUGMENT_H
 #define MILLRACE_IMAGE_AUGMENT_H

@@ -4,7 +4,7 @@
  * A table of 32-bit edges, made once, turns a random word into a number of 4096ths by comparisons
  * of integers. Making it takes additions, products, quotients and square roots of doubles alone,
  * which every machine rounds alike; no function of libm, whose last bits differ between its
- * versions. docs/images.md says how, to the bit.
+ * versions. docs/reference/images.md says how, to the bit.
  */
 #ifndef MILLRACE_IMAGE_BETA_H
 #define MILLRACE_IMAGE_BETA_H

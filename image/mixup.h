@@ -9,8 +9,8 @@
  *     // the picture's own label counts mixup_own_part(choice, width, height), the other's the rest
  *
  * What happens to a sample is a pure function of (seed, dataset, epoch, sample), by its Philox
- * words (docs/images.md); which other picture takes part is the caller's to say. Pixels are changed
- * in integers: the same on any CPU.
+ * words (docs/reference/images.md); which other picture takes part is the caller's to say. Pixels
+ * are changed in integers: the same on any CPU.
  */
 #ifndef MILLRACE_IMAGE_MIXUP_H
 #define MILLRACE_IMAGE_MIXUP_H

@@ -1,6 +1,6 @@
 /*
- * file_commit — an output gets its final name: see file_transaction.h, and docs/io.md for what each
- * file system can.
+ * file_commit — an output gets its final name: see file_transaction.h, and docs/explanation/io.md
+ * for what each file system can.
  */
 #include "io/file_transaction.h"
 

@@ -1,7 +1,7 @@
 /*
  * file_transaction — outputs that appear whole under their final name, or not at all. See
- * file_local.h; the numbered invariants stand in io.h, and docs/io.md tells what each call makes
- * durable.
+ * file_local.h; the numbered invariants stand in io.h, and docs/explanation/io.md tells what each
+ * call makes durable.
  *
  *     begin      mkdir place, fsync parent
  *     create, write, and finalize of each file: ftruncate, fsync, close, fsync folder

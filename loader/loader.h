@@ -65,8 +65,8 @@ enum loader_decode {
  * opens, and counted. */
 enum loader_bad_policy {
     LOADER_BAD_STOP, /* the first bad sample is an error, and so is a damaged tar */
-    /* A deterministic other sample takes its place (docs/order.md), augmented as itself; it is
-     * logged, counted, listed. */
+    /* A deterministic other sample takes its place (docs/reference/order.md), augmented as itself;
+     * it is logged, counted, listed. */
     LOADER_BAD_SUBSTITUTE,
     /* Its place in the batch stays empty: see batch_item's skipped. It is logged, counted, listed.
      * loader_cursor's digests have its terms all the same, as its position was passed; who wants
@@ -101,8 +101,8 @@ struct loader_options {
         *dataset; /* dataset.json or its folder, a tar, a pattern of tars: see dataset_open */
     /* Or several datasets, drawn from by weight: mix_count of them, and dataset is NULL. An epoch
      * then has as many positions as all of them have samples together; each goes through its own
-     * epochs, in its own order (docs/order.md). Their class names (images), tokens (text) or fields
-     * (bytes) must be the same. Borrowed while it opens. */
+     * epochs, in its own order (docs/reference/order.md). Their class names (images), tokens (text)
+     * or fields (bytes) must be the same. Borrowed while it opens. */
     const struct loader_source *mix;
     uint32_t mix_count;
     struct io
@@ -140,7 +140,7 @@ struct loader_options {
         uint32_t width, height;
         struct crop_options crop;
         struct augment_options augment;
-        /* Each picture is mixed with another of its micro-batch (docs/images.md). */
+        /* Each picture is mixed with another of its micro-batch (docs/reference/images.md). */
         struct mixup_options mixup;
         bool requires_label; /* a sample without a `cls` field is bad */
         /* Labels are below it, also where the dataset names no classes: others make the sample bad.

@@ -2,8 +2,8 @@
  * substitute — another sample in the place of one that can not be used.
  *
  * Which one is a pure function of (seed, dataset, epoch, sample): candidate k is drawn by Philox
- * (docs/order.md), and the first that can be used is taken, so every run and every rank takes the
- * same. It is read here and now by the worker.
+ * (docs/reference/order.md), and the first that can be used is taken, so every run and every rank
+ * takes the same. It is read here and now by the worker.
  */
 #include "loader/state.h"
 

@@ -10,8 +10,8 @@
  * 3. Position p is lane p mod L, offset p div L. (Positions beyond q * L are the r lanes' last
  *    samples.)
  *
- * ORDER_FULL is one lane and one window; ORDER_SEQUENTIAL the identity. docs/order.md has the keys
- * to the letter.
+ * ORDER_FULL is one lane and one window; ORDER_SEQUENTIAL the identity. docs/reference/order.md has
+ * the keys to the letter.
  */
 #ifndef MILLRACE_SAMPLER_ORDER_H
 #define MILLRACE_SAMPLER_ORDER_H

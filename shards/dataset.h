@@ -1,8 +1,9 @@
 /*
  * dataset — `dataset.json` and the shards beside it, or tars alone, as one line of samples.
  *
- * The file is a wids shard list ("wids_version": 1) with our keys beside it; docs/shard.md lists
- * them. The fingerprint is a hash of (samples, index CRC) a shard: no paths, no times.
+ * The file is a wids shard list ("wids_version": 1) with our keys beside it;
+ * docs/reference/shards.md lists them. The fingerprint is a hash of (samples, index CRC) a shard:
+ * no paths, no times.
  */
 #ifndef MILLRACE_SHARDS_DATASET_H
 #define MILLRACE_SHARDS_DATASET_H

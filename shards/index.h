@@ -1,6 +1,6 @@
 /*
- * index — what a shard's index and trailer hold, in memory and as bytes. docs/shard.md has the
- * offset tables.
+ * index — what a shard's index and trailer hold, in memory and as bytes. docs/reference/shards.md
+ * has the offset tables.
  *
  * Columns, not text: a million samples stay small. All arrays of a loaded index point into one
  * block of memory, the bytes as they were read.

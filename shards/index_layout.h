@@ -1,6 +1,6 @@
 /*
  * index_layout — where things stand in an index's bytes, for its builder and its reader.
- * docs/shard.md is the contract.
+ * docs/reference/shards.md is the contract.
  */
 #ifndef MILLRACE_SHARDS_INDEX_LAYOUT_H
 #define MILLRACE_SHARDS_INDEX_LAYOUT_H

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# promises — docs/promises.md names tests: each exists, and is run by the program or script that has it.
+# promises — docs/reference/promises.md names tests: each exists, and is run by the program or script that has it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 failed=0 count=0
-fail() { echo "docs/promises.md: $*" >&2; failed=1; }
+fail() { echo "docs/reference/promises.md: $*" >&2; failed=1; }
 
 # A case stands twice in its file: where it is written, and where it is listed to be run.
 is_run() {
@@ -21,7 +21,7 @@ while IFS= read -r row; do
     count=$((count + 1))
     is_run "$name" || fail "no such test: $name"
   done
-done < <(grep '^| ' docs/promises.md | grep -vE '^\| (reported|must) ')
+done < <(grep '^| ' docs/reference/promises.md | grep -vE '^\| (reported|must) ')
 [[ $count -gt 0 ]] || fail "no test is named"
 echo "$count names of tests"
 exit $failed

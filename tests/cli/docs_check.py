@@ -86,7 +86,7 @@ def as_yaml(key, value):
     return "".join(f"{'  ' * n}{word}:\n" for n, word in enumerate(above)) + f"{'  ' * len(above)}{last}: {value}\n"
 
 
-for path in [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md"))]:
+for path in [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md"))]:
     text = path.read_text()
     for number, line in enumerate(text.split("\n"), 1):
         place = f"{path.relative_to(root)}:{number}"
@@ -102,6 +102,12 @@ for path in [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs
         tops = [line.split(":")[0] for line in lines if re.match(r"\w", line)]
         for snippet in [block.group(1)] if len(set(tops)) == len(tops) else lines: # else they are alternatives, a line each
             check_snippet(place, snippet)
+
+page = root / "docs/reference/configuration.md"
+with tempfile.NamedTemporaryFile("r") as made:
+    subprocess.run([root / "scripts/config-page", program, made.name], check=True)
+    if made.read() != page.read_text():
+        problems.append(f"{page.relative_to(root)} is stale: run scripts/config-page")
 
 for problem in problems:
     print(problem)

@@ -158,10 +158,11 @@ bool check_folder(const struct expected *expected, struct io *io, const char *fo
 {
     struct shelf found;
     *why = '\0';
-    bool has_gap = expected
-                       ->plan
-                       /* until the next sweep a step's name may be missing (docs/io.md) */
-                       ->refuses_rename_flags;
+    bool has_gap =
+        expected
+            ->plan
+            /* until the next sweep a step's name may be missing (docs/explanation/io.md) */
+            ->refuses_rename_flags;
     if (!check_steps(expected->plan, io, folder, &found, why))
         return false;
     if (!has_gap && !expected_holds(expected, &found, why, CHECK_WHY_BYTES))

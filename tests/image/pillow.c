@@ -2,9 +2,9 @@
  * pillow — the whole pipeline against Pillow's decoder and its antialiased BILINEAR resize of the
  * same box.
  *
- * Not the same numbers: docs/images.md says what was reached and where the rest goes. What is asked
- * for is 1 dB less than that; the pictures and the crops are fixed, and so are our bits, so only
- * another Pillow may give another figure. The goal is 40 dB.
+ * Not the same numbers: docs/reference/images.md says what was reached and where the rest goes.
+ * What is asked for is 1 dB less than that; the pictures and the crops are fixed, and so are our
+ * bits, so only another Pillow may give another figure. The goal is 40 dB.
  */
 #include "image/pipeline.h"
 

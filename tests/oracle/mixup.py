@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mixup.py PLAIN MIXED LINES SEED BATCH MICRO MIXUP CUTMIX - mixup and cutmix, a second implementation written from docs/images.md alone.
+"""mixup.py PLAIN MIXED LINES SEED BATCH MICRO MIXUP CUTMIX - mixup and cutmix, a second implementation written from docs/reference/images.md alone.
 
 PLAIN and MIXED hold the pictures of `millrace read --decode image -o` without and with mixing, LINES is what the latter printed with
 `--print json`. Says how many were blended, pasted into and left as they were.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""order.py - the order of samples, a second implementation written from docs/order.md alone.
+"""order.py - the order of samples, a second implementation written from docs/reference/order.md alone.
 
 Each line of stdin is `N L w c epoch seed kind`; the answer is the sums `once` and `order` of the whole epoch, and
 a sum over positions of position * (sample + 1), each mod 2^64, as 16 hex digits. A line `mix epoch seed first count`, followed by

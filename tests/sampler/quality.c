@@ -42,7 +42,7 @@ static void full_shuffles_are_one_whatever_the_sizes(void **state)
     }
 }
 
-/* The measured case of docs/order.md: 601 of 642 classes. */
+/* The measured case of docs/reference/order.md: 601 of 642 classes. */
 static void class_folders_in_the_default_order_are_nearly_a_full_shuffle(void **state)
 {
     (void)state;

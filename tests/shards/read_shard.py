@@ -1,4 +1,4 @@
-"""A reader of shards written from docs/shard.md alone: checks everything, prints `key.extension<TAB>size` a member."""
+"""A reader of shards written from docs/reference/shards.md alone: checks everything, prints `key.extension<TAB>size` a member."""
 import re
 import struct
 import sys

@@ -292,7 +292,7 @@ static const struct config_field fields[] = {
              "nothing, "
              "zero1 the moments, zero2 the "
              "gradients too, "
-             "zero3 the weights too; also taken: no_shard for ddp, consolidated_shard for zero3, "
+             "zero3 the weights too; also taken: no_shard for ddp, full_shard for zero3, "
              "deepspeed_stage_0 "
              "to 3; changes no bit"},
     {"parallel.shard", CONFIG_COUNT, AT(parallel.shard), "0", 0, 1 << 20,

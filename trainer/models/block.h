@@ -84,7 +84,7 @@ struct block {
 };
 
 /* Adds the unit `name` with the parameters of one block: name.norm1.weight, name.attn.q.weight, ...
- * (docs/models.md). -EINVAL where the configuration contradicts itself. */
+ * (docs/reference/models.md). -EINVAL where the configuration contradicts itself. */
 int block_describe(const struct block_config *config, struct params *params, const char *name,
                    struct block_offsets *ret_offsets, struct err *err);
 

@@ -12,7 +12,7 @@ static int refuse(const char *pattern, const struct params *params, struct err *
 {
     err_set(err, -EINVAL, "no parameter is matched by \"%s\" of model.freeze", pattern);
     err_expected(err, "patterns of names as %s, with commas between them", params->list[0].name);
-    err_advise(err, "docs/models.md lists the names");
+    err_advise(err, "docs/reference/models.md lists the names");
     return -EINVAL;
 }
 

@@ -1,6 +1,6 @@
 /*
  * init — a model's weights out of a checkpoint: ours, a full file, or Hugging Face's GPT-2 and
- * Llama (docs/models.md has the names).
+ * Llama (docs/reference/models.md has the names).
  */
 #ifndef MILLRACE_TRAINER_MODELS_INIT_H
 #define MILLRACE_TRAINER_MODELS_INIT_H

@@ -143,7 +143,7 @@ uint64_t model_offload_bytes(const struct model *model,
 int model_open_offload(const struct model *model, const struct model_stage *stage,
                        struct offload **ret_offload, struct err *err);
 /* Floating-point operations of the products in a forward and backward pass of one micro-batch,
- * embedding and head included (docs/models.md tells what counts). */
+ * embedding and head included (docs/reference/models.md tells what counts). */
 double model_flops(const struct model *model);
 
 /* The parameter that embedding and head share (a tied head), as an index in model_params, or -1.

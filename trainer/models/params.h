@@ -27,8 +27,9 @@ enum param_init { PARAM_ZEROS, PARAM_ONES, PARAM_NORMAL };
 /* One logical tensor. Immutable once added. Shards end at rows: a tensor is rows x cols, rows its
  * first dimension. */
 struct param {
-    char name[PARAMS_NAME_BYTES_MAX]; /* "blocks.3.attn.q.weight"; docs/models.md lists them */
-    uint32_t rank;                    /* dimensions, 1 or 2 */
+    char name
+        [PARAMS_NAME_BYTES_MAX]; /* "blocks.3.attn.q.weight"; docs/reference/models.md lists them */
+    uint32_t rank;               /* dimensions, 1 or 2 */
     uint64_t shape[2];
     uint32_t group;
     uint64_t offset;         /* in the arena, elements */

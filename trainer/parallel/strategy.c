@@ -22,7 +22,7 @@
 static const struct strategy strategies[] = {STRATEGIES(STRATEGY)};
 const char *const strategy_names[] = {STRATEGIES(NAME) NULL};
 const struct config_alias strategy_aliases[] = {{"no_shard", "ddp"},
-                                                {"consolidated_shard", "zero3"},
+                                                {"full_shard", "zero3"},
                                                 {"deepspeed_stage_0", "ddp"},
                                                 {"deepspeed_stage_1", "zero1"},
                                                 {"deepspeed_stage_2", "zero2"},

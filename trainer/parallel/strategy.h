@@ -11,7 +11,7 @@
  * | shard_grad_op | ranks | sharded, kept from forward to backward pass | each micro-batch |
  * | hybrid_shard | of a machine | as zero3 | each micro-batch |
  *
- * Other names: no_shard is ddp, consolidated_shard is zero3, deepspeed_stage_N is zeroN, of which 0
+ * Other names: no_shard is ddp, full_shard is zero3, deepspeed_stage_N is zeroN, of which 0
  * is ddp. Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023.
  */
 #ifndef MILLRACE_TRAINER_PARALLEL_STRATEGY_H

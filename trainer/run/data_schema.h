@@ -1,6 +1,6 @@
 /*
  * data_schema — what labels and tokens of the training data mean, as a checkpoint's state records
- * it (docs/checkpoint.md).
+ * it (docs/reference/checkpoints.md).
  *
  * The loader holds validation data against it (loader_options.reference): while a run trains,
  * against that of its training data, and in `millrace eval`, against what the checkpoint recorded.

@@ -355,7 +355,7 @@ int run_check_kept(struct run *run, struct err *err);
 int run_cursor(const struct run *run, struct cursor *ret_cursor, struct err *err);
 
 /* The small state of a checkpoint as JSON into run->state_json, collectively, and back.
- * docs/checkpoint.md lists the keys. */
+ * docs/reference/checkpoints.md lists the keys. */
 int run_encode_state(struct run *run, struct err *err);
 int run_decode_cursor(const struct json_t *state, const char *path, struct cursor *ret_cursor,
                       struct err *err);

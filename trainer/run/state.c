@@ -1,6 +1,6 @@
 /*
  * state — the small state of a run as the JSON object that a checkpoint carries. See run.h;
- * docs/checkpoint.md lists the keys.
+ * docs/reference/checkpoints.md lists the keys.
  */
 #include "base/jsonx.h"
 #include "base/jsonx_writer.h"
