@@ -7,7 +7,7 @@
 #include "cli/dry_run_fits.h"
 #include "cli/output.h"
 #include "cli/usage_json.h"
-#include "trainer/parallel/strategy.h"
+#include "trainer/config/strategy.h"
 
 #include <errno.h>
 #include <inttypes.h>

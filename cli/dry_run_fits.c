@@ -11,8 +11,8 @@
 #include "base/bytes.h"
 #include "base/str.h"
 #include "cli/output.h"
+#include "trainer/config/strategy.h"
 #include "trainer/models/model.h"
-#include "trainer/parallel/strategy.h"
 #include "trainer/plan/memory_plan.h"
 
 #include <assert.h>

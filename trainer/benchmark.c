@@ -7,6 +7,7 @@
 #include "base/thread_pool.h"
 #include "io/benchmark.h"
 #include "trainer/ops/cpu/blas.h"
+#include "trainer/plan/memory_plan.h"
 #include "trainer/report/device_metrics.h"
 #include "trainer/run/run.h"
 
@@ -240,7 +241,7 @@ int trainer_benchmark_run(const struct trainer_options *options,
     struct trainer_benchmark speed = {0};
     struct run run;
     struct err detail = {0};
-    int status = run_open(&run, options, err);
+    int status = run_open(&run, options, memory_plan_check_run, err);
     if (status)
         return status;
     bool is_host = run.device->ops->is_host;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
+#include "trainer/plan/memory_plan.h"
 #include "trainer/report/device_metrics.h"
 #include "trainer/run/profile.h"
 #include "trainer/run/run.h"
@@ -437,7 +438,7 @@ static int run_stretch(const struct trainer_options *options, struct course *cou
 {
     struct run run;
     struct err detail = {0};
-    int status = run_open(&run, options, err);
+    int status = run_open(&run, options, memory_plan_check_run, err);
     if (status)
         return status;
     begin_triggers(&run, course);
@@ -508,4 +509,32 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
     } while (course.goes_on);
     *ret_result = result;
     return 0;
+}
+
+int trainer_evaluate(const struct trainer_options *options, const char *from,
+                     struct trainer_evaluation *ret_evaluation, struct err *err)
+{
+    struct run run;
+    struct err detail = {0};
+    int status = run_open_for_evaluation(&run, options, memory_plan_check_run, from, err);
+    if (status)
+        return status;
+    uint64_t began_ns = clock_now_ns();
+    status = run_evaluate(&run, &detail);
+    if (status) {
+        run_give_up(&run, status, &detail);
+        if (err)
+            *err = detail;
+    }
+    if (!status && run.stop_requested)
+        status = err_set(err, -ECANCELED, "the evaluation was stopped on request");
+    if (!status)
+        *ret_evaluation = (struct trainer_evaluation){
+            .valid_count = run.evaluation.valid_count,
+            .loss = run.evaluation.loss,
+            .accuracy = run.evaluation.accuracy,
+            .seconds = clock_seconds(clock_now_ns() - began_ns),
+        };
+    run_close(&run);
+    return status;
 }

@@ -5,8 +5,8 @@
 
 #include "base/jsonx.h"
 #include "trainer/config/config.h"
+#include "trainer/config/strategy.h"
 #include "trainer/optim/schedule.h"
-#include "trainer/parallel/strategy.h"
 
 #include <errno.h>
 #include <math.h>

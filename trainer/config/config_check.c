@@ -5,10 +5,10 @@
 #include "io/io.h"
 #include "trainer/config/config.h"
 #include "trainer/config/epochs.h"
+#include "trainer/config/strategy.h"
 #include "trainer/models/model.h"
 #include "trainer/optim/schedule.h"
 #include "trainer/parallel/reduction.h"
-#include "trainer/parallel/strategy.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,12 +5,12 @@
 #include "io/file_util.h"
 #include "loader/loader.h"
 #include "trainer/config/config.h"
+#include "trainer/config/strategy.h"
 #include "trainer/models/model.h"
 #include "trainer/ops/scaler.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
 #include "trainer/parallel/reduction.h"
-#include "trainer/parallel/strategy.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -11,7 +11,7 @@
 #include "comm/comm_null.h"
 #include "device/device_cuda.h"
 #include "device/device_null.h"
-#include "trainer/parallel/strategy.h"
+#include "trainer/config/strategy.h"
 #include "trainer/run/run.h"
 
 #include <assert.h>

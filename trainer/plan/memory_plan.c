@@ -4,6 +4,7 @@
 #include "trainer/plan/memory_plan.h"
 
 #include "base/str.h"
+#include "trainer/run/run.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -117,4 +118,22 @@ int memory_plan_check(const struct trainer_dry_run_options *run, struct device *
     err_found(err, "%s free", str_format_size(info.free_bytes + given, size));
     advise(run, need, err);
     return -ENOMEM;
+}
+
+int memory_plan_check_run(const struct run *run, bool trains, struct err *err)
+{
+    const struct trainer_dry_run_options itself = {
+        .config = run->given,
+        .io = run->io,
+        .log = run->options->log,
+        .model = ops_null_cuda(),
+        .rank = run->batching.rank,
+        .ranks = run->batching.ranks,
+        .local_ranks = trains ? run->shards : 1,
+        .by_nccl = run->bulk->takes_device_memory,
+        .shape = &run->shape,
+        .epoch = trains ? epochs_at(&run->epochs, run->step) : 0,
+        .is_evaluation = !trains,
+        .memory_only = true};
+    return memory_plan_check(&itself, run->device, err);
 }

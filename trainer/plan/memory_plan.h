@@ -7,6 +7,8 @@
 
 #include "trainer/plan/dry_run.h"
 
+struct run;
+
 /* What a device takes for itself beside what is asked of it, as kernels that it loads when they are
  * first used. */
 enum { MEMORY_PLAN_SPARE_BYTES = 64 << 20 };
@@ -23,5 +25,7 @@ static inline uint64_t memory_plan_bytes(uint64_t device_bytes)
  * can tell, and it is 0. */
 int memory_plan_check(const struct trainer_dry_run_options *run, struct device *device,
                       struct err *err);
+/* The same for a run that is being opened: a run_memory_check (run.h). */
+int memory_plan_check_run(const struct run *run, bool trains, struct err *err);
 
 #endif

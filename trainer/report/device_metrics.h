@@ -10,7 +10,7 @@
 
 #include "device/nvml.h"
 #include "trainer/ops/ops.h"
-#include "trainer/trainer.h"
+#include "trainer/report/report.h"
 
 /* Owner thread. */
 struct device_metrics {

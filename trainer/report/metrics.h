@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "io/io.h"
-#include "trainer/trainer.h"
+#include "trainer/report/report.h"
 
 struct metrics;
 

@@ -8,7 +8,7 @@
 #define MILLRACE_TRAINER_REPORT_SCALARS_H
 
 #include "base/jsonx_writer.h"
-#include "trainer/trainer.h"
+#include "trainer/report/report.h"
 
 struct scalar {
     const char *name; /* static */

@@ -157,31 +157,3 @@ int run_evaluate(struct run *run, struct err *err)
     };
     return 0;
 }
-
-int trainer_evaluate(const struct trainer_options *options, const char *from,
-                     struct trainer_evaluation *ret_evaluation, struct err *err)
-{
-    struct run run;
-    struct err detail = {0};
-    int status = run_open_for_evaluation(&run, options, from, err);
-    if (status)
-        return status;
-    uint64_t began_ns = clock_now_ns();
-    status = run_evaluate(&run, &detail);
-    if (status) {
-        run_give_up(&run, status, &detail);
-        if (err)
-            *err = detail;
-    }
-    if (!status && run.stop_requested)
-        status = err_set(err, -ECANCELED, "the evaluation was stopped on request");
-    if (!status)
-        *ret_evaluation = (struct trainer_evaluation){
-            .valid_count = run.evaluation.valid_count,
-            .loss = run.evaluation.loss,
-            .accuracy = run.evaluation.accuracy,
-            .seconds = clock_seconds(clock_now_ns() - began_ns),
-        };
-    run_close(&run);
-    return status;
-}

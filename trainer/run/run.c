@@ -11,7 +11,6 @@
 #include "comm/comm_checked.h"
 #include "io/file_util.h"
 #include "trainer/parallel/sync_check.h"
-#include "trainer/plan/memory_plan.h"
 #include "trainer/run/resume.h"
 
 #include <errno.h>
@@ -86,24 +85,6 @@ static int allocate_model(struct run *run, bool trains, struct err *err)
     return status;
 }
 
-static int check_memory(const struct run *run, bool trains, struct err *err)
-{
-    const struct trainer_dry_run_options itself = {
-        .config = run->given,
-        .io = run->io,
-        .log = run->options->log,
-        .model = ops_null_cuda(),
-        .rank = run->batching.rank,
-        .ranks = run->batching.ranks,
-        .local_ranks = trains ? run->shards : 1,
-        .by_nccl = run->bulk->takes_device_memory,
-        .shape = &run->shape,
-        .epoch = trains ? epochs_at(&run->epochs, run->step) : 0,
-        .is_evaluation = !trains,
-        .memory_only = true};
-    return memory_plan_check(&itself, run->device, err);
-}
-
 /* trains: else it is an evaluation, without gradients and moments. */
 int run_open_model(struct run *run, bool trains, struct err *err)
 {
@@ -124,7 +105,8 @@ int run_open_model(struct run *run, bool trains, struct err *err)
     status = partition_init(&run->partition, &shards, run->params, err);
     if (status)
         return status;
-    status = check_memory(run, trains, err);
+    if (run->check_memory)
+        status = run->check_memory(run, trains, err);
     if (!status)
         status = allocate_model(run, trains, err);
     return status ? status : batch_upload_init(&run->upload, &upload, run->ops, err);
@@ -405,9 +387,9 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
 }
 
 int run_open_for_evaluation(struct run *run, const struct trainer_options *options,
-                            const char *from, struct err *err)
+                            run_memory_check *check_memory, const char *from, struct err *err)
 {
-    *run = (struct run){.options = options, .io = options->io};
+    *run = (struct run){.options = options, .io = options->io, .check_memory = check_memory};
     int status = run_take_config(run, options->config, err);
     if (!status)
         status = open_comm(run, err);
@@ -427,9 +409,10 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
 }
 
 static int open_once(struct run *run, const struct trainer_options *options,
-                     struct damaged_steps *damaged, struct err *err)
+                     run_memory_check *check_memory, struct damaged_steps *damaged, struct err *err)
 {
-    *run = (struct run){.options = options, .io = options->io, .damaged = *damaged};
+    *run = (struct run){
+        .options = options, .io = options->io, .check_memory = check_memory, .damaged = *damaged};
     struct ckpt_reader *reader = NULL;
     int status = run_take_config(run, options->config, err);
     if (!status)
@@ -441,14 +424,15 @@ static int open_once(struct run *run, const struct trainer_options *options,
     return status;
 }
 
-int run_open(struct run *run, const struct trainer_options *options, struct err *err)
+int run_open(struct run *run, const struct trainer_options *options, run_memory_check *check_memory,
+             struct err *err)
 {
     struct damaged_steps damaged = {.below = UINT64_MAX};
     for (;;) {
         uint64_t below = damaged.below;
         struct err detail = {0};
         char line[ERR_LINE_BYTES_MAX];
-        int status = open_once(run, options, &damaged, &detail);
+        int status = open_once(run, options, check_memory, &damaged, &detail);
         bool has_found_damage = status && damaged.below < below;
         if (!has_found_damage || options->config->checkpoint.on_damage == CONFIG_DAMAGE_STOP) {
             if (status && err)

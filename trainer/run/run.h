@@ -28,8 +28,8 @@
 #include "trainer/report/range.h"
 #include "trainer/run/data_schema.h"
 #include "trainer/run/early_stop.h"
+#include "trainer/run/trainer_options.h"
 #include "trainer/run/triggers.h"
-#include "trainer/trainer.h"
 
 #include <assert.h>
 
@@ -88,9 +88,16 @@ struct damaged_steps {
     char first[IO_PATH_BYTES_MAX]; /* the first that was found, hence the newest; "": none */
 };
 
+struct run;
+
+/* Checks, before the run allocates what its model takes, that the device has the memory. trains:
+ * false for an evaluation, which has no gradients and moments. -ENOMEM with advice. */
+typedef int run_memory_check(const struct run *run, bool trains, struct err *err);
+
 /* Owner thread. */
 struct run {
     const struct trainer_options *options; /* borrowed */
+    run_memory_check *check_memory;        /* NULL: memory is not checked */
     struct train_config *given; /* owned: the one given, with the batch as the run began with it */
     struct train_config *
         /* owned: the same with classes and vocabulary filled in, and the batch of the epoch */
@@ -182,7 +189,8 @@ struct run {
 };
 
 /* All of it, resumed where there is something to resume. On failure the run is closed. */
-int run_open(struct run *run, const struct trainer_options *options, struct err *err);
+int run_open(struct run *run, const struct trainer_options *options, run_memory_check *check_memory,
+             struct err *err);
 /* run_weights.c: who holds what, and the memory for it; the first values (of `init`, NULL: random).
  * Weights that ranks hold are whole for passes once they were filled or a checkpoint's were put in
  * their places, and weights_refresh was called. */
@@ -203,7 +211,7 @@ int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_mem
 /* What run_evaluate needs and nothing else: no training data, optimizer, saver or metrics. from: as
  * init_load's path. */
 int run_open_for_evaluation(struct run *run, const struct trainer_options *options,
-                            const char *from, struct err *err);
+                            run_memory_check *check_memory, const char *from, struct err *err);
 void run_close(struct run *run); /* safe on a zeroed run */
 
 /* Scaler, schedule and early stop at the beginning of a run, as configured: the model is open and

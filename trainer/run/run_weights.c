@@ -4,8 +4,8 @@
  */
 #include "trainer/run/run.h"
 
+#include "trainer/config/strategy.h"
 #include "trainer/models/init.h"
-#include "trainer/parallel/strategy.h"
 
 #include "base/hash.h"
 #include "base/machine.h"

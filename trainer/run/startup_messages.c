@@ -4,7 +4,7 @@
 #include "trainer/run/startup_messages.h"
 
 #include "base/thread_pool.h"
-#include "trainer/parallel/strategy.h"
+#include "trainer/config/strategy.h"
 
 #include <inttypes.h>
 #include <stdio.h>

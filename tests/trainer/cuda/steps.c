@@ -9,7 +9,9 @@
 
 #include "ckpt/ckpt.h"
 #include "convert/dataset.h"
+#include "trainer/plan/memory_plan.h"
 #include "trainer/run/run.h"
+#include "trainer/trainer.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -104,7 +106,7 @@ static struct stepped *stepped_open(const struct fixture *f, const char *name,
     assert_non_null(s);
     configure(f, name, extra, &s->config);
     s->options = (struct trainer_options){.config = &s->config, .io = f->io};
-    assert_ok(run_open(&s->run, &s->options, &err), &err);
+    assert_ok(run_open(&s->run, &s->options, memory_plan_check_run, &err), &err);
     return s;
 }
 

@@ -10,7 +10,9 @@
 #include "convert/dataset.h"
 #include "image/jpeg.h"
 #include "trainer/plan/dry_run.h"
+#include "trainer/plan/memory_plan.h"
 #include "trainer/run/run.h"
+#include "trainer/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -324,7 +326,7 @@ static struct beside check_memory(const struct fixture *f, const char *name,
     struct err err;
     configure(f, name, "cuda", extra, &config);
     const struct trainer_options options = {.config = &config, .io = f->io};
-    assert_ok(run_open(&run, &options, &err), &err);
+    assert_ok(run_open(&run, &options, memory_plan_check_run, &err), &err);
     run.device->ops->mem_info(run.device, &opened);
     assert_ok(run_step(&run, &err), &err);
     assert_ok(run_step(&run, &err), &err);

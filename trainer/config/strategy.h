@@ -14,8 +14,8 @@
  * Other names: no_shard is ddp, full_shard is zero3, deepspeed_stage_N is zeroN, of which 0
  * is ddp. Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023.
  */
-#ifndef MILLRACE_TRAINER_PARALLEL_STRATEGY_H
-#define MILLRACE_TRAINER_PARALLEL_STRATEGY_H
+#ifndef MILLRACE_TRAINER_CONFIG_STRATEGY_H
+#define MILLRACE_TRAINER_CONFIG_STRATEGY_H
 
 #include "base/err.h"
 #include "trainer/config/config.h"

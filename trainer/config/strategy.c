@@ -1,7 +1,7 @@
 /*
  * strategy — see strategy.h.
  */
-#include "trainer/parallel/strategy.h"
+#include "trainer/config/strategy.h"
 
 #include <assert.h>
 #include <errno.h>
