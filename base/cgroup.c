@@ -1,6 +1,6 @@
 /*
- * cgroup — see cgroup.h; the files are those of the kernel's Documentation/admin-guide/cgroup-v1
- * and cgroup-v2.rst.
+ * cgroup — see cgroup.h; file formats: the kernel's Documentation/admin-guide/cgroup-v1 and
+ * cgroup-v2.rst.
  *
  *     /proc/self/cgroup
  *         9:cpu,cpuacct:/docker/ab     version 1: number, controllers, group
@@ -22,12 +22,11 @@
 
 enum { LINE_BYTES = PATH_MAX + 512, FOLDER_BYTES = 2 * PATH_MAX };
 
-/* Beyond it a limit of version 1 means none: the kernel shows "no limit" as the largest multiple of
- * a page. */
+/* A larger version 1 limit means none: the kernel shows "no limit" as the largest multiple of a
+ * page. */
 #define V1_MEMORY_NONE_BYTES (UINT64_C(1) << 62)
 
-/* A hierarchy: the one of version 2 (controller NULL) or the one of version 1 that has the
- * controller. */
+/* The version 2 hierarchy (controller NULL), or the version 1 hierarchy with the controller. */
 struct hierarchy {
     const char *controller;
     char group[PATH_MAX]; /* of this process */
@@ -35,7 +34,7 @@ struct hierarchy {
     char mount[PATH_MAX];
 };
 
-/* Whether list, separated by commas, names the word. */
+/* Whether the comma-separated list contains the word. */
 static bool has_word(const char *list, const char *word)
 {
     size_t bytes = strlen(word);
@@ -52,7 +51,8 @@ static void cut_line(char *line)
     line[strcspn(line, "\n")] = '\0';
 }
 
-/* A line of /proc/self/cgroup: whether it tells the hierarchy's group, which is then kept. */
+/* Stores the hierarchy's group if this line of /proc/self/cgroup gives it; returns whether it
+ * does. */
 static bool take_group(struct hierarchy *hierarchy, char *line)
 {
     char *controllers = strchr(line, ':');
@@ -67,7 +67,7 @@ static bool take_group(struct hierarchy *hierarchy, char *line)
     return is_it;
 }
 
-/* The same of a line of /proc/self/mountinfo and the hierarchy's mount. */
+/* The same for the mount, from a line of /proc/self/mountinfo. */
 static bool take_mount(struct hierarchy *hierarchy, char *line)
 {
     char *dash = strstr(line, " - "), type[32], options[1024];
@@ -79,7 +79,7 @@ static bool take_mount(struct hierarchy *hierarchy, char *line)
     return strcmp(type, "cgroup") == 0 && has_word(options, hierarchy->controller);
 }
 
-/* The first line of the file that take takes. */
+/* Finds the first line that take accepts. */
 static bool find_line(const char *root, const char *path, struct hierarchy *hierarchy,
                       bool (*take)(struct hierarchy *hierarchy, char *line))
 {
@@ -106,7 +106,7 @@ static int read_in(const char *folder, const char *name, char text[MACHINE_TEXT_
     return machine_read_line(path, text, MACHINE_TEXT_BYTES);
 }
 
-/* "150000 100000", "max 100000"; version 1 has the two in two files, and -1 for none. */
+/* "150000 100000", "max 100000"; version 1 uses two files, and -1 for no limit. */
 static double read_cpu_count(const char *folder, bool v1)
 {
     char text[MACHINE_TEXT_BYTES], period_text[MACHINE_TEXT_BYTES];
@@ -133,13 +133,13 @@ static uint64_t read_memory_bytes(const char *folder, bool v1)
     return v1 && bytes >= V1_MEMORY_NONE_BYTES ? 0 : bytes;
 }
 
-/* The group of this process and those above it, as far as they are mounted. */
+/* Visits this process's group and its mounted ancestors. */
 static void read_upwards(const char *root, const struct hierarchy *hierarchy,
                          struct cgroup_limits *limits)
 {
     const char *group = hierarchy->group, *controller = hierarchy->controller;
     size_t skip = strcmp(hierarchy->root, "/") == 0 ? 0 : strlen(hierarchy->root);
-    /* A group outside of what is mounted shows the mount's root at most. */
+    /* A group outside the mount can read at most the mount's root. */
     bool below =
         strncmp(group, hierarchy->root, skip) == 0 && (group[skip] == '/' || group[skip] == '\0');
     char at[PATH_MAX];

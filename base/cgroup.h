@@ -1,9 +1,9 @@
 /*
- * cgroup — how much CPU and memory the control groups of this process leave it, of version 1 and 2.
+ * cgroup — CPU and memory limits of this process's control groups (versions 1 and 2).
  *
- * A process stands in one group of each hierarchy (/proc/self/cgroup), which is mounted somewhere
- * (/proc/self/mountinfo), in a container often with the group itself as the root of the mount.
- * Every group above it limits as well: the least counts.
+ * A process belongs to one group per hierarchy (/proc/self/cgroup). /proc/self/mountinfo gives the
+ * mount point; in a container the mount's root is often the group itself. Ancestor groups limit as
+ * well: the lowest limit wins.
  */
 #ifndef MILLRACE_BASE_CGROUP_H
 #define MILLRACE_BASE_CGROUP_H
@@ -12,12 +12,11 @@
 
 /* Zero: no limit. */
 struct cgroup_limits {
-    double cpu_count; /* CPU time a second: 1.5 are one and a half CPUs */
+    double cpu_count; /* CPU seconds per second: 1.5 is one and a half CPUs */
     uint64_t memory_bytes;
 };
 
-/* root stands before every path that is read: "" for this process. What can't be read limits
- * nothing. */
+/* root is prepended to every path read; "" for this process. Unreadable files impose no limit. */
 void cgroup_read_limits(const char *root, struct cgroup_limits *ret_limits);
 
 #endif

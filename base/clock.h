@@ -9,7 +9,7 @@
 
 #define CLOCK_NS_PER_S UINT64_C(1000000000)
 
-uint64_t clock_now_ns(void);  /* monotonic, never goes back */
+uint64_t clock_now_ns(void);  /* monotonic */
 uint64_t clock_wall_ns(void); /* since 1970-01-01 UTC */
 
 static inline double clock_seconds(uint64_t ns)
@@ -18,7 +18,7 @@ static inline double clock_seconds(uint64_t ns)
 }
 
 enum { CLOCK_ISO_BYTES = 21 };
-/* "2026-11-21T07:33:08Z" into text, which holds CLOCK_ISO_BYTES. Returns text. */
+/* "2026-11-21T07:33:08Z" into text (CLOCK_ISO_BYTES). Returns text. */
 const char *clock_format_iso(uint64_t wall_ns, char *text);
 
 #endif

@@ -17,7 +17,7 @@
 
 enum { NODES_MAX = 1024, LIST_BYTES = 4096 };
 
-#define ROUNDING 1e-6 /* sums of nths fall short of a whole number by less */
+#define ROUNDING 1e-6 /* exceeds the rounding error of sums of 1/n */
 
 static_assert(CPU_SETSIZE >= CPU_SEAT_CPUS_MAX, "each CPU of a seat is one of the kernel's sets");
 
@@ -40,7 +40,7 @@ void cpu_seat_read(struct cpu_seat *ret_seat)
             ret_seat->cpus[cpu / 64] |= UINT64_C(1) << cpu % 64;
 }
 
-/* Does the kernel's list, "0-3,8", have a CPU of the set? */
+/* Whether the kernel's list ("0-3,8") has a CPU of the set. */
 static bool list_meets(const char *list, const cpu_set_t *set)
 {
     const char *rest = list;
@@ -79,7 +79,7 @@ static size_t count_host(const struct cpu_seat *seats, size_t count, size_t own)
     return processes;
 }
 
-/* How many processes of the host may run on the CPU. */
+/* The number of the host's processes that may run on the CPU. */
 static size_t count_cpu(const struct cpu_seat *seats, size_t count, size_t own, unsigned cpu)
 {
     size_t processes = 0;
@@ -97,7 +97,7 @@ unsigned cpu_share(const struct cpu_seat *seats, size_t count, size_t own)
             cpus_count++;
             share += 1.0 / (double)count_cpu(seats, count, own, cpu);
         }
-    /* The affinity is unknown, or a control group leaves less time than that. */
+    /* The affinity is unknown, or a control group allows less. */
     bool is_limited = cpus_count == 0 || seats[own].cpu_count < cpus_count;
     double limit = (double)seats[own].cpu_count / (double)count_host(seats, count, own);
     if (is_limited && (cpus_count == 0 || limit < share))

@@ -1,6 +1,6 @@
 /*
- * crc — see crc.h. The one adapter of ISA-L, which neither inverts nor takes more than an int's
- * worth at once.
+ * crc — see crc.h. The one adapter of ISA-L, which does not invert and takes at most INT_MAX bytes
+ * per call.
  */
 #include "base/crc.h"
 
@@ -16,7 +16,7 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
     crc = ~crc;
     while (bytes > 0) {
         size_t chunk = bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES;
-        /* ISA-L only reads, its prototype forgot the const */
+        /* ISA-L only reads; its prototype lacks const */
         crc = crc32_iscsi((unsigned char *)(uintptr_t)at, (int)chunk, crc);
         at += chunk;
         bytes -= chunk;
@@ -24,7 +24,7 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
     return ~crc;
 }
 
-/* Of polynomials modulo CRC32C's, whose bit 31 is the coefficient of x^0. */
+/* Polynomial product modulo CRC32C's polynomial; bit 31 is the coefficient of x^0. */
 static uint32_t multiply(uint32_t a, uint32_t b)
 {
     const uint32_t polynomial = 0x82f63b78;
@@ -36,7 +36,7 @@ static uint32_t multiply(uint32_t a, uint32_t b)
     return product;
 }
 
-/* A byte behind what was summed multiplies the sum by x^8. */
+/* Each appended byte multiplies the CRC by x^8. */
 uint32_t crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes)
 {
     uint32_t shift = UINT32_C(1) << 31, square = UINT32_C(1) << 23;

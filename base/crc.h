@@ -7,10 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The CRC of what crc already covers (0: nothing yet) followed by data. crc32c(0, "123456789", 9)
- * is 0xe3069283. */
+/* Returns the CRC of the bytes that crc covers (0: none) followed by data. crc32c(0, "123456789",
+ * 9) is 0xe3069283. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes);
-/* That of `first`'s bytes followed by `second`'s, which are so many. */
+/* The CRC of the concatenation of two byte strings with CRCs `first` and `second`; the second has
+ * second_bytes. */
 uint32_t crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes);
 
 #endif

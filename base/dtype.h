@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* In memory and in our formats only the names are stored; the numbers are free to change. */
+/* Formats store only the names; the numbers may change. */
 enum dtype {
     DTYPE_BOOL,
     DTYPE_U8,
@@ -48,7 +48,7 @@ static inline size_t dtype_bytes(enum dtype dtype)
     return bytes[dtype];
 }
 
-/* False where no dtype has that name. */
+/* Returns false for an unknown name. */
 static inline bool dtype_from_name(const char *name, enum dtype *ret_dtype)
 {
     for (int i = 0; i < DTYPE_COUNT; i++) {

@@ -21,7 +21,7 @@ const char *dynlib_find(void *library, const struct dynlib_function *functions, 
         if (!address)
             return functions[i].name;
         memcpy(functions[i].function, &address,
-               sizeof address); /* a function's address, as POSIX has it */
+               sizeof address); /* POSIX lets dlsym return a function's address */
     }
     return NULL;
 }

@@ -85,10 +85,10 @@ void err_advise(struct err *err, const char *format, ...)
     FILL(advice);
 }
 
-/* A line as it is filled. */
+/* The line being built. */
 struct line {
     char *text;
-    size_t bytes, used; /* used < bytes: there is room for the NUL */
+    size_t bytes, used; /* used < bytes leaves space for the NUL */
     bool is_full;
 };
 

@@ -1,5 +1,5 @@
 /*
- * err — what went wrong, told so that a user can act on it.
+ * err — error details that a user can act on.
  *
  * Functions return 0 or a negative errno value. Those that can say more take a `struct err *` as
  * their last argument; it may be NULL. Nothing in millrace below cli/ prints: main formats the
@@ -30,15 +30,14 @@ extern "C" {
 enum {
     ERR_TEXT_BYTES_MAX = 256,
     ERR_PATH_BYTES_MAX = 1024,
-    ERR_LINE_BYTES_MAX =
-        2560, /* all five texts and the words between them, where nothing is escaped */
+    ERR_LINE_BYTES_MAX = 2560, /* all five texts and separators, unescaped */
     ERR_NO_OFFSET = -1,
 };
 
-/* Owner thread. Texts are NUL-terminated, cut where too long, empty where absent. */
+/* Owner thread. Texts are NUL-terminated, truncated if too long, empty if absent. */
 struct err {
-    int code;       /* negative errno, 0: nothing went wrong */
-    int64_t offset; /* in bytes, ERR_NO_OFFSET where it means nothing */
+    int code;       /* negative errno; 0: no error */
+    int64_t offset; /* in bytes; ERR_NO_OFFSET if not applicable */
     char what[ERR_TEXT_BYTES_MAX];
     char path[ERR_PATH_BYTES_MAX];
     char expected[ERR_TEXT_BYTES_MAX];
@@ -46,28 +45,27 @@ struct err {
     char advice[ERR_TEXT_BYTES_MAX];
 };
 
-/* Starts a new detail, forgetting the old one. Returns code, which is a negative errno. err may be
- * NULL (all here). */
+/* Starts a new detail, discarding the old one. Returns code, a negative errno. err may be NULL in
+ * all functions here. */
 int err_set(struct err *err, int code, const char *what_format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* As err_set, but WHAT ends in ": strerror(code)". For failures of system calls. */
+/* As err_set, with ": strerror(code)" appended to WHAT. For failed system calls. */
 int err_errno(struct err *err, int code, const char *what_format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Add to the detail. They return nothing because without a detail they do not know the code: the
- * caller returns its own. */
+/* Add to the detail. They return nothing because the code is unknown if err is NULL; the caller
+ * returns its own. */
 void err_at(struct err *err, const char *path, int64_t offset);
 void err_expected(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void err_found(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void err_advise(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Forgets the detail: for a failure that turned out to be no error. */
+/* Discards the detail, for a failure that is not an error after all. */
 void err_clear(struct err *err);
 
-/* Writes the one line described above into text, cut to bytes. Returns text. Texts may come from
- * damaged files and hostile names: they are shown as display.h says, so that the line is one line
- * of UTF-8 and changes nothing of a terminal. */
+/* Writes the line described above into text, truncated to bytes. Returns text. Untrusted texts are
+ * escaped (display.h): the result is one line of UTF-8, safe for a terminal. */
 const char *err_format(const struct err *err, char *text, size_t bytes);
 
 #ifdef __cplusplus

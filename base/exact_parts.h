@@ -1,6 +1,6 @@
 /*
- * exact_parts — a double as the digits of a fixed-point number: what exact_sum adds, on the host
- * and in kernels. Header only.
+ * exact_parts — splits a double into the fixed-point digits that exact_sum adds, on the host and in
+ * kernels. Header only.
  */
 #ifndef MILLRACE_BASE_EXACT_PARTS_H
 #define MILLRACE_BASE_EXACT_PARTS_H
@@ -15,7 +15,7 @@ enum { EXACT_DIGIT_BITS = 32, EXACT_PARTS = 3 };
 
 /* value = sum of part[i] * 2^(EXACT_DIGIT_BITS * (digit + i) - 1074), each part within +-2^32. */
 struct exact_parts {
-    bool is_finite; /* else nothing else holds */
+    bool is_finite; /* if false, the other fields are unspecified */
     uint32_t digit;
     int64_t part[EXACT_PARTS];
 };
@@ -32,8 +32,7 @@ SHARED_INLINE struct exact_parts exact_parts_of(double value)
         mantissa |= UINT64_C(1) << 52;
     else
         exponent = 1; /* subnormal: same scale as the smallest normal, no hidden bit */
-    /* the value is mantissa * 2^(exponent - 1075), hence its lowest bit lies at place exponent -
-     * 1 */
+    /* value = mantissa * 2^(exponent - 1075): its lowest bit is at place exponent - 1 */
     uint32_t place = exponent - 1, shift = place % EXACT_DIGIT_BITS;
     int64_t sign = bits >> 63 ? -1 : 1;
     uint64_t low = mantissa << shift;                     /* bits 0..63 */

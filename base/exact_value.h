@@ -1,6 +1,6 @@
 /*
- * exact_value — the double that an exact sum comes to, on the host and in kernels. Header only;
- * exact_sum.h has the sum.
+ * exact_value — rounds an exact sum (exact_sum.h) to a double, on the host and in kernels. Header
+ * only.
  */
 #ifndef MILLRACE_BASE_EXACT_VALUE_H
 #define MILLRACE_BASE_EXACT_VALUE_H
@@ -12,7 +12,7 @@
 
 enum { EXACT_LOWEST_EXPONENT = 1074 };
 
-/* limb: EXACT_SUM_WORDS of them. exact_sum_value says what it gives. */
+/* limb: EXACT_SUM_WORDS words. Returns what exact_sum_value specifies. */
 SHARED_INLINE double exact_value_of(const int64_t *limb)
 {
     if (limb[EXACT_SUM_NONFINITE])

@@ -1,6 +1,5 @@
 /*
- * half — the two 16-bit kinds of floating-point numbers: widened exactly, and rounded to. Header
- * only.
+ * half — exact widening from, and rounding to, bf16 and f16. Header only.
  */
 #ifndef MILLRACE_BASE_HALF_H
 #define MILLRACE_BASE_HALF_H
@@ -36,7 +35,7 @@ static inline float half_from_f16(uint16_t bits)
     return value;
 }
 
-/* To nearest, ties to even; too large is infinite, and what is not a number stays so. */
+/* Round to nearest, ties to even; overflow gives infinity, NaN stays NaN. */
 static inline uint16_t half_to_bf16(float value)
 {
     uint32_t bits;

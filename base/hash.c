@@ -12,7 +12,7 @@
 
 struct hash_stream {
     XXH3_state_t *wide;   /* XXH3-128 */
-    XXH3_state_t *narrow; /* XXH3-64: the two differ from the first block on */
+    XXH3_state_t *narrow; /* XXH3-64: its state differs from the first block on */
 };
 
 uint64_t hash_64(const void *data, size_t bytes)

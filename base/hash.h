@@ -2,7 +2,7 @@
  * hash — XXH3 of 64 and 128 bits (https://github.com/Cyan4973/xxHash, XXH3 specification), by
  * libxxhash.
  *
- * hash_64 suits small keys; the stream form takes any number of pieces and gives 128 bits.
+ * hash_64 suits small keys; the stream takes any number of pieces.
  */
 #ifndef MILLRACE_BASE_HASH_H
 #define MILLRACE_BASE_HASH_H
@@ -23,7 +23,7 @@ enum { HASH128_HEX_BYTES = 33 };
 uint64_t hash_64(const void *data, size_t bytes);
 struct hash128 hash_128(const void *data, size_t bytes);
 
-/* The stream. open returns NULL where memory is out; close takes NULL. Owner thread. */
+/* open returns NULL if out of memory; close accepts NULL. Owner thread. */
 struct hash_stream;
 struct hash_stream *hash_stream_open(void);
 void hash_stream_close(struct hash_stream *stream);

@@ -14,7 +14,7 @@
 #include <openssl/hmac.h>
 #include <stdio.h>
 
-/* The library queues its own reasons for each thread. Nobody reads them. */
+/* The library queues errors per thread; discard them. */
 static int fail(void)
 {
     int code = ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE ? -ENOMEM : -ENOTSUP;

@@ -27,8 +27,8 @@ bool jsonx_is_deeper(const struct json_t *node, int levels)
     return false;
 }
 
-/* Commas and opening brackets outside of strings: no document has more values than these and its
- * root. */
+/* Counts commas and opening brackets outside strings: with the root, an upper bound of the
+ * values. */
 static size_t count_values(const char *text, size_t bytes)
 {
     size_t count = 1;
@@ -37,7 +37,7 @@ static size_t count_values(const char *text, size_t bytes)
         if (text[i] == '"')
             is_string = !is_string;
         else if (is_string)
-            i += text[i] == '\\'; /* what it escapes is no end */
+            i += text[i] == '\\'; /* skips the escaped character */
         else
             count += text[i] == ',' || text[i] == '[' || text[i] == '{';
     }

@@ -1,12 +1,12 @@
 /*
- * jsonx — reading JSON strictly, by jansson; the only file that knows it. Writing is json_writer.h.
+ * jsonx — strict JSON parsing; the one adapter of jansson. Writing is jsonx_writer.h.
  *
- * A document is parsed whole; nodes borrow from the document and live until json_free. Duplicate
- * keys, invalid UTF-8, lone surrogates, NUL in strings, integers beyond int64, values more than 64
- * levels below the root and anything after the document are errors that name the byte offset.
+ * A document is parsed whole; nodes borrow from it and live until jsonx_free. Duplicate keys,
+ * invalid UTF-8, lone surrogates, NUL in strings, integers beyond int64, values more than 64 levels
+ * below the root and anything after the document are errors that name the byte offset.
  *
  *     jsonx_parse(text, bytes, path, 0, &root, err);
- *     // -EBADMSG and a detail where it is missing or no such number
+ *     // -EBADMSG and a detail if it is missing or not an unsigned integer
  *     jsonx_get_u64(root, "nsamples", &n, &where);
  */
 #ifndef MILLRACE_BASE_JSONX_H
@@ -40,9 +40,9 @@ enum jsonx_kind {
     JSON_KIND_OBJECT
 };
 
-/* path and base_offset only serve messages: the text starts at base_offset of path. The root is an
- * object or an array. -EBADMSG where it is no JSON or beyond the limits above, -ENOMEM. Gives the
- * root. */
+/* path and base_offset serve messages only: the text starts at base_offset of path. The root is an
+ * object or an array, and the caller owns it. -EBADMSG if invalid or beyond the limits above,
+ * -ENOMEM. */
 int jsonx_parse(const char *text, size_t bytes, const char *path, int64_t base_offset,
                 struct json_t **ret_root, struct err *err);
 void jsonx_free(struct json_t *root); /* NULL is fine */
@@ -52,15 +52,14 @@ size_t jsonx_count(const struct json_t *node);         /* of an array or object,
 struct json_t *jsonx_at(const struct json_t *array, size_t index); /* NULL beyond its end */
 struct json_t *jsonx_get(const struct json_t *object,
                          const char *key); /* NULL where it is absent */
-/* Whether something in it lies more levels below it than so many: who puts a document into another
- * one asks. */
+/* Whether node has a descendant more than `levels` levels below it; for embedding documents.  */
 bool jsonx_is_deeper(const struct json_t *node, int levels);
 
 /* Each entry in file order; the callback's first non-zero result ends the walk and is returned. */
 int jsonx_each(struct json_t *object,
                int (*entry)(void *context, const char *key, struct json_t *value), void *context);
 
-/* Values. 0, or -EBADMSG where the node (NULL included) has another type or range. */
+/* Values. 0, or -EBADMSG if the node is NULL, of another type or out of range. */
 int jsonx_u64(const struct json_t *node, uint64_t *ret_value);
 int jsonx_i64(const struct json_t *node, int64_t *ret_value);
 int jsonx_f64(const struct json_t *node, double *ret_value); /* integers too */

@@ -36,7 +36,7 @@ int jsonx_members(struct json_t *object, struct jsonx_member **ret_members, size
     return 0;
 }
 
-/* What one walk carries. */
+/* The state of one walk. */
 struct walk {
     struct jsonx_writer *writer;
     bool by_key;
@@ -125,5 +125,5 @@ int jsonx_format(struct json_t *node, struct str *out)
 
 void jsonx_copy(struct jsonx_writer *writer, const char *key, struct json_t *node)
 {
-    (void)write_node(&(struct walk){writer, false}, key, node); /* fails only where it sorts */
+    (void)write_node(&(struct walk){writer, false}, key, node); /* only sorting can fail */
 }

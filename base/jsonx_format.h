@@ -1,5 +1,5 @@
 /*
- * jsonx_format — parsed JSON back to compact text. The parser has bounded its depth.
+ * jsonx_format — formats parsed JSON as compact text. The parser bounds the depth.
  *
  * jsonx_format gives the same bytes for the same values: keys of objects in byte order at every
  * depth, numbers as the shortest text that reads back the same, no spaces. jsonx_copy leaves the
@@ -14,8 +14,8 @@
 /* Appends. 0 or -ENOMEM. */
 int jsonx_format(struct json_t *node, struct str *out);
 
-/* Writes the node, NULL as null, where the writer stands; key as for json_write_string. The
- * writer's str tells of -ENOMEM. */
+/* Writes the node (NULL as null) at the writer's position; key as for jsonx_write_string. The
+ * writer's str holds -ENOMEM. */
 void jsonx_copy(struct jsonx_writer *writer, const char *key, struct json_t *node);
 
 /* An entry of an object. Borrows from the document. */

@@ -17,7 +17,7 @@ static size_t skip_spaces(const char *text, size_t at, size_t end)
     return at;
 }
 
-/* Behind the string that begins at `at`; end + 1 where it does not end. */
+/* The position after the string at `at`; end + 1 if it is unterminated. */
 static size_t skip_string(const char *text, size_t at, size_t end)
 {
     for (at++; at < end; at++) {
@@ -28,8 +28,8 @@ static size_t skip_string(const char *text, size_t at, size_t end)
     return end + 1;
 }
 
-/* Behind the value that begins at `at`: a string, what brackets enclose, or all up to a comma,
- * bracket or space. end + 1 where it does not end, `at` where there is none. */
+/* The position after the value at `at`: a string, a bracketed value, or everything up to a comma,
+ * bracket or space. end + 1 if unterminated, `at` if there is none. */
 static size_t skip_value(const char *text, size_t at, size_t end)
 {
     size_t depth = 0;
@@ -56,7 +56,7 @@ static size_t skip_value(const char *text, size_t at, size_t end)
     return depth ? end + 1 : at;
 }
 
-/* A value at or behind `at`, after spaces. */
+/* The next value at or after `at`, skipping spaces. */
 static bool find_value(const char *text, size_t at, size_t end, struct jsonx_span *ret_value)
 {
     size_t begin = skip_spaces(text, at, end), behind = skip_value(text, begin, end);

@@ -1,10 +1,9 @@
 /*
- * jsonx_scan — where the values of a JSON text lie, without a tree of them: for documents whose
- * lists are too long for one.
+ * jsonx_scan — locates the values of a JSON text without building a tree, for documents with very
+ * long lists.
  *
- * Spans of the text are found by brackets, commas and quotes alone; whether they are JSON is for
- * jsonx_parse to say, span by span. Whatever the text, nothing outside it is read. Keys are
- * compared as they are written: one with escapes is not found.
+ * Spans are found by brackets, commas and quotes alone; jsonx_parse validates each span. No text
+ * reads out of bounds. Keys are compared as written: a key with escapes is not found.
  */
 #ifndef MILLRACE_BASE_JSONX_SCAN_H
 #define MILLRACE_BASE_JSONX_SCAN_H
@@ -26,7 +25,7 @@ bool jsonx_scan_member(const char *text, size_t bytes, const char *key,
  *     struct jsonx_span rest = value, element;
  *     while ((status = jsonx_scan_element(text, &rest, &element)) == JSON_SCAN_ELEMENT) ...
  *
- * JSON_SCAN_BROKEN: it is no array, or what stands between its elements is no single comma. */
+ * JSON_SCAN_BROKEN: not an array, or elements not separated by one comma. */
 enum jsonx_scan { JSON_SCAN_END, JSON_SCAN_ELEMENT, JSON_SCAN_BROKEN };
 enum jsonx_scan jsonx_scan_element(const char *text, struct jsonx_span *rest,
                                    struct jsonx_span *ret_element);

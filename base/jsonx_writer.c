@@ -105,7 +105,7 @@ void jsonx_write_f64(struct jsonx_writer *writer, const char *key, double value)
         str_add(writer->out, at, bytes);
         at += bytes;
         if (*at)
-            str_add(writer->out, ".", 1); /* whatever the program's locale puts there */
+            str_add(writer->out, ".", 1); /* replaces the locale's decimal point */
         at += strcspn(at, "0123456789");
     }
 }

@@ -1,5 +1,5 @@
 /*
- * jsonx_writer — compact JSON, written in the order the calls come, into a str.
+ * jsonx_writer — writes compact JSON into a str, in call order.
  *
  *     struct jsonx_writer w = {.out = &text};
  *     jsonx_begin_object(&w, NULL);
@@ -31,7 +31,7 @@ void jsonx_end_array(struct jsonx_writer *writer);
 void jsonx_write_u64(struct jsonx_writer *writer, const char *key, uint64_t value);
 void jsonx_write_i64(struct jsonx_writer *writer, const char *key, int64_t value);
 void jsonx_write_f64(struct jsonx_writer *writer, const char *key,
-                     double value); /* shortest that reads back the same; null where not finite */
+                     double value); /* shortest round-trip text; null if not finite */
 void jsonx_write_bool(struct jsonx_writer *writer, const char *key, bool value);
 void jsonx_write_null(struct jsonx_writer *writer, const char *key);
 void jsonx_write_string(struct jsonx_writer *writer, const char *key,

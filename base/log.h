@@ -1,8 +1,7 @@
 /*
- * log — one line at a time to whoever owns the program. The library never prints: it calls the sink
- * it was given.
+ * log — passes log lines to the caller's sink. The library never prints.
  *
- * Threads: log_line may be called from any thread; the sink must take care of itself.
+ * Threads: log_line may be called from any thread; the sink must be thread-safe.
  */
 #ifndef MILLRACE_BASE_LOG_H
 #define MILLRACE_BASE_LOG_H
@@ -22,7 +21,7 @@ struct log {
     enum log_level least; /* lines below it are dropped before they are formatted */
 };
 
-/* log may be NULL: nothing happens. Longer lines are cut to LOG_LINE_BYTES_MAX. */
+/* Does nothing if log is NULL. Lines are truncated to LOG_LINE_BYTES_MAX. */
 void log_line(const struct log *log, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

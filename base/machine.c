@@ -23,7 +23,7 @@ int machine_read_line(const char *path, char *text, size_t bytes)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    ssize_t n = read(fd, text, bytes - 1); /* such a file comes in one piece */
+    ssize_t n = read(fd, text, bytes - 1); /* the kernel returns such a file in one read */
     int status = n < 0 ? -errno : 0;
     close(fd);
     text[n > 0 ? n : 0] = '\0';
@@ -53,7 +53,7 @@ static bool exists(const char *root, const char *path)
     return access(full, F_OK) == 0;
 }
 
-/* Is the root of the file system an overlay, as container engines make it? */
+/* Whether the root file system is an overlay, as in most containers. */
 static bool has_overlay_root(const char *root)
 {
     char full[PATH_MAX], line[MOUNT_LINE_BYTES], point[64], type[64];
@@ -64,7 +64,7 @@ static bool has_overlay_root(const char *root)
         const char *dash = strstr(line, " - ");
         if (dash && sscanf(line, "%*s %*s %*s %*s %63s", point) == 1 && strcmp(point, "/") == 0 &&
             sscanf(dash, " - %63s", type) == 1)
-            is_overlay = strcmp(type, "overlay") == 0; /* the last mount counts */
+            is_overlay = strcmp(type, "overlay") == 0; /* the last mount wins */
     }
     if (file)
         fclose(file);

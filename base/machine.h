@@ -1,8 +1,8 @@
 /*
- * machine — what the kernel tells of the machine: what tells it from others, its processor, its
- * memory, and any of the one-line files of /proc and /sys.
+ * machine — machine facts from the kernel: identity, processor, memory, and one-line files of /proc
+ * and /sys.
  *
- * How many CPUs a pool has is thread_pool.h's; what a control group leaves of them is cgroup.h's.
+ * See thread_pool.h for the CPU count and cgroup.h for control group limits.
  */
 #ifndef MILLRACE_BASE_MACHINE_H
 #define MILLRACE_BASE_MACHINE_H
@@ -12,20 +12,19 @@
 
 enum { MACHINE_TEXT_BYTES = 256, MACHINE_HOST_BYTES = 128 };
 
-/* The first line of a file of the kernel's, without its end, cut to bytes. -errno where it can't be
- * read; text is then "". */
+/* Reads the first line of a kernel file, without the newline, truncated to bytes. On -errno text is
+ * "". */
 int machine_read_line(const char *path, char *text, size_t bytes);
 
-/* The id of the machine's boot, which all its containers have; "" where the kernel does not tell.
- * Text holds bytes. Returns text. */
+/* The machine's boot id, shared by its containers; "" if unknown. Returns text of size bytes.  */
 const char *machine_boot(char *text, size_t bytes);
-/* What tells this host from others: its name and its boot. Hosts may have one name (localhost), but
- * no two of them the same boot; containers of one machine have names of their own. Returns text. */
+/* Identifies this host: its name and boot id. Different hosts may share a name (localhost) but not
+ * a boot id; containers of one machine have different names. Returns text. */
 const char *machine_host(char text[MACHINE_HOST_BYTES]);
 
-/* What kind of container this process is in, by the marks that container engines leave:
- * "docker"; NULL: none is known. root stands before every path that is read; variables of the
- * environment count where it is "". */
+/* The kind of container this process runs in, such as "docker", detected by files and environment
+ * variables of container engines; NULL if none is detected. root is prepended to every path read;
+ * the environment is used only if root is "". */
 const char *machine_container(const char *root);
 
 /* The processor's name, "unknown" where the kernel has none; text holds bytes. Returns text. */
@@ -35,9 +34,9 @@ const char *machine_cpu_model(char *text, size_t bytes);
 struct machine_memory {
     uint64_t total_bytes, available_bytes;
 };
-/* What of this process lies in memory now; 0 where the kernel does not tell. */
+/* Resident memory of this process; 0 if unknown. */
 uint64_t machine_process_bytes(void);
-/* The most of it that ever did. */
+/* Its peak. */
 uint64_t machine_process_peak_bytes(void);
 /* -errno, -EBADMSG. */
 int machine_read_memory(struct machine_memory *ret_memory);

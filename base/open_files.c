@@ -26,7 +26,7 @@ bool open_files_has_next(enum open_files_share share)
 {
     if (share == OPEN_FILES_ALL)
         return true;
-    int fd = eventfd(0, EFD_CLOEXEC); /* the cheapest descriptor there is */
+    int fd = eventfd(0, EFD_CLOEXEC); /* the cheapest kind of descriptor */
     if (fd < 0)
         return false;
     close(fd);

@@ -1,11 +1,10 @@
 /*
- * open_files — how many files the process may have open, and how near it is to that.
+ * open_files — the process's limit of open files, and how close it is.
  *
- * A new descriptor has the lowest number that is free, so its number tells how many are taken,
- * whoever took them. That is how the parts of a process that open many files leave the last ones to
- * those that need a few.
+ * A new descriptor gets the lowest free number, so the number shows how many are in use. Modules
+ * that open many files use this to leave the last ones to those that need a few.
  *
- * Threads: any. What was found may be otherwise a moment later.
+ * Threads: any. Other threads may change the result at any time.
  */
 #ifndef MILLRACE_BASE_OPEN_FILES_H
 #define MILLRACE_BASE_OPEN_FILES_H
@@ -18,19 +17,19 @@
 /* Shares of the limit, in eighths. */
 enum open_files_share {
     OPEN_FILES_HALF = 4,
-    OPEN_FILES_MOST = 7, /* all but those for who needs a few */
+    OPEN_FILES_MOST = 7, /* leaves some for modules that need a few */
     OPEN_FILES_ALL = 8,
 };
 
-uint64_t open_files_max(void); /* UINT64_MAX: there is no limit */
-/* Whether the next descriptor would be within the share. True of all: the system itself is to
- * tell. */
+uint64_t open_files_max(void); /* UINT64_MAX: unlimited */
+/* Whether the next descriptor would be within the share. Always true for OPEN_FILES_ALL: the system
+ * reports the failure. */
 bool open_files_has_next(enum open_files_share share);
-/* Whether this one is. */
+/* Whether fd is within the share. */
 bool open_files_has(enum open_files_share share, int fd);
 /* Advises to raise the limit: where it is, and who may. Returns the detail's code. */
 void open_files_advise(struct err *err);
-/* The same as a text that lasts. */
+/* The same advice, as a static string. */
 const char *open_files_advice(void);
 
 #endif

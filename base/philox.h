@@ -2,15 +2,15 @@
  * philox — random numbers that are a pure function of a key and a counter.
  *
  * Philox4x32-10, from Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
- * 2011. There is no generator and no state: every random choice names what it is about, so it is
- * the same whoever makes it, and whenever.
+ * 2011. There is no generator state: each random choice is keyed by its purpose and sample, so any
+ * thread gets the same value at any time.
  */
 #ifndef MILLRACE_BASE_PHILOX_H
 #define MILLRACE_BASE_PHILOX_H
 
 #include <stdint.h>
 
-/* What a random choice is about; part of the order's version: never renumber. */
+/* The purpose of a random choice. Part of the order's version: never renumber. */
 enum philox_purpose {
     PHILOX_CROP = 1,
     PHILOX_FLIP = 2,

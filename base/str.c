@@ -97,7 +97,7 @@ struct unit {
 static int parse_with_units(const char *text, const struct unit *units, size_t count, uint64_t *ret)
 {
     if (!isdigit((unsigned char)text[0]) && text[0] != '.')
-        return -EINVAL; /* strtod would take signs, spaces, "inf" */
+        return -EINVAL; /* strtod would accept signs, spaces and "inf" */
     char *end;
     errno = 0;
     unsigned long long whole = strtoull(text, &end, 10);
@@ -192,7 +192,7 @@ static size_t distance(const char *a, const char *b)
 const char *str_nearest(const char *word, const char *const *candidates, size_t count)
 {
     const char *nearest = NULL;
-    size_t best = strlen(word) / 3 + 2; /* more edits than that: another word was meant */
+    size_t best = strlen(word) / 3 + 2; /* with more edits, another word was probably meant */
     for (size_t i = 0; i < count; i++) {
         size_t d = distance(word, candidates[i]);
         if (d < best) {

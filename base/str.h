@@ -1,9 +1,8 @@
 /*
  * str — a growing byte string, for text and file headers built piece by piece.
  *
- * A failed allocation is remembered: later calls, str_clear included, do nothing more and
- * str_status tells. So a builder checks once, at its end, also one that builds many texts in the
- * same memory. str_deinit forgets it.
+ * A failed allocation is sticky: later calls, str_clear included, do nothing, and str_status
+ * returns it. A builder therefore checks once, at the end. str_deinit resets it.
  */
 #ifndef MILLRACE_BASE_STR_H
 #define MILLRACE_BASE_STR_H
@@ -11,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zero is an empty string. data is NUL-terminated once anything was added, NULL before. Owner
+/* Zero is an empty string. data is NULL until something is added, then NUL-terminated. Owner
  * thread. */
 struct str {
     char *data;
@@ -24,10 +23,9 @@ void str_add(struct str *str, const void *data, size_t bytes);
 void str_add_text(struct str *str, const char *text);
 void str_add_format(struct str *str, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void str_add_fill(struct str *str, char byte, size_t count);
-int str_reserve(struct str *str, size_t bytes); /* room for so many more; 0 or -ENOMEM */
-void str_clear(struct str *str);                /* to no bytes; keeps the memory, and a failure */
-void str_fail_with(struct str *str,
-                   const struct str *part); /* fails too where part, which it was made of, did */
+int str_reserve(struct str *str, size_t bytes);              /* for bytes more; 0 or -ENOMEM */
+void str_clear(struct str *str);                             /* keeps the memory, and a failure */
+void str_fail_with(struct str *str, const struct str *part); /* copies a failure of part into str */
 void str_deinit(struct str *str);
 
 /* The bytes as text ("" where nothing was added). */
@@ -41,8 +39,8 @@ static inline int str_status(const struct str *str)
     return str->status;
 }
 
-/* "8388608", "8MiB", "1.5GiB", "3GB", "64k" (= KiB) into bytes. -EINVAL where it is no size,
- * -ERANGE where too large. */
+/* "8388608", "8MiB", "1.5GiB", "3GB", "64k" (= KiB) into bytes. -EINVAL if malformed, -ERANGE if
+ * too large. */
 int str_parse_size(const char *text, uint64_t *ret_bytes);
 /* "90s", "10min", "23h", "2d", "250ms" into nanoseconds. Errors as above. */
 int str_parse_duration(const char *text, uint64_t *ret_ns);
@@ -50,8 +48,8 @@ int str_parse_duration(const char *text, uint64_t *ret_ns);
 enum { STR_SIZE_BYTES = 16 };
 const char *str_format_size(uint64_t bytes, char *text);
 
-/* Of count candidates, the one nearest to word by edit distance (transpositions count one), NULL
- * where none is near enough to be meant. */
+/* Of count candidates, the one nearest to word by edit distance (transpositions count one), NULL if
+ * none is close. */
 const char *str_nearest(const char *word, const char *const *candidates, size_t count);
 
 #endif

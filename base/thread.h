@@ -1,5 +1,5 @@
 /*
- * thread — starting a thread of ours.
+ * thread — starts threads with signals blocked.
  */
 #ifndef MILLRACE_BASE_THREAD_H
 #define MILLRACE_BASE_THREAD_H
@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* Starts a joinable thread with every signal blocked: the program's signals are for the program's
- * threads. 0 or -errno. */
+/* Starts a joinable thread with every signal blocked: signals belong to the program's own threads.
+ * 0 or -errno. */
 int thread_start(pthread_t *ret_thread, void *(*main)(void *argument), void *argument);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
 /*
  * thread_pool — see thread_pool.h.
  *
- * A job is announced by a new generation number under the mutex; workers then take tasks from an
- * atomic counter. The caller returns when every worker has left the job, so the job's fields are
- * never read by a straggler of the last one.
+ * A new generation number, set under the mutex, starts a job; workers then take tasks from an
+ * atomic counter. The caller returns once every worker has left the job, so no worker of an old job
+ * reads the fields of a new one.
  */
 #include "base/thread_pool.h"
 
@@ -20,7 +20,7 @@
 
 struct thread_pool {
     unsigned count;
-    unsigned started;      /* threads that run, at most count - 1 */
+    unsigned started;      /* running threads, at most count - 1 */
     pthread_mutex_t mutex; /* guards generation, busy, stop and the job's fields */
     pthread_cond_t announced, finished;
     uint64_t generation;
@@ -38,7 +38,8 @@ struct thread_pool {
     } workers[];
 };
 
-/* More threads than the quota feeds would be throttled, all together, until the next period. */
+/* With more threads than the quota allows, the kernel throttles all of them until the next
+ * period. */
 unsigned thread_pool_cpu_count_in(const char *root)
 {
     cpu_set_t set;

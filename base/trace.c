@@ -15,9 +15,9 @@
 struct trace {
     atomic_bool is_on;
     atomic_ullong started_ns;      /* monotonic */
-    atomic_ullong wall_started_ns; /* the same moment since 1970 */
-    pthread_mutex_t mutex;         /* of those that add tracks */
-    atomic_uint tracks_count;      /* those before it are there */
+    atomic_ullong wall_started_ns; /* the same moment, ns since 1970 */
+    pthread_mutex_t mutex;         /* serializes trace_add_track */
+    atomic_uint tracks_count;      /* tracks with a lower index are complete */
     struct trace_track *tracks[TRACE_TRACKS_MAX];
 };
 
@@ -44,7 +44,7 @@ void trace_close(struct trace *trace)
 struct trace_track *trace_add_track(struct trace *trace, const char *name, unsigned number)
 {
     struct trace_track *track =
-        trace ? calloc(1, sizeof *track) : NULL; /* its pages come as it fills */
+        trace ? calloc(1, sizeof *track) : NULL; /* pages are allocated on first use */
     if (!track)
         return NULL;
     track->is_on = &trace->is_on;
@@ -102,8 +102,8 @@ void trace_add(struct trace_track *track, const struct trace_span *span)
     atomic_store_explicit(&track->spans_count, count + 1, memory_order_release);
 }
 
-/* A line an event. The first is the one that begins no line: an empty object would be none of the
- * format's. */
+/* One event per line. Only the first event has no newline before it; the format allows no empty
+ * object as a placeholder. */
 void trace_format_begin(struct str *out)
 {
     str_add_text(
@@ -141,7 +141,7 @@ void trace_format_process(unsigned process, const char *name, struct str *out)
     add_metadata(out, "process_sort_index", process, 0, NULL, process);
 }
 
-/* "123.456": microseconds to the nanosecond, which a double would lose after some days. */
+/* "123.456": microseconds with nanosecond digits, which a double would lose after some days. */
 static void add_time(struct str *out, const char *key, int64_t ns)
 {
     uint64_t size = (uint64_t)(ns < 0 ? -ns : ns);
@@ -151,7 +151,7 @@ static void add_time(struct str *out, const char *key, int64_t ns)
 
 struct place {
     unsigned process, thread;
-    int64_t shift_ns; /* from this process's clock to the trace's */
+    int64_t shift_ns; /* from the process clock to the trace clock */
 };
 
 static void add_event(struct str *out, const char *phase, const struct trace_span *span,

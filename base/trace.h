@@ -1,6 +1,6 @@
 /*
- * trace — what the threads of a program did when: spans of time, which each thread keeps in memory
- * of its own, as a Chrome trace that Perfetto (https://ui.perfetto.dev) and chrome://tracing open.
+ * trace — records time spans per thread and formats them as a Chrome trace for Perfetto
+ * (https://ui.perfetto.dev) and chrome://tracing.
  *
  *     trace_open(&trace, err);
  *     track = trace_add_track(trace, "decode", 3);             // of a thread, before it works
@@ -11,12 +11,12 @@
  *     trace_stop(trace);
  *     trace_format_track(trace, i, process, origin_ns, &text); // for each track
  *
- * Spans are kept that begin between start and stop. Without a track they cost a branch, before
- * start and after stop a relaxed load more. A track's memory is taken when it is added, and no lock
- * is asked for afterwards; when it is full, later spans are only counted.
+ * Spans that begin between start and stop are kept. Without a track a span costs one branch; while
+ * the trace is stopped, one relaxed load more. A track allocates its memory when added and takes no
+ * locks afterwards; once full, it only counts later spans.
  *
- * Threads: each track has one owner, who begins and ends; all else may be called by any thread.
- * What a track's owner ended before is seen by who formats it.
+ * Threads: each track has one owner, which begins and ends its spans; any thread may call the rest.
+ * Formatting sees all spans ended before it.
  */
 #ifndef MILLRACE_BASE_TRACE_H
 #define MILLRACE_BASE_TRACE_H
@@ -36,10 +36,10 @@ enum {
 
 struct trace;
 
-/* How it lies among others of its track. */
+/* How a span relates to others of its track. */
 enum trace_kind {
-    TRACE_NESTED, /* within those that began before and did not end */
-    TRACE_FLIGHT, /* any number at once: what is in progress elsewhere */
+    TRACE_NESTED, /* inside the spans still open */
+    TRACE_FLIGHT, /* may overlap: work in progress elsewhere */
 };
 
 struct trace_span {
@@ -53,22 +53,23 @@ struct trace_track {
     const atomic_bool *is_on;
     char name[TRACE_NAME_BYTES];
     unsigned number;
-    atomic_uint spans_count; /* those before it do not change any more */
+    atomic_uint spans_count; /* spans with a lower index are immutable */
     atomic_ullong lost_count;
     struct trace_span spans[TRACE_SPANS_MAX];
 };
 
-/* Gives it. -ENOMEM. */
+/* The caller owns the trace. -ENOMEM. */
 int trace_open(struct trace **ret_trace, struct err *err);
-/* No thread may use its tracks any more. NULL is fine. */
+/* Its tracks must no longer be in use. trace may be NULL. */
 void trace_close(struct trace *trace);
-/* A thread's, the number-th of its kind; name is copied, and cut. NULL where trace is NULL, or has
- * no memory for it: then nothing of that thread is kept. It lives as long as the trace. */
+/* Adds a track for one thread; number distinguishes threads of one name. name is copied, truncated.
+ * Returns NULL if trace is NULL, memory is out or TRACE_TRACKS_MAX is reached: that thread is
+ * then not traced. The trace owns the track. */
 struct trace_track *trace_add_track(struct trace *trace, const char *name, unsigned number);
 void trace_start(struct trace *trace);
 void trace_stop(struct trace *trace);
 
-/* Keeps the span, or counts it. */
+/* Keeps the span, or counts it if the track is full. */
 void trace_add(struct trace_track *track, const struct trace_span *span);
 uint64_t trace_now_ns(void);
 
@@ -90,7 +91,7 @@ static inline void trace_end(struct trace_track *track, const char *name, uint64
     trace_end_with(track, name, began_ns, NULL, 0);
 }
 
-/* Of what another did for this thread. */
+/* For work done elsewhere on behalf of this thread. */
 static inline void trace_end_flight(struct trace_track *track, const char *name, uint64_t began_ns,
                                     const char *key, uint64_t value)
 {
@@ -104,11 +105,11 @@ uint64_t trace_started_ns(const struct trace *trace);
 unsigned trace_tracks_count(const struct trace *trace);
 
 /*
- * The text of a trace, of spans since it was last started: trace_format_begin, then of each process
- * its name and its tracks, then trace_format_end. Each adds to out.
+ * Format the spans since the last start: trace_format_begin, then each process's name and tracks,
+ * then trace_format_end. Each appends to out.
  *
- * Times are counted from origin_ns (since 1970), so that processes of several machines lie beside
- * each other as far as their clocks agree.
+ * Times are relative to origin_ns (since 1970), so that processes of several machines align as well
+ * as their clocks agree.
  */
 void trace_format_begin(struct str *out);
 void trace_format_process(unsigned process, const char *name, struct str *out);

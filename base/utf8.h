@@ -6,8 +6,7 @@
 
 #include <stddef.h>
 
-/* The length of the sequence that text begins with, 0 where none is well-formed. bytes >= 1 may be
- * read. */
+/* The length of text's first sequence; 0 if malformed. text has bytes >= 1. */
 static inline size_t utf8_sequence_bytes(const unsigned char *text, size_t bytes)
 {
     unsigned char a = text[0];

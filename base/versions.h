@@ -1,9 +1,9 @@
 /*
- * versions — the foreign libraries that base/ adapts, by name and version, told by their adapters:
- * jsonx.c, hash.c, hmac.c, crc.c.
+ * versions — names and versions of the libraries base/ adapts, in jsonx.c, hash.c, hmac.c and
+ * crc.c.
  *
- * Each writes "NAME VERSION" into text of VERSION_TEXT_BYTES and returns text. The version is that
- * of the library which runs, or, where it can't tell, the one whose headers were compiled in.
+ * Each writes "NAME VERSION" into text of VERSION_TEXT_BYTES and returns text. The version is the
+ * running library's, or that of its headers if it reports none.
  */
 #ifndef MILLRACE_BASE_VERSIONS_H
 #define MILLRACE_BASE_VERSIONS_H
