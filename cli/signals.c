@@ -3,7 +3,8 @@
  */
 #include "cli/signals.h"
 
-#include "cli/verb.h"
+#include "cli/exit_status.h"
+
 #include "io/temporary_registry.h"
 
 #include <assert.h>

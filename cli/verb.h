@@ -11,18 +11,11 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/console.h"
+#include "cli/exit_status.h"
 #include "cli/options.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-
-enum exit_status {
-    EXIT_DONE = 0,
-    EXIT_FAILED = 1,        /* bad data, I/O; one line on stderr says what */
-    EXIT_USAGE = 2,         /* the command line or the configuration is wrong */
-    EXIT_STOPPED = 75,      /* on request, with everything saved: the same command goes on */
-    EXIT_INTERRUPTED = 130, /* by a second Ctrl-C, at once */
-};
 
 /* The options that every verb takes; first member of every verb's args. */
 struct common_args {

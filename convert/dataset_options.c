@@ -4,7 +4,6 @@
 #include "convert/dataset_options.h"
 
 #include "base/jsonx_writer.h"
-#include "convert/dataset_output.h"
 #include "convert/encode_image.h"
 
 #include <errno.h>
@@ -83,7 +82,7 @@ void options_write_json(const struct source *source, int split, const uint64_t *
     jsonx_begin_object(&json, NULL);
     jsonx_write_string(&json, "source_kind", kinds[source->kind]);
     jsonx_write_u64(&json, "shard_bytes",
-                    options->shard_bytes ? options->shard_bytes : OUTPUT_SHARD_BYTES_DEFAULT);
+                    options->shard_bytes ? options->shard_bytes : CONVERT_SHARD_BYTES_DEFAULT);
     jsonx_write_u64(&json, "shard_samples", options->shard_samples);
     jsonx_write_u64(&json, "seed", options->seed);
     if (source->kind == SOURCE_TEXT) {

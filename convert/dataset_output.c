@@ -4,7 +4,6 @@
 #include "convert/dataset_output.h"
 
 #include "convert/dataset_options.h"
-#include "convert/dataset_target.h"
 #include "image/ppm.h"
 #include "io/file_util.h"
 #include "shards/npy.h"
@@ -41,7 +40,7 @@ void output_deinit(struct output *output)
 int output_begin_replacement(struct output *output, struct err *err)
 {
     struct io_transaction_options options = {
-        .path = output->folder, .replace = true, .owner_id = TARGET_OWNER};
+        .path = output->folder, .replace = true, .owner_id = OUTPUT_OWNER};
     int status = output->io->transactions->begin(output->io, &options, &output->transaction, err);
     if (!status)
         strcpy(output->folder, output->io->transactions->staging(output->transaction));
@@ -135,7 +134,7 @@ int output_find_whole(struct output *output, bool *ret_whole, struct err *err)
 bool output_is_full(const struct output *output, const struct pipeline_item *item)
 {
     const struct convert_options *options = output->source->options;
-    uint64_t limit = options->shard_bytes ? options->shard_bytes : OUTPUT_SHARD_BYTES_DEFAULT;
+    uint64_t limit = options->shard_bytes ? options->shard_bytes : CONVERT_SHARD_BYTES_DEFAULT;
     if (!output->writer || shard_writer_samples(output->writer) == 0)
         return false;
     uint64_t bytes =

@@ -5,9 +5,10 @@
 #define MILLRACE_CONVERT_DATASET_OUTPUT_H
 
 #include "convert/dataset_pipeline.h"
+#include "convert/jpeg_counts.h"
 #include "shards/dataset.h"
 
-enum { OUTPUT_SHARD_BYTES_DEFAULT = 256 << 20 };
+#define OUTPUT_OWNER "convert" /* owner_id of its transactions, for sweeps */
 
 /* A whole shard, and how far its split had come with it: one line of the journal. */
 struct output_shard {

@@ -268,7 +268,7 @@ int target_sweep_beside(struct io *io, const char *target, struct err *err)
         path[bytes - 1] = '\0';
     const char *slash = strrchr(path, '/');
     snprintf(leftovers.prefix, sizeof leftovers.prefix,
-             IO_TEMPORARY_PREFIX "%s-" TARGET_OWNER "-0-", slash ? slash + 1 : path);
+             IO_TEMPORARY_PREFIX "%s-" OUTPUT_OWNER "-0-", slash ? slash + 1 : path);
     io_parent_path(path, parent);
     status = io->names->list(io, parent, note_leftover, &leftovers, err);
     if (!status && str_status(&leftovers.names))

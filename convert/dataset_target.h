@@ -10,7 +10,7 @@
 #ifndef MILLRACE_CONVERT_DATASET_TARGET_H
 #define MILLRACE_CONVERT_DATASET_TARGET_H
 
-#include "convert/dataset.h"
+#include "convert/options.h"
 
 enum target_state {
     TARGET_FREE,    /* nothing there, or an empty folder, or only temporaries */
@@ -38,8 +38,5 @@ int target_clear_itself(struct io *io, const char *target, struct err *err);
 void target_remove_owner_records(struct io *io, const char *target);
 /* Removes what killed conversions left beside a target that they were to replace. */
 int target_sweep_beside(struct io *io, const char *target, struct err *err);
-
-/* The owner of the temporary folders that are to replace others. */
-#define TARGET_OWNER "convert"
 
 #endif

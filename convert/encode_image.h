@@ -12,7 +12,8 @@
 #define MILLRACE_CONVERT_ENCODE_IMAGE_H
 
 #include "base/str.h"
-#include "convert/dataset.h"
+#include "convert/jpeg_counts.h"
+#include "convert/options.h"
 #include "shards/index.h"
 
 enum { ENCODE_QUALITY_DEFAULT = 90 };

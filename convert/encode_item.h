@@ -6,6 +6,7 @@
 #ifndef MILLRACE_CONVERT_ENCODE_ITEM_H
 #define MILLRACE_CONVERT_ENCODE_ITEM_H
 
+#include "convert/jpeg_counts.h"
 #include "convert/source.h"
 
 struct encoded_field {

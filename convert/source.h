@@ -14,7 +14,7 @@
 #define MILLRACE_CONVERT_SOURCE_H
 
 #include "convert/bpe.h"
-#include "convert/dataset.h"
+#include "convert/options.h"
 #include "shards/index.h"
 
 enum {

@@ -1,7 +1,7 @@
 /*
  * fault_backend — what the parts of the fault-injecting backend share. Internal to io/.
  *
- *     io_fault.c      names, files, transactions, locks        fault_queue.c   requests
+ *     io_fault_open.c    names, files, transactions, locks        fault_queue.c   requests
  */
 #ifndef MILLRACE_IO_FAULT_BACKEND_H
 #define MILLRACE_IO_FAULT_BACKEND_H

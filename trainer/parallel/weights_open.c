@@ -1,5 +1,5 @@
 /*
- * weights — see weights.h.
+ * weights_open — see weights.h.
  */
 #include "trainer/parallel/weights_buffers.h"
 

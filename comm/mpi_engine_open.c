@@ -1,5 +1,5 @@
 /*
- * mpi_engine — see mpi_engine.h. The thread is in mpi_thread.c.
+ * mpi_engine_open — see mpi_engine.h. The thread is in mpi_thread.c.
  */
 #include "comm/mpi_engine.h"
 

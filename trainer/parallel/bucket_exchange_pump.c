@@ -1,5 +1,5 @@
 /*
- * bucket_exchange — see bucket_exchange.h: which chunk goes through which bucket, and when.
+ * bucket_exchange_pump — see bucket_exchange.h: which chunk goes through which bucket, and when.
  *
  * Chunks start in the order in which their groups were begun, and end in that order too, so that
  * additions are queued in the same order on every rank and in every run.

@@ -1,5 +1,5 @@
 /*
- * manifest — reading and checking; see manifest.h. Writing is in manifest_write.c.
+ * manifest_parse — reading and checking; see manifest.h. Writing is in manifest_write.c.
  */
 #include "ckpt/manifest.h"
 

@@ -1,5 +1,5 @@
 /*
- * bpe — see bpe.h: words into tokens.
+ * bpe_encode — see bpe.h: words into tokens.
  *
  * Short words are joined in a small array; long ones (a line of one letter, a megabyte of spaces)
  * in a list with a heap of candidate pairs, whose time grows as n log n. Both join the same pairs

@@ -1,5 +1,5 @@
 /*
- * resample — the filter's pass over samples; see resample.h. Coefficients are made in
+ * resample_columns — the filter's pass over samples; see resample.h. Coefficients are made in
  * resample_plan.c.
  *
  * A pass goes tile by tile (resample_tile.h). The last tile of a line begins so far to the left

@@ -1,6 +1,6 @@
 /*
- * run — opening a run: devices, data, model, memory, and the newest checkpoint if there is one. See
- * run.h.
+ * run_open — opening a run: devices, data, model, memory, and the newest checkpoint if there is
+ * one. See run.h.
  *
  * The order matters: the checkpoint's state says where the data goes on, the data says how many
  * classes the model has, the model says what the checkpoint's arrays are.

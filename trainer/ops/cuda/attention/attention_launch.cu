@@ -1,5 +1,5 @@
 /*
- * attention — see attention.h: which kernels run what, and how the workspace is cut.
+ * attention_launch — see attention.h: which kernels run what, and how the workspace is cut.
  */
 #include "trainer/ops/cuda/attention/attention_kernels.h"
 

@@ -1,5 +1,5 @@
 /*
- * loader — see loader.h: the consumer's side. Opening and closing is loader_open.c.
+ * loader_next — see loader.h: the consumer's side. Opening and closing is loader_open.c.
  */
 #include "loader/state.h"
 

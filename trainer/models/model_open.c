@@ -1,6 +1,6 @@
 /*
- * model — see model.h. What a model is: its parameters, in units and groups, and what is planned
- * for it. Its passes: model_pass.c.
+ * model_open — see model.h. What a model is: its parameters, in units and groups, and what is
+ * planned for it. Its passes: model_pass.c.
  */
 #include "trainer/models/model.h"
 

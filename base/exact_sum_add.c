@@ -1,5 +1,5 @@
 /*
- * exact_sum — see exact_sum.h.
+ * exact_sum_add — see exact_sum.h.
  */
 #include "base/exact_sum.h"
 

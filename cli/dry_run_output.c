@@ -1,5 +1,5 @@
 /*
- * dry_run — see dry_run.h.
+ * dry_run_output — see dry_run.h.
  */
 #include "cli/dry_run.h"
 

@@ -1,5 +1,5 @@
 /*
- * engine — see engine.h: what callers hand over. The thread is in engine_thread.c.
+ * engine_calls — see engine.h: what callers hand over. The thread is in engine_thread.c.
  */
 #include "comm/engine_thread.h"
 

@@ -1,5 +1,5 @@
 /*
- * tcp_engine — see tcp_engine.h. The thread is in tcp_thread.c.
+ * tcp_engine_open — see tcp_engine.h. The thread is in tcp_thread.c.
  */
 #include "comm/tcp_engine.h"
 

@@ -1,5 +1,5 @@
 /*
- * device — see device.h. Picks the backend by name.
+ * device_open — see device.h. Picks the backend by name.
  */
 #include "device/device_cuda.h"
 #include "device/gpu_probe.h"

@@ -1,6 +1,6 @@
 /*
- * io — see io.h. Picks the backend by the scheme, and of those for local files the engine. A new
- * backend is a line of `backends`.
+ * io_open — see io.h. Picks the backend by the scheme, and of those for local files the engine. A
+ * new backend is a line of `backends`.
  */
 #include "io/io.h"
 

@@ -1,5 +1,5 @@
 /*
- * augment — see augment.h: what is done to which sample. The magnitudes are those of
+ * augment_apply — see augment.h: what is done to which sample. The magnitudes are those of
  * torchvision.transforms.RandAugment with 31 bins.
  */
 #include "image/augment.h"

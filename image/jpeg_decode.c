@@ -1,5 +1,5 @@
 /*
- * jpeg — see jpeg.h. Decoding to planes.
+ * jpeg_decode — see jpeg.h. Decoding to planes.
  */
 #include "image/jpeg.h"
 

@@ -1,5 +1,5 @@
 /*
- * index — see index.h: reading. Building is index_builder.c.
+ * index_decode — see index.h: reading. Building is index_builder.c.
  *
  * Everything is checked when the index is decoded, so that asking it needs no checks. A field's
  * block CRCs are found by a running count at every 64th sample, made at decoding, plus a walk over

@@ -1,5 +1,5 @@
 /*
- * verify — see verify.h.
+ * verify_dataset — see verify.h.
  */
 #include "shards/verify.h"
 

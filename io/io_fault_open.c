@@ -1,5 +1,5 @@
 /*
- * io_fault — see io_fault.h: names, files, transactions and locks. Requests are fault_queue.c.
+ * io_fault_open — see io_fault.h: names, files, transactions and locks. Requests are fault_queue.c.
  *
  * Handles of files and transactions are the backend's own, each with the inner one's and with the
  * path that rules look at. A lock is the inner backend's, as is releasing it.

@@ -1,5 +1,5 @@
 /*
- * ops — see ops.h.
+ * ops_open — see ops.h.
  */
 #include "trainer/ops/ops.h"
 

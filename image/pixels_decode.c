@@ -1,5 +1,5 @@
 /*
- * pixels — see pixels.h.
+ * pixels_decode — see pixels.h.
  */
 #include "image/pixels.h"
 
