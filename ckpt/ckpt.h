@@ -1,50 +1,45 @@
 /*
- * ckpt — a state of named arrays, saved while the owner goes on computing, and loaded into any
- * layout.
+ * ckpt — saves a state of named arrays while its owner keeps computing, and loads it in any layout.
  *
  * Saving:
- *     // owns the directory, sweeps leftovers
- *     ckpt_saver_open(&options, tensors, tensors_count, &saver, err);
+ *     ckpt_saver_open(&options, tensors, tensors_count, &saver, err);  // owns the folder
  *     for (step = ...) {
  *         forward, backward
- *         // copies what is not yet flushed; mostly nothing
- *         for each group g: ckpt_saver_before_update(saver, g);
+ *         for each group g:
+ *             ckpt_saver_before_update(saver, g);      // copies what is not yet flushed
  *             update the arrays of g
  *         if (step is due) ckpt_saver_save(saver, step, state_json, err);   // returns at once
  *     }
  *     ckpt_saver_wait(saver, err);
  *     ckpt_saver_close(saver);
  *
- * The snapshot is **copy before update**: arrays change only between before_update and the end of
- * the update, so the writer thread takes their bytes from where they lie, and a group is copied to
- * staging only if the writer has not reached it when its update comes. On a device copies are
- * queued, and the update waits for them, not the caller; but an array in the device's pinned memory
- * is copied by the calling thread at once. Staging is bounded; beyond it before_update waits. A
- * save that falls due while one is in progress waits for that one first. ckpt_saver_save returns
- * the error of the save before it, if that failed.
+ * The snapshot is **copy before update**. Arrays change only between before_update and the end of
+ * the update, so the writer thread reads them in place, and a group is copied to staging only if
+ * the writer has not reached it when its update comes. On a device the copies are queued and the
+ * update waits for them, not the caller; an array in the device's pinned memory is copied at once
+ * by the caller. Staging is bounded; when it is full, before_update waits. A save that falls due
+ * during another one waits for it. ckpt_saver_save returns the error of the previous save.
  *
- * Commit: as docs/reference/checkpoints.md's protocol; a step folder that is listed is whole. A
- * failure on any rank fails the save on all, and leaves the checkpoints before it as they are; only
- * if making the new name durable is what failed, the step may stand there, whole (io.h,
- * transaction_commit).
+ * Commit: docs/reference/checkpoints.md has the protocol. A step folder that is listed is complete.
+ * A failure on any rank fails the save on all ranks and leaves earlier checkpoints alone. Only if
+ * making the new name durable failed may the step exist, complete (io.h, commit).
  *
  * Loading:
- *     ckpt_find(io, "runs/a/ckpt", path, &step, log, err);        // the newest whole one
+ *     ckpt_find(io, "runs/a/ckpt", path, &step, log, err);        // the newest complete one
  *     ckpt_reader_open(io, path, &reader, err);                   // reads the manifest
- *     // any boxes; only the bytes needed, verified
- *     ckpt_reader_load(reader, tensors, tensors_count, err);
+ *     ckpt_reader_load(reader, tensors, tensors_count, NULL, err); // any boxes, verified
  *     ckpt_reader_close(reader);
  *
- * A reader holds its step: retention and ckpt_prune leave it alone until the reader is closed
- * (docs/reference/checkpoints.md tells on which file systems other hosts' readers are seen).
+ * An open reader protects its step from retention and ckpt_prune; docs/reference/checkpoints.md
+ * says on which file systems this includes readers on other hosts.
  *
- * Arrays on a device are settled when save is called: what the caller queued that writes them has
- * ended.
+ * When save is called, device arrays must be settled: everything that the caller queued to write
+ * them has finished.
  *
- * Names starting with "optimizer." are of the section `optimizer`, all others of `model`.
+ * Names beginning with "optimizer." belong to the section `optimizer`, all others to `model`.
  *
- * Threads: a saver's calls come from one thread (its own writer thread works beside it), but
- * ckpt_saver_stats from any; readers are single-threaded.
+ * Threads: calls on a saver come from one thread, except ckpt_saver_stats, which any thread may
+ * call; the saver has a writer thread of its own. Readers are single-threaded.
  */
 #ifndef MILLRACE_CKPT_CKPT_H
 #define MILLRACE_CKPT_CKPT_H
@@ -69,49 +64,45 @@ struct json_t;
 struct trace;
 
 #define CKPT_OPTIMIZER_PREFIX "optimizer."
-#define CKPT_FOLDER_NAME                                                                           \
-    "ckpt" /* of a run's folder of steps in its own, where nothing else is said */
+#define CKPT_FOLDER_NAME      "ckpt" /* the default folder of steps within a run's folder */
 
-/* One array, as this rank holds it: the box start..start+extent of the global array, row-major,
- * without gaps. */
+/* This rank's part of an array: the box start..start+extent of the global array, row-major and
+ * dense. */
 struct ckpt_tensor {
-    const char *name; /* borrowed as long as the saver or call that was given it */
+    const char *name; /* borrowed by the saver or call */
     enum dtype dtype;
     uint32_t rank;                  /* dimensions, 0 for a scalar */
     uint64_t shape[DTYPE_RANK_MAX]; /* global */
     uint64_t start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX];
-    bool
-        /* all ranks hold the same whole array: stored once, its rows spread over the ranks */
-        replicated;
+    /* All ranks hold the same whole array: it is stored once, with its rows spread over ranks. */
+    bool replicated;
     uint32_t group; /* saving: which update changes it, 0..groups-1 */
-    /* Loading: dtype may be another floating-point one than that of the save; values are rounded
-     * once, to nearest, ties to even (cast.h). Without it another dtype is an error. */
+    /* Loading: dtype may be another floating-point type than the saved one; values are rounded
+     * once, to nearest even (cast.h). If false, another dtype is an error. */
     bool cast;
     void *data; /* on the saver's device */
 };
 
 enum ckpt_mode { CKPT_MIN, CKPT_MAX };
-/* What files a step has (docs/reference/checkpoints.md). Each layout is read by whatever reads the
- * other. */
+/* The files of a step (docs/reference/checkpoints.md). Readers accept both layouts. */
 enum ckpt_layout {
-    CKPT_SHARDED, /* one a rank, with what it stores of all */
-    /* The model's section is in one file, `model.safetensors`, as whole tensors: all ranks write it
-     * together, each the bytes that it holds. Of an array that is not replicated each rank's part
-     * is one run of the array's bytes, as rows are. */
+    CKPT_SHARDED, /* one file per rank, with that rank's part of everything */
+    /* The model's section is one file of whole tensors, `model.safetensors`, which all ranks write
+     * together, each the bytes that it holds. Each rank's part of an array that is not replicated
+     * must be contiguous in the array, as rows are. */
     CKPT_FULL,
 };
 enum { CKPT_METRIC_BYTES_MAX = 64, CKPT_NODE_BYTES_MAX = 256 };
 
-/* Which whole steps of a folder stay: each that one of these rules names, the newest one, and those
- * that somebody reads. */
+/* Which complete steps of a folder are kept: those that a rule names, the newest one, and those
+ * with an open reader. */
 struct ckpt_keep {
-    uint32_t last;  /* the newest so many; 0: all steps stay, whatever the rest says */
-    uint64_t every; /* those whose number is a multiple of it; 0: none */
+    uint32_t last;  /* this many of the newest; 0: all steps are kept, whatever the other rules */
+    uint64_t every; /* steps whose number is a multiple of this; 0: none */
     struct {
-        const char *
-            /* in the state's `metrics`, as "val_loss"; NULL: none. A step that lacks it is no best
-             * one */
-            metric;
+        /* A key of the state's `metrics`, such as "val_loss"; NULL: no rule. A step without it is
+         * not among the best. */
+        const char *metric;
         enum ckpt_mode mode;
         uint32_t count;
     } best;
@@ -119,63 +110,57 @@ struct ckpt_keep {
 
 /* Immutable after open; texts are copied. */
 struct ckpt_saver_options {
-    const char *folder; /* holds step-00001000/, ... ; made if absent */
+    const char *folder; /* of the steps: step-00001000/, ...; made if absent */
     struct io *io;
-    /* NULL: one rank. The saver splits its own from it, on which ranks wait for each other as long
-     * as they live (comm.h, set_timeout), however long one of them writes. */
+    /* NULL: one rank. The saver splits a communicator of its own from it, without a deadline: ranks
+     * wait for each other as long as they live, however long one of them writes. */
     struct comm *comm;
     /* Each node has a folder of its own under that name, with the files of its ranks and a copy of
-     * what is replicated (docs/reference/checkpoints.md). Otherwise all ranks write to one folder.
+     * what is replicated (docs/reference/checkpoints.md). If false, all ranks write to one folder.
      * Not with CKPT_FULL. */
     bool per_node;
-    const char *
-        /* this rank's, of fewer than CKPT_NODE_BYTES_MAX bytes; NULL: the host's name and boot */
-        node;
+    /* This rank's node, shorter than CKPT_NODE_BYTES_MAX; NULL: the host's name and boot id. */
+    const char *node;
     struct device *device; /* NULL: host memory */
-    /* Of the device: where the caller queues updates after before_update, which makes it wait for
-     * what is still being copied; borrowed. NULL: before_update blocks until it is copied. */
+    /* The stream on which the caller queues updates. before_update makes it wait for copies in
+     * progress. Borrowed. NULL: before_update itself blocks until they are done. */
     struct device_stream *updates;
     enum ckpt_layout layout;
     uint32_t groups_count;
-    uint64_t
-        /* 0: 64 MiB; at least 4 MiB: memory for writing and for copies before updates */
-        staging_bytes;
+    uint64_t staging_bytes; /* memory for writing and for copies; at least 4 MiB; 0: 64 MiB */
     struct ckpt_keep keep;
-    struct io_lock_options lock; /* how the folder is owned */
+    struct io_lock_options lock; /* of the folder */
     const char *run_id;          /* names the owner of temporaries */
     const char *numerics_id;
     const struct log *log;
-    struct trace *
-        /* of the program, which outlives the saver: its thread adds what it does (base/trace.h);
-         * NULL: none */
-        trace;
+    struct trace *trace; /* outlives the saver; its thread records what it does; NULL: none */
 };
 
 struct ckpt_saver;
 
-/* Takes the folder (-EBUSY names its owner), removes what dead owners left, plans the files,
+/* Locks the folder (-EBUSY names its owner), removes what dead owners left, plans the files and
  * allocates all memory. Collective: all ranks pass the same replicated arrays in the same order,
- * and boxes that together cover each other one. Borrows tensors and names during the call, what
- * data points to as long as the saver. -EINVAL names an array, -ENOTSUP one whose part is not one
- * run (CKPT_FULL). */
+ * and boxes that together cover every other array. Borrows tensors and names during the call, and
+ * the arrays' data for the saver's lifetime. -EINVAL names an array; -ENOTSUP names one whose part
+ * is not contiguous (CKPT_FULL). */
 int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_tensor *tensors,
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err);
-/* Waits for a save in progress; its error is lost (ask ckpt_saver_wait before). NULL is fine. */
+/* Waits for a save in progress and drops its error (call ckpt_saver_wait first). NULL is fine. */
 void ckpt_saver_close(struct ckpt_saver *saver);
 
-/* Begins a save of the arrays as they are now. state_json: an object, copied. Blocks only for a
- * save still in progress. If the previous save failed, its error is returned and the new one is
- * begun all the same. A state that is no object or nested more than 63 levels deep, or a step
- * beyond 2^63, is refused on this rank at once, and the save fails on the others, whose wait or
- * next save says so; how the previous one failed is then told by the next call. */
+/* Begins a save of the arrays as they are now. state_json: an object; copied. Blocks only for a
+ * save in progress. If the previous save failed, returns its error and begins the new one anyway.
+ * Refuses, on this rank at once, a state that is not an object or is nested more than 63 levels
+ * deep, and a step beyond 2^63. The save then fails on the other ranks too, which learn it from
+ * their next call, as this rank learns of a failure of the previous save from its next call. */
 int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
                     struct err *err);
-/* Must be called before an update of the group's arrays begins, or is queued on the stream of
- * updates (not while that is captured). Cheap when no save is in progress; blocks while staging is
+/* Call it before an update of the group's arrays begins or is queued on the updates stream (not
+ * during a capture of that stream). Cheap when no save is in progress; blocks while staging is
  * full. */
 void ckpt_saver_before_update(struct ckpt_saver *saver, uint32_t group);
-/* Blocks until the save in progress is durable or has failed; its status, once. 0 where there was
- * none. */
+/* Blocks until the save in progress is durable or has failed, and returns its status, once. 0:
+ * there was none. */
 int ckpt_saver_wait(struct ckpt_saver *saver, struct err *err);
 bool ckpt_saver_busy(struct ckpt_saver *saver);
 
@@ -184,58 +169,57 @@ struct ckpt_saver_stats {
     uint64_t written_bytes;
     uint64_t blocked_ns;   /* the caller, in save, before_update and wait together */
     uint64_t copied_bytes; /* staged by the caller, before an update */
+    uint64_t ahead_bytes;  /* staged by the writer while the disk was busy */
     uint64_t
-        ahead_bytes; /* staged by the writer while the disk was busy, so that no update has to */
-    uint64_t buffer_waits_count; /* blocks for which before_update waited, staging being full */
-    uint64_t last_save_ns;       /* from ckpt_saver_save to durable, or until it failed */
-    uint64_t last_step;          /* of the newest durable save of this saver, UINT64_MAX: none */
+        buffer_waits_count; /* blocks for which before_update waited because staging was full */
+    uint64_t last_save_ns;  /* from ckpt_saver_save until durable or failed */
+    uint64_t last_step;     /* of this saver's newest durable save; UINT64_MAX: none */
 };
 struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver);
 
-/* The metric of a step by its state: the number `metrics.NAME`. Where the metrics tell of which
- * step they are, as `val_step` does of `val_loss` (NAME up to its first `_`, and `_step`), that of
- * another step is none. False: unknown. */
+/* The number `metrics.NAME` of a step's state. If the metrics also name the step they belong to, as
+ * `val_step` does for `val_loss` (NAME up to its first `_`, then `_step`), it must be this step.
+ * False: unknown. */
 bool ckpt_metric(const struct json_t *state, const char *name, uint64_t step, double *ret_metric);
-/* Which of its values are good, where a metric's name tells: those of `loss` and `..._loss` that
- * are small, those of `accuracy` and `..._accuracy` that are large. False: unknown. */
+/* Which values of a metric are better, by its name: small ones of `loss` and `..._loss`, large ones
+ * of `accuracy` and `..._accuracy`. False: unknown. */
 bool ckpt_metric_mode(const char *name, enum ckpt_mode *ret_mode);
 
-/* Why a step stays; several may hold. */
+/* Why a step is kept; several may apply. */
 enum ckpt_reason {
     CKPT_KEPT_LAST = 1 << 0,   /* one of the newest, or the newest */
     CKPT_KEPT_EVERY = 1 << 1,  /* its number is a multiple */
     CKPT_KEPT_BEST = 1 << 2,   /* one of the best */
     CKPT_KEPT_SAVED = 1 << 3,  /* it was just saved */
-    CKPT_KEPT_READ = 1 << 4,   /* somebody reads it: to be removed the next time */
-    CKPT_KEPT_BROKEN = 1 << 5, /* it is not whole: no rule speaks of it */
+    CKPT_KEPT_READ = 1 << 4,   /* it has a reader; the next prune removes it */
+    CKPT_KEPT_BROKEN = 1 << 5, /* it is incomplete: no rule applies */
 };
 
 struct ckpt_verdict {
     uint64_t step;
     const char *path;
-    uint64_t size_bytes; /* of a whole one */
-    unsigned reasons;    /* of enum ckpt_reason; 0: it goes */
-    int status;          /* of a removal: 0, or -errno; told through log */
+    uint64_t size_bytes; /* if complete */
+    unsigned reasons;    /* of enum ckpt_reason; 0: removed */
+    int status;          /* of the removal: 0 or -errno, also logged */
 };
 
 struct ckpt_prune_options {
     struct ckpt_keep keep; /* borrowed during the call */
-    bool dry_run;          /* only tell */
-    void (*verdict)(
-        void *context,
-        const struct ckpt_verdict *verdict); /* of each step, by rising number; NULL: nobody asks */
+    bool dry_run;          /* removes nothing */
+    /* Called for each step, in ascending order. May be NULL. */
+    void (*verdict)(void *context, const struct ckpt_verdict *verdict);
     void *context;
     const struct log *log;
 };
-/* Removes the whole steps that no rule keeps, and with a step what was put aside for it
- * (docs/reference/checkpoints.md). A step that somebody reads stays. -ENOENT where the folder has
- * no step and never had an owner, -EINVAL where it is itself a step. Takes the folder's lock
- * (-EBUSY names the owner), but for a dry run. What can't be removed is logged and does not keep
- * the rest; the first such status is returned. */
+/* Removes the complete steps that no rule keeps, each with what was put aside for it
+ * (docs/reference/checkpoints.md). A step with an open reader is kept. Locks the folder (-EBUSY
+ * names the owner), except for a dry run. A failed removal is logged and does not stop the others;
+ * the first such status is returned. -ENOENT: the folder has no step and never had an owner.
+ * -EINVAL: it is itself a step. */
 int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_options *options,
                struct err *err);
 
-/* A whole checkpoint in a folder of steps. */
+/* A complete checkpoint in a folder of steps. */
 struct ckpt_entry {
     uint64_t step;
     const char *path;
@@ -243,94 +227,93 @@ struct ckpt_entry {
     uint64_t wall_ns;
     struct json_t *state;
 };
-/* Each whole checkpoint of a folder by rising step; one whose manifest can't be read is named
- * through log and left out. The callback's first non-zero result ends the walk. -ENOENT where the
- * folder is absent. */
+/* Calls entry for each complete checkpoint of a folder, in ascending order. One whose manifest
+ * cannot be read is logged and skipped. The callback's first non-zero result ends the listing and
+ * is returned. -ENOENT: there is no such folder. */
 int ckpt_list(struct io *io, const char *folder,
               int (*entry)(void *context, const struct ckpt_entry *entry), void *context,
               const struct log *log, struct err *err);
-/* Each step of a folder by rising number, whole or not, unread. The callback's first non-zero
- * result ends the walk. -ENOENT where the folder is absent. */
+/* The same for each step, complete or not, without reading it. */
 int ckpt_each_step(struct io *io, const char *folder,
                    int (*each)(void *context, uint64_t step, const char *path), void *context,
                    struct err *err);
-/* path_or_folder: a step folder, or a folder of steps, whose newest whole one is meant. Path of
- * IO_PATH_BYTES_MAX. A damaged step (manifest or files missing, cut or unreadable as such) is
- * passed over for an older one, and named through log (LOG_WARN; NULL: silently). -ENOENT only
- * where there is no step at all: where all are damaged it is -EBADMSG with the newest one's detail,
- * and an I/O error on the way (-EIO, -EACCES, ...) is that error, since an older step would be a
- * guess. */
+/* path_or_folder: a step, or a folder of steps, of which the newest complete one is found. path has
+ * IO_PATH_BYTES_MAX. A damaged step (manifest or files missing, truncated or malformed) is logged
+ * (LOG_WARN) and passed over for an older one. -ENOENT: there is no step at all. -EBADMSG: all are
+ * damaged; the detail is the newest one's. An I/O error (-EIO, -EACCES, ...) is returned as it is,
+ * since choosing an older step would be a guess. */
 int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step,
               const struct log *log, struct err *err);
 
-/* The same of the steps that will do; path_or_folder as a step is read whatever its number. */
+/* The same, restricted by choice. A path_or_folder that is itself a step is taken whatever its
+ * number. */
 struct ckpt_choice {
-    uint64_t below; /* only steps before this one; UINT64_MAX: all. -ENOENT where there is none */
-    bool stop_at_damage; /* a damaged step is an error and not passed over */
+    uint64_t below;      /* only steps before this one; UINT64_MAX: all */
+    bool stop_at_damage; /* a damaged step is an error instead of being passed over */
 };
 int ckpt_find_among(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
                     char *path, uint64_t *ret_step, const struct log *log, struct err *err);
 
-/* Turns the folder of a run (run.dir) into the folder of checkpoints in it; any other path stays as
- * it is. ret_path: of IO_PATH_BYTES_MAX. Fails only where the path is too long. */
+/* Maps the folder of a run (run.dir) to the folder of checkpoints in it; other paths stay the same.
+ * ret_path has IO_PATH_BYTES_MAX. Fails only if the path is too long. */
 int ckpt_resolve(struct io *io, const char *path, char *ret_path, struct err *err);
 
 struct ckpt_reader;
 int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **ret_reader,
                      struct err *err);
 void ckpt_reader_close(struct ckpt_reader *reader); /* NULL is fine */
-const char *
-ckpt_reader_path(const struct ckpt_reader *reader); /* of the step; borrowed from the reader */
+/* Borrowed from the reader. */
+const char *ckpt_reader_path(const struct ckpt_reader *reader); /* of the step */
 uint64_t ckpt_reader_step(const struct ckpt_reader *reader);
 const char *ckpt_reader_numerics_id(const struct ckpt_reader *reader);
-const struct json_t *
-ckpt_reader_state(const struct ckpt_reader *reader); /* borrowed from the reader */
+const struct json_t *ckpt_reader_state(const struct ckpt_reader *reader);
 const struct manifest *ckpt_reader_manifest(const struct ckpt_reader *reader);
-/* Fills the boxes asked for: same name, global shape and (but for those that say cast) dtype as
- * saved. Reads only what is needed, by rising offset, and verifies every block that it touches.
- * -ENOENT names a missing tensor, or a file that lies on another node, -EBADMSG a block whose CRC
- * differs, with tensor, file and offset, -EINVAL a tensor of another dtype or shape, with both.
- * -ESTALE where the step was saved again or removed since the reader was opened: read it again.
- * Host memory (device NULL: blocks are read straight to their place where they can be), or the
- * device's by its copies. On failure the arrays hold anything. */
+/* Fills the wanted boxes, whose name, global shape and (without cast) dtype must be the saved ones.
+ * Reads only what is needed, in ascending order, and verifies every block it touches. data is host
+ * memory if device is NULL (blocks are then read in place where possible), otherwise the device's.
+ * On failure the arrays' contents are unspecified.
+ *   -ENOENT    names a missing tensor, or a file that lies on another node
+ *   -EBADMSG   names a block whose CRC differs, with tensor, file and offset
+ *   -EINVAL    names a tensor of another dtype or shape, with both
+ *   -ESTALE    the step was replaced or removed since the reader was opened; open it again */
 int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wanted,
                      uint64_t wanted_count, struct device *device, struct err *err);
 
-/* For ranks that go on together, each with its own reader: collective, and the same verdict on all
- * ranks. What one finds damaged is damaged for all, -EBADMSG everywhere with the words of the first
- * who saw it ("rank 2: ..."), so that all fall back to the same older step or all stop. Where a
- * rank failed otherwise, nobody gets -EBADMSG: it has its own status, those who did not fail
- * -EREMOTEIO and its words. */
+/* The collective calls give all ranks the same verdict; each rank has a reader of its own. If one
+ * rank finds damage, all return -EBADMSG with the detail of the first such rank ("rank 2: ..."), so
+ * that all fall back to the same older step or all stop. If a rank fails otherwise, no rank returns
+ * -EBADMSG: that rank returns its own status, the others -EREMOTEIO with its detail. */
 
-/* ckpt_find_among and ckpt_reader_open in one: the newest step that is whole on every rank and the
- * same save on all, whether they see one folder or one a node (per_node), where a death may leave a
- * node with a step that another lacks. -ENOENT where no rank has a step, -ESTALE where there are
- * steps, but none that all have. log: each warning comes from the first rank that has it. */
+/* ckpt_find_among and ckpt_reader_open in one. Opens the newest step that is complete on every rank
+ * and the same save on all. Ranks may see one folder, or one per node (per_node); in the latter
+ * case a crash may have left a node with a step that another node lacks. -ENOENT: no rank has a
+ * step. -ESTALE: there are steps, but none that all ranks have. log: each warning comes from the
+ * first rank that has it. */
 int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
                                 const struct ckpt_choice *choice, struct comm *comm,
                                 struct ckpt_reader **ret_reader, const struct log *log,
                                 struct err *err);
-/* The same without a reader, and so without a lock. path: this rank's. */
+/* The same without opening a reader, so the step is not protected. path: this rank's. */
 int ckpt_find_collective(struct io *io, const char *path_or_folder,
                          const struct ckpt_choice *choice, struct comm *comm, char *path,
                          uint64_t *ret_step, const struct log *log, struct err *err);
-/* As ckpt_reader_load. On failure the arrays hold anything on all ranks. */
+/* As ckpt_reader_load. On failure the arrays' contents are unspecified on all ranks. */
 int ckpt_reader_load_collective(struct ckpt_reader *reader, struct comm *comm,
                                 const struct ckpt_tensor *wanted, uint64_t wanted_count,
                                 struct device *device, struct err *err);
 
-/* Who is told how far a long read is; NULL, or progress NULL: nobody. */
+/* Progress of a long read. May be NULL, and so may progress. */
 struct ckpt_watch {
     void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);
     void *context;
 };
 
-/* xxh3-128 over tensors sorted by name: for each name length u32, name, dtype name length u32,
- * dtype name, rank u32, dimensions u64, bytes. loader: over the entries of state.loader sorted by
- * key: key length u32, key, compact JSON (keys sorted at every depth) length u32, JSON. A section
- * without tensors is absent. Nothing of step, time, path, files, ranks or layout. path: a step, a
- * folder of steps, or a safetensors file (then only the sections that it has). log: as
- * ckpt_find's. */
+/* Model and optimizer: xxh3-128 over the tensors sorted by name, each as name length u32, name,
+ * dtype name length u32, dtype name, rank u32, dimensions u64, bytes. Loader: xxh3-128 over the
+ * entries of state.loader sorted by key, each as key length u32, key, JSON length u32, compact JSON
+ * with keys sorted at every depth. A section without tensors is absent. Step, time, path, files,
+ * ranks and layout do not enter. path: a step, a folder of steps, or a safetensors file, which has
+ * only some sections. log: as in ckpt_find. */
 enum ckpt_section { CKPT_MODEL, CKPT_OPTIMIZER, CKPT_LOADER, CKPT_SECTION_COUNT };
 const char *ckpt_section_name(enum ckpt_section section);
 struct ckpt_hashes {
@@ -340,36 +323,38 @@ struct ckpt_hashes {
 int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes,
               const struct log *log, const struct ckpt_watch *watch, struct err *err);
 
-/* Every block of every file of a checkpoint against the manifest, by several threads; headers
- * against the chunks. bad is called, by this thread, with what differs (tensor, offset), by rising
- * file and offset; watch's progress by one thread at a time. Returns how many, or -errno where it
- * could not be read at all (-ESTALE as ckpt_reader_load). */
+/* Verifies every block of every file of a checkpoint against the manifest, and headers against the
+ * chunks, with several threads. bad is called from this thread for each difference, in order of
+ * file and offset; watch's progress from one thread at a time. Returns how many differ, or -errno
+ * if the checkpoint cannot be read (-ESTALE as in ckpt_reader_load). */
 int ckpt_verify(struct io *io, const char *step_path,
                 void (*bad)(void *context, const struct err *detail), void *context,
                 const struct ckpt_watch *watch, struct err *err);
 
 struct ckpt_copy_options {
-    struct io *from, *to; /* may be one */
-    const char *source;   /* a step, or a folder of steps, whose newest whole one is meant */
-    const char *folder;   /* of steps; made if absent: the copy is step-N in it */
-    bool force;           /* a step of that number gives way, unless somebody reads it */
+    struct io *from, *to; /* may be the same */
+    const char
+        *source; /* a step, or a folder of steps, of which the newest complete one is taken */
+    const char *folder; /* of steps, made if absent; the copy is step-N in it */
+    bool force;         /* replaces a step of that number, unless it has a reader */
     const struct log *log;
-    const struct ckpt_watch *watch; /* NULL: nobody */
+    const struct ckpt_watch *watch; /* may be NULL */
 };
 struct ckpt_copied {
     uint64_t step, files_count, written_bytes;
     char path[IO_PATH_BYTES_MAX];
 };
-/* Every block is verified before it is written, and the copy appears whole and durable, or not at
- * all, as a save does. Owns the folder meanwhile (-EBUSY names the owner), and removes what dead
- * owners left in it. -EEXIST without force, -EBADMSG names what is damaged in the source, -EBUSY
- * where what would give way is read, -EINVAL where the folder is a step. Memory: 48 MiB. */
+/* Verifies every block before writing it. The copy appears complete and durable or not at all, like
+ * a save. Locks the folder meanwhile (-EBUSY names the owner) and removes what dead owners left in
+ * it. Takes 48 MiB of memory. -EEXIST: the step exists (without force). -EBADMSG names what is
+ * damaged in the source. -EBUSY: the step to be replaced has a reader. -EINVAL: folder is a
+ * step. */
 int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copied *ret_copied,
               struct err *err);
 
-/* Removes what dead owners left in the folder: temporaries of saves, copies and removals, and no
- * other `.tmp-*`; each is told to `each` (NULL: nobody). Returns how many, -EBUSY naming the owner
- * where one lives, -ENOENT and -EINVAL as ckpt_prune. */
+/* Removes what dead owners left in the folder: temporaries of saves, copies and removals, but no
+ * other `.tmp-*`. Calls each (may be NULL) for each. Returns how many. -EBUSY names a living owner;
+ * -ENOENT and -EINVAL as ckpt_prune. */
 int ckpt_sweep(struct io *io, const char *folder, void (*each)(void *context, const char *name),
                void *context, struct err *err);
 

@@ -12,7 +12,6 @@ const char *stage_advice(enum loader_stage stage)
         [LOADER_STAGE_DECODE] =
             "more workers where CPUs are idle; else tiled (`convert dataset`), smaller "
             "(`--jpeg reencode`) or raw (`--store raw`) photos",
-        [LOADER_STAGE_COPY] = "larger micro-batches; a faster way from memory to the device",
         [LOADER_STAGE_CONSUMER] = "nothing: data comes faster than it is used",
     };
     return advice[stage];

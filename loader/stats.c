@@ -14,7 +14,7 @@
 
 const char *loader_stage_name(enum loader_stage stage)
 {
-    static const char *const names[LOADER_STAGE_COUNT] = {"read", "decode", "copy", "consumer"};
+    static const char *const names[LOADER_STAGE_COUNT] = {"read", "decode", "consumer"};
     return names[stage];
 }
 
