@@ -1,14 +1,15 @@
 /*
- * comm — ranks that work together: one table of operations a backend (self, MPI, TCP, NCCL).
+ * comm — communication between ranks, behind one table of operations per backend (self, MPI, TCP,
+ * NCCL).
  *
- * Every collective returns at once with a work handle; comm_wait blocks until it is done, its
+ * Every collective returns at once with a work handle. comm_wait blocks until the work is done, its
  * deadline passes, or the communicator is aborted. All ranks make the same calls in the same order
- * on one communicator; work on different communicators goes on side by side. A deadline that passes
- * is the end of the communicator, as an abort is: nobody can know what the others have got.
+ * on a communicator; work on different communicators proceeds concurrently. A missed deadline ends
+ * the communicator, like an abort, because no rank can know what the others received.
  *
- * Buffers are borrowed until the work is done, and where it fails until the process exits: what was
- * in flight then may still be read from them and written into them. So none lies on a stack, and
- * what would be freed after a failure goes to comm_retain.
+ * Buffers are borrowed until the work is done. If it fails they are borrowed until the process
+ * exits, because what was in flight may still read and write them. Therefore never use stack
+ * memory, and give the buffers of failed work to comm_retain instead of freeing them.
  *
  *     comm_self_open(&comm, err);
  *     struct comm_work work;
@@ -36,8 +37,8 @@ struct trace;
 struct device_stream;
 
 enum comm_order {
-    /* the same bits whatever the ranks: an all-to-all of slices, summed by a fixed tree at their
-     * owner */
+    /* Deterministic: the same bits for any number of ranks. An all-to-all of slices, which their
+     * owner adds in a fixed tree. */
     COMM_CANONICAL,
     COMM_FAST, /* the library's own reduction */
 };
@@ -45,16 +46,15 @@ enum comm_order {
 enum comm_i64_op { COMM_SUM, COMM_MAX, COMM_OR };
 
 struct comm_options {
-    uint64_t deadline_ns; /* monotonic, see base/clock; 0: none, see set_timeout */
-    const char *what;     /* what is said to be late, in errors; lives as long as the work */
-    const char *flight;   /* its name in a trace; static; NULL: the kind of operation */
-    /* Where buffers are a device's: they are as they should be once this stream of it has come as
-     * far as it is queued now. NULL: they are already. What is queued anywhere after the work is
-     * done finds them as it left them. */
+    uint64_t deadline_ns; /* by clock_now_ns; 0: none, see set_timeout */
+    const char *what;     /* names the work in errors; lives as long as the work */
+    const char *flight;   /* names the work in a trace; static; NULL: the kind of operation */
+    /* For device buffers: they are ready when what is queued on this stream now has finished. NULL:
+     * they are ready. Whatever is queued after the work is done sees its results. */
     struct device_stream *stream;
 };
 
-/* Caller's storage, from the call until comm_wait or a comm_test that says done. */
+/* Storage of the caller, from the call until comm_wait returns or test says done. */
 struct comm_work {
     struct comm *comm;
     void *state; /* the backend's */
@@ -67,80 +67,76 @@ struct comm_work {
 enum {
     COMM_LIBRARY_BYTES = 64,
     COMM_CANONICAL_MAX = 64,
-    COMM_LETTER_TAGS = 62, /* that any backend has */
+    COMM_MESSAGE_TAGS = 62, /* every backend has at least these tags, from 0 */
 };
 
-/* Hooks are required unless said. Errors: -ETIMEDOUT, -ECONNABORTED, -EPROTO (another rank made
- * another call), -EIO with detail. Sizes are equal on all ranks unless said. */
+/* Hooks are required unless marked optional. Errors: -ETIMEDOUT, -ECONNABORTED, -EPROTO (another
+ * rank made a different call), -EIO, with detail. Sizes are the same on all ranks unless stated. */
 struct comm_ops {
     const char *name; /* "self", "mpi", "tcp", "nccl" */
 
-    /* Ranks of the same color (>= 0; negative: none, *ret_comm becomes NULL) form a new
-     * communicator ordered by (key, rank). Blocks. Gives the communicator. -ENOBUFS of more than
-     * 256 open at a time, of a process: on all ranks of the new one. */
+    /* Ranks of the same color (>= 0) form a new communicator, ordered by (key, rank), which the
+     * caller closes. Negative color: *ret_comm becomes NULL. Blocks. -ENOBUFS, on all ranks of the
+     * new communicator: one of their processes has 256 open. */
     int (*split)(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err);
 
-    /* receive[rank * bytes ...] = what each rank sent. send may lie in place at receive + rank *
-     * bytes. */
+    /* Writes what each rank sent to receive[rank * bytes]. send may be in place, at receive + rank
+     * * bytes. */
     int (*all_gather)(struct comm *comm, const void *send, void *receive, size_t bytes,
                       const struct comm_options *options, struct comm_work *work, struct err *err);
-    /* send: ranks slices of count elements; receive: the sum of this rank's slice over all ranks.
-     * F32 and F64. COMM_FAST: after comm_prepare_fast, where more than one is in flight at a time.
-     * -EBUSY where the canonical one COMM_CANONICAL_MAX before it (any, where the library has no
-     * sums of its own) has not been waited for. -ENOTSUP of canonical sums in a device's memory,
-     * where whoever wants them adds what an all_to_all brings. */
+    /* send: one slice of count elements per rank. receive: the sum over all ranks of this rank's
+     * slice. F32 and F64. COMM_FAST needs comm_prepare_fast if several are in flight. -EBUSY:
+     * COMM_CANONICAL_MAX canonical ones (of any order, if the library has no sums of its own) have
+     * not been waited for. -ENOTSUP: a canonical sum in device memory; use all_to_all and add. */
     int (*reduce_scatter)(struct comm *comm, const void *send, void *receive, size_t count,
                           enum dtype dtype, enum comm_order order,
                           const struct comm_options *options, struct comm_work *work,
                           struct err *err);
-    /* In place, exact: flags, counts, the limbs of exact sums. What goes to others and comes from
-     * them is the backend's own memory, so that the values, unlike other buffers, are the caller's
-     * again after a failure too. */
+    /* In place and exact: for flags, counts, the limbs of exact sums. The backend exchanges copies,
+     * so unlike other buffers the values belong to the caller again even after a failure. */
     int (*all_reduce_i64)(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
                           const struct comm_options *options, struct comm_work *work,
                           struct err *err);
-    /* send_bytes[r] bytes at send_offsets[r] go to rank r; the same for receiving. Zero sizes are
-     * fine. */
+    /* Sends send_bytes[r] bytes at send_offsets[r] to rank r, and receives likewise. Sizes may be
+     * zero. */
     int (*all_to_all)(struct comm *comm, const void *send, const size_t *send_offsets,
                       const size_t *send_bytes, void *receive, const size_t *receive_offsets,
                       const size_t *receive_bytes, const struct comm_options *options,
                       struct comm_work *work, struct err *err);
-    /* Messages: of a tag from 0 on, they arrive in order. -EINVAL of one that the backend does not
-     * have: those below COMM_LETTER_TAGS any has. */
+    /* Point-to-point messages. Those of one tag arrive in order. -EINVAL: the backend has no such
+     * tag. */
     int (*send)(struct comm *comm, const void *data, size_t bytes, int to, int tag,
                 const struct comm_options *options, struct comm_work *work, struct err *err);
     int (*receive)(struct comm *comm, void *data, size_t bytes, int from, int tag,
                    const struct comm_options *options, struct comm_work *work, struct err *err);
 
-    /* Never blocks; makes progress. 0 until the work is done, then its status: where it failed, the
-     * detail is told by whichever call finds it so, and by no later one. */
+    /* Makes progress without blocking. Returns 0 until the work is done, then its status. Only the
+     * call that first finds a failure has its detail. */
     int (*test)(struct comm_work *work, bool *ret_done, struct err *err);
-    /* Optional; default: comm_wait asks test again and again. Blocks until the work, which is not
-     * done, is done or late; its status. */
+    /* Optional (NULL: comm_wait polls test). Blocks until unfinished work is done or late. Returns
+     * its status. */
     int (*wait)(struct comm_work *work, struct err *err);
-    /* Optional: what this process does from now on, and in which step; other ranks are told so when
-     * they wait for it. may_last: no deadline of theirs passes meanwhile, as while it waits for a
-     * disk; each is put off by its own length. Any thread; what: static. */
+    /* Optional. Notes what this process does from now on, and in which step; ranks that wait for it
+     * report that. may_last: it may take long, as waiting for a disk does, so the deadlines of
+     * waiting ranks are extended by their own length. From any thread; what is static. */
     void (*note)(struct comm *comm, const char *what, uint64_t step, bool may_last);
-    /* Optional: from now on a thread of the backend's own adds what it does to a track of the trace
-     * (trace.h), which outlives the communicator and those that stem from it. Of several calls the
-     * last counts. */
+    /* Optional. From now on the backend's thread records what it does in the trace (trace.h), which
+     * outlives the communicator and those split from it. The last call wins. */
     void (*add_tracks)(struct comm *comm, struct trace *trace);
-    /* Optional: how long a rank may be late or silent; 0, as before the first call: for ever. That
-     * is the deadline of splits. Work without a deadline of its own waits as long as the ranks that
-     * it waits for live: after that time, and again and again, they are asked, and one that then
-     * gives no answer for as long ends the communicator, as a deadline does. Of the process: of
-     * this communicator, those it stems from and those that stem from it. */
+    /* Optional. How long a rank may be late or silent; 0, the initial value: forever. It is the
+     * deadline of splits. Work without a deadline waits as long as the ranks it waits for live:
+     * they are asked each time this period has passed, and one that does not answer within another
+     * period ends the communicator, like a deadline. Applies to this communicator and to all that
+     * share its ancestry in the process. */
     void (*set_timeout)(struct comm *comm, uint64_t timeout_ns);
-    /* Optional: 0, or -ECONNABORTED where the communicator was ended, by any rank, with who ended
-     * it and why: for whoever waits for something else than its work. Never blocks. */
+    /* Optional. Returns -ECONNABORTED, with who and why, if any rank has ended the communicator;
+     * else 0. For callers that wait for something other than its work. Never blocks. */
     int (*check)(struct comm *comm, struct err *err);
-    void (*abort)(
-        struct comm
-            *comm); /* all work on it ends with -ECONNABORTED, here and on the other ranks */
+    /* Ends all work on it with -ECONNABORTED, here and on the other ranks. */
+    void (*abort)(struct comm *comm);
     void (*close)(struct comm *comm);
-    /* Optional: the name and version of what adds fast sums, "Open MPI v4.1.4", on which their bits
-     * depend; "": nothing has. */
+    /* Optional. The library that computes fast sums, on whose version their bits depend: "Open MPI
+     * v4.1.4"; "": none. */
     void (*tell_library)(const struct comm *comm, char text[COMM_LIBRARY_BYTES]);
 };
 
@@ -148,31 +144,31 @@ struct comm_ops {
 struct comm {
     const struct comm_ops *ops;
     int rank, ranks;
-    /* all_gather, reduce_scatter and all_to_all take memory of a device (comm_nccl.h) in place of
-     * the host's. The others never do. */
+    /* all_gather, reduce_scatter and all_to_all take device memory (comm_nccl.h) instead of host
+     * memory; the other operations always take host memory. */
     bool takes_device_memory;
 };
 
-/* Blocks until the work is done; its status. -ETIMEDOUT where the deadline passed first, naming
- * what was late. */
+/* Blocks until the work is done and returns its status. -ETIMEDOUT, naming what was late, if the
+ * deadline passes first. */
 int comm_wait(struct comm *comm, struct comm_work *work, struct err *err);
 
-/* Conveniences: the call and its wait. */
+/* A collective call and its wait in one. */
 int comm_barrier(struct comm *comm, const struct comm_options *options, struct err *err);
-/* Fast sums find what they need of the library, once a communicator: a library may have to meet the
- * others for it, and would start the first sum behind those after it. Nothing else is in flight. */
+/* Prepares the library for fast sums, once per communicator and with nothing else in flight:
+ * otherwise it might set up the first sum collectively while later ones are already in flight. */
 int comm_prepare_fast(struct comm *comm, const struct comm_options *options, struct err *err);
-/* 0 on all ranks if status is 0 on all. Else -EREMOTEIO where only others failed, naming the first
- * of them; status where this one did, with its detail, which is emptied where it equals that of the
- * first: an error that ranks share is printed by one of them. */
+/* Returns 0 on all ranks if status is 0 on all. Otherwise a failed rank returns its status, and the
+ * others -EREMOTEIO naming the first failed rank. A detail equal to that of the first failed rank
+ * is cleared, so that an error which ranks share is printed once. */
 int comm_agree(struct comm *comm, int status, const struct comm_options *options, struct err *err);
 
-/* Never freed, and found by tools that look for leaks: a buffer of work that failed. From malloc
- * and its like; NULL is fine. */
+/* Keeps a malloc'ed buffer of failed work until the process exits, reachable for leak checkers.
+ * NULL is fine. */
 void comm_retain(void *memory);
 
-/* The backends, one file each; comm_mpi.h, comm_tcp.h and comm_nccl.h have the others. self is one
- * rank, on which everything is done when the call returns. */
+/* One rank alone; all work is done when the call returns. The other backends: comm_mpi.h,
+ * comm_tcp.h, comm_nccl.h. */
 int comm_self_open(struct comm **ret_comm, struct err *err);
 void comm_close(struct comm *comm); /* NULL is fine */
 

@@ -1,11 +1,11 @@
 /*
- * device — memory by kind, streams, events and asynchronous copies; one table of operations a
- * backend.
+ * device — memory by kind, streams, events and asynchronous copies, behind one table of operations
+ * per backend.
  *
- * A `struct device` is one CPU or one GPU. `cpu` runs a copy when it is asked for, so its streams
- * are always idle and its events always done; `null` gives no memory at all and counts what was
- * asked for (it serves estimates); `cuda` queues. Code above this line is written for the queueing
- * one: it never reads the target of a copy before the event after it.
+ * A `struct device` is one CPU or one GPU. `cpu` executes each call at once, so its streams are
+ * always idle and its events always done. `null` allocates nothing and counts what is requested,
+ * for estimates. `cuda` queues. Write callers for queueing: never read the target of a copy before
+ * the event recorded after it.
  *
  *     device_open("cpu", &device, err);
  *     device->ops->mem_alloc(device, MEM_PINNED, bytes, &memory, err);
@@ -29,18 +29,17 @@ extern "C" {
 #endif
 
 enum mem_kind {
-    MEM_PLAIN, /* host memory, page-aligned */
-    MEM_HUGE,  /* host memory in huge pages where the kernel offers them, plain otherwise */
-    /* host memory that the device's copy engine reads; plain where there is no such engine */
-    MEM_PINNED,
-    MEM_DEVICE, /* the device's own; on the cpu backend plain */
+    MEM_PLAIN,  /* host memory, page-aligned */
+    MEM_HUGE,   /* host memory, in huge pages if the kernel offers them */
+    MEM_PINNED, /* host memory that the device's copy engine can read; plain if it has none */
+    MEM_DEVICE, /* the device's own memory; plain on the cpu backend */
     MEM_KIND_COUNT
 };
 
-/* What memory is for: each is counted by itself. A hook's kind is an enum mem_kind, or
- * mem_for(kind, use); alone it is MEM_FOR_WORK. */
+/* What memory is used for; each use is counted separately. A hook's `kind` argument is an enum
+ * mem_kind, which means MEM_FOR_WORK, or mem_for(kind, use). */
 enum mem_use {
-    MEM_FOR_WORK, /* what the rest is computed in */
+    MEM_FOR_WORK, /* scratch, and everything not below */
     MEM_FOR_PARAMETERS,
     MEM_FOR_GRADIENTS,
     MEM_FOR_OPTIMIZER,
@@ -73,9 +72,9 @@ enum {
     DEVICE_MEM_ALIGN_DEVICE_BYTES = 256, /* of MEM_DEVICE, at least */
 };
 
-struct device_stream; /* copies and kernels in the order they were queued */
+struct device_stream; /* copies and kernels, in queueing order */
 struct device_event;  /* a point in a stream */
-struct device_graph;  /* what was recorded of a stream */
+struct device_graph;  /* a recording of a stream */
 struct device;
 
 struct device_mem_info {
@@ -85,17 +84,16 @@ struct device_mem_info {
     uint64_t free_bytes, total_bytes; /* of the device's own memory, 0 where unknown */
 };
 
-/* All hooks are required but those of graphs. Errors: -ENOMEM, -EIO (the device failed), always
+/* All hooks are required except those of graphs. Errors: -ENOMEM, -EIO (the device failed), always
  * with detail. */
 struct device_ops {
     const char *name; /* "cpu", "null", "cuda" */
-    /* Device memory is the host's own, and everything is done when a call returns: nothing needs
-     * copying there. */
+    /* Device memory is host memory, and everything is done when a call returns: no copies
+     * needed. */
     bool is_host;
 
-    /* bytes > 0; memory is zeroed and aligned as above; it is freed as the kind that it was asked
-     * for. `null` gives an address that must not be read; nor may the host read MEM_DEVICE of
-     * `cuda`. */
+    /* bytes > 0. Memory is zeroed and aligned as above; free it with the same kind. The host must
+     * not access memory of `null`, nor MEM_DEVICE of `cuda`. */
     int (*mem_alloc)(struct device *device, unsigned kind, size_t bytes, void **ret_memory,
                      struct err *err);
     void (*mem_free)(struct device *device, unsigned kind, void *memory,
@@ -119,19 +117,19 @@ struct device_ops {
     int (*event_wait)(struct device *device, struct device_event *event,
                       struct err *err); /* blocks */
 
-    /* Between any kinds of memory, queued on stream. Both stay borrowed until the stream has passed
+    /* Queues a copy between any kinds of memory. Both are borrowed until the stream has executed
      * it. */
     int (*copy)(struct device *device, struct device_stream *stream, void *target,
                 const void *source, size_t bytes, struct err *err);
     int (*fill)(struct device *device, struct device_stream *stream, void *target, int byte,
                 size_t bytes, struct err *err);
 
-    /* Recording what is queued, so that it is queued again by one call; all four, or NULL where
-     * that would save nothing. From begin to end, by one thread, what is queued on the stream does
-     * not run but becomes part of the graph, with the addresses and numbers that it has then.
-     * Another stream takes part from where it waits for an event recorded on this one since begin,
-     * and this one waits for it before end. In between the thread asks the device for nothing else:
-     * neither memory nor whether something is done. -EIO at the end where it did. */
+    /* Optional, all four: record queued operations, to queue them again with one call. Between
+     * begin and end, called from one thread, operations queued on the stream do not run but become
+     * part of the graph, with their present addresses and numbers. Another stream joins by waiting
+     * for an event recorded on this stream since begin; this stream must wait for it before end. In
+     * between, the thread must not allocate memory or query the device; if it does, end returns
+     * -EIO. */
     int (*graph_begin)(struct device *device, struct device_stream *stream, struct err *err);
     int (*graph_end)(struct device *device, struct device_stream *stream,
                      struct device_graph **ret_graph, struct err *err);
@@ -147,21 +145,20 @@ struct device {
     const struct device_ops *ops;
 };
 
-/* name: "cpu", "null", "cuda" (the first GPU), "cuda:N" or "auto": the first GPU, or the CPU
- * where device_auto_count finds none. Gives the device. -ENODEV with what to do where it is
- * absent or can't be used. */
+/* name: "cpu", "null", "cuda" (the first GPU), "cuda:N", or "auto" (the first GPU, or the CPU if
+ * device_auto_count finds none). -ENODEV, with advice: it is absent or cannot be used. */
 int device_open(const char *name, struct device **ret_device, struct err *err);
 void device_close(struct device *device); /* NULL is fine */
-/* How many GPUs "auto" can use; 0 if this process was given none (gpu_probe.h), or
- * CUDA_VISIBLE_DEVICES hides all of them. -ENODEV if it was given one that CUDA can't use: the
- * driver is absent or too old, the device file may not be opened, or this build has no CUDA.
- * root: as gpu_probe_given's; "" but in tests. */
+/* Counts the GPUs that "auto" can use: 0 if the process has none (gpu_probe.h) or
+ * CUDA_VISIBLE_DEVICES hides them all. -ENODEV: it has one that CUDA cannot use, because the driver
+ * is absent or too old, the device file may not be opened, or this build has no CUDA. root: "", or
+ * a prefix of the paths read, for tests. */
 int device_auto_count(const char *root, int *ret_gpus, struct err *err);
-/* Copies from host memory and waits until it is there. Not for what happens often. */
+/* Copies from host memory and waits for it. Too slow for frequent use. */
 int device_upload(struct device *device, void *target, const void *source, size_t bytes,
                   struct err *err);
 
-/* The backends, one file each; device_cuda.h has that of a GPU. */
+/* Backends; device_cuda.h has the GPU's. */
 int device_cpu_open(struct device **ret_device, struct err *err);
 int device_null_open(struct device **ret_device, struct err *err);
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum { TAG = 0, HOST_BYTES = 65 };
-static_assert((int)TAG < (int)COMM_LETTER_TAGS, "any backend has it");
+static_assert((int)TAG < (int)COMM_MESSAGE_TAGS, "any backend has it");
 
 /* What the first rank writes to. After a failure what is added is dropped. */
 struct output {
