@@ -3,9 +3,9 @@
  * line and an exit status.
  */
 #include "base/str.h"
-#include "cli/output.h"
-#include "cli/path_args.h"
-#include "cli/verb.h"
+#include "cli/core/output.h"
+#include "cli/core/path_args.h"
+#include "cli/core/verb.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * doctor_interrupted — Ctrl-C in the midst of a probe: the program ends early, as other verbs do,
  * and nothing is left in the folder.
  */
-#include "cli/verbs.h"
+#include "cli/core/verbs.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
 

@@ -2,9 +2,9 @@
  * interrupt — a bar on a terminal when somebody presses Ctrl-C: a child draws it on a
  * pseudo-terminal.
  */
-#include "cli/console.h"
-#include "cli/signals.h"
-#include "cli/verb.h"
+#include "cli/core/console.h"
+#include "cli/core/signals.h"
+#include "cli/core/verb.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
 

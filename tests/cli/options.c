@@ -1,7 +1,7 @@
 /*
  * options — parsing of a verb's command line from its table.
  */
-#include "cli/options.h"
+#include "cli/core/options.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

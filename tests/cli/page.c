@@ -1,8 +1,8 @@
 /*
  * page — what stands in a page of `millrace inspect --html`, down to its characters and numbers.
  */
-#include "cli/page.h"
-#include "cli/page_chart.h"
+#include "cli/report/page.h"
+#include "cli/report/page_chart.h"
 #include "tests/support/test.h"
 
 #include <math.h>

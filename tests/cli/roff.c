@@ -2,8 +2,8 @@
  * roff — whatever text is given to a page or to a shell comes out of groff and of the shells as it
  * was.
  */
-#include "cli/roff.h"
-#include "cli/completion.h"
+#include "cli/help/roff.h"
+#include "cli/help/completion.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>

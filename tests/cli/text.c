@@ -2,9 +2,9 @@
  * text — what people read: a result made from its JSON document, and the progress bar at any width.
  */
 #include "base/clock.h"
-#include "cli/console.h"
-#include "cli/output.h"
-#include "cli/step_line.h"
+#include "cli/core/console.h"
+#include "cli/core/output.h"
+#include "cli/report/step_line.h"
 #include "tests/support/test.h"
 
 #include <limits.h>

@@ -1,6 +1,6 @@
 /*
  * run_agreement — what the ranks of a run compare once each has opened its data and its device. See
- * run.h; the configuration was compared before (cli/rank_session.h).
+ * run.h; the configuration was compared before (cli/ranks/rank_session.h).
  */
 #include "trainer/run/rank_agreement.h"
 #include "trainer/run/run.h"

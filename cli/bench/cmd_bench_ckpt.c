@@ -1,0 +1,353 @@
+/*
+ * cmd_bench_ckpt — `millrace bench ckpt [FOLDER]`: how fast a state is saved and loaded there,
+ * beside what the disk does.
+ *
+ * A state of a few large arrays, and one of many small ones. What each measurement is held against
+ * is taken in its own turn, in the same folder: for a save, a file of as many bytes written around
+ * the page cache and made durable; for a load, that file read; for checksums, copying memory, by
+ * the CPU time that both take.
+ */
+#include "base/clock.h"
+#include "ckpt/benchmark.h"
+#include "cli/bench/bench_file.h"
+#include "cli/core/output.h"
+#include "cli/core/signals.h"
+#include "cli/core/verbs.h"
+#include "io/file_util.h"
+#include "io/page_cache.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    LARGE_COUNT = 64,
+    SMALL_BYTES = 1 << 10,
+    MEASUREMENTS_MAX = 16,
+};
+#define FILL_NS_MAX ((uint64_t)3600 * CLOCK_NS_PER_S)
+
+struct bench_ckpt_args {
+    struct common_args common;
+    uint64_t size_bytes, small_count, step_ns, staging_bytes;
+    uint32_t only;
+};
+
+enum { ONLY_ALL, ONLY_SAVE, ONLY_LOAD, ONLY_ASYNC, ONLY_SMALL };
+static const char *const only_choices[] = {"all", "save", "load", "async", "small", NULL};
+
+#define AT(member) offsetof(struct bench_ckpt_args, member)
+static const struct option rows[] = {
+    {"size", 0, OPTION_SIZE, AT(size_bytes), "SIZE", "1GiB",
+     "of the state, which is held in memory; larger ones tell more of a disk with a cache"},
+    {"small", 0, OPTION_COUNT, AT(small_count), "N", "20000", "arrays of 1 KiB in the other state",
+     NULL, 1, 999999},
+    {"step", 0, OPTION_DURATION, AT(step_ns), "DURATION", "1s",
+     "from an asynchronous save to the update of every array"},
+    {"staging", 0, OPTION_SIZE, AT(staging_bytes), "SIZE", "64MiB",
+     "memory for copies of what is updated before it is written"},
+    {"only", 0, OPTION_CHOICE, AT(only), NULL, "all", "what to measure", only_choices},
+};
+
+enum { STEP_LARGE = 1, STEP_SMALL = 2, STEP_ASYNC = 3 /* and those behind it */ };
+
+enum limit { LIMIT_NONE, LIMIT_WRITTEN, LIMIT_READ, LIMIT_COPIED };
+
+struct measurement {
+    const char *what;
+    enum limit limit;
+    struct io_benchmark speed;
+};
+
+/* Owner thread. */
+struct bench {
+    const struct invocation *invocation;
+    const struct bench_ckpt_args *args;
+    const char *folder;
+    char steps[IO_PATH_BYTES_MAX]; /* a folder of our own in it */
+    struct io *io;
+    atomic_int *stop;
+    struct measurement list[MEASUREMENTS_MAX];
+    size_t count;
+    bool has_blocked;
+    struct ckpt_benchmark_blocked blocked[CKPT_BENCHMARK_SAVES_COUNT];
+    struct io_benchmark copying;
+};
+
+static bool wants(const struct bench *bench, uint32_t part)
+{
+    return bench->args->only == ONLY_ALL || bench->args->only == part;
+}
+
+static struct io_benchmark *add(struct bench *bench, const char *what, enum limit limit)
+{
+    assert(bench->count < MEASUREMENTS_MAX);
+    struct measurement *m = &bench->list[bench->count++];
+    *m = (struct measurement){.what = what, .limit = limit};
+    progress_update(bench->invocation->console, bench->count, 0);
+    return &m->speed;
+}
+
+static int check_stop(const struct bench *bench, struct err *err)
+{
+    return *bench->stop ? err_set(err, -EINTR, "stopped on request") : 0;
+}
+
+/* ---- The disk alone. ---- */
+
+static int read_back(const struct bench *bench, const char *path, struct io_benchmark *speed,
+                     struct err *err)
+{
+    struct io_file *file;
+    struct io_benchmark_job job = {.kind = IO_READ,
+                                   .file_bytes = bench->args->size_bytes,
+                                   .block_bytes = BENCH_FILE_BLOCK_BYTES,
+                                   .depth = BENCH_FILE_DEPTH,
+                                   .is_one_pass = true,
+                                   .ns_max = FILL_NS_MAX,
+                                   .stop = bench->stop};
+    int status = page_cache_drop(path, err);
+    if (!status)
+        status = bench->io->ops->file_open(bench->io, path, &file, err);
+    if (status)
+        return status;
+    status = io_benchmark_run(bench->io, file, path, &job, speed, err);
+    bench->io->ops->file_close(file);
+    return status;
+}
+
+/* A file that is written and made durable, read while it has no name yet, and dropped. */
+static int measure_disk(struct bench *bench, bool reads, struct err *err)
+{
+    const struct bench_file wanted = {.io = bench->io,
+                                      .folder = bench->steps,
+                                      .name = "alone",
+                                      .bytes = bench->args->size_bytes,
+                                      .ns_max = FILL_NS_MAX,
+                                      .stop = bench->stop};
+    struct io_transaction *transaction = NULL;
+    int status = bench_file_write(&wanted, add(bench, "a file, written and fsynced", LIMIT_WRITTEN),
+                                  &transaction, err);
+    if (!status && reads)
+        status = read_back(bench, bench->io->transactions->staging(transaction),
+                           add(bench, "a file, read cold", LIMIT_READ), err);
+    bench->io->transactions->abort(transaction);
+    return status;
+}
+
+/* ---- States. ---- */
+
+static int remove_step(struct bench *bench, uint64_t step, struct err *err)
+{
+    char name[32], path[IO_PATH_BYTES_MAX];
+    snprintf(name, sizeof name, "step-%08llu", (unsigned long long)step);
+    int status = io_join_path(bench->steps, name, path, err);
+    return status ? status : bench->io->names->remove(bench->io, path, err);
+}
+
+static int measure_large(struct bench *bench, const struct ckpt_benchmark_state *state,
+                         struct err *err)
+{
+    int status = 0;
+    bool loads = wants(bench, ONLY_LOAD);
+    if (wants(bench, ONLY_SAVE) || loads) {
+        status = measure_disk(bench, loads, err);
+        if (!status)
+            status = ckpt_benchmark_save(state, STEP_LARGE,
+                                         add(bench, "a state, saved", LIMIT_WRITTEN), err);
+    }
+    if (!status && loads)
+        status = ckpt_benchmark_load(state, STEP_LARGE, true,
+                                     add(bench, "a state, loaded cold", LIMIT_READ), err);
+    if (!status && (wants(bench, ONLY_SAVE) || loads)) {
+        ckpt_benchmark_checksum(state, add(bench, "its checksums alone", LIMIT_COPIED));
+        status = remove_step(bench, STEP_LARGE, err);
+    }
+    if (!status)
+        status = check_stop(bench, err);
+    if (!status && wants(bench, ONLY_ASYNC)) {
+        status = ckpt_benchmark_block(state, STEP_ASYNC, bench->args->step_ns, bench->blocked, err);
+        bench->has_blocked = status == 0;
+    }
+    return status ? status : check_stop(bench, err);
+}
+
+static int with_large(struct bench *bench, struct err *err)
+{
+    struct ckpt_benchmark_options options = {.io = bench->io,
+                                             .folder = bench->steps,
+                                             .arrays_count = LARGE_COUNT,
+                                             .array_bytes = bench->args->size_bytes / LARGE_COUNT,
+                                             .staging_bytes = bench->args->staging_bytes};
+    struct ckpt_benchmark_state state;
+    int status = ckpt_benchmark_make(&options, &state, err);
+    if (status)
+        return status;
+    status = measure_large(bench, &state, err);
+    ckpt_benchmark_free(&state);
+    return status;
+}
+
+static int with_small(struct bench *bench, struct err *err)
+{
+    struct ckpt_benchmark_options options = {.io = bench->io,
+                                             .folder = bench->steps,
+                                             .arrays_count = bench->args->small_count,
+                                             .array_bytes = SMALL_BYTES,
+                                             .staging_bytes = bench->args->staging_bytes};
+    struct ckpt_benchmark_state state;
+    int status = ckpt_benchmark_make(&options, &state, err);
+    if (status)
+        return status;
+    status = ckpt_benchmark_save(&state, STEP_SMALL,
+                                 add(bench, "many small arrays, saved", LIMIT_NONE), err);
+    if (!status)
+        status = ckpt_benchmark_load(&state, STEP_SMALL, true,
+                                     add(bench, "many small arrays, loaded cold", LIMIT_NONE), err);
+    ckpt_benchmark_free(&state);
+    return status;
+}
+
+static int measure(struct bench *bench, struct err *err)
+{
+    int status = io_benchmark_copy(CLOCK_NS_PER_S / 4, &bench->copying, err);
+    if (!status && bench->args->only != ONLY_SMALL)
+        status = with_large(bench, err);
+    if (!status && wants(bench, ONLY_SMALL))
+        status = with_small(bench, err);
+    return status;
+}
+
+/* ---- The result. ---- */
+
+/* The first measurement of a kind is the file alone. */
+static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
+{
+    if (of->limit == LIMIT_COPIED)
+        return io_benchmark_bytes_per_cpu_second(&of->speed) /
+               io_benchmark_bytes_per_cpu_second(&bench->copying);
+    const struct measurement *first = bench->list;
+    while (first->limit != of->limit)
+        first++;
+    return io_benchmark_bytes_per_second(&of->speed) / io_benchmark_bytes_per_second(&first->speed);
+}
+
+static void print_measurement(struct jsonx_writer *json, const struct bench *bench,
+                              const struct measurement *m)
+{
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "what", m->what);
+    jsonx_write_u64(json, "bytes", m->speed.bytes);
+    jsonx_write_f64(json, "elapsed_seconds", clock_seconds(m->speed.elapsed_ns));
+    jsonx_write_f64(json, "cpu_seconds", clock_seconds(m->speed.cpu_ns));
+    jsonx_write_f64(json, "bytes_per_second", io_benchmark_bytes_per_second(&m->speed));
+    if (m->limit == LIMIT_NONE)
+        jsonx_write_null(json, "of_limit_fraction");
+    else
+        jsonx_write_f64(json, "of_limit_fraction", fraction_of_limit(bench, m));
+    jsonx_end_object(json);
+}
+
+static int print(const struct bench *bench, struct err *err)
+{
+    struct output output;
+    struct jsonx_writer *json = &output.json;
+    output_begin(&output);
+    jsonx_write_string(json, "folder", bench->folder);
+    jsonx_write_f64(json, "copying_memory_bytes_per_cpu_second",
+                    io_benchmark_bytes_per_cpu_second(&bench->copying));
+    jsonx_begin_array(json, "measurements");
+    for (size_t i = 0; i < bench->count; i++)
+        print_measurement(json, bench, &bench->list[i]);
+    jsonx_end_array(json);
+    if (bench->has_blocked) {
+        const struct ckpt_benchmark_blocked *blocked = &bench->blocked[CKPT_BENCHMARK_LATER];
+        jsonx_begin_object(json, "asynchronous");
+        jsonx_write_f64(json, "step_seconds", clock_seconds(bench->args->step_ns));
+        jsonx_write_f64(json, "save_call_seconds", clock_seconds(blocked->call_ns));
+        jsonx_write_f64(json, "updates_wait_seconds", clock_seconds(blocked->updates_ns));
+        jsonx_write_f64(json, "first_updates_wait_seconds",
+                        clock_seconds(bench->blocked[CKPT_BENCHMARK_FIRST].updates_ns));
+        jsonx_write_f64(json, "save_seconds", clock_seconds(blocked->save_ns));
+        jsonx_write_u64(json, "copied_bytes", blocked->copied_bytes);
+        jsonx_write_u64(json, "staging_bytes", bench->args->staging_bytes);
+        jsonx_end_object(json);
+    }
+    return output_end(&output, bench->args->common.json, stdout, err);
+}
+
+static int check_usage(const struct bench_ckpt_args *args, struct err *err)
+{
+    if (args->size_bytes >= (uint64_t)LARGE_COUNT * BENCH_FILE_BLOCK_BYTES &&
+        args->size_bytes % ((uint64_t)LARGE_COUNT * BENCH_FILE_BLOCK_BYTES) == 0)
+        return 0;
+    err_set(err, -EINVAL, "nothing can be measured so");
+    err_expected(err, "--size a multiple of 64MiB");
+    return EXIT_USAGE;
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    struct bench bench = {.invocation = invocation,
+                          .args = invocation->args,
+                          .folder = invocation->positional_count ? invocation->positional[0] : "."};
+    struct io_stat info;
+    bench.stop = signals_install();
+    int status = check_usage(bench.args, err);
+    if (!status)
+        status = io_join_path(bench.folder, "millrace-bench-ckpt", bench.steps, err);
+    if (!status)
+        status = io_open(bench.folder, NULL, &bench.io, err);
+    if (status)
+        return status;
+    status = bench.io->names->stat(bench.io, bench.folder, &info, err);
+    if (!status && bench.io->names->stat(bench.io, bench.steps, &info, NULL) == 0) {
+        status = err_set(err, -EEXIST, "what is to be made and removed is there already");
+        err_at(err, bench.steps, ERR_NO_OFFSET);
+        err_advise(err, "remove it, if a measurement that died left it");
+    } else if (!status) {
+        status = bench.io->names->make_folder(bench.io, bench.steps, err);
+        progress_begin(invocation->console, "measuring", PROGRESS_ITEMS);
+        if (!status)
+            status = measure(&bench, err);
+        progress_end(invocation->console);
+        bench.io->names->remove(bench.io, bench.steps, NULL);
+    }
+    io_close(bench.io);
+    return status ? status : print(&bench, err);
+}
+
+static const char *const examples[] = {
+    "millrace bench ckpt --size 64MiB --small 100 --step 10ms",
+    "millrace bench ckpt --size 128MiB --only save --json",
+    NULL,
+};
+
+const struct verb verb_bench_ckpt = {
+    .name = "bench ckpt",
+    .arguments = "[FOLDER]",
+    .arguments_least = 0,
+    .arguments_most = 1,
+    .summary = "Measure how fast checkpoints are saved to a folder and loaded from it.",
+    .details = "FOLDER is where checkpoints are to be, `.` without it; a folder "
+               "millrace-bench-ckpt is made there "
+               "and removed. A state of 64 arrays, in huge pages where the kernel offers them, is "
+               "saved until it is "
+               "durable and loaded into its arrays with the page cache cold (the files' pages "
+               "dropped first); then "
+               "it "
+               "is saved twice by one saver while every array is updated --step later, which "
+               "waits for what was neither written nor fits the staging; the first time staging "
+               "may be memory that "
+               "the kernel has yet to give. CPU time is that of program and kernel. "
+               "The limit is, for a save, a file of as many bytes written around the page cache "
+               "and made durable; "
+               "for a load, that file read; for checksums, copying memory, by the CPU time that "
+               "both take. Nothing "
+               "else should run meanwhile.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct bench_ckpt_args),
+    .run = run,
+};

@@ -1,0 +1,371 @@
+/*
+ * cmd_bench_io — `millrace bench io [FOLDER]`: how fast this machine reads and writes there, engine
+ * beside engine.
+ *
+ * One temporary file, written first, then read in every way. What each measurement is held against:
+ * reads that find the page cache cold, and writes, against the fastest of them, which is the best
+ * that is known of the disk; warm ones against copying memory, by the CPU time that both take.
+ */
+#include "base/clock.h"
+#include "cli/bench/bench_file.h"
+#include "cli/core/output.h"
+#include "cli/core/signals.h"
+#include "cli/core/verbs.h"
+#include "io/benchmark.h"
+#include "io/file_util.h"
+#include "io/page_cache.h"
+#include "io/probe.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+
+enum {
+    BLOCK_LARGE_BYTES = 1 << 20,
+    BLOCK_SAMPLE_BYTES = 128 << 10,
+    BLOCK_SMALL_BYTES = 4 << 10,
+    DEPTH_USUAL = 32,
+    FILL_RATIO = 4, /* filling the file may take so many times a measurement's time */
+    EACH_LEAST_NS = 1000000,
+    MEASUREMENTS_MAX = 48,
+};
+
+struct bench_io_args {
+    struct common_args common;
+    uint64_t size_bytes, each_ns;
+};
+
+#define AT(member) offsetof(struct bench_io_args, member)
+static const struct option rows[] = {
+    {"size", 0, OPTION_SIZE, AT(size_bytes), "SIZE", "1GiB",
+     "of the temporary file; larger ones tell more of a disk with a cache"},
+    {"seconds", 0, OPTION_DURATION, AT(each_ns), "DURATION", "1s", "for each measurement, at most"},
+};
+
+enum medium { MEDIUM_COLD, MEDIUM_WARM, MEDIUM_WRITTEN };
+
+struct measurement {
+    char what[48];
+    const char *engine;
+    const char *page_cache; /* "through", "around" */
+    unsigned depth;
+    enum medium medium;
+    struct io_benchmark speed;
+};
+
+/* A way to read. */
+struct way {
+    const char *what;
+    uint64_t block_bytes;
+    unsigned depth;
+    bool is_random, is_warm;
+    enum io_cache cache;
+};
+
+static const struct way ways[] = {
+    {"cold, sequential 1 MiB", BLOCK_LARGE_BYTES, DEPTH_USUAL, false, false, IO_CACHE_NONE},
+    {"cold, sequential 1 MiB", BLOCK_LARGE_BYTES, DEPTH_USUAL, false, false, IO_CACHE_ALL},
+    {"cold, random 128 KiB", BLOCK_SAMPLE_BYTES, DEPTH_USUAL, true, false, IO_CACHE_NONE},
+    {"cold, random 128 KiB", BLOCK_SAMPLE_BYTES, DEPTH_USUAL, true, false, IO_CACHE_ALL},
+    {"cold, random 4 KiB", BLOCK_SMALL_BYTES, 1, true, false, IO_CACHE_NONE},
+    {"cold, random 4 KiB", BLOCK_SMALL_BYTES, 8, true, false, IO_CACHE_NONE},
+    {"cold, random 4 KiB", BLOCK_SMALL_BYTES, 64, true, false, IO_CACHE_NONE},
+    {"cold, random 4 KiB", BLOCK_SMALL_BYTES, 256, true, false, IO_CACHE_NONE},
+    {"warm, sequential 1 MiB", BLOCK_LARGE_BYTES, 4, false, true, IO_CACHE_ALL},
+    {"warm, random 128 KiB", BLOCK_SAMPLE_BYTES, DEPTH_USUAL, true, true, IO_CACHE_ALL},
+    {"warm, random 4 KiB", BLOCK_SMALL_BYTES, 64, true, true, IO_CACHE_ALL},
+};
+
+/* Owner thread. */
+struct bench {
+    const struct invocation *invocation;
+    const struct bench_io_args *args;
+    const char *folder;
+    atomic_int *stop;
+    bool has_direct;
+    uint64_t file_bytes; /* that were written */
+    struct measurement list[MEASUREMENTS_MAX];
+    size_t count;
+    struct io_benchmark copying;
+};
+
+static struct measurement *add(struct bench *bench, const char *what, const struct io *io,
+                               enum io_cache cache, unsigned depth, enum medium medium)
+{
+    assert(bench->count < MEASUREMENTS_MAX);
+    struct measurement *m = &bench->list[bench->count++];
+    *m = (struct measurement){.engine = io->ops->name,
+                              .page_cache = cache == IO_CACHE_NONE ? "around" : "through",
+                              .depth = depth,
+                              .medium = medium};
+    snprintf(m->what, sizeof m->what, "%s", what);
+    progress_update(bench->invocation->console, bench->count, 0);
+    return m;
+}
+
+/* ---- Writing. ---- */
+
+/* Into speed. The set goes on for as long as the file is to be there. */
+static int write_file(const struct bench *bench, struct io *io, uint64_t ns_max,
+                      struct io_benchmark *speed, struct io_transaction **ret_transaction,
+                      struct err *err)
+{
+    const struct bench_file wanted = {.io = io,
+                                      .folder = bench->folder,
+                                      .name = "millrace-bench",
+                                      .bytes = bench->args->size_bytes,
+                                      .ns_max = ns_max,
+                                      .stop = bench->stop};
+    return bench_file_write(&wanted, speed, ret_transaction, err);
+}
+
+/* ---- Reading. ---- */
+
+static int read_by(struct bench *bench, enum io_engine engine, const struct way *way,
+                   const char *path, struct err *err)
+{
+    struct io *io;
+    struct io_file *file = NULL;
+    struct io_options options = {.engine = engine, .cache = way->cache};
+    int status = io_open(path, &options, &io, err);
+    if (status)
+        return status;
+    status = way->is_warm ? 0 : page_cache_drop(path, err);
+    if (!status)
+        status = io->ops->file_open(io, path, &file, err);
+    if (!status) {
+        struct measurement *m = add(bench, way->what, io, way->cache, way->depth,
+                                    way->is_warm ? MEDIUM_WARM : MEDIUM_COLD);
+        struct io_benchmark_job job = {.kind = IO_READ,
+                                       .file_bytes =
+                                           bench->file_bytes / way->block_bytes * way->block_bytes,
+                                       .block_bytes = way->block_bytes,
+                                       .depth = way->depth,
+                                       .is_random = way->is_random,
+                                       .is_one_pass = !way->is_warm,
+                                       .ns_max = bench->args->each_ns,
+                                       .stop = bench->stop};
+        status = io_benchmark_run(io, file, path, &job, &m->speed, err);
+    }
+    if (file)
+        io->ops->file_close(file);
+    io_close(io);
+    return status;
+}
+
+/* Reads all of it once, so that it is in the page cache. */
+static int warm(const struct bench *bench, const char *path, struct err *err)
+{
+    struct io *io;
+    struct io_file *file;
+    struct io_benchmark unused = {0};
+    int status = io_open(path, &(struct io_options){.cache = IO_CACHE_ALL}, &io, err);
+    if (status)
+        return status;
+    status = io->ops->file_open(io, path, &file, err);
+    if (!status) {
+        struct io_benchmark_job job = {.kind = IO_READ,
+                                       .file_bytes = io->ops->file_size(file),
+                                       .block_bytes = BLOCK_LARGE_BYTES,
+                                       .depth = 4,
+                                       .is_one_pass = true,
+                                       .ns_max = UINT64_MAX,
+                                       .stop = bench->stop};
+        status = io_benchmark_run(io, file, path, &job, &unused, err);
+        io->ops->file_close(file);
+    }
+    io_close(io);
+    return status;
+}
+
+static int read_all_ways(struct bench *bench, const enum io_engine *engines, size_t engines_count,
+                         const char *path, struct err *err)
+{
+    int status = 0;
+    bool is_warm = false;
+    for (size_t i = 0; !status && i < sizeof ways / sizeof ways[0]; i++) {
+        if (ways[i].cache == IO_CACHE_NONE && !bench->has_direct)
+            continue;
+        if (ways[i].is_warm && !is_warm) {
+            status = warm(bench, path, err);
+            is_warm = true;
+        }
+        for (size_t k = 0; !status && k < engines_count; k++)
+            status = read_by(bench, engines[k], &ways[i], path, err);
+    }
+    return status;
+}
+
+static int write_all_ways(struct bench *bench, const enum io_engine *engines, size_t engines_count,
+                          struct err *err)
+{
+    static const enum io_cache caches[] = {IO_CACHE_NONE, IO_CACHE_ALL};
+    int status = 0;
+    for (size_t i = bench->has_direct ? 0 : 1; !status && i < 2; i++) {
+        for (size_t k = 0; !status && k < engines_count; k++) {
+            struct io *io;
+            struct io_transaction *transaction = NULL;
+            struct io_options options = {.engine = engines[k], .cache = caches[i]};
+            status = io_open(bench->folder, &options, &io, err);
+            if (status)
+                return status;
+            struct measurement *m = add(bench, "written, sequential 1 MiB, fsync", io, caches[i],
+                                        BENCH_FILE_DEPTH, MEDIUM_WRITTEN);
+            status = write_file(bench, io, bench->args->each_ns, &m->speed, &transaction, err);
+            io->transactions->abort(transaction);
+            io_close(io);
+        }
+    }
+    return status;
+}
+
+static int nothing_filled(const struct bench *bench, struct err *err)
+{
+    err_set(err, -ETIMEDOUT, "no 1 MiB of the temporary file was written in time");
+    err_at(err, bench->folder, ERR_NO_OFFSET);
+    err_advise(err, "give it more --seconds");
+    return -ETIMEDOUT;
+}
+
+/* The file that all ways of reading share. */
+static int with_file(struct bench *bench, const enum io_engine *engines, size_t engines_count,
+                     struct err *err)
+{
+    struct io *io;
+    struct io_transaction *transaction = NULL;
+    struct io_benchmark filling = {0};
+    int status = io_open(bench->folder, NULL, &io, err);
+    if (status)
+        return status;
+    status = write_file(bench, io, FILL_RATIO * bench->args->each_ns, &filling, &transaction, err);
+    bench->file_bytes = filling.bytes;
+    if (!status && filling.bytes == 0)
+        status = nothing_filled(bench, err);
+    if (!status)
+        status = read_all_ways(bench, engines, engines_count,
+                               io->transactions->staging(transaction), err);
+    io->transactions->abort(transaction);
+    io_close(io);
+    return status;
+}
+
+/* ---- The result. ---- */
+
+/* What comes from memory costs a processor's time, whatever else runs; what does not, the
+ * disk's. */
+static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
+{
+    if (of->medium == MEDIUM_WARM)
+        return io_benchmark_bytes_per_cpu_second(&of->speed) /
+               io_benchmark_bytes_per_cpu_second(&bench->copying);
+    double most = 0;
+    for (size_t i = 0; i < bench->count; i++) {
+        const struct measurement *m = &bench->list[i];
+        double rate = io_benchmark_bytes_per_second(&m->speed);
+        most = m->medium == of->medium && rate > most ? rate : most;
+    }
+    return most > 0 ? io_benchmark_bytes_per_second(&of->speed) / most : 0;
+}
+
+static int print(const struct bench *bench, struct err *err)
+{
+    struct output output;
+    struct jsonx_writer *json = &output.json;
+    output_begin(&output);
+    jsonx_write_string(json, "folder", bench->folder);
+    jsonx_write_u64(json, "file_bytes", bench->file_bytes);
+    jsonx_write_bool(json, "has_direct", bench->has_direct);
+    jsonx_write_f64(json, "copying_memory_bytes_per_cpu_second",
+                    io_benchmark_bytes_per_cpu_second(&bench->copying));
+    jsonx_begin_array(json, "measurements");
+    for (size_t i = 0; i < bench->count; i++) {
+        const struct measurement *m = &bench->list[i];
+        double gigabytes = (double)m->speed.bytes / 1e9,
+               rate = io_benchmark_bytes_per_second(&m->speed);
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "what", m->what);
+        jsonx_write_string(json, "engine", m->engine);
+        jsonx_write_string(json, "page_cache", m->page_cache);
+        jsonx_write_u64(json, "depth", m->depth);
+        jsonx_write_f64(json, "bytes_per_second", rate);
+        jsonx_write_f64(json, "operations_per_second",
+                        io_benchmark_per_second(&m->speed, (double)m->speed.operations_count));
+        jsonx_write_f64(json, "cpu_seconds_per_gigabyte",
+                        gigabytes > 0 ? clock_seconds(m->speed.cpu_ns) / gigabytes : 0);
+        jsonx_write_f64(json, "of_limit_fraction", fraction_of_limit(bench, m));
+        jsonx_end_object(json);
+    }
+    jsonx_end_array(json);
+    return output_end(&output, bench->args->common.json, stdout, err);
+}
+
+static int check_usage(const struct bench_io_args *args, struct err *err)
+{
+    if (args->size_bytes >= BLOCK_LARGE_BYTES && args->size_bytes % BLOCK_LARGE_BYTES == 0 &&
+        args->each_ns >= EACH_LEAST_NS)
+        return 0;
+    err_set(err, -EINVAL, "nothing can be measured so");
+    err_expected(err, "--size a multiple of 1MiB, --seconds at least 1ms");
+    return EXIT_USAGE;
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    struct bench bench = {.invocation = invocation,
+                          .args = invocation->args,
+                          .folder = invocation->positional_count ? invocation->positional[0] : "."};
+    enum io_engine engines[2];
+    size_t engines_count = 0;
+    struct io_probe probe;
+    struct io *ring;
+    bench.stop = signals_install();
+    int status = check_usage(bench.args, err);
+    if (!status)
+        status = io_probe_folder(bench.folder, false, &probe, err);
+    if (status)
+        return status;
+    bench.has_direct = probe.write_status == 0 && probe.direct_status == 0 &&
+                       probe.direct_offset_align_bytes <= IO_ALIGN_BYTES;
+    if (io_open(bench.folder, &(struct io_options){.engine = IO_ENGINE_URING}, &ring, NULL) == 0) {
+        engines[engines_count++] = IO_ENGINE_URING;
+        io_close(ring);
+    }
+    engines[engines_count++] = IO_ENGINE_THREADS;
+    progress_begin(invocation->console, "measuring", PROGRESS_ITEMS);
+    status = io_benchmark_copy(bench.args->each_ns / 4, &bench.copying, err);
+    if (!status)
+        status = with_file(&bench, engines, engines_count, err);
+    if (!status)
+        status = write_all_ways(&bench, engines, engines_count, err);
+    progress_end(invocation->console);
+    return status ? status : print(&bench, err);
+}
+
+static const char *const examples[] = {
+    "millrace bench io --size 256MiB --seconds 200ms",
+    "millrace bench io shards --size 64MiB --seconds 100ms --json",
+    NULL,
+};
+
+const struct verb verb_bench_io = {
+    .name = "bench io",
+    .arguments = "[FOLDER]",
+    .arguments_least = 0,
+    .arguments_most = 1,
+    .summary = "Measure how fast files in a folder are read and written, engine beside engine.",
+    .details = "FOLDER is where the data is, `.` without it; a temporary file is made there and "
+               "removed. Each way "
+               "is "
+               "measured with the page cache cold (the file's pages dropped first) or warm, "
+               "through it or around "
+               "it. CPU "
+               "time is that of program and kernel. The limit is, for cold reads and for writes, "
+               "the fastest of "
+               "them; for "
+               "warm reads, copying memory, by the CPU time that both take. Nothing else should "
+               "run meanwhile.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct bench_io_args),
+    .run = run,
+};

@@ -1,0 +1,227 @@
+/*
+ * cmd_bench_loader — `millrace bench loader [DATASET]`: how fast this machine reads and decodes a
+ * dataset. What is measured, and what each figure is held against, is bench_loader.c's.
+ */
+#include "base/clock.h"
+#include "base/thread_pool.h"
+#include "cli/bench/bench_loader.h"
+#include "cli/core/output.h"
+#include "cli/core/signals.h"
+#include "cli/core/verbs.h"
+#include "convert/made_photos.h"
+#include "io/file_util.h"
+#include "io/temporary_registry.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+enum { EACH_LEAST_NS = 1000000 };
+
+struct bench_loader_args {
+    struct common_args common;
+    uint64_t each_ns, photos, batch, micro, workers, memory_bytes, size, block;
+};
+
+#define AT(member) offsetof(struct bench_loader_args, member)
+static const struct option rows[] = {
+    {"seconds", 0, OPTION_DURATION, AT(each_ns), "DURATION", "1s", "for each measurement, at most"},
+    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL,
+     "the most decoding threads; 0: one a CPU", .most = 256},
+    {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples of a global batch", .least = 1,
+     .most = BATCHING_SAMPLES_MAX},
+    {"micro", 0, OPTION_COUNT, AT(micro), "b", "32", "samples of a micro-batch; divides B",
+     .least = 1, .most = BATCHING_SAMPLES_MAX},
+    {"memory", 0, OPTION_SIZE, AT(memory_bytes), "SIZE", "256MiB",
+     "for batches and all that is read ahead"},
+    {"size", 0, OPTION_COUNT, AT(size), "PIXELS", "224", "of photos: width and height of the crops",
+     .least = 1, .most = 4096},
+    {"block", 0, OPTION_COUNT, AT(block), "TOKENS", "1024", "of text: windows of TOKENS + 1",
+     .least = 1, .most = 1 << 24},
+    {"photos", 0, OPTION_COUNT, AT(photos), "N", "256", "without DATASET: how many are made",
+     .least = 1, .most = 1 << 20},
+};
+
+/* ---- The result. ---- */
+
+static void write_row(struct jsonx_writer *json, const struct bench_row *row)
+{
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "what", row->what);
+    jsonx_write_u64(json, "workers", row->workers);
+    jsonx_write_f64(json, "samples_per_second", bench_row_rate(row, BENCH_CLOCK));
+    jsonx_write_f64(json, "samples_per_cpu_second", bench_row_rate(row, BENCH_CPU));
+    jsonx_write_f64(json, "bytes_per_second",
+                    io_benchmark_per_second(&row->speed.took, (double)row->speed.took.bytes));
+    jsonx_write_string(json, "limited_by", row->workers ? loader_stage_name(row->speed.limit) : "");
+    jsonx_write_string(json, "limit", row->limit);
+    if (*row->limit) {
+        jsonx_write_f64(json, "limit_per_second", row->limit_rate);
+        jsonx_write_f64(json, "of_limit_fraction",
+                        bench_row_rate(row, row->cost) / row->limit_rate);
+    } else {
+        jsonx_write_null(json, "limit_per_second");
+        jsonx_write_null(json, "of_limit_fraction");
+    }
+    jsonx_end_object(json);
+}
+
+static int print(const struct invocation *invocation, const struct bench_loader *bench,
+                 struct err *err)
+{
+    struct output output;
+    struct jsonx_writer *json = &output.json;
+    output_begin(&output);
+    jsonx_write_string(json, "dataset",
+                       invocation->positional_count ? bench->dataset : "made photos");
+    jsonx_write_u64(json, "samples_count", bench->samples);
+    jsonx_write_u64(json, "mean_sample_bytes", (uint64_t)bench->sample_bytes);
+    jsonx_write_u64(json, "cpus_count", thread_pool_cpu_count());
+    jsonx_write_string(json, "engine", bench->engine);
+    jsonx_write_u64(json, "batch_samples_count", bench->batch);
+    jsonx_write_u64(json, "micro_batch_samples_count", bench->micro);
+    jsonx_begin_array(json, "measurements");
+    for (size_t i = 0; i < bench->count; i++)
+        write_row(json, &bench->list[i]);
+    jsonx_end_array(json);
+    jsonx_begin_array(json, "first_micro_batch");
+    for (size_t i = 0; i < bench->firsts_count; i++) {
+        const struct bench_first *first = &bench->firsts[i];
+        double seconds = clock_seconds(first->ns);
+        double limit_seconds = (double)first->samples_count / bench_loader_best_rate(bench);
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "what", first->what);
+        jsonx_write_u64(json, "position", first->position);
+        jsonx_write_u64(json, "samples_count", first->samples_count);
+        jsonx_write_f64(json, "elapsed_seconds", seconds);
+        jsonx_write_string(json, "limit", "its samples' time in an epoch's middle");
+        jsonx_write_f64(json, "limit_seconds", limit_seconds);
+        jsonx_write_f64(json, "of_limit_fraction", limit_seconds / seconds);
+        jsonx_end_object(json);
+    }
+    jsonx_end_array(json);
+    const struct bench_loader_args *args = invocation->args;
+    return output_end(&output, args->common.json, stdout, err);
+}
+
+/* ---- The run. ---- */
+
+static int measure(const struct invocation *invocation, struct bench_loader *bench, struct io *io,
+                   struct err *err)
+{
+    int status = bench_loader_look(bench, io, err);
+    if (status)
+        return status;
+    progress_begin(invocation->console, "measuring", PROGRESS_ITEMS);
+    status = bench_loader_measure(bench, err);
+    progress_end(invocation->console);
+    return status ? status : print(invocation, bench, err);
+}
+
+static int measure_photos_in(const struct invocation *invocation, struct bench_loader *bench,
+                             struct io *io, const char *folder, struct err *err)
+{
+    const struct bench_loader_args *args = invocation->args;
+    char path[IO_PATH_BYTES_MAX];
+    int status = io_join_path(folder, "photos.tar", path, err);
+    if (status)
+        return status;
+    int pending_folder = io_temporary_register(folder), pending = io_temporary_register(path);
+    bench->dataset = path;
+    status = made_photos_write(io, path, args->photos, bench->stop, err);
+    if (!status)
+        status = measure(invocation, bench, io, err);
+    io->names->remove(io, path, NULL);
+    io_temporary_unregister(pending);
+    io_temporary_unregister(pending_folder);
+    return status;
+}
+
+/* In the current folder, in the place of an output that never appears. */
+static int measure_made_photos(const struct invocation *invocation, struct bench_loader *bench,
+                               struct io *io, struct err *err)
+{
+    struct io_transaction_options options = {.path = "millrace-bench-photos", .replace = true};
+    struct io_transaction *transaction;
+    int status = io->transactions->begin(io, &options, &transaction, err);
+    if (status)
+        return status;
+    status = measure_photos_in(invocation, bench, io, io->transactions->staging(transaction), err);
+    io->transactions->abort(transaction);
+    return status;
+}
+
+static int check_usage(const struct bench_loader_args *args, struct err *err)
+{
+    struct batching batching = {.global = args->batch, .micro = args->micro, .ranks = 1};
+    if (args->each_ns < EACH_LEAST_NS) {
+        err_set(err, -EINVAL, "nothing can be measured so");
+        err_expected(err, "--seconds at least 1ms");
+        return EXIT_USAGE;
+    }
+    return batching_check(&batching, err) ? EXIT_USAGE : 0;
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const struct bench_loader_args *args = invocation->args;
+    struct bench_loader bench = {
+        .dataset = invocation->positional_count > 0 ? invocation->positional[0] : NULL,
+        .each_ns = args->each_ns,
+        .batch = args->batch,
+        .micro = args->micro,
+        .memory_bytes = args->memory_bytes,
+        .size = args->size,
+        .block = args->block,
+        .workers_most = args->workers ? (unsigned)args->workers : thread_pool_cpu_count(),
+        .log = invocation->log,
+        .console = invocation->console,
+    };
+    struct io *io;
+    bench.stop = signals_install();
+    int status = check_usage(args, err);
+    if (!status)
+        status = io_open(bench.dataset ? bench.dataset : ".", NULL, &io, err);
+    if (status)
+        return status;
+    status = bench.dataset ? measure(invocation, &bench, io, err)
+                           : measure_made_photos(invocation, &bench, io, err);
+    io_close(io);
+    return status;
+}
+
+static const char *const examples[] = {
+    "millrace bench loader shards --seconds 200ms",
+    "millrace bench loader tokens/train --block 64 --seconds 100ms",
+    "millrace bench loader --photos 32 --seconds 100ms --json",
+    NULL,
+};
+
+const struct verb verb_bench_loader = {
+    .name = "bench loader",
+    .arguments = "[DATASET]",
+    .arguments_least = 0,
+    .arguments_most = 1,
+    .summary = "Measure how fast a dataset is read and decoded here, each figure beside its limit.",
+    .details =
+        "Without DATASET, photos are made in the current folder, and removed. Samples as they are "
+        "stored are read with the page cache cold "
+        "(the dataset's files are dropped from it first) and warm, beside plain reads of the same "
+        "files: by the clock where they are cold, by "
+        "CPU time where they are warm. Photos are cropped at random, beside the same photos "
+        "decoded "
+        "whole by one thread; where restart "
+        "markers let crops be cut out of the files they cost less than that, so the fraction may "
+        "be "
+        "above 1. More workers stand beside so many "
+        "times one, a first micro-batch (at the start, and at the middle's step where there are "
+        "two "
+        "or more) beside the time of its samples in an epoch's middle. CPU time is that "
+        "of program and kernel. The "
+        "stage that limits is the one that the others waited for: who consumes here takes all at "
+        "once. Nothing else should run "
+        "meanwhile.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct bench_loader_args),
+    .run = run,
+};

@@ -1,0 +1,304 @@
+/*
+ * cmd_bench_train — `millrace bench train [CONFIG.yaml]`: how fast steps are here, beside the
+ * products in them alone, and where their time goes.
+ */
+#include "base/clock.h"
+#include "base/thread_pool.h"
+#include "cli/bench/bench_models.h"
+#include "cli/core/output.h"
+#include "cli/core/signals.h"
+#include "cli/core/verbs.h"
+#include "cli/ranks/local_ranks.h"
+#include "cli/ranks/rank_session.h"
+#include "io/file_util.h"
+#include "trainer/benchmark.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+enum { RANKS_MAX = 512, STEPS_MAX = 1000000, BATCH_MAX = 65536 };
+#define PRODUCTS_NS (CLOCK_NS_PER_S / 2)
+
+struct bench_train_args {
+    struct common_args common;
+    uint32_t model;
+    uint64_t steps, warming, ranks, batch, accumulation;
+    struct option_list set;
+};
+
+enum { MODEL_ALL = BENCH_MODELS };
+static const char *const model_choices[] = {"gpt2", "llama", "vit", "all", NULL};
+
+#define AT(member) offsetof(struct bench_train_args, member)
+static const struct option rows[] = {
+    {"model", 0, OPTION_CHOICE, AT(model), NULL, "all", "of the built-in ones", model_choices},
+    {"steps", 0, OPTION_COUNT, AT(steps), "N", "10", "that are measured", .least = 1,
+     .most = STEPS_MAX},
+    {"warm-up", 0, OPTION_COUNT, AT(warming), "N", "2", "steps before them", .most = STEPS_MAX},
+    {"batch", 0, OPTION_COUNT, AT(batch), "N", "8", "of built-in models: samples of a micro-batch",
+     .least = 1, .most = BATCH_MAX},
+    {"accumulation", 0, OPTION_COUNT, AT(accumulation), "N", "1",
+     "of built-in models: micro-batches a rank and step", .least = 1, .most = BATCH_MAX},
+    {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", "1",
+     "processes on this machine, started by mpirun; without meaning where a launcher has started "
+     "some",
+     .least = 1, .most = RANKS_MAX},
+    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL,
+     "a key of the configuration, as threads=1"},
+};
+
+struct measurement {
+    const char *what;
+    uint64_t global;
+    struct trainer_benchmark speed;
+};
+
+/* Owner thread, on each rank. */
+struct bench {
+    const struct invocation *invocation;
+    const struct bench_train_args *args;
+    struct comm *comm;
+    int local_rank;
+    struct io *io;
+    atomic_int *stop;
+    char folder[IO_PATH_BYTES_MAX]; /* our own */
+    struct measurement list[BENCH_MODELS];
+    size_t count;
+};
+
+/* ---- Measuring. ---- */
+
+static int measure(struct bench *bench, const char *what, const struct train_config *config,
+                   struct err *err)
+{
+    const struct trainer_options options = {.config = config,
+                                            .comm = bench->comm,
+                                            .local_rank = bench->local_rank,
+                                            .resume = CONFIG_RESUME_NEVER,
+                                            .io = bench->io,
+                                            .stop = bench->stop,
+                                            .log = bench->invocation->log};
+    const struct trainer_benchmark_job job = {.warming_steps = bench->args->warming,
+                                              .steps = bench->args->steps,
+                                              .products_ns = PRODUCTS_NS};
+    struct measurement *m = &bench->list[bench->count];
+    *m = (struct measurement){.what = what, .global = config->batch.global};
+    int status = trainer_benchmark_run(&options, &job, &m->speed, err);
+    bench->count += !status;
+    progress_update(bench->invocation->console, bench->count, 0);
+    return status;
+}
+
+static int measure_model(struct bench *bench, enum bench_model model, struct err *err)
+{
+    struct train_config config;
+    const struct bench_model_options options = {.folder = bench->folder,
+                                                .batch = bench->args->batch,
+                                                .accumulation = bench->args->accumulation,
+                                                .ranks = (uint64_t)bench->comm->ranks,
+                                                .sets = (const char *const *)bench->args->set.items,
+                                                .sets_count = bench->args->set.count};
+    int status = bench_model_configure(model, &options, &config, err);
+    if (!status)
+        status = config_resolve_batch(&config, (uint32_t)bench->comm->ranks, err);
+    if (!status && bench->comm->rank == 0)
+        status = bench_model_make_data(model, bench->io, bench->folder, bench->stop,
+                                       bench->invocation->log, err);
+    status = rank_session_agree(bench->comm, status, err);
+    return status ? status : measure(bench, bench_model_name(model), &config, err);
+}
+
+static int measure_models(struct bench *bench, struct err *err)
+{
+    int status = 0;
+    for (int model = 0; model < BENCH_MODELS && !status; model++)
+        if (bench->args->model == MODEL_ALL || bench->args->model == (uint32_t)model)
+            status = measure_model(bench, (enum bench_model)model, err);
+    return status;
+}
+
+/* Its own data and model; but it leaves nothing, whatever the run of it would. */
+static int measure_config(struct bench *bench, const char *path, struct err *err)
+{
+    struct train_config config;
+    int status = config_load(path, (const char *const *)bench->args->set.items,
+                             bench->args->set.count, &config, err);
+    if (!status)
+        status = config_resolve_batch(&config, (uint32_t)bench->comm->ranks, err);
+    if (!status)
+        status = io_join_path(bench->folder, "run", config.run.dir, err);
+    config.checkpoint.dir[0] = config.log.jsonl[0] = config.log.tensorboard[0] = '\0';
+    status = rank_session_agree(bench->comm, status, err);
+    return status ? status : measure(bench, path, &config, err);
+}
+
+/* ---- The result. ---- */
+
+/* Of the time of all steps, by another clock than that of the parts: what they left out would
+ * show. */
+static void print_time(struct jsonx_writer *json, const struct trainer_benchmark *speed)
+{
+    static const enum time_part parts[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
+                                           TIME_REDUCE, TIME_UPDATE,  TIME_QUEUE,
+                                           TIME_DEVICE, TIME_SAVE,    TIME_OTHER};
+    double all_ns = (double)speed->took.elapsed_ns;
+    jsonx_begin_object(json, "time");
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        char key[32];
+        bool of_devices = parts[i] == TIME_QUEUE || parts[i] == TIME_DEVICE;
+        bool of_hosts =
+            parts[i] == TIME_FORWARD || parts[i] == TIME_BACKWARD || parts[i] == TIME_UPDATE;
+        if (speed->queues ? of_hosts : of_devices)
+            continue;
+        snprintf(key, sizeof key, "%s_share", time_part_name(parts[i]));
+        jsonx_write_f64(json, key, (double)speed->time.ns[parts[i]] / all_ns);
+    }
+    jsonx_end_object(json);
+}
+
+static void print_exchange(struct jsonx_writer *json, const struct trainer_benchmark *speed)
+{
+    double alone = clock_seconds(speed->exchange_ns),
+           waited = clock_seconds(speed->exchange_waited_ns);
+    jsonx_begin_object(json, "exchange");
+    jsonx_write_f64(json, "alone_seconds", alone);
+    jsonx_write_f64(json, "waited_seconds", waited);
+    jsonx_write_f64(json, "hidden_share", waited < alone ? 1 - waited / alone : 0);
+    jsonx_end_object(json);
+}
+
+static void print_measurement(struct jsonx_writer *json, const struct measurement *m, int ranks)
+{
+    const struct trainer_benchmark *speed = &m->speed;
+    double seconds = clock_seconds(speed->took.elapsed_ns), rate = speed->flops / seconds;
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "what", m->what);
+    jsonx_write_u64(json, "batch_samples_count", m->global);
+    jsonx_write_f64(json, "samples_per_second", (double)speed->samples_count / seconds);
+    if (speed->tokens_count > 0)
+        jsonx_write_f64(json, "tokens_per_second", (double)speed->tokens_count / seconds);
+    else
+        jsonx_write_null(json, "tokens_per_second");
+    jsonx_write_f64(
+        json, "samples_per_cpu_second",
+        io_benchmark_per_cpu_second(&speed->took, (double)speed->samples_count / ranks));
+    jsonx_write_f64(json, "median_step_seconds", clock_seconds(speed->median_ns));
+    jsonx_write_f64(json, "gigaflops_per_second", rate / 1e9);
+    jsonx_write_f64(json, "limit_gigaflops_per_second", speed->limit_flops_per_second / 1e9);
+    if (speed->limit_flops_per_second > 0)
+        jsonx_write_f64(json, "of_limit_fraction", rate / speed->limit_flops_per_second);
+    else
+        jsonx_write_null(json, "of_limit_fraction");
+    print_time(json, speed);
+    if (speed->exchange_ns > 0)
+        print_exchange(json, speed);
+    jsonx_write_u64(json, "peak_process_bytes", speed->peak_process_bytes);
+    jsonx_end_object(json);
+}
+
+static int print(const struct bench *bench, struct err *err)
+{
+    struct output output;
+    struct jsonx_writer *json = &output.json;
+    output_begin(&output);
+    jsonx_write_u64(json, "ranks_count", (uint64_t)bench->comm->ranks);
+    jsonx_write_u64(json, "cpus_count", thread_pool_cpu_count());
+    jsonx_write_u64(json, "threads_count", bench->list[0].speed.threads);
+    jsonx_write_u64(json, "steps_count", bench->args->steps);
+    jsonx_begin_array(json, "measurements");
+    for (size_t i = 0; i < bench->count; i++)
+        print_measurement(json, &bench->list[i], bench->comm->ranks);
+    jsonx_end_array(json);
+    return output_end(&output, bench->args->common.json, stdout, err);
+}
+
+/* ---- The run. ---- */
+
+static int make_folder(struct bench *bench, struct err *err)
+{
+    struct io_stat info;
+    int status = io_join_path(".", "millrace-bench-train", bench->folder, err);
+    if (status || bench->comm->rank > 0)
+        return status;
+    if (bench->io->names->stat(bench->io, bench->folder, &info, NULL) == 0) {
+        err_set(err, -EEXIST, "what is to be made and removed is there already");
+        err_at(err, bench->folder, ERR_NO_OFFSET);
+        err_advise(err, "remove it, if a measurement that died left it");
+        return -EEXIST;
+    }
+    return bench->io->names->make_folder(bench->io, bench->folder, err);
+}
+
+static int measure_in_folder(struct bench *bench, struct err *err)
+{
+    const struct invocation *invocation = bench->invocation;
+    int made = make_folder(bench, err);
+    int status = rank_session_agree(bench->comm, made, err);
+    progress_begin(invocation->console, "measuring", PROGRESS_ITEMS);
+    if (!status)
+        status = invocation->positional_count
+                     ? measure_config(bench, invocation->positional[0], err)
+                     : measure_models(bench, err);
+    progress_end(invocation->console);
+    if (!made && bench->comm->rank == 0)
+        bench->io->names->remove(bench->io, bench->folder, NULL);
+    return status;
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    struct bench bench = {.invocation = invocation, .args = invocation->args};
+    bool is_done;
+    bench.stop = signals_install();
+    int status = local_ranks_run(invocation, (unsigned)bench.args->ranks, &is_done, err);
+    if (status || is_done)
+        return status;
+    status = rank_session_open(invocation, &bench.comm, &bench.local_rank, err);
+    if (status)
+        return status;
+    status = rank_session_agree(bench.comm, io_open(".", NULL, &bench.io, err), err);
+    if (!status)
+        status = measure_in_folder(&bench, err);
+    if (!status && bench.comm->rank == 0)
+        status = print(&bench, err);
+    io_close(bench.io);
+    return rank_session_close(invocation, bench.comm, status, err);
+}
+
+static const char *const examples[] = {
+    "millrace bench train --model gpt2 --steps 1 --warm-up 0 --batch 1",
+    "millrace bench train --model vit --steps 1 --warm-up 0 --batch 1 -n 2 --set threads=1 --json",
+    "millrace bench train train.yaml --steps 2",
+    NULL,
+};
+
+const struct verb verb_bench_train = {
+    .name = "bench train",
+    .arguments = "[CONFIG.yaml]",
+    .arguments_least = 0,
+    .arguments_most = 1,
+    .summary = "Measure how fast training steps are here, beside the products in them alone, and "
+               "where the "
+               "time goes.",
+    .details =
+        "Without CONFIG.yaml three small models are trained on made data: a GPT-2 and a Llama of 6 "
+        "blocks x 384 on windows of 256 bytes, a ViT of as many on "
+        "photos of 224 x 224. With it, that model on its data. Either is the whole step of "
+        "`millrace "
+        "train`, from loading to the update; a folder "
+        "millrace-bench-train is made in the current one, and removed. On several ranks rates are "
+        "of "
+        "all of them together, the rest is of the first; "
+        "the exchange is that of a step's gradients with nothing beside it, and hidden of it is "
+        "what "
+        "no step waited for. "
+        "The limit is OpenBLAS's product of two square matrices by as many threads, all ranks at "
+        "once, and on a GPU its peak; floating-point operations "
+        "are those of the step's products alone (docs/reference/models.md). Nothing else should "
+        "run "
+        "meanwhile.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct bench_train_args),
+    .run = run,
+};

@@ -1,0 +1,96 @@
+/*
+ * cmd_ckpt_copy — `millrace ckpt copy SRC DST`.
+ */
+#include "base/clock.h"
+#include "ckpt/ckpt.h"
+#include "cli/core/output.h"
+#include "cli/core/verbs.h"
+
+#include <stddef.h>
+
+struct copy_args {
+    struct common_args common;
+    bool force;
+};
+
+static const struct option rows[] = {
+    {"force", 0, OPTION_FLAG, offsetof(struct copy_args, force),
+     .help = "a checkpoint of the same step in DST gives way, unless somebody reads it"},
+};
+
+static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
+{
+    progress_update(context, bytes_done, bytes);
+}
+
+static int print_copied(const struct ckpt_copied *copied, double seconds,
+                        const struct common_args *common, struct err *err)
+{
+    struct output output;
+    output_begin(&output);
+    jsonx_write_u64(&output.json, "step", copied->step);
+    jsonx_write_string(&output.json, "checkpoint", copied->path);
+    jsonx_write_u64(&output.json, "files_count", copied->files_count);
+    jsonx_write_u64(&output.json, "written_bytes", copied->written_bytes);
+    jsonx_write_f64(&output.json, "elapsed_seconds", seconds);
+    return output_end_report(&output, common->json, common->quiet, err);
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const struct copy_args *args = invocation->args;
+    struct ckpt_watch watch = {show_progress, invocation->console};
+    struct ckpt_copy_options options = {.source = invocation->positional[0],
+                                        .folder = invocation->positional[1],
+                                        .force = args->force,
+                                        .log = invocation->log,
+                                        .watch = &watch};
+    struct ckpt_copied copied;
+    char source[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
+    uint64_t began_ns = clock_now_ns();
+    int status = io_open(options.source, NULL, &options.from, err);
+    if (!status)
+        status = io_open(options.folder, NULL, &options.to, err);
+    if (!status)
+        status = ckpt_resolve(options.from, options.source, source, err);
+    if (!status)
+        status = ckpt_resolve(options.to, options.folder, folder, err);
+    options.source = source;
+    options.folder = folder;
+    progress_begin(invocation->console, "copying", PROGRESS_BYTES);
+    if (!status)
+        status = ckpt_copy(&options, &copied, err);
+    progress_end(invocation->console);
+    if (!status)
+        status =
+            print_copied(&copied, clock_seconds(clock_now_ns() - began_ns), &args->common, err);
+    io_close(options.to);
+    io_close(options.from);
+    return status;
+}
+
+static const char *const examples[] = {"millrace ckpt copy runs/a/ckpt backup",
+                                       "millrace ckpt copy runs/a/ckpt backup --force --json",
+                                       NULL};
+
+const struct verb verb_ckpt_copy = {
+    .name = "ckpt copy",
+    .arguments = "SRC DST",
+    .arguments_least = 2,
+    .arguments_most = 2,
+    .summary =
+        "Copy a checkpoint into another folder of checkpoints, verified, whole or not at all.",
+    .details = "SRC is a checkpoint (step-00001000), a folder of checkpoints or a run's folder, of "
+               "which the newest "
+               "whole one is taken; the copy has the same name in DST, which is made if it is "
+               "absent. Every block's "
+               "checksum is "
+               "compared before the block is written, so a damaged checkpoint is named and not "
+               "copied. A run in SRC "
+               "may go on meanwhile: what is copied is not removed under it. DST must not be "
+               "another run's.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct copy_args),
+    .run = run,
+};

@@ -1,0 +1,75 @@
+/*
+ * cmd_ckpt_hash — `millrace ckpt hash PATH`.
+ */
+#include "ckpt/ckpt.h"
+#include "cli/core/output.h"
+#include "cli/core/verbs.h"
+
+#include <stdio.h>
+
+struct hash_args {
+    struct common_args common;
+};
+
+static int print_hashes(const struct ckpt_hashes *hashes, bool as_json, struct err *err)
+{
+    struct output output;
+    char hex[HASH128_HEX_BYTES];
+    output_begin(&output);
+    for (int i = 0; i < CKPT_SECTION_COUNT; i++) {
+        const char *name = ckpt_section_name((enum ckpt_section)i);
+        if (!hashes->present[i])
+            continue;
+        jsonx_write_string(&output.json, name, hash128_format(hashes->hash[i], hex));
+        if (!as_json)
+            printf("%s\t%s\n", name, hex);
+    }
+    if (as_json)
+        return output_end(&output, true, stdout, err);
+    output_abort(&output);
+    return 0;
+}
+
+static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
+{
+    progress_update(context, bytes_done, bytes);
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const char *path = invocation->positional[0];
+    struct ckpt_hashes hashes;
+    struct ckpt_watch watch = {show_progress, invocation->console};
+    struct io *io = NULL;
+    int status = io_open(path, NULL, &io, err);
+    progress_begin(invocation->console, "hashing", PROGRESS_BYTES);
+    if (!status)
+        status = ckpt_hash(io, path, &hashes, invocation->log, &watch, err);
+    progress_end(invocation->console);
+    if (!status)
+        status = print_hashes(&hashes, invocation->common->json, err);
+    io_close(io);
+    return status;
+}
+
+static const char *const examples[] = {"millrace ckpt hash runs/a/ckpt",
+                                       "millrace ckpt hash model.safetensors", NULL};
+
+const struct verb verb_ckpt_hash = {
+    .name = "ckpt hash",
+    .arguments = "PATH",
+    .arguments_least = 1,
+    .arguments_most = 1,
+    .summary = "Print a hash of the model, of the optimizer and of the loader's state.",
+    .details =
+        "PATH is a checkpoint, a folder of checkpoints or of a run (its newest whole one) or a "
+        "safetensors file. "
+        "The hashes depend on "
+        "names, types, shapes and bytes only: not on steps, times, paths, files or ranks. The "
+        "model's "
+        "line of a full file "
+        "equals its checkpoint's.",
+    .examples = examples,
+    .args_bytes = sizeof(struct hash_args),
+    .run = run,
+};

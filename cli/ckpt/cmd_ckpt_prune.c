@@ -1,0 +1,226 @@
+/*
+ * cmd_ckpt_prune — `millrace ckpt prune DIR`.
+ */
+#include "ckpt/ckpt.h"
+#include "cli/core/output.h"
+#include "cli/core/verbs.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+struct prune_args {
+    struct common_args common;
+    uint64_t last, every, best_count;
+    const char *best_metric;
+    uint32_t best_mode;
+    bool dry_run;
+};
+
+enum best_mode { MODE_AUTO, MODE_MIN, MODE_MAX };
+static const char *const mode_choices[] = {"auto", "min", "max", NULL};
+
+enum { COUNT_MAX = 1 << 30 };
+#define AT(member) offsetof(struct prune_args, member)
+static const struct option rows[] = {
+    {"keep-last", 0, OPTION_COUNT, AT(last), "N", NULL, "the newest N stay", .least = 1,
+     .most = COUNT_MAX, .required = true},
+    {"keep-every", 0, OPTION_COUNT, AT(every), "M", NULL,
+     "those whose step is a multiple of M stay, too", .least = 1, .most = COUNT_MAX},
+    {"keep-best", 0, OPTION_TEXT, AT(best_metric), "METRIC", NULL,
+     "the best by a metric of theirs stay, too, as val_loss (ckpt list shows what they have)"},
+    {"best-mode", 0, OPTION_CHOICE, AT(best_mode), NULL, "auto",
+     "whether small or large is good; auto: small of a loss, large of an accuracy, by METRIC's "
+     "name",
+     mode_choices},
+    {"best-count", 0, OPTION_COUNT, AT(best_count), "K", NULL,
+     "how many of the best stay; 1 unless given", .least = 1, .most = COUNT_MAX},
+    {"dry-run", 0, OPTION_FLAG, AT(dry_run), .help = "only say what would stay and what would go"},
+};
+
+struct pruning {
+    struct jsonx_writer *json;
+    bool dry_run;
+    uint64_t kept_count, removed_count, removed_bytes;
+};
+
+/* "last, best"; "removed", "would be removed", "could not be removed". */
+static const char *describe(const struct pruning *pruning, const struct ckpt_verdict *verdict,
+                            char text[96])
+{
+    static const char *const reasons[] = {"last",  "every",   "best",
+                                          "saved", "is read", "is not whole"};
+    if (verdict->status)
+        return "could not be removed";
+    if (verdict->reasons == 0)
+        return pruning->dry_run ? "would be removed" : "removed";
+    size_t used = (size_t)snprintf(text, 96, "kept:");
+    for (unsigned i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
+        if (verdict->reasons >> i & 1)
+            used += (size_t)snprintf(text + used, 96 - used, "%s %s",
+                                     text[used - 1] == ':' ? "" : ",", reasons[i]);
+    return text;
+}
+
+static void write_verdict(void *context, const struct ckpt_verdict *verdict)
+{
+    struct pruning *pruning = context;
+    char text[96];
+    bool goes = verdict->reasons == 0 && verdict->status == 0;
+    jsonx_begin_object(pruning->json, NULL);
+    jsonx_write_u64(pruning->json, "step", verdict->step);
+    jsonx_write_string(pruning->json, "verdict", describe(pruning, verdict, text));
+    jsonx_write_u64(pruning->json, "size_bytes", verdict->size_bytes);
+    jsonx_write_string(pruning->json, "path", verdict->path);
+    jsonx_end_object(pruning->json);
+    pruning->kept_count += !goes;
+    pruning->removed_count += goes;
+    pruning->removed_bytes += goes ? verdict->size_bytes : 0;
+}
+
+/* A metric that no checkpoint has is a typing error, which must not cost the best ones. */
+struct metric_search {
+    const char *name;
+    bool has_steps, found;
+};
+
+static int look_for_metric(void *context, const struct ckpt_entry *entry)
+{
+    struct metric_search *search = context;
+    double metric;
+    search->has_steps = true;
+    search->found = ckpt_metric(entry->state, search->name, entry->step, &metric);
+    return search->found;
+}
+
+static int check_metric(const struct prune_args *args, const char *folder, struct io *io,
+                        struct err *err)
+{
+    struct metric_search search = {.name = args->best_metric};
+    if (!args->best_metric)
+        return 0;
+    int status = ckpt_list(io, folder, look_for_metric, &search, NULL, err);
+    if (status < 0 || search.found || !search.has_steps) /* without any the pruning says so */
+        return status < 0 ? status : 0;
+    err_set(err, -ENOENT, "no checkpoint has the metric %s", args->best_metric);
+    err_at(err, folder, ERR_NO_OFFSET);
+    err_advise(err, "`millrace ckpt list` shows the metrics that they have");
+    return -ENOENT;
+}
+
+static int choose_mode(const struct prune_args *args, enum ckpt_mode *ret_mode, struct err *err)
+{
+    enum ckpt_mode known, asked = args->best_mode == MODE_MAX ? CKPT_MAX : CKPT_MIN;
+    bool is_known = ckpt_metric_mode(args->best_metric, &known),
+         is_asked = args->best_mode != MODE_AUTO;
+    *ret_mode = is_asked ? asked : known;
+    if (is_asked ? !is_known || asked == known : is_known)
+        return 0;
+    if (is_asked) {
+        err_set(err, -EINVAL, "the best %s is the %s", args->best_metric,
+                known == CKPT_MAX ? "largest" : "smallest");
+        err_advise(err, "leave --best-mode out, or give %s",
+                   mode_choices[known == CKPT_MAX ? MODE_MAX : MODE_MIN]);
+    } else {
+        err_set(err, -EINVAL, "whether a small or a large %s is good is not known",
+                args->best_metric);
+        err_advise(err, "give --best-mode min or --best-mode max");
+    }
+    return -EINVAL;
+}
+
+static int choose_best(const struct prune_args *args, struct ckpt_keep *keep, struct err *err)
+{
+    if (args->best_metric) {
+        keep->best.metric = args->best_metric;
+        keep->best.count = args->best_count > 0 ? (uint32_t)args->best_count : 1;
+        return choose_mode(args, &keep->best.mode, err);
+    }
+    if (args->best_mode == MODE_AUTO && args->best_count == 0)
+        return 0;
+    err_set(err, -EINVAL, "%s is given without --keep-best",
+            args->best_count > 0 ? "--best-count" : "--best-mode");
+    err_advise(err, "add --keep-best METRIC, as val_loss");
+    return -EINVAL;
+}
+
+static int prune(const struct invocation *invocation, struct io *io, struct pruning *pruning,
+                 struct err *err)
+{
+    const struct prune_args *args = invocation->args;
+    char folder[IO_PATH_BYTES_MAX];
+    struct ckpt_prune_options options = {
+        .keep = {.last = (uint32_t)args->last, .every = args->every},
+        .dry_run = args->dry_run,
+        .verdict = write_verdict,
+        .context = pruning,
+        .log = invocation->log};
+    int status = ckpt_resolve(io, invocation->positional[0], folder, err);
+    if (!status)
+        status = check_metric(args, folder, io, err);
+    if (!status)
+        status = choose_best(args, &options.keep, err);
+    if (!status)
+        status = ckpt_prune(io, folder, &options, err);
+    if (status || pruning->kept_count + pruning->removed_count > 0)
+        return status;
+    err_set(err, -ENOENT, "there is no checkpoint");
+    err_at(err, folder, ERR_NO_OFFSET);
+    err_expected(err, "a folder of folders step-00000000");
+    return -ENOENT;
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const struct prune_args *args = invocation->args;
+    struct output output;
+    struct pruning pruning = {.json = &output.json, .dry_run = args->dry_run};
+    struct io *io = NULL;
+    int status = io_open(invocation->positional[0], NULL, &io, err);
+    if (status)
+        return status;
+    output_begin(&output);
+    jsonx_begin_array(&output.json, "checkpoints");
+    status = prune(invocation, io, &pruning, err);
+    jsonx_end_array(&output.json);
+    jsonx_write_u64(&output.json, "kept_count", pruning.kept_count);
+    jsonx_write_u64(&output.json, "removed_count", pruning.removed_count);
+    jsonx_write_u64(&output.json, "freed_bytes", pruning.removed_bytes);
+    if (pruning.kept_count + pruning.removed_count >
+        0) { /* also where a removal failed: the others are told */
+        bool is_asked =
+            args->dry_run || !args->common.quiet; /* what would go is what a dry run is for */
+        int printed = output_end_report(&output, args->common.json, !is_asked, status ? NULL : err);
+        status = status ? status : printed;
+    } else {
+        output_abort(&output);
+    }
+    io_close(io);
+    return status;
+}
+
+static const char *const examples[] = {
+    "millrace ckpt prune runs/a/ckpt --keep-last 3 --dry-run",
+    "millrace ckpt prune runs/a/ckpt --keep-last 1 --keep-every 1000 --keep-best val_loss",
+    NULL,
+};
+
+const struct verb verb_ckpt_prune = {
+    .name = "ckpt prune",
+    .arguments = "DIR",
+    .arguments_least = 1,
+    .arguments_most = 1,
+    .summary = "Remove checkpoints of a folder, but the newest and those that a rule keeps.",
+    .details = "What any rule names stays; so does the newest whole one, each that somebody reads, "
+               "and what is not "
+               "whole. A checkpoint whose metric is unknown is no best one. Refused, naming the "
+               "owner's host and "
+               "process, while a run writes there, whose own rules are checkpoint.keep of its "
+               "configuration.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct prune_args),
+    .run = run,
+};

@@ -1,0 +1,63 @@
+/*
+ * cmd_ckpt_sweep — `millrace ckpt sweep DIR`.
+ */
+#include "ckpt/ckpt.h"
+#include "cli/core/output.h"
+#include "cli/core/verbs.h"
+
+struct sweep_args {
+    struct common_args common;
+};
+
+static void name_leftover(void *context, const char *name)
+{
+    struct jsonx_writer *json = context;
+    jsonx_write_string(json, NULL, name);
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    char folder[IO_PATH_BYTES_MAX];
+    struct output output;
+    struct io *io = NULL;
+    int status = io_open(invocation->positional[0], NULL, &io, err);
+    if (!status)
+        status = ckpt_resolve(io, invocation->positional[0], folder, err);
+    if (status) {
+        io_close(io);
+        return status;
+    }
+    output_begin(&output);
+    jsonx_begin_array(&output.json, "leftovers");
+    int removed_count = ckpt_sweep(io, folder, name_leftover, &output.json, err);
+    jsonx_end_array(&output.json);
+    if (removed_count < 0) {
+        output_abort(&output);
+        status = removed_count;
+    } else {
+        jsonx_write_u64(&output.json, "removed_count", (uint64_t)removed_count);
+        status =
+            output_end_report(&output, invocation->common->json, invocation->common->quiet, err);
+    }
+    io_close(io);
+    return status;
+}
+
+static const char *const examples[] = {"millrace ckpt sweep runs/a/ckpt", NULL};
+
+const struct verb verb_ckpt_sweep = {
+    .name = "ckpt sweep",
+    .arguments = "DIR",
+    .arguments_least = 1,
+    .arguments_most = 1,
+    .summary = "Remove what processes that died in a save, a copy or a removal left in a folder of "
+               "checkpoints.",
+    .details = "A run does so by itself when it begins. Refused, naming the owner's host and "
+               "process, while "
+               "somebody writes there. Checkpoints that are listed are not touched, and of "
+               "`.tmp-*` only what "
+               "is named as what a save, a copy or a removal leaves.",
+    .examples = examples,
+    .args_bytes = sizeof(struct sweep_args),
+    .run = run,
+};

@@ -1,0 +1,146 @@
+/*
+ * cmd_convert_checkpoint — `millrace convert checkpoint SRC DST --to full|hf`.
+ */
+#include "cli/core/output.h"
+#include "cli/core/signals.h"
+#include "cli/core/verbs.h"
+#include "convert/checkpoint.h"
+#include "convert/pieces.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct convert_checkpoint_args {
+    struct common_args common;
+    uint32_t to;
+    const char *only;
+    uint32_t dtype;
+    uint64_t max_file_bytes;
+    uint64_t workers;
+    bool verify, resume, force;
+};
+
+enum { TO_FULL, TO_HF };
+static const char *const to_choices[] = {"full", "hf", NULL};
+
+/* As people call them; keep: no cast. */
+static const char *const dtype_choices[] = {"keep", "f64",     "f32",     "bf16",
+                                            "f16",  "f8_e4m3", "f8_e5m2", NULL};
+static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F64,     DTYPE_F32,    DTYPE_BF16,
+                                    DTYPE_F16, DTYPE_F8_E4M3, DTYPE_F8_E5M2};
+
+#define AT(member) offsetof(struct convert_checkpoint_args, member)
+static const struct option rows[] = {
+    {"to", 0, OPTION_CHOICE, AT(to), NULL, NULL,
+     "full: one safetensors file, DST; hf: a folder DST that transformers loads", to_choices,
+     .required = true},
+    {"only", 0, OPTION_TEXT, AT(only), "model|optimizer|all|GLOB", "model",
+     "which tensors: the model's, the optimizer's, both, or those whose names match"},
+    {"dtype", 0, OPTION_CHOICE, AT(dtype), NULL, "keep",
+     "what floating-point tensors are cast to, rounded to nearest even; integers and bools never",
+     dtype_choices},
+    {"max-file", 0, OPTION_SIZE, AT(max_file_bytes), "SIZE", "5GB",
+     "hf: at most so many bytes of tensors in a file; more makes several and an index"},
+    {"verify", 0, OPTION_FLAG, AT(verify),
+     .help =
+         "read what was written back and compare it with the checkpoint, before it becomes DST"},
+    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL,
+     "threads that read, cast and write; 0: one a CPU, 4 at most", .most = PIECES_WORKERS_MAX},
+    {"resume", 0, OPTION_FLAG, AT(resume),
+     .help = "go on where a conversion was stopped or killed: what it wrote stays where its "
+             "checksums hold"},
+    {"force", 0, OPTION_FLAG, AT(force), .help = "an existing DST gives way"},
+};
+
+static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
+{
+    progress_update(context, bytes_done, bytes);
+}
+
+static struct flat_cast wanted_cast(const struct convert_checkpoint_args *args)
+{
+    return (struct flat_cast){.is_wanted = args->dtype != 0, .dtype = dtypes[args->dtype]};
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const struct convert_checkpoint_args *args = invocation->args;
+    if (args->to == TO_HF && strcmp(args->only, "model") != 0) {
+        err_set(err, -EINVAL, "--only is for --to full");
+        return EXIT_USAGE;
+    }
+    struct convert_checkpoint_options options = {
+        .source = invocation->positional[0],
+        .target = invocation->positional[1],
+        .only = args->only,
+        .max_file_bytes = args->max_file_bytes,
+        .cast = wanted_cast(args),
+        .workers_count = (unsigned)args->workers,
+        .resume = args->resume,
+        .force = args->force,
+        .verify = args->verify,
+        .log = invocation->log,
+        .progress = show_progress,
+        .progress_context = invocation->console,
+    };
+    struct convert_checkpoint_result result = {0};
+    struct io *io = NULL;
+    int status = io_open(options.source, NULL, &io, err);
+    if (status)
+        return status;
+    options.stop = signals_install();
+    signals_outlive_pipes();
+    progress_begin(invocation->console, "converting", PROGRESS_BYTES);
+    status = args->to == TO_HF ? convert_checkpoint_hf(io, &options, &result, err)
+                               : convert_checkpoint_full(io, &options, &result, err);
+    progress_end(invocation->console);
+    if (status == -EINTR && result.is_resumable) {
+        err_at(err, options.target, ERR_NO_OFFSET);
+        err_advise(err, "what was written is kept: run the same command again%s",
+                   options.resume ? "" : " with --resume");
+        status = EXIT_STOPPED;
+    }
+    if (!status) {
+        struct output output;
+        output_begin(&output);
+        jsonx_write_string(&output.json, args->to == TO_HF ? "folder" : "file", options.target);
+        jsonx_write_u64(&output.json, "tensors_count", result.tensors_count);
+        if (args->dtype) { /* the rest are integers and bools, or had that dtype */
+            jsonx_write_string(&output.json, "dtype", dtype_name(options.cast.dtype));
+            jsonx_write_u64(&output.json, "cast_tensors_count", result.cast_count);
+        }
+        jsonx_write_u64(&output.json, "written_bytes", result.written_bytes);
+        if (args->resume)
+            jsonx_write_u64(&output.json, "kept_bytes", result.kept_bytes);
+        jsonx_write_f64(&output.json, "elapsed_seconds", result.seconds);
+        status = output_end_report(&output, args->common.json, args->common.quiet, err);
+    }
+    io_close(io);
+    return status;
+}
+
+static const char *const examples[] = {
+    "millrace convert checkpoint runs/a/ckpt model.safetensors --to full",
+    "millrace convert checkpoint runs/a/ckpt everything.safetensors --to full --only all --verify "
+    "-j 2",
+    "millrace convert checkpoint runs/a/ckpt small.safetensors --to full --dtype bf16 --resume",
+    NULL,
+};
+
+const struct verb verb_convert_checkpoint = {
+    .name = "convert checkpoint",
+    .arguments = "SRC DST",
+    .arguments_least = 2,
+    .arguments_most = 2,
+    .summary = "Turn a checkpoint into one full file, or a folder, that other programs open.",
+    .details = "SRC is a checkpoint (step-00001000), a folder of checkpoints or a run's folder, of "
+               "which the newest "
+               "whole one is "
+               "taken. "
+               "Every block is verified while it is read, and memory use does not depend on the "
+               "model's size.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct convert_checkpoint_args),
+    .run = run,
+};

@@ -1,0 +1,302 @@
+/*
+ * cmd_convert_dataset — `millrace convert dataset SRC DST`.
+ */
+#include "cli/core/error_limit.h"
+#include "cli/core/output.h"
+#include "cli/core/signals.h"
+#include "cli/core/verbs.h"
+#include "convert/dataset.h"
+#include "io/file_util.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct convert_dataset_args {
+    struct common_args common;
+    uint64_t shard_bytes, shard_samples;
+    uint32_t jpeg, store, on_error, split_folders;
+    uint64_t max_side, quality, seed, workers;
+    bool keep_order, resume, force;
+    struct option_list split, ignore, fields;
+    const char *tokenizer, *vocab, *max_errors;
+};
+
+static const char *const jpeg_choices[] = {"tile", "keep", "reencode",
+                                           NULL};                    /* as enum convert_jpeg */
+static const char *const store_choices[] = {"encoded", "raw", NULL}; /* as enum convert_store */
+static const char *const split_folders_choices[] = {"auto", "yes", "no", NULL}; /* as the enum */
+static const char *const on_error_choices[] = {"stop", "skip", NULL};
+enum { ON_ERROR_STOP, ON_ERROR_SKIP };
+static_assert(CONVERT_JPEG_TILE == 0 && CONVERT_JPEG_KEEP == 1 && CONVERT_JPEG_REENCODE == 2,
+              "jpeg_choices stand in this order");
+static_assert(CONVERT_SPLIT_FOLDERS_AUTO == 0 && CONVERT_SPLIT_FOLDERS_YES == 1 &&
+                  CONVERT_SPLIT_FOLDERS_NO == 2,
+              "split_folders_choices stand in this order");
+static_assert(CONVERT_STORE_ENCODED == 0 && CONVERT_STORE_RAW == 1,
+              "store_choices stand in this order");
+
+#define AT(member) offsetof(struct convert_dataset_args, member)
+static const struct option rows[] = {
+    {"shard-bytes", 0, OPTION_SIZE, AT(shard_bytes), "SIZE", "256MiB",
+     "begin a new shard beyond this size"},
+    {"shard-samples", 0, OPTION_COUNT, AT(shard_samples), "N", NULL,
+     "and beyond so many samples; 0: no limit"},
+    {"jpeg", 0, OPTION_CHOICE, AT(jpeg), NULL, "tile",
+     "photos with restart markers, without loss, so that crops decode faster; as they are; or "
+     "decoded, "
+     "scaled down and encoded again, unless that takes more bytes",
+     jpeg_choices},
+    {"store", 0, OPTION_CHOICE, AT(store), NULL, "encoded",
+     "images as files; or decoded for good, as PPM: reading them takes little CPU and much disk",
+     store_choices},
+    {"max-side", 0, OPTION_COUNT, AT(max_side), "PIXELS", "512",
+     "with reencode or raw: the longer side is at most this", .least = 1, .most = 65500},
+    {"quality", 0, OPTION_COUNT, AT(quality), "Q", "90", "with reencode: JPEG quality", .least = 1,
+     .most = 100},
+    {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "key of the shuffle and of the split"},
+    {"keep-order", 0, OPTION_FLAG, AT(keep_order), .help = "do not shuffle"},
+    {"split", 0, OPTION_LIST, AT(split), "NAME=PART,...",
+     .help = "several datasets, DST/NAME each, as train=0.9,val=0.1; the parts sum to 1"},
+    {"split-folders", 0, OPTION_CHOICE, AT(split_folders), NULL, "auto",
+     "whether the folders in SRC are splits, each of which becomes a dataset; auto: if all have "
+     "names like "
+     "train, val and test; no: they are classes",
+     split_folders_choices},
+    {"ignore", 0, OPTION_REPEAT, AT(ignore), "GLOB", NULL,
+     "skip files and folders whose names match, or with a slash, whose paths in SRC do; "
+     "repeatable"},
+    {"fields", 0, OPTION_LIST, AT(fields), "EXT,...",
+     .help = "extensions that become fields of samples, as jpg,json,xml; without it a sample is a "
+             "photo "
+             "(jpg, png, webp, ppm) with json, txt, npy or cls files of its name"},
+    {"tokenizer", 0, OPTION_TEXT, AT(tokenizer), "bytes|gpt2", NULL,
+     "of text files; bytes, the default: each byte is a token; gpt2: byte pairs, as GPT-2"},
+    {"vocab", 0, OPTION_TEXT, AT(vocab), "FOLDER", NULL,
+     "with gpt2: where its encoder.json and vocab.bpe lie"},
+    {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop", "at an item that can not be used",
+     on_error_choices},
+    {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
+     "with --on-error skip: more than N, or P percent of all items, end it; no limit without it"},
+    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "threads; 0: one a CPU", .most = 256},
+    {"resume", 0, OPTION_FLAG, AT(resume),
+     .help = "go on from the whole shards that an interrupted conversion left"},
+    {"force", 0, OPTION_FLAG, AT(force),
+     .help = "a dataset in DST gives way, when the new one is whole; not with --resume"},
+};
+
+static int bad_split(const char *item, const char *found, struct err *err)
+{
+    err_set(err, -EINVAL, "--split can not be used");
+    err_expected(err, "NAME=PART with parts that sum to 1, as train=0.9,val=0.1");
+    err_found(err, "%s \"%.200s\"", found, item);
+    return EXIT_USAGE;
+}
+
+static int parse_splits(const struct option_list *list, struct convert_options *options,
+                        struct err *err)
+{
+    double sum = 0;
+    if (list->count > CONVERT_SPLITS_MAX)
+        return bad_split(list->items[CONVERT_SPLITS_MAX], "one too many,", err);
+    for (size_t i = 0; i < list->count; i++) {
+        const char *item = list->items[i];
+        struct convert_split *split = &options->splits[i];
+        size_t bytes = strcspn(item, "=");
+        char *end;
+        if (bytes == 0 || bytes >= sizeof split->name || item[bytes] != '=' ||
+            memchr(item, '/', bytes) || item[0] == '.')
+            return bad_split(item, "the item", err);
+        memcpy(split->name, item, bytes);
+        split->name[bytes] = '\0';
+        split->fraction = strtod(item + bytes + 1, &end);
+        if (end == item + bytes + 1 || *end || !(split->fraction > 0 && split->fraction <= 1))
+            return bad_split(item, "the item", err);
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(options->splits[j].name, split->name) == 0)
+                return bad_split(item, "the same name again,", err);
+        sum += split->fraction;
+    }
+    options->splits_count = (uint32_t)list->count;
+    if (list->count > 0 && (sum < 1 - 1e-6 || sum > 1 + 1e-6))
+        return bad_split(list->items[list->count - 1], "another sum after", err);
+    return 0;
+}
+
+static void show_progress(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
+                          uint64_t bytes)
+{
+    (void)bytes_done;
+    (void)bytes;
+    progress_update(context, items_done, items);
+}
+
+static int check_tokenizer(const struct convert_dataset_args *args, struct err *err)
+{
+    bool is_gpt2 = args->tokenizer && strcmp(args->tokenizer, "gpt2") == 0;
+    if (is_gpt2 == (args->vocab != NULL))
+        return 0;
+    err_set(err, -EINVAL,
+            is_gpt2 ? "--tokenizer gpt2 needs its vocabulary" : "--vocab is of --tokenizer gpt2");
+    err_advise(err, is_gpt2 ? "add --vocab FOLDER, which holds GPT-2's encoder.json and vocab.bpe"
+                            : "give both or none");
+    return EXIT_USAGE;
+}
+
+static void write_splits(const struct convert_result *result, const char *target,
+                         struct jsonx_writer *json)
+{
+    jsonx_begin_array(json, "splits");
+    for (uint32_t i = 0; i < result->splits_count; i++) {
+        const struct convert_split_result *split = &result->splits[i];
+        char path[IO_PATH_BYTES_MAX];
+        if (io_join_path(target, split->name, path, NULL))
+            snprintf(path, sizeof path, "%s", split->name);
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "name", split->name);
+        jsonx_write_string(json, "dataset", path);
+        jsonx_write_u64(json, "samples_count", split->samples_count);
+        jsonx_write_u64(json, "skipped_count", split->skipped_count);
+        jsonx_write_u64(json, "shards_count", split->shards_count);
+        jsonx_end_object(json);
+    }
+    jsonx_end_array(json);
+}
+
+static int print_result(const struct convert_result *result, const char *target, bool reencodes,
+                        const struct common_args *common, struct err *err)
+{
+    struct output output;
+    output_begin(&output);
+    jsonx_write_string(&output.json, "dataset", target);
+    jsonx_write_u64(&output.json, "samples_count", result->samples_count);
+    jsonx_write_u64(&output.json, "skipped_count", result->skipped_count);
+    jsonx_write_u64(&output.json, "shards_count", result->shards_count);
+    if (result->classes_count > 0)
+        jsonx_write_u64(&output.json, "classes_count", result->classes_count);
+    jsonx_write_u64(&output.json, "hidden_count", result->hidden_count);
+    jsonx_write_u64(&output.json, "ignored_count", result->ignored_count);
+    if (result->splits_count > 0)
+        write_splits(result, target, &output.json);
+    const struct convert_jpegs *jpegs = &result->jpegs;
+    if (jpegs->tiled_count + jpegs->reencoded_count + jpegs->kept_count > 0) {
+        if (reencodes)
+            jsonx_write_u64(&output.json, "jpegs_reencoded_count", jpegs->reencoded_count);
+        else
+            jsonx_write_u64(&output.json, "jpegs_tiled_count", jpegs->tiled_count);
+        jsonx_write_u64(&output.json, "jpegs_kept_count", jpegs->kept_count);
+        jsonx_write_u64(&output.json, "jpegs_source_bytes", jpegs->source_bytes);
+        jsonx_write_u64(&output.json, "jpegs_written_bytes", jpegs->written_bytes);
+    }
+    jsonx_write_u64(&output.json, "source_bytes", result->source_bytes);
+    jsonx_write_u64(&output.json, "written_bytes", result->written_bytes);
+    jsonx_write_f64(&output.json, "elapsed_seconds", result->seconds);
+    return output_end_report(&output, common->json, common->quiet, err);
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const struct convert_dataset_args *args = invocation->args;
+    struct convert_options options = {
+        .source = invocation->positional[0],
+        .target = invocation->positional[1],
+        .shard_bytes = args->shard_bytes,
+        .shard_samples = args->shard_samples,
+        .jpeg = (enum convert_jpeg)args->jpeg,
+        .store = (enum convert_store)args->store,
+        .max_side = (uint32_t)args->max_side,
+        .quality = (uint32_t)args->quality,
+        .seed = args->seed,
+        .keep_order = args->keep_order,
+        .split_folders = (enum convert_split_folders)args->split_folders,
+        .ignores = {(const char *const *)args->ignore.items, args->ignore.count},
+        .fields = {(const char *const *)args->fields.items, args->fields.count},
+        .tokenizer = args->tokenizer,
+        .vocabulary = args->vocab,
+        .skip_errors = args->on_error == ON_ERROR_SKIP,
+        .workers = (unsigned)args->workers,
+        .resume = args->resume,
+        .force = args->force,
+        .log = invocation->log,
+        .progress = show_progress,
+        .progress_context = invocation->console,
+    };
+    struct convert_result result = {0};
+    struct io *io = NULL;
+    int status = parse_splits(&args->split, &options, err);
+    if (!status)
+        status = check_tokenizer(args, err);
+    struct error_limit limit = {.most = -1};
+    if (!status)
+        status = error_limit_parse(args->max_errors, options.skip_errors, &limit, err);
+    options.errors_max = limit.most;
+    options.errors_max_fraction = limit.fraction;
+    if (!status && args->resume && args->force) {
+        err_set(err, -EINVAL, "--resume and --force exclude each other");
+        err_advise(err, "go on with --resume, or begin anew with --force");
+        status = EXIT_USAGE;
+    }
+    if (!status)
+        status = io_open(options.target, NULL, &io, err);
+    if (status)
+        goto out;
+    options.stop = signals_install();
+    signals_outlive_pipes();
+    progress_begin(invocation->console, "converting", PROGRESS_ITEMS);
+    status = convert_dataset(io, &options, &result, err);
+    progress_end(invocation->console);
+    if (status == -EINTR && result.is_resumable)
+        status = EXIT_STOPPED;
+    else if (!status)
+        status = print_result(&result, options.target, options.jpeg == CONVERT_JPEG_REENCODE,
+                              &args->common, err);
+out:
+    io_close(io);
+    return status;
+}
+
+static const char *const examples[] = {
+    "millrace convert dataset photos shards",
+    "millrace convert dataset photos same --jpeg keep",
+    "millrace convert dataset photos some --ignore '*.tif' --ignore drafts",
+    "millrace convert dataset photos split --split train=0.9,val=0.1 --shard-bytes 64MiB",
+    "millrace convert dataset photos small --jpeg reencode --max-side 256 -j 2 --on-error skip "
+    "--max-errors "
+    "1%",
+    "millrace convert dataset photos raw --store raw --max-side 256",
+    "millrace convert dataset book.txt tokens --split train=0.9,val=0.1",
+    NULL,
+};
+
+const struct verb verb_convert_dataset = {
+    .name = "convert dataset",
+    .arguments = "SRC DST",
+    .arguments_least = 2,
+    .arguments_most = 2,
+    .summary = "Turn photos or text into shards: plain tar files with an index, and a dataset.json "
+               "beside them.",
+    .details = "SRC is a folder of class folders of photos, a folder of files whose names share a "
+               "key (a.jpg, "
+               "a.json), a text "
+               "file, or a folder of text files. Where SRC holds split folders (train, val, test), "
+               "each becomes a "
+               "dataset, DST/train and so on, and all have the same list of classes. Files that "
+               "belong to no sample "
+               "stop the conversion before it writes; hidden files and those of operating systems "
+               "are skipped and "
+               "counted. DST must lie outside of SRC. The samples are shuffled by a key, and the "
+               "same input gives "
+               "the same bytes "
+               "whatever the number of threads. By default photos get restart markers, which cost "
+               "about a percent "
+               "of size: "
+               "pixels and metadata stay, progressive ones become baseline, and training decodes "
+               "only the part of a "
+               "photo that a crop needs. Those that can't have them (CMYK) are kept as they are.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct convert_dataset_args),
+    .run = run,
+};

@@ -1,0 +1,141 @@
+/*
+ * cmd_eval — `millrace eval CONFIG.yaml --from CHECKPOINT`.
+ */
+#include "cli/core/output.h"
+#include "cli/core/signals.h"
+#include "cli/core/verbs.h"
+#include "cli/ranks/rank_session.h"
+#include "trainer/trainer.h"
+
+#include <errno.h>
+
+struct eval_args {
+    struct common_args common;
+    struct option_list set;
+    const char *from;
+};
+
+#define AT(member) offsetof(struct eval_args, member)
+static const struct option rows[] = {
+    {"from", 0, OPTION_TEXT, AT(from), "CHECKPOINT", NULL,
+     "the weights: a step, a folder of steps or of a run, a full safetensors file, or a model of "
+     "Hugging "
+     "Face",
+     .required = true},
+    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL,
+     "a key over the file's, as data.val=other"},
+};
+
+struct reporter {
+    struct console *console;
+    bool has_told; /* why the evaluation failed */
+};
+
+static void show(void *context, const struct trainer_report *report)
+{
+    struct reporter *reporter = context;
+    struct console *console = reporter->console;
+    if (report->event == TRAINER_FAILED) {
+        console_failure(console, report->text);
+        reporter->has_told = true;
+    }
+    if (report->event == TRAINER_STARTED)
+        console_line(console, "%s", report->text);
+    else if (report->event == TRAINER_EVALUATING && report->done == 0)
+        progress_begin(console, "evaluating", PROGRESS_SAMPLES);
+    if (report->event == TRAINER_EVALUATING)
+        progress_update(console, report->done, report->all);
+}
+
+static int print_result(const struct eval_args *args, const struct train_config *config,
+                        const struct trainer_evaluation *evaluation, struct err *err)
+{
+    struct output output;
+    struct jsonx_writer *json = &output.json;
+    output_begin(&output);
+    jsonx_write_string(json, "dataset", config->data.val);
+    jsonx_write_string(json, "from", args->from);
+    jsonx_write_u64(json, "valid_count", evaluation->valid_count);
+    jsonx_write_f64(json, "loss", evaluation->loss);
+    jsonx_write_f64(json, "accuracy", evaluation->accuracy);
+    jsonx_write_f64(json, "elapsed_seconds", evaluation->seconds);
+    return output_end(&output, args->common.json, stdout, err);
+}
+
+static int read_config(const struct invocation *invocation, struct train_config *config,
+                       struct io **ret_io, struct err *err)
+{
+    const struct eval_args *args = invocation->args;
+    int status = config_load(invocation->positional[0], (const char *const *)args->set.items,
+                             args->set.count, config, err);
+    return status ? status : io_open(config->data.val, NULL, ret_io, err);
+}
+
+static int compare_ranks(const struct eval_args *args, const struct trainer_options *options,
+                         struct err *err)
+{
+    struct rank_record record = {0};
+    rank_record_add(&record, "the verb", "eval");
+    rank_record_add(&record, "--from", args->from);
+    int status = rank_session_compare(options->comm, options->config, &record, err);
+    rank_record_deinit(&record);
+    return status;
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const struct eval_args *args = invocation->args;
+    struct reporter reporter = {.console = invocation->console};
+    struct train_config config;
+    struct trainer_evaluation evaluation;
+    struct trainer_options options = {
+        .config = &config,
+        .log = invocation->log,
+        .report = show,
+        .report_context = &reporter,
+    };
+    int status = rank_session_open(invocation, &options.comm, &options.local_rank, err);
+    if (status)
+        return status;
+    status =
+        rank_session_agree(options.comm, read_config(invocation, &config, &options.io, err), err);
+    if (!status)
+        status = compare_ranks(args, &options, err);
+    if (!status) {
+        options.stop = signals_install();
+        status = trainer_evaluate(&options, args->from, &evaluation, err);
+        progress_end(invocation->console);
+    }
+    if (reporter.has_told) {
+        err_clear(err);
+        status = status == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
+    }
+    if (!status && options.comm->rank == 0)
+        status = print_result(args, &config, &evaluation, err);
+    io_close(options.io);
+    return rank_session_close(invocation, options.comm, status, err);
+}
+
+static const char *const examples[] = {
+    "millrace eval train.yaml --from runs/a/ckpt",
+    "millrace eval train.yaml --from model.safetensors --json",
+    NULL,
+};
+
+const struct verb verb_eval = {
+    .name = "eval",
+    .arguments = "CONFIG.yaml",
+    .arguments_least = 1,
+    .arguments_most = 1,
+    .summary = "Evaluate a model on the validation data of a configuration.",
+    .details =
+        "The configuration describes the model and names `data.val`, of which each sample is taken "
+        "once; the loss is the mean "
+        "over all images or tokens, in nats, and the accuracy is top-1. The result is that of an "
+        "evaluation during "
+        "training with the same weights, to the bit.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct eval_args),
+    .run = run,
+};

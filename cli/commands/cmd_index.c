@@ -1,0 +1,214 @@
+/*
+ * cmd_index — `millrace index SHARD...`: makes the index of tars that other tools wrote.
+ */
+#include "cli/core/output.h"
+#include "cli/core/verbs.h"
+#include "io/file_util.h"
+#include "shards/dali.h"
+#include "shards/index_cache.h"
+#include "shards/url_list.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+struct index_args {
+    struct common_args common;
+    const char *dali;
+    bool check, force;
+};
+
+/* What the functions below share. */
+struct indexing {
+    const struct invocation *invocation;
+    const struct index_args *args;
+    struct jsonx_writer *json;
+    uint64_t samples_count, members_count;
+    struct err *err;
+};
+
+static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
+{
+    struct indexing *in = context;
+    progress_update(in->invocation->console, bytes_done, bytes);
+}
+
+static uint64_t count_members(const struct shard_index *index)
+{
+    uint64_t count = 0;
+    for (uint32_t f = 0; f < shard_index_fields(index); f++) {
+        for (uint64_t s = 0; s < shard_index_samples(index); s++) {
+            struct shard_field field;
+            shard_index_field(index, s, f, &field);
+            count += field.present;
+        }
+    }
+    return count;
+}
+
+static int write_shard(struct indexing *in, struct io *io, const struct shard *shard)
+{
+    char kept[IO_PATH_BYTES_MAX];
+    uint64_t members = count_members(shard->index);
+    int status = shard->is_foreign ? index_cache_path(io, shard->path, kept, in->err) : 0;
+    if (status)
+        return status;
+    jsonx_begin_object(in->json, NULL);
+    jsonx_write_string(in->json, "path", shard->path);
+    jsonx_write_u64(in->json, "samples_count", shard->trailer.samples);
+    jsonx_write_u64(in->json, "members_count", members);
+    jsonx_write_bool(in->json, "has_checksums", !(shard->trailer.flags & SHARD_FLAG_NO_CRCS));
+    jsonx_write_u64(in->json, "index_bytes", shard->trailer.index_bytes);
+    jsonx_write_string(in->json, "kept_in", shard->is_foreign ? kept : shard->path);
+    jsonx_end_object(in->json);
+    in->samples_count += shard->trailer.samples;
+    in->members_count += members;
+    return 0;
+}
+
+static int write_dali(struct indexing *in, const struct shard *shard)
+{
+    struct str text = {0};
+    struct io *io = NULL;
+    int status = dali_index_encode(shard, &text, in->err);
+    if (!status)
+        status = io_open(in->args->dali, NULL, &io, in->err);
+    if (!status)
+        status = io_write_file(io, in->args->dali, text.data, text.bytes, in->args->force, in->err);
+    io_close(io);
+    str_deinit(&text);
+    return status;
+}
+
+/* A shard that has its own index keeps it; any other tar is walked, whatever the cache holds. */
+static int index_shard(struct indexing *in, const char *path)
+{
+    struct io *io = NULL;
+    struct shard *shard = NULL;
+    struct foreign_options options = {.crcs = in->args->check,
+                                      .accept_lost_index = true,
+                                      .progress = show_progress,
+                                      .context = in};
+    bool has_trailer = false;
+    int status = io_open(path, NULL, &io, in->err);
+    if (!status)
+        status = shard_has_trailer(io, path, &has_trailer, in->err);
+    if (!status && has_trailer)
+        status = shard_open(io, path, &shard, in->err);
+    bool walks = status ? status == -EBADMSG && has_trailer : !shard || shard->is_foreign;
+    if (walks) {
+        shard_close(shard);
+        shard = NULL;
+        status = shard_reindex(io, path, &options, in->err);
+        if (!status)
+            status = shard_open(io, path, &shard, in->err);
+    }
+    if (!status)
+        status = write_shard(in, io, shard);
+    if (!status && in->args->dali)
+        status = write_dali(in, shard);
+    shard_close(shard);
+    io_close(io);
+    return status;
+}
+
+/* A name that exists is no pattern. */
+static int expand(const struct invocation *invocation, struct url_list *list, struct err *err)
+{
+    for (size_t i = 0; i < invocation->positional_count; i++) {
+        const char *path = invocation->positional[i];
+        struct io *io;
+        struct io_stat stat;
+        int status = io_open(path, NULL, &io, err);
+        if (status)
+            return status;
+        bool is_there = io->names->stat(io, path, &stat, NULL) == 0;
+        io_close(io);
+        if (is_there && stat.kind == IO_ENTRY_FOLDER) {
+            err_set(err, -EISDIR, "a folder, and no shard");
+            err_at(err, path, ERR_NO_OFFSET);
+            err_advise(err, "name the tars in it, as %.100s/*.tar", path);
+            return -EISDIR;
+        }
+        status = is_there ? url_list_add(list, path, err) : url_list_expand(list, path, err);
+        if (status)
+            return status;
+    }
+    return 0;
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    struct output output;
+    struct url_list list = {0};
+    struct indexing in = {
+        .invocation = invocation, .args = invocation->args, .json = &output.json, .err = err};
+    int status = expand(invocation, &list, err);
+    if (status) {
+        url_list_deinit(&list);
+        return status;
+    }
+    if (in.args->dali && list.count > 1) {
+        err_set(err, -EINVAL, "--dali writes the index of one shard");
+        err_found(err, "%zu shards", list.count);
+        err_advise(err, "call millrace once a shard");
+        url_list_deinit(&list);
+        return EXIT_USAGE;
+    }
+    output_begin(&output);
+    jsonx_begin_array(&output.json, "shards");
+    for (size_t i = 0; i < list.count && !status; i++) {
+        char label[CONSOLE_LABEL_BYTES_MAX];
+        snprintf(label, sizeof label, "indexing shard %zu of %zu", i + 1, list.count);
+        progress_begin(invocation->console, label, PROGRESS_BYTES);
+        status = index_shard(&in, list.urls[i]);
+    }
+    progress_end(invocation->console);
+    jsonx_end_array(&output.json);
+    jsonx_write_u64(&output.json, "shards_count", list.count);
+    jsonx_write_u64(&output.json, "samples_count", in.samples_count);
+    jsonx_write_u64(&output.json, "members_count", in.members_count);
+    if (status)
+        output_abort(&output);
+    else
+        status =
+            output_end_report(&output, invocation->common->json, invocation->common->quiet, err);
+    url_list_deinit(&list);
+    return status;
+}
+
+#define AT(member) offsetof(struct index_args, member)
+static const struct option rows[] = {
+    {"dali", 0, OPTION_TEXT, AT(dali), "OUT", NULL,
+     "write the index that DALI's webdataset reader takes (wds2idx 1.2), of one shard"},
+    {"check", 0, OPTION_FLAG, AT(check),
+     .help = "read all data and keep its CRC32C, so that later reads are verified"},
+    {"force", 0, OPTION_FLAG, AT(force), .help = "an existing OUT gives way"},
+};
+
+static const char *const examples[] = {
+    "millrace index shards/shard-000000.tar",
+    "millrace index shards/shard-{000000..000000}.tar --check",
+    "millrace index shards/shard-000000.tar --dali shard-000000.idx",
+    NULL,
+};
+
+const struct verb verb_index = {
+    .name = "index",
+    .arguments = "SHARD...",
+    .arguments_least = 1,
+    .arguments_most = SIZE_MAX,
+    .summary = "Make the index of shards that other tools wrote.",
+    .details =
+        "Tars of GNU tar, bsdtar, Python and WebDataset are read like shards of millrace; their "
+        "index "
+        "is made when it is first "
+        "needed, from the headers alone, and kept in $XDG_CACHE_HOME/millrace/index (~/.cache) "
+        "while the tar does not change. "
+        "This makes it anew, also of a shard whose own index was lost. A shard whose own index is "
+        "whole needs none.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct index_args),
+    .run = run,
+};

@@ -1,0 +1,538 @@
+/*
+ * cmd_read — `millrace read DATASET`: the samples in the order a training run would see.
+ */
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "cli/commands/augment_args.h"
+#include "cli/commands/read_mix.h"
+#include "cli/commands/read_sink.h"
+#include "cli/commands/stage_advice.h"
+#include "cli/core/error_limit.h"
+#include "cli/core/output.h"
+#include "cli/core/signals.h"
+#include "cli/core/verbs.h"
+#include "io/io_fault.h"
+#include "io/within.h"
+#include "shards/drop_cache.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct read_args {
+    struct common_args common;
+    struct option_list mix;
+    uint32_t order, decode, crop, print, on_error;
+    uint64_t seed, epoch, lanes, window, run;
+    uint64_t batch, micro, rank, ranks, start, count;
+    uint64_t workers, memory_bytes, size, max_pixels, block, timeout_ns;
+    uint32_t engine, page_cache;
+    bool flip, force, quality, cold;
+    const char *out, *max_errors, *fault, *randaugment, *jitter, *mixup, *cutmix;
+};
+
+static const char *const order_choices[] = {"shuffle", "full", "sequential", NULL};
+static const char *const decode_choices[] = {"none", "image", NULL};
+static const char *const crop_choices[] = {"random", "center", "none", NULL};
+static const char *const print_choices[] = {"keys", "json", "none", NULL};
+static const char *const on_error_choices[] = {"stop", "skip", NULL};
+static const char *const engine_choices[] = {"auto", "io_uring", "threads", NULL};
+static const char *const page_cache_choices[] = {"auto", "always", "never", NULL};
+static const enum loader_bad_policy bad_policies[] = {LOADER_BAD_STOP, LOADER_BAD_SKIP};
+static const enum crop_kind crop_kinds[] = {CROP_RANDOM, CROP_CENTER, CROP_NONE};
+enum { DECODE_NONE, DECODE_IMAGE };
+enum { MICRO_DEFAULT_MAX = 32 };
+static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2,
+              "order_choices stand in this order");
+static_assert(READ_PRINT_KEYS == 0 && READ_PRINT_JSON == 1 && READ_PRINT_NONE == 2,
+              "so do print_choices");
+
+static_assert(IO_ENGINE_AUTO == 0 && IO_ENGINE_URING == 1 && IO_ENGINE_THREADS == 2,
+              "and engine_choices");
+static_assert(IO_CACHE_AUTO == 0 && IO_CACHE_ALL == 1 && IO_CACHE_NONE == 2,
+              "and page_cache_choices");
+
+#define AT(member) offsetof(struct read_args, member)
+static const struct option rows[] = {
+    {"mix", 0, OPTION_REPEAT, AT(mix), "DATASET=WEIGHT", NULL,
+     "one more dataset, drawn from in this share; the argument DATASET has weight 1"},
+    {"order", 0, OPTION_CHOICE, AT(order), NULL, "shuffle", "of the samples", order_choices},
+    {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "key of the order and of every random crop"},
+    {"epoch", 0, OPTION_COUNT, AT(epoch), "N", "0", "which epoch", .most = UINT32_MAX},
+    {"lanes", 0, OPTION_COUNT, AT(lanes), "L", NULL, "lanes of the order; 0: 64"},
+    {"window", 0, OPTION_COUNT, AT(window), "W", NULL,
+     "samples of a lane that are shuffled together; 0: by size"},
+    {"run", 0, OPTION_COUNT, AT(run), "C", NULL,
+     "neighbours that stay together on disk; 0: 1 MiB of them"},
+    {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples of a global batch", .least = 1,
+     .most = BATCHING_SAMPLES_MAX},
+    {"micro", 0, OPTION_COUNT, AT(micro), "b", NULL,
+     "samples of a micro-batch; divides B; 0: the largest divisor up to 32 that leaves each rank "
+     "one",
+     .most = BATCHING_SAMPLES_MAX},
+    {"rank", 0, OPTION_COUNT, AT(rank), "R", "0", "read what rank R of --ranks would",
+     .most = UINT32_MAX},
+    {"ranks", 0, OPTION_COUNT, AT(ranks), "W", "1", "how many share the micro-batches", .least = 1,
+     .most = UINT32_MAX},
+    {"start", 0, OPTION_COUNT, AT(start), "POSITION", "0", "begin at this position of the epoch"},
+    {"count", 0, OPTION_COUNT, AT(count), "N", NULL,
+     "stop after so many global positions; 0: at the epoch's end"},
+    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "decoding threads; 0: one a CPU",
+     .most = 256},
+    {"memory", 0, OPTION_SIZE, AT(memory_bytes), "SIZE", "1GiB",
+     "for batches and all that is read ahead"},
+    {"decode", 0, OPTION_CHOICE, AT(decode), NULL, "none",
+     "fields as they are stored, or photos as pixels", decode_choices},
+    {"size", 0, OPTION_COUNT, AT(size), "PIXELS", "224", "with --decode image: width and height",
+     .least = 1, .most = 4096},
+    {"max-pixels", 0, OPTION_COUNT, AT(max_pixels), "PIXELS", NULL,
+     "with --decode image: a photo with more is a bad sample; 0: 134217728",
+     .most = LOADER_PIXELS_MAX},
+    {"crop", 0, OPTION_CHOICE, AT(crop), NULL, "random",
+     "with --decode image: which part of the photo", crop_choices},
+    {"flip", 0, OPTION_FLAG, AT(flip), .help = "with --decode image: mirror half of them"},
+    {"randaugment", 0, OPTION_TEXT, AT(randaugment), "OPS,MAGNITUDE", NULL,
+     "with --decode image: so many random operations an image, as strong as MAGNITUDE of 30"},
+    {"jitter", 0, OPTION_TEXT, AT(jitter), "B,C,S,H", NULL,
+     "with --decode image: random brightness, contrast, saturation and hue, each up to this part"},
+    {"mixup", 0, OPTION_TEXT, AT(mixup), "ALPHA", NULL,
+     "with --decode image: blend each with the one before it in its micro-batch, by Beta(ALPHA, "
+     "ALPHA)"},
+    {"cutmix", 0, OPTION_TEXT, AT(cutmix), "ALPHA", NULL,
+     "with --decode image: paste a box of that one instead; with --mixup too, into half of them"},
+    {"block", 0, OPTION_COUNT, AT(block), "TOKENS", NULL,
+     "of text: read windows of TOKENS + 1 as a training run does; 0: whole members",
+     .most = 1 << 24},
+    {"print", 0, OPTION_CHOICE, AT(print), NULL, "none",
+     "a line a sample on stdout: position<TAB>key, or JSON", print_choices},
+    {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop",
+     "at a sample that can not be used, or a damaged tar; skip names, counts and leaves out what "
+     "is bad",
+     on_error_choices},
+    {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
+     "with --on-error skip: more than N, or P percent of an epoch, end it; no limit without it"},
+    {"quality", 0, OPTION_FLAG, AT(quality),
+     .help = "read no samples: tell how well batches are mixed, beside a full shuffle, and what "
+             "would mix them "
+             "better"},
+    {"out", 'o', OPTION_TEXT, AT(out), "DIR", NULL,
+     "write each sample's fields as files, pixels as .ppm, windows as .npy; of a mix below "
+     "DIR/N-E, of "
+     "dataset N in its epoch E"},
+    {"force", 0, OPTION_FLAG, AT(force), .help = "existing files in DIR give way"},
+    {"cold", 0, OPTION_FLAG, AT(cold),
+     .help = "first drop the dataset's files from the page cache"},
+    {"page-cache", 0, OPTION_CHOICE, AT(page_cache), NULL, "auto",
+     "read through it; auto: where it has most of a shard already", page_cache_choices},
+    {"engine", 0, OPTION_CHOICE, AT(engine), NULL, "auto",
+     "that reads local files; auto: io_uring where the kernel has one for us", engine_choices},
+    {"timeout", 0, OPTION_DURATION, AT(timeout_ns), "DURATION", NULL,
+     "data that does not come for so long ends it; 0: never"},
+    {"fault", 0, OPTION_TEXT, AT(fault), "RULES", NULL,
+     "make reads of the dataset fail, wait or lie, to see what comes of it"},
+};
+
+static enum loader_decode decode_of(const struct read_args *args)
+{
+    return args->block ? LOADER_TOKENS : args->decode == DECODE_IMAGE ? LOADER_IMAGE : LOADER_BYTES;
+}
+
+/* The default of --micro. Where there are more ranks than samples, 1 is left, and batching_check
+ * names them. */
+static uint64_t choose_micro(uint64_t batch, uint64_t ranks)
+{
+    uint64_t micro = bytes_min(batch, MICRO_DEFAULT_MAX);
+    while (micro > 1 && (batch % micro != 0 || batch / micro < ranks))
+        micro--;
+    return micro;
+}
+
+static bool wants_stop(const void *flag)
+{
+    return atomic_load((const atomic_int *)flag);
+}
+
+static struct loader_options options_of(const struct invocation *invocation)
+{
+    const struct read_args *args = invocation->args;
+    struct loader_options options = loader_options_default();
+    options.order = (enum order_kind)args->order;
+    options.seed = args->seed;
+    options.lanes = args->lanes;
+    options.window = args->window;
+    options.run = args->run;
+    options.epoch = (uint32_t)args->epoch;
+    options.position = args->start;
+    options.positions_max = args->count;
+    options.epochs_max = 1;
+    options.drop_tail = false;
+    options.batching = (struct batching){
+        .global = args->batch,
+        .micro = args->micro ? args->micro : choose_micro(args->batch, args->ranks),
+        .rank = (uint32_t)args->rank,
+        .ranks = (uint32_t)args->ranks};
+    options.decode = decode_of(args);
+    options.image.width = options.image.height = (uint32_t)args->size;
+    options.image.pixels_max = args->max_pixels;
+    options.image.crop = crop_options_default(crop_kinds[args->crop]);
+    options.image.crop.flip = args->flip;
+    if (args->block)
+        options.text.block = (uint32_t)args->block;
+    options.bad_policy = bad_policies[args->on_error];
+    options.bad_fraction_max = 1;
+    options.workers = (unsigned)args->workers;
+    options.memory_bytes = args->memory_bytes;
+    options.log = invocation->log;
+    options.single_pass = true;
+    options.timeout_ns = args->timeout_ns;
+    options.wants_stop = wants_stop;
+    options.stop_context = signals_flag();
+    options.order_only = args->quality;
+    return options;
+}
+
+/* What print_summary tells of. */
+struct reading {
+    struct read_mix mix;
+    struct loader *loader;
+    struct io *io;
+    struct read_sink sink;
+};
+
+static int print_summary(const struct read_args *args, const struct reading *reading,
+                         uint64_t elapsed_ns, struct err *err)
+{
+    struct loader *loader = reading->loader;
+    const struct read_sink *sink = &reading->sink;
+    struct loader_shape shape = loader_shape(loader);
+    struct loader_stats stats = loader_stats(loader);
+    double seconds = clock_seconds(elapsed_ns ? elapsed_ns : 1);
+    struct output output;
+    struct jsonx_writer *json = &output.json;
+    output_begin(&output);
+    jsonx_write_u64(json, "samples_count", sink->samples_count);
+    if (bad_policies[args->on_error] == LOADER_BAD_SKIP)
+        jsonx_write_u64(json, "skipped_count", sink->skipped_count);
+    if (stats.left_out_count)
+        jsonx_write_u64(json, "left_out_count", stats.left_out_count);
+    jsonx_write_u64(json, "batches_count", stats.batches_count);
+    jsonx_write_hex64(json, "once", sink->once);
+    jsonx_write_hex64(json, "order", sink->order);
+    jsonx_write_u64(json, "epoch", args->epoch);
+    jsonx_write_u64(json, "epoch_samples_count", shape.samples);
+    jsonx_write_hex64(json, "dataset_fingerprint", shape.fingerprint);
+    jsonx_write_string(json, "order_kind", order_kind_name(shape.order.kind));
+    read_mix_write_order(json, loader);
+    jsonx_write_f64(json, "elapsed_seconds", seconds);
+    jsonx_write_f64(json, "first_batch_seconds", clock_seconds(stats.first_batch_ns));
+    jsonx_write_f64(json, "samples_per_second", (double)sink->samples_count / seconds);
+    jsonx_write_u64(json, "read_bytes", stats.read_bytes);
+    jsonx_write_f64(json, "read_bytes_per_second", (double)stats.read_bytes / seconds);
+    jsonx_write_u64(json, "reads_count", stats.reads_count);
+    jsonx_write_u64(json, "wanted_bytes", stats.wanted_bytes);
+    jsonx_write_f64(json, "decode_cpu_seconds", clock_seconds(stats.decode_cpu_ns));
+    jsonx_write_u64(json, "memory_bytes", shape.memory_bytes);
+    jsonx_write_string(json, "engine", shape.engine);
+    jsonx_write_u64(json, "workers_count", shape.workers);
+    jsonx_write_string(json, "limited_by", loader_stage_name(stats.limit));
+    jsonx_write_string(json, "advice", stage_advice(stats.limit));
+    if (stats.jpeg_warnings_count)
+        jsonx_write_u64(json, "jpeg_warnings_count", stats.jpeg_warnings_count);
+    if (args->fault && *args->fault)
+        jsonx_write_u64(json, "faults_count", io_fault_counts(reading->io).hits);
+    if (args->out)
+        jsonx_write_u64(json, "files_count", sink->files_count);
+    bool to_stdout = args->print == READ_PRINT_NONE;
+    if (!to_stdout && args->common.quiet) {
+        output_abort(&output);
+        return 0;
+    }
+    return output_end(&output, args->common.json, to_stdout ? stdout : stderr, err);
+}
+
+/* How many of positions first..end-1 the micro-batches of this rank hold, about: for the progress
+ * bar only. */
+static uint64_t samples_expected(const struct read_args *args, const struct batching *batching,
+                                 uint64_t samples)
+{
+    uint64_t left = args->start < samples ? samples - args->start : 0;
+    if (args->count && args->count < left)
+        left = args->count;
+    return (uint64_t)((double)left * (double)batching_owned_count(batching) /
+                      (double)batching_micros(batching));
+}
+
+/* A wish to stop, and what of the step in the making came already. */
+struct stopping {
+    uint64_t wish_ns;           /* when it was found; 0: none was */
+    uint64_t whole_steps_count; /* samples that came in whole steps */
+};
+
+/* Where to go on can be told of whole steps alone: the micro-batches of one share its positions
+ * like cards that are dealt. So a step is read to its end first, where that needs no long wait. */
+enum { STEP_END_WAIT_MS_MAX = 1000, STEP_END_POLL_MS = 5 };
+
+static bool step_goes_on(const struct stopping *stopping, struct loader *loader)
+{
+    uint64_t until_ns = stopping->wish_ns + STEP_END_WAIT_MS_MAX * (CLOCK_NS_PER_S / 1000);
+    bool is_ready;
+    while (!(is_ready = loader_ready(loader)) && clock_now_ns() < until_ns)
+        poll(NULL, 0, STEP_END_POLL_MS);
+    return is_ready && clock_now_ns() < until_ns;
+}
+
+/* A command that begins where the last whole step ended; again_count samples behind that came
+ * already. */
+static int stopped(const struct read_args *args, const struct cursor *cursor, uint64_t again_count,
+                   struct err *err)
+{
+    char count[32] = "", again[64] = "";
+    err_set(err, -EINTR, "stopped on request");
+    if (args->count)
+        snprintf(count, sizeof count, " --count %" PRIu64,
+                 args->count - (cursor->position - args->start));
+    if (again_count)
+        snprintf(again, sizeof again, "%s, and %" PRIu64 " samples once more",
+                 args->out && !args->force ? " --force" : "", again_count);
+    err_advise(err, "the rest comes with --start %" PRIu64 "%s%s", cursor->position, count, again);
+    return -EINTR;
+}
+
+/* After each micro-batch, and where a wait for one was cut short: 0, also where nothing is left to
+ * be stopped. */
+static int heed_stop(struct stopping *stopping, const struct read_args *args, struct loader *loader,
+                     const atomic_int *stop, bool is_step_whole, const struct read_sink *sink,
+                     struct err *err)
+{
+    if (is_step_whole)
+        stopping->whole_steps_count = sink->samples_count;
+    if (!atomic_load(stop))
+        return 0;
+    if (!stopping->wish_ns)
+        stopping->wish_ns = clock_now_ns();
+    struct cursor cursor = loader_cursor(loader);
+    bool is_all = cursor.epoch != args->epoch || cursor.position == loader_shape(loader).samples ||
+                  (args->count && cursor.position - args->start == args->count);
+    if (is_step_whole ? is_all : step_goes_on(stopping, loader))
+        return 0;
+    return stopped(args, &cursor, sink->samples_count - stopping->whole_steps_count, err);
+}
+
+static int check_skipped(const struct loader *loader, const struct error_limit *limit,
+                         uint64_t skipped, uint64_t samples, struct err *err)
+{
+    const struct loader_dataset *list;
+    uint32_t datasets_count = loader_datasets(loader, &list);
+    bool too_many = limit->most >= 0 && skipped > (uint64_t)limit->most;
+    if (!too_many && !(limit->fraction > 0 && (double)skipped > limit->fraction * (double)samples))
+        return 0;
+    err_set(err, -EBADMSG, "too many samples can not be used");
+    if (datasets_count == 1)
+        err_at(err, list[0].path, ERR_NO_OFFSET);
+    if (too_many)
+        err_expected(err, "at most %" PRId64, limit->most);
+    else
+        err_expected(err, "at most %g %% of %" PRIu64, limit->fraction * 100, samples);
+    err_found(err, "%" PRIu64, skipped);
+    err_advise(err, "`millrace verify --decode` names all that is bad");
+    return -EBADMSG;
+}
+
+static int read_all(const struct invocation *invocation, struct loader *loader,
+                    const struct batching *batching, const struct error_limit *limit,
+                    struct read_sink *sink, struct err *err)
+{
+    const struct read_args *args = invocation->args;
+    atomic_int *stop = signals_install();
+    struct stopping stopping = {0};
+    uint64_t samples = loader_shape(loader).samples,
+             total = samples_expected(args, batching, samples);
+    uint64_t left_out = loader_stats(loader).left_out_count;
+    const struct batch *batch;
+    int status;
+    bool is_step_whole = true;
+    bool prints_here = args->print != READ_PRINT_NONE && isatty(STDOUT_FILENO);
+    /* lines that run over the same terminal show that it goes on, and a bar would stand in them */
+    if (!prints_here)
+        progress_begin(invocation->console, "reading", PROGRESS_SAMPLES);
+    do {
+        status = loader_next(loader, &batch, err);
+        if (status == LOADER_BATCH) {
+            is_step_whole = batch->last_of_step;
+            status = read_sink_take(sink, batch, err);
+            loader_release(loader, batch);
+            progress_update(invocation->console, sink->samples_count + sink->skipped_count, total);
+            if (!status)
+                status = check_skipped(loader, limit, sink->skipped_count + left_out, samples, err);
+            if (!status && ferror(stdout))
+                status = output_flush(err);
+        } else if (status == -EINTR) { /* while it waited */
+            err_clear(err);
+            status = 0;
+        } else {
+            break;
+        }
+        if (!status)
+            status = heed_stop(&stopping, args, loader, stop, is_step_whole, sink, err);
+    } while (!status);
+    progress_end(invocation->console);
+    return status;
+}
+
+static int print_quality(const struct read_args *args, const struct loader *loader, struct err *err)
+{
+    struct output output;
+    output_begin(&output);
+    int status = read_mix_write_quality(&output.json, loader, args->batch, err);
+    if (!status)
+        return output_end(&output, args->common.json, stdout, err);
+    output_abort(&output);
+    return status;
+}
+
+static int check_usage(const struct read_args *args, const struct batching *batching,
+                       struct err *err)
+{
+    if (args->block && args->decode == DECODE_IMAGE) {
+        err_set(err, -EINVAL, "--block is for text, --decode image for photos");
+        err_advise(err, "leave one of them out");
+        return EXIT_USAGE;
+    }
+    return batching_check(batching, err) ? EXIT_USAGE : 0;
+}
+
+/* Drops the datasets' files from the page cache. Faults are for what is read afterwards. */
+static int make_cold(const struct read_mix *mix, struct err *err)
+{
+    struct io *io;
+    int status = io_open(mix->sources[0].path, &(struct io_options){.fault = ""}, &io, err);
+    if (status)
+        return status;
+    for (uint32_t i = 0; !status && i < mix->count; i++)
+        status = dataset_drop_cache(io, mix->sources[i].path, err);
+    io_close(io);
+    return status;
+}
+
+static int open_io(const struct read_args *args, struct reading *reading, struct err *err)
+{
+    struct io_options options = {.fault = args->fault,
+                                 .engine = (enum io_engine)args->engine,
+                                 .cache = (enum io_cache)args->page_cache};
+    int status = args->cold ? make_cold(&reading->mix, err) : 0;
+    return status ? status : io_open(reading->mix.sources[0].path, &options, &reading->io, err);
+}
+
+/* Files in a dataset's folder would be taken for a part of it the next time that it is read. */
+static int open_out(const struct read_args *args, struct reading *reading, struct err *err)
+{
+    struct io **io = &reading->sink.io;
+    int status = io_open(args->out, NULL, io, err);
+    for (uint32_t i = 0; i < reading->mix.count && !status; i++) {
+        if (!io_is_within(*io, args->out, reading->mix.sources[i].path))
+            continue;
+        err_set(err, -EINVAL, "--out is inside the dataset that is read");
+        err_at(err, args->out, ERR_NO_OFFSET);
+        err_advise(err, "give a folder outside %.120s", reading->mix.sources[i].path);
+        status = -EINVAL;
+    }
+    return status;
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const struct read_args *args = invocation->args;
+    struct loader_options options = options_of(invocation);
+    struct reading reading = {.sink = {.print = (enum read_print)args->print,
+                                       .is_terminal = isatty(STDOUT_FILENO),
+                                       .decode = options.decode,
+                                       .folder = args->out,
+                                       .force = args->force}};
+    struct error_limit limit;
+    int status = check_usage(args, &options.batching, err);
+    if (!status && augment_args_parse(args->randaugment, args->jitter, &options.image.augment, err))
+        status = EXIT_USAGE;
+    if (!status && mixup_args_parse(args->mixup, args->cutmix, &options.image.mixup, err))
+        status = EXIT_USAGE;
+    const char *dataset = invocation->positional_count ? invocation->positional[0] : NULL;
+    if (!status && read_mix_init(&reading.mix, dataset, &args->mix, err))
+        status = EXIT_USAGE;
+    if (!status)
+        status =
+            error_limit_parse(args->max_errors, options.bad_policy == LOADER_BAD_SKIP, &limit, err);
+    if (status) {
+        read_mix_deinit(&reading.mix);
+        return status;
+    }
+    read_mix_apply(&reading.mix, &options);
+    reading.sink.is_mix = reading.mix.count > 1;
+    if (args->out)
+        status = open_out(args, &reading, err);
+    if (!status)
+        status = open_io(args, &reading, err);
+    options.io = reading.io;
+    uint64_t began_ns = clock_now_ns();
+    if (!status)
+        status = loader_open(&options, &reading.loader, err);
+    if (!status && args->quality) {
+        status = print_quality(args, reading.loader, err);
+    } else if (!status) {
+        status =
+            read_all(invocation, reading.loader, &options.batching, &limit, &reading.sink, err);
+        uint64_t elapsed_ns = clock_now_ns() - began_ns;
+        if (!status)
+            status = print_summary(args, &reading, elapsed_ns, err);
+    }
+    loader_close(reading.loader);
+    io_close(reading.io);
+    io_close(reading.sink.io);
+    read_sink_deinit(&reading.sink);
+    read_mix_deinit(&reading.mix);
+    return status;
+}
+
+static const char *const examples[] = {
+    "millrace read shards --print keys --count 20",
+    "millrace read shards --rank 1 --ranks 4 --print keys",
+    "millrace read shards --decode image --size 224 --crop random --flip --json",
+    "millrace read shards --decode image --randaugment 2,9 --jitter 0.4,0.4,0.4,0.1",
+    "millrace read shards --decode image --mixup 0.8 --cutmix 1 --count 8 --micro 8 -o mixed",
+    "millrace read shards --order sequential --count 5 -o first-five",
+    "millrace read tokens/train --block 64 --count 100 --print json",
+    "millrace read --mix split/train=3 --mix split/val=1 --count 64 --print json",
+    "millrace read shards --quality",
+    "millrace read shards --cold --json",
+    "millrace read shards --fault read:delay=20ms%10",
+    NULL,
+};
+
+const struct verb verb_read = {
+    .name = "read",
+    .arguments = "[DATASET]",
+    .arguments_most = 1,
+    .summary = "Stream one epoch of samples in the order that a training run would see.",
+    .details =
+        "DATASET is a dataset.json or its folder, one tar, or a pattern of tars as "
+        "`train-{000000..000099}.tar`. The order is a function of the seed, the epoch and "
+        "the dataset alone: the "
+        "ranks share it by micro-batches, and their digests add up (mod 2^64) to those of one "
+        "rank. "
+        "The digest `once` "
+        "says which samples came, `order` in which order. With --print the summary goes to stderr. "
+        "Several datasets are mixed by weight: an epoch has as many samples as all of them "
+        "together, "
+        "and each "
+        "goes through its own epochs, in its own order. "
+        "--quality counts the neighbourhoods on disk that a batch touches, as many as it has "
+        "samples in all, "
+        "beside those that a full shuffle would touch. "
+        "`millrace help formats` says what --fault takes.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct read_args),
+    .run = run,
+};

@@ -1,0 +1,512 @@
+/*
+ * cmd_train — `millrace train CONFIG.yaml`.
+ */
+#include "base/clock.h"
+#include "base/jsonx.h"
+#include "base/trace.h"
+#include "cli/commands/dry_run.h"
+#include "cli/commands/stage_advice.h"
+#include "cli/core/began.h"
+#include "cli/core/output.h"
+#include "cli/core/signals.h"
+#include "cli/core/verbs.h"
+#include "cli/ranks/rank_session.h"
+#include "cli/report/step_line.h"
+#include "cli/report/usage_json.h"
+#include "io/temporary_registry.h"
+#include "trainer/report/scalars.h"
+#include "trainer/trainer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct train_args {
+    struct common_args common;
+    struct option_list set;
+    const char *resume, *profile;
+    bool print_config, dry_run, all_strategies;
+    uint64_t fits_bytes, ranks, local_ranks;
+};
+
+#define AT(member) offsetof(struct train_args, member)
+static const struct option rows[] = {
+    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL,
+     "a key over the file's, as optimizer.lr=1e-4"},
+    {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", NULL,
+     "auto: from the newest whole checkpoint, if there is one; never: an existing one is an error; "
+     "PATH: a "
+     "checkpoint, a folder of checkpoints or a run's folder (default: what checkpoint.resume "
+     "says)"},
+    {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL,
+     "print where the time of steps A to B went, write what all threads of all ranks did in them "
+     "to "
+     "trace-A-B.json in run.dir, for ui.perfetto.dev, and let a profiler that is attached see them "
+     "alone "
+     "(nsys "
+     "profile --capture-range=cudaProfilerApi)"},
+    {"print-config", 0, OPTION_FLAG, AT(print_config),
+     .help = "print the effective configuration and do nothing else"},
+    {"dry-run", 0, OPTION_FLAG, AT(dry_run),
+     .help = "print what a rank takes of memory, by what it is for, and what it moves and computes "
+             "in a step, "
+             "and do nothing else"},
+    {"all-strategies", 0, OPTION_FLAG, AT(all_strategies),
+     .help = "with --dry-run: of each strategy a line"},
+    {"fits", 0, OPTION_SIZE, AT(fits_bytes), "SIZE", NULL,
+     "with --dry-run: which strategies, recomputation and offloading fit into so much memory a "
+     "rank, the "
+     "cheapest "
+     "first"},
+    {"ranks", 0, OPTION_COUNT, AT(ranks), "N", NULL,
+     "with --dry-run: as on so many ranks (default: those that were started)", .most = 65536},
+    {"local-ranks", 0, OPTION_COUNT, AT(local_ranks), "N", NULL,
+     "with --dry-run: how many of them are on a machine (default: all)", .most = 65536},
+};
+
+struct reporter {
+    struct console *console;
+    bool as_json;
+    bool has_bar;  /* of the steps */
+    bool has_told; /* why the run failed */
+};
+
+static void print_step(struct console *console, const struct trainer_report *report)
+{
+    struct str line = {0};
+    step_line_format(
+        report, console->terminal ? console_columns_or(STDERR_FILENO, UINT_MAX) : UINT_MAX, &line);
+    console_line(console, "%s", str_text(&line));
+    str_deinit(&line);
+}
+
+/* With -v. */
+static void log_used(const struct log *log, const struct trainer_report *report)
+{
+    char text[256] = "", size[STR_SIZE_BYTES];
+    size_t at = 0;
+    for (int use = 0; use < MEM_USE_COUNT && at < sizeof text; use++)
+        at += (size_t)snprintf(
+            text + at, sizeof text - at, "%s%s %s", use ? ", " : "", usage_name((enum mem_use)use),
+            str_format_size(usage_bytes(report->usage, (enum mem_use)use), size));
+    log_line(log, LOG_DEBUG,
+             "rank %d took at most: %s; in a step it sent %" PRIu64 " bytes and received %" PRIu64,
+             report->rank, text, report->usage->traffic.sent_bytes,
+             report->usage->traffic.received_bytes);
+}
+
+static void print_text_event(struct console *console, const struct trainer_report *report)
+{
+    switch (report->event) {
+    case TRAINER_STARTED:
+        console_line(console, "%s", report->text);
+        break;
+    case TRAINER_STEP:
+        print_step(console, report);
+        break;
+    case TRAINER_EVALUATED:
+        console_line(console, "step %" PRIu64 "/%" PRIu64 "  validation loss %.4f  accuracy %.2f%%",
+                     report->step, report->steps, report->loss, report->accuracy * 100);
+        break;
+    case TRAINER_SAVED:
+        console_line(console, "step %" PRIu64 "  checkpoint saved", report->step);
+        break;
+    case TRAINER_SAVE_FAILED:
+        log_line(&console->log, LOG_ERROR, "%s", report->text);
+        break;
+    case TRAINER_USED:
+        log_used(&console->log, report);
+        break;
+    case TRAINER_STOPPING:
+        console_line(console, "%s", report->text);
+        break;
+    case TRAINER_STEPPED:
+    case TRAINER_EVALUATING:
+    case TRAINER_FAILED:
+    case TRAINER_STOP_LATE:
+        break;
+    }
+}
+
+static bool is_progress(const struct trainer_report *report)
+{
+    return report->event == TRAINER_STEPPED || report->event == TRAINER_EVALUATING;
+}
+
+/* An evaluation has a bar of its own; that of the steps then begins anew, so that its rate is of
+ * steps alone. */
+static void show_progress(struct reporter *reporter, const struct trainer_report *report)
+{
+    if (report->event == TRAINER_EVALUATING) {
+        if (report->done == 0)
+            progress_begin(reporter->console, "evaluating", PROGRESS_SAMPLES);
+        reporter->has_bar = false;
+        progress_update(reporter->console, report->done, report->all);
+        return;
+    }
+    if (!reporter->has_bar)
+        progress_begin(reporter->console, "training", PROGRESS_STEPS);
+    reporter->has_bar = true;
+    progress_update(reporter->console, report->step, report->steps);
+}
+
+static void print_json_event(const struct trainer_report *report)
+{
+    static const char *const names[] = {
+        [TRAINER_STARTED] = "started",         [TRAINER_STEP] = "step",
+        [TRAINER_EVALUATED] = "evaluated",     [TRAINER_SAVED] = "saved",
+        [TRAINER_SAVE_FAILED] = "save_failed", [TRAINER_USED] = "used"};
+    struct output output;
+    struct jsonx_writer *json = &output.json;
+    output_begin(&output);
+    jsonx_write_string(json, "event", names[report->event]);
+    if (report->text)
+        jsonx_write_string(json, "text", report->text);
+    if (report->event != TRAINER_STARTED)
+        jsonx_write_u64(json, "step", report->step);
+    if (report->event == TRAINER_STEP || report->event == TRAINER_EVALUATED)
+        jsonx_write_u64(json, "steps_count", report->steps);
+    if (report->event == TRAINER_EVALUATED) {
+        jsonx_write_u64(json, "epoch", report->epoch);
+        jsonx_write_f64(json, "loss", report->loss);
+        jsonx_write_f64(json, "accuracy", report->accuracy);
+    }
+    if (report->event == TRAINER_USED) {
+        jsonx_write_i64(json, "rank", report->rank);
+        usage_write_memory(json, report->usage);
+        usage_write_traffic(json, report->usage);
+        jsonx_write_u64(json, "resident_peak_bytes", report->usage->resident_peak_bytes);
+    }
+    if (report->event == TRAINER_STEP) {
+        struct scalar scalars[SCALARS_MAX];
+        scalars_write(json, scalars, scalars_of(report, scalars));
+        jsonx_write_f64(json, "remaining_seconds", report->remaining_seconds);
+    }
+    output_end(&output, true, stdout,
+               NULL); /* a lost line shows when stdout is flushed at the end */
+    fflush(stdout);
+}
+
+/* From another thread than the run's, which may be in a write that never ends. */
+static void end_at_once(struct console *console, const char *text)
+{
+    console_failure(console, text);
+    io_temporary_remove_all();
+    _exit(EXIT_FAILED);
+}
+
+static void show(void *context, const struct trainer_report *report)
+{
+    struct reporter *reporter = context;
+    if (is_progress(report)) {
+        show_progress(reporter, report);
+        return;
+    }
+    if (report->event == TRAINER_FAILED) {
+        console_failure(reporter->console, report->text);
+        reporter->has_told = true;
+        return;
+    }
+    if (report->event == TRAINER_STOP_LATE)
+        end_at_once(reporter->console, report->text);
+    print_text_event(reporter->console, report);
+    if (reporter->as_json && report->event != TRAINER_STOPPING) {
+        progress_give_way(reporter->console);
+        print_json_event(report);
+    }
+}
+
+/* Of the steps that --profile names, those that were made: where the time of the program's own
+ * thread went. */
+static void write_profile(struct jsonx_writer *json, const struct trainer_result *result)
+{
+    double seconds = clock_seconds(result->profiled_ns);
+    jsonx_begin_object(json, "profile");
+    jsonx_write_u64(json, "first_step", result->profiled.first);
+    jsonx_write_u64(json, "last_step", result->profiled.last);
+    jsonx_write_f64(json, "total_seconds", seconds);
+    if (result->trace[0])
+        jsonx_write_string(json, "trace", result->trace);
+    jsonx_begin_array(json, "ranges");
+    for (int range = 0; range < RANGE_COUNT; range++) {
+        const struct range_time *time = &result->ranges[range];
+        if (time->count == 0)
+            continue;
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "range", range_name((enum range)range));
+        jsonx_write_u64(json, "times_count", time->count);
+        jsonx_write_f64(json, "total_seconds", clock_seconds(time->ns));
+        jsonx_write_f64(json, "mean_seconds", clock_seconds(time->ns) / (double)time->count);
+        jsonx_write_f64(json, "time_share", clock_seconds(time->ns) / seconds);
+        jsonx_end_object(json);
+    }
+    jsonx_end_array(json);
+    jsonx_end_object(json);
+}
+
+/* A profile was asked for, whatever --quiet says. */
+static int print_result(const struct trainer_result *result, const struct common_args *common,
+                        struct err *err)
+{
+    bool has_profile = result->profiled.last > 0;
+    struct output output;
+    struct jsonx_writer *json = &output.json;
+    output_begin(&output);
+    if (common->json)
+        jsonx_write_string(json, "event", result->end == TRAINER_DONE ? "done" : "stopped");
+    jsonx_write_u64(json, "step", result->step);
+    if (result->evaluated) {
+        jsonx_write_f64(json, "val_loss", result->val_loss);
+        jsonx_write_f64(json, "val_accuracy", result->val_accuracy);
+    }
+    jsonx_write_string(json, "data_limited_by", loader_stage_name(result->data_limit));
+    if (result->data_limit != LOADER_STAGE_CONSUMER)
+        jsonx_write_string(json, "data_advice", stage_advice(result->data_limit));
+    jsonx_write_string(json, "checkpoint", result->checkpoint);
+    jsonx_write_hex64(json, "once", result->once);
+    jsonx_write_hex64(json, "order", result->order);
+    if (has_profile)
+        write_profile(json, result);
+    return output_end_report(&output, common->json, common->quiet && !has_profile, err);
+}
+
+static int print_config(const struct train_config *given, uint32_t ranks, bool as_json,
+                        struct err *err)
+{
+    struct train_config config = *given;
+    struct str text = {0};
+    int status = config_resolve_batch(&config, ranks, err);
+    if (status)
+        return status;
+    if (as_json)
+        config_print_json(&config, &text);
+    else
+        config_print(&config, &text);
+    status = str_status(&text);
+    if (status)
+        err_set(err, status, "out of memory for the configuration");
+    else
+        printf("%s%s", str_text(&text), as_json ? "\n" : "");
+    str_deinit(&text);
+    return status;
+}
+
+/* "A:B"; NULL is none. -EINVAL. */
+static int parse_profile(const char *text, struct trainer_steps *ret_steps, struct err *err)
+{
+    struct trainer_steps steps = {0};
+    int end = 0;
+    if (!text)
+        return 0;
+    if (strspn(text, "0123456789:") == strlen(text) &&
+        sscanf(text, "%" SCNu64 ":%" SCNu64 "%n", &steps.first, &steps.last, &end) == 2 &&
+        !text[end] && steps.first > 0 && steps.first <= steps.last) {
+        *ret_steps = steps;
+        return 0;
+    }
+    err_set(err, -EINVAL, "--profile wants two steps, the first not after the last");
+    err_expected(err, "A:B, as 10:12");
+    err_found(err, "%.100s", text);
+    return -EINVAL;
+}
+
+static bool is_dry(const struct train_args *args, const struct train_config *config)
+{
+    return args->dry_run || config_counts_only(config);
+}
+
+/* Those that were started, or that a dry run is of. */
+static uint32_t ranks_of(const struct train_args *args, const struct train_config *config,
+                         const struct comm *comm)
+{
+    return is_dry(args, config) && args->ranks > 0 ? (uint32_t)args->ranks : (uint32_t)comm->ranks;
+}
+
+static int check_dry_run(const struct train_args *args, const struct train_config *config,
+                         struct err *err)
+{
+    const char *option = args->all_strategies    ? "--all-strategies"
+                         : args->fits_bytes > 0  ? "--fits"
+                         : args->ranks > 0       ? "--ranks"
+                         : args->local_ranks > 0 ? "--local-ranks"
+                                                 : NULL;
+    if (is_dry(args, config) || !option)
+        return 0;
+    err_set(err, -EINVAL, "%s is of a dry run", option);
+    err_advise(err, "give --dry-run, too");
+    return -EINVAL;
+}
+
+/* What the command line and the configuration say; config is filled. */
+static int read_options(const struct invocation *invocation, struct train_config *config,
+                        struct trainer_options *options, struct err *err)
+{
+    const struct train_args *args = invocation->args;
+    int status = config_load(invocation->positional[0], (const char *const *)args->set.items,
+                             args->set.count, config, err);
+    if (!status)
+        status = check_dry_run(args, config, err);
+    if (!status)
+        status = parse_profile(args->profile, &options->profile, err);
+    if (!status)
+        status = began_before(getenv(BEGAN_VARIABLE),
+                              clock_wall_ns() - (clock_now_ns() - options->began_ns),
+                              &options->before_ns, err);
+    if (status)
+        return status;
+    options->config = config;
+    if (!args->resume)
+        options->resume = (enum config_resume)config->checkpoint.resume;
+    else if (strcmp(args->resume, "never") == 0)
+        options->resume = CONFIG_RESUME_NEVER;
+    else if (strcmp(args->resume, "auto") != 0) {
+        options->resume = CONFIG_RESUME_PATH;
+        options->resume_path = args->resume;
+    }
+    if (args->print_config)
+        return 0;
+    status = args->profile ? trace_open(&options->trace, err) : 0;
+    return status ? status : io_open(config->run.dir, NULL, &options->io, err);
+}
+
+/* The first rank's. */
+static int tell_end(const struct invocation *invocation, const struct trainer_result *result,
+                    struct err *err)
+{
+    const struct train_args *args = invocation->args;
+    if (args->profile && result->profiled.last == 0)
+        log_line(invocation->log, LOG_WARN, "no step of %s was made: there is no profile",
+                 args->profile);
+    int status = print_result(result, &args->common, err);
+    if (!status && result->end != TRAINER_DONE)
+        console_line(invocation->console,
+                     "stopped %s after step %" PRIu64 "; the same command goes on from there",
+                     result->end == TRAINER_OUT_OF_TIME ? "for run.max_time" : "on request",
+                     result->step);
+    return status;
+}
+
+static int run_training(const struct invocation *invocation, struct trainer_options *options,
+                        struct err *err)
+{
+    const struct train_args *args = invocation->args;
+    struct reporter reporter = {.console = invocation->console, .as_json = args->common.json};
+    struct trainer_result result;
+    options->log = invocation->log;
+    options->report = show;
+    options->report_context = &reporter;
+    int status = trainer_run(options, &result, err);
+    progress_end(invocation->console);
+    if (reporter.has_told) {
+        err_clear(err);
+        return status == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
+    }
+    if (!status && options->comm->rank == 0)
+        status = tell_end(invocation, &result, err);
+    return status ? status : result.end == TRAINER_DONE ? EXIT_DONE : EXIT_STOPPED;
+}
+
+static int run_dry(const struct invocation *invocation, const struct trainer_options *trainer,
+                   struct err *err)
+{
+    const struct train_args *args = invocation->args;
+    uint32_t ranks = ranks_of(args, trainer->config, trainer->comm);
+    uint32_t local_ranks = args->local_ranks > 0 ? (uint32_t)args->local_ranks : ranks;
+    struct train_config config = *trainer->config;
+    int status = config_resolve_batch(&config, ranks, err);
+    if (status)
+        return status;
+    const struct dry_run_options options = {.config = &config,
+                                            .accumulation = trainer->config->batch.accumulation,
+                                            .io = trainer->io,
+                                            .log = invocation->log,
+                                            .ranks = ranks,
+                                            .local_ranks = local_ranks,
+                                            .all_strategies = args->all_strategies,
+                                            .fits_bytes = args->fits_bytes,
+                                            .as_json = args->common.json};
+    if (ranks % local_ranks == 0)
+        return trainer->comm->rank == 0 ? dry_run(&options, err) : 0;
+    err_set(err, -EINVAL, "%" PRIu32 " ranks are not machines of %" PRIu32, ranks, local_ranks);
+    err_advise(err, "give --local-ranks so that it divides --ranks");
+    return -EINVAL;
+}
+
+/* Ranks that differ in what the verb does would wait for each other for ever. */
+static int compare_ranks(const struct train_args *args, const struct trainer_options *options,
+                         struct err *err)
+{
+    struct rank_record record = {0};
+    rank_record_add(&record, "the verb", "train");
+    rank_record_add(&record, "--print-config", args->print_config ? "given" : "absent");
+    rank_record_add(&record, "--dry-run", args->dry_run ? "given" : "absent");
+    rank_record_add(&record, "--resume", args->resume ? args->resume : "absent");
+    rank_record_add(&record, "--profile", args->profile ? args->profile : "absent");
+    int status = rank_session_compare(options->comm, options->config, &record, err);
+    rank_record_deinit(&record);
+    return status;
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const struct train_args *args = invocation->args;
+    struct train_config config;
+    struct trainer_options options = {.began_ns =
+                                          clock_now_ns()}; /* before the others are waited for */
+    options.stop = signals_install(); /* as early: a signal to one is for all */
+    options.stop_asks = &signals_counts()->wishes;
+    signals_outlive_pipes();
+    int status = rank_session_open(invocation, &options.comm, &options.local_rank, err);
+    if (status)
+        return status;
+    status =
+        rank_session_agree(options.comm, read_options(invocation, &config, &options, err), err);
+    if (!status)
+        status = compare_ranks(args, &options, err);
+    if (!status && is_dry(args, &config) && !args->print_config)
+        status = comm_agree(options.comm, run_dry(invocation, &options, err), NULL, err);
+    else if (!status && !args->print_config)
+        status = run_training(invocation, &options, err);
+    else if (!status && options.comm->rank == 0)
+        status =
+            print_config(&config, ranks_of(args, &config, options.comm), args->common.json, err);
+    io_close(options.io);
+    status = rank_session_close(invocation, options.comm, status, err);
+    trace_close(options.trace); /* of the ranks' threads too, which have ended */
+    return status;
+}
+
+static const char *const examples[] = {
+    "millrace train train.yaml --print-config",
+    "millrace train train.yaml --dry-run --ranks 2 --all-strategies",
+    "millrace train train.yaml --dry-run --ranks 2 --fits 24GB",
+    "millrace train train.yaml",
+    "millrace train train.yaml --set run.dir=runs/b --set run.steps=4 --resume never",
+    "millrace train train.yaml --set run.dir=runs/c --set run.steps=4 --profile 2:4",
+    "millrace train train.yaml --set run.dir=runs/d --set run.steps=4 --set "
+    "log.tensorboard=runs/d/events",
+    NULL,
+};
+
+const struct verb verb_train = {
+    .name = "train",
+    .arguments = "CONFIG.yaml",
+    .arguments_least = 1,
+    .arguments_most = 1,
+    .summary = "Train a model as a configuration says, from wherever the last run of it stopped.",
+    .details =
+        "SIGTERM, SIGUSR1 or Ctrl-C save a checkpoint after the step in progress and end with "
+        "status "
+        "75: the same command "
+        "goes on. A run killed at any moment goes on to the same weights, bit for bit. `millrace "
+        "help "
+        "config` has every "
+        "key.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct train_args),
+    .run = run,
+};

@@ -1,0 +1,292 @@
+/*
+ * dry_run_fits — see dry_run_fits.h.
+ *
+ * The search tries every strategy with and without recomputation of all blocks and, on a GPU, with
+ * and without offloading of activations, the optimizer's state and parameters: none of these
+ * changes a bit of the result. It halves the micro-batch, which does change bits, only while
+ * nothing fits.
+ */
+#include "cli/commands/dry_run_fits.h"
+
+#include "base/bytes.h"
+#include "base/str.h"
+#include "cli/core/output.h"
+#include "trainer/config/strategy.h"
+#include "trainer/models/model.h"
+#include "trainer/plan/memory_plan.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SETTINGS_MAX = 256, SET_BYTES = 240, SHOWN_MAX = 12 };
+
+struct setting {
+    uint32_t strategy;
+    uint64_t recompute, offload, micro;
+    bool offloads_optimizer, offloads_params;
+};
+
+/* One that was tried. */
+struct tried {
+    struct setting setting;
+    uint64_t place; /* in the order in which they were tried */
+    uint64_t bytes; /* of what has to fit */
+    uint64_t moved_bytes, crossed_bytes;
+    double flops;
+};
+
+struct search {
+    const struct dry_run_options *options;
+    struct train_config *config; /* of the setting at hand */
+    struct planned *planned;
+    struct tried list[SETTINGS_MAX];
+    size_t count;
+    uint64_t least_bytes;
+    struct setting least; /* the setting that takes least_bytes */
+};
+
+static void apply(struct train_config *config, const struct setting *setting)
+{
+    config->parallel.strategy = setting->strategy;
+    config->parallel.offload.optimizer = setting->offloads_optimizer;
+    config->parallel.offload.params = setting->offloads_params;
+    config->model.recompute = setting->recompute;
+    config->model.offload = setting->offload;
+    config->batch.micro = setting->micro;
+}
+
+/* Settings with equal figures differ in nothing that a user could choose by: the first one stands
+ * for them. Local updates and compression make strategies differ in more, but those allow one
+ * strategy. */
+static bool is_listed(const struct search *search, const struct tried *tried)
+{
+    for (size_t i = 0; i < search->count; i++) {
+        const struct tried *other = &search->list[i];
+        if (other->bytes == tried->bytes && other->moved_bytes == tried->moved_bytes &&
+            other->crossed_bytes == tried->crossed_bytes && other->flops == tried->flops)
+            return true;
+    }
+    return false;
+}
+
+static int try_setting(struct search *search, const struct setting *setting, struct err *err)
+{
+    const struct planned *planned = search->planned;
+    *search->config = *search->options->config;
+    apply(search->config, setting);
+    if (!dry_run_allows(search->config))
+        return 0;
+    int status = dry_run_config(search->options, search->config, search->planned, err);
+    if (status)
+        return status;
+    const struct tried tried = {
+        .setting = *setting,
+        .place = search->count,
+        .bytes = planned->is_host ? usage_total_bytes(&planned->most)
+                                  : memory_plan_bytes(usage_device_bytes(&planned->most)),
+        .moved_bytes = planned->most.traffic.sent_bytes,
+        .crossed_bytes = planned->first.crossed_bytes,
+        .flops = planned->flops};
+    if (tried.bytes < search->least_bytes) {
+        search->least_bytes = tried.bytes;
+        search->least = *setting;
+    }
+    if (tried.bytes <= search->options->fits_bytes && !is_listed(search, &tried)) {
+        assert(search->count < SETTINGS_MAX);
+        search->list[search->count++] = tried;
+    }
+    return 0;
+}
+
+static int compare_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* By what ranks give each other, then by what is computed, then by what crosses the link between
+ * host and device. Of equals the one that was tried first. */
+static int by_cost(const void *a, const void *b)
+{
+    const struct tried *x = a, *y = b;
+    int order = compare_u64(x->moved_bytes, y->moved_bytes);
+    if (!order)
+        order = (x->flops > y->flops) - (x->flops < y->flops);
+    if (!order)
+        order = compare_u64(x->crossed_bytes, y->crossed_bytes);
+    return order ? order : compare_u64(x->place, y->place);
+}
+
+/* Writes the given value and, unless it is already the other one, the other one. Returns how
+ * many. */
+static unsigned choices(uint64_t given, uint64_t other, bool tries_other, uint64_t ret_values[2])
+{
+    ret_values[0] = given;
+    ret_values[1] = other;
+    return tries_other && given != other ? 2 : 1;
+}
+
+/* One strategy and micro-batch: everything that can be recomputed or offloaded. */
+static int try_strategy(struct search *search, uint32_t strategy, uint64_t micro, bool is_host,
+                        struct err *err)
+{
+    const struct train_config *given = search->options->config;
+    uint64_t recompute[2], offload[2], optimizer[2], params[2];
+    unsigned recomputes = choices(given->model.recompute, 1, true, recompute);
+    unsigned offloads = choices(given->model.offload, 1, !is_host, offload);
+    unsigned optimizers = choices(given->parallel.offload.optimizer, true, !is_host, optimizer);
+    unsigned paramses = choices(given->parallel.offload.params, true, !is_host, params);
+    int status = 0;
+    for (unsigned i = 0; i < recomputes * offloads * optimizers * paramses && !status; i++) {
+        const struct setting setting = {
+            .strategy = strategy,
+            .micro = micro,
+            .recompute = recompute[i % recomputes],
+            .offload = offload[i / recomputes % offloads],
+            .offloads_optimizer = optimizer[i / recomputes / offloads % optimizers],
+            .offloads_params = params[i / recomputes / offloads / optimizers],
+        };
+        /* One rank has nobody to share with: another strategy only allows it to offload
+         * parameters. */
+        if (search->options->ranks > 1 || strategy == given->parallel.strategy ||
+            setting.offloads_params)
+            status = try_setting(search, &setting, err);
+    }
+    return status;
+}
+
+/* The given strategy comes first, so that it is the one listed of those with equal figures. */
+static int try_all(struct search *search, uint64_t micro, bool is_host, struct err *err)
+{
+    uint32_t given = search->options->config->parallel.strategy;
+    int status = try_strategy(search, given, micro, is_host, err);
+    for (uint32_t s = 0; strategy_names[s] && !status; s++)
+        if (s != given)
+            status = try_strategy(search, s, micro, is_host, err);
+    return status;
+}
+
+/* Halves as long as nothing fits and there are halves. */
+static int look(struct search *search, struct err *err)
+{
+    const struct ops_null_model *model;
+    uint64_t micro = search->options->config->batch.micro;
+    int status = trainer_dry_run_model(search->options->config, &model, err);
+    for (; !status; micro /= 2) {
+        status = try_all(search, micro, model->is_host, err);
+        if (search->count > 0 || micro % 2 != 0)
+            break;
+    }
+    qsort(search->list, search->count, sizeof search->list[0], by_cost);
+    return status;
+}
+
+/* What makes the setting of the configuration: "parallel.strategy=zero1 model.recompute=1". */
+static void describe(const struct search *search, const struct setting *setting,
+                     char text[SET_BYTES])
+{
+    const struct train_config *given = search->options->config;
+    int at = snprintf(text, SET_BYTES, "parallel.strategy=%s", strategy_names[setting->strategy]);
+    if (setting->recompute != given->model.recompute)
+        at += snprintf(text + at, SET_BYTES - (size_t)at, " model.recompute=%" PRIu64,
+                       setting->recompute);
+    if (setting->offload != given->model.offload)
+        at += snprintf(text + at, SET_BYTES - (size_t)at, " model.offload=%" PRIu64,
+                       setting->offload);
+    if (setting->offloads_optimizer != given->parallel.offload.optimizer)
+        at += snprintf(text + at, SET_BYTES - (size_t)at, " parallel.offload.optimizer=true");
+    if (setting->offloads_params != given->parallel.offload.params)
+        at += snprintf(text + at, SET_BYTES - (size_t)at, " parallel.offload.params=true");
+    if (setting->micro == given->batch.micro)
+        return;
+    at += snprintf(text + at, SET_BYTES - (size_t)at, " batch.micro=%" PRIu64, setting->micro);
+    if (search->options->accumulation >
+        0) /* else it made another batch, or contradicted this one */
+        snprintf(text + at, SET_BYTES - (size_t)at, " batch.accumulation=%" PRIu64,
+                 given->batch.global / setting->micro / search->options->ranks);
+}
+
+static int tell_json(const struct search *search, struct err *err)
+{
+    struct output output;
+    char text[SET_BYTES];
+    output_begin(&output);
+    jsonx_write_u64(&output.json, "ranks_count", search->options->ranks);
+    jsonx_write_u64(&output.json, "limit_bytes", search->options->fits_bytes);
+    jsonx_begin_array(&output.json, "fits");
+    for (size_t i = 0; i < search->count; i++) {
+        const struct tried *tried = &search->list[i];
+        describe(search, &tried->setting, text);
+        jsonx_begin_object(&output.json, NULL);
+        jsonx_write_string(&output.json, "set", text);
+        jsonx_write_u64(&output.json, "memory_bytes", tried->bytes);
+        jsonx_write_u64(&output.json, "sent_bytes", tried->moved_bytes);
+        jsonx_write_f64(&output.json, "flops", tried->flops);
+        jsonx_write_u64(&output.json, "crossed_bytes", tried->crossed_bytes);
+        jsonx_end_object(&output.json);
+    }
+    jsonx_end_array(&output.json);
+    return output_end(&output, true, stdout, err);
+}
+
+static void tell_text(const struct search *search)
+{
+    char text[SET_BYTES], size[STR_SIZE_BYTES];
+    printf("%10s  %10s  %8s  %10s  %s\n", "memory", "sent", "flops", "crossed", "set");
+    for (size_t i = 0; i < search->count && i < SHOWN_MAX; i++) {
+        const struct tried *tried = &search->list[i];
+        describe(search, &tried->setting, text);
+        printf("%10s", str_format_size(tried->bytes, size));
+        printf("  %10s", str_format_size(tried->moved_bytes, size));
+        printf("  %8.3g", tried->flops);
+        printf("  %10s  %s\n", str_format_size(tried->crossed_bytes, size), text);
+    }
+    if (search->count > SHOWN_MAX)
+        printf("and %zu more\n", search->count - SHOWN_MAX);
+}
+
+static int nothing_fits(const struct search *search, struct err *err)
+{
+    char least[STR_SIZE_BYTES], limit[STR_SIZE_BYTES], set[SET_BYTES];
+    bool is_image = search->options->config->model.type == MODEL_VIT;
+    describe(search, &search->least, set);
+    err_set(err, -ENOMEM, "no setting fits");
+    err_expected(err, "at most %s a rank", str_format_size(search->options->fits_bytes, limit));
+    err_found(err, "%s at least, with %s", str_format_size(search->least_bytes, least), set);
+    err_advise(
+        err,
+        "raise --ranks, or reduce model.layers, model.width or %s; what takes most is shown by "
+        "--dry-run without --fits",
+        is_image ? "data.image.size" : "data.text.block");
+    return -ENOMEM;
+}
+
+int dry_run_fits(const struct dry_run_options *options, struct err *err)
+{
+    struct search *search = calloc(1, sizeof *search);
+    int status = 0;
+    if (search) {
+        *search = (struct search){.options = options,
+                                  .config = malloc(sizeof *search->config),
+                                  .planned = malloc(sizeof *search->planned),
+                                  .least_bytes = UINT64_MAX};
+    }
+    if (!search || !search->config || !search->planned)
+        status = err_set(err, -ENOMEM, "out of memory for a dry run");
+    if (!status)
+        status = look(search, err);
+    if (!status && search->count == 0)
+        status = nothing_fits(search, err);
+    else if (!status && options->as_json)
+        status = tell_json(search, err);
+    else if (!status)
+        tell_text(search);
+    if (search) {
+        free(search->config);
+        free(search->planned);
+    }
+    free(search);
+    return status;
+}

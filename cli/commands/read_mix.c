@@ -1,0 +1,149 @@
+/*
+ * read_mix — see read_mix.h.
+ */
+#include "cli/commands/read_mix.h"
+
+#include "sampler/quality.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define QUALITY_ENOUGH 0.97 /* of a full shuffle: what is advised reaches it where that can be */
+
+/* ---- The command line. ---- */
+
+static int add_weighted(struct read_mix *mix, const char *text, struct err *err)
+{
+    const char *equals = strrchr(text, '='); /* a path may hold one, a weight does not */
+    uint64_t weight = 0;
+    if (!equals || equals == text || mix_weight_parse(equals + 1, &weight)) {
+        err_set(err, -EINVAL, "--mix does not take this value");
+        err_expected(err, "DATASET=WEIGHT, as shards/photos=3 or shards/drawings=0.25");
+        err_found(err, "\"%.200s\"", text);
+        return -EINVAL;
+    }
+    char *path = strndup(text, (size_t)(equals - text));
+    if (!path)
+        return err_set(err, -ENOMEM, "out of memory for the command line");
+    mix->texts[mix->count] = path;
+    mix->sources[mix->count++] = (struct loader_source){.path = path, .weight = weight};
+    return 0;
+}
+
+int read_mix_init(struct read_mix *mix, const char *dataset, const struct option_list *weighted,
+                  struct err *err)
+{
+    size_t count = (dataset ? 1 : 0) + weighted->count;
+    if (count == 0 || count > MIX_DATASETS_MAX) {
+        err_set(err, -EINVAL, weighted->count ? "too many datasets" : "no dataset was named");
+        err_expected(err, "DATASET, or --mix DATASET=WEIGHT for each of at most %d",
+                     MIX_DATASETS_MAX);
+        return -EINVAL;
+    }
+    if (dataset)
+        mix->sources[mix->count++] =
+            (struct loader_source){.path = dataset, .weight = MIX_WEIGHT_UNIT};
+    int status = 0;
+    for (size_t i = 0; i < weighted->count && !status; i++)
+        status = add_weighted(mix, weighted->items[i], err);
+    return status;
+}
+
+void read_mix_deinit(struct read_mix *mix)
+{
+    for (uint32_t i = 0; i < mix->count; i++)
+        free(mix->texts[i]);
+}
+
+void read_mix_apply(const struct read_mix *mix, struct loader_options *options)
+{
+    if (mix->count == 1) {
+        options->dataset = mix->sources[0].path;
+        return;
+    }
+    options->mix = mix->sources;
+    options->mix_count = mix->count;
+}
+
+/* ---- What is told. ---- */
+
+static void write_params(struct jsonx_writer *json, const struct order_params *params)
+{
+    jsonx_write_u64(json, "lanes", params->lanes);
+    jsonx_write_u64(json, "window", params->window);
+    jsonx_write_u64(json, "run", params->run);
+}
+
+void read_mix_write_order(struct jsonx_writer *json, const struct loader *loader)
+{
+    const struct loader_dataset *list;
+    uint32_t count = loader_datasets(loader, &list);
+    if (count == 1) {
+        write_params(json, &list[0].order);
+        return;
+    }
+    jsonx_begin_array(json, "datasets");
+    for (uint32_t i = 0; i < count; i++) {
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "path", list[i].path);
+        jsonx_write_u64(json, "weight", list[i].weight);
+        jsonx_write_u64(json, "samples_count", list[i].order.samples);
+        jsonx_write_u64(json, "delivered_count", list[i].delivered_count);
+        write_params(json, &list[i].order);
+        jsonx_end_object(json);
+    }
+    jsonx_end_array(json);
+}
+
+/* What batches touch of one dataset, and could; the latter is added to best_sum. */
+static int write_quality_of(struct jsonx_writer *json, const struct loader_dataset *dataset,
+                            const struct quality *now, struct quality *best_sum, struct err *err)
+{
+    struct order_params best;
+    struct quality better;
+    int status = quality_improve(&dataset->order, now->batch, QUALITY_ENOUGH, &best, &better, err);
+    if (status)
+        return status;
+    quality_add(best_sum, &better);
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "path", dataset->path);
+    jsonx_write_u64(json, "batch_count", now->batch);
+    jsonx_write_f64(json, "touched_count", now->touched);
+    jsonx_write_f64(json, "full_count", now->full);
+    write_params(json, &dataset->order);
+    jsonx_write_u64(json, "better_lanes", best.lanes);
+    jsonx_write_u64(json, "better_window", best.window);
+    jsonx_write_u64(json, "better_run", best.run);
+    jsonx_end_object(json);
+    return 0;
+}
+
+int read_mix_write_quality(struct jsonx_writer *json, const struct loader *loader, uint64_t batch,
+                           struct err *err)
+{
+    const struct loader_dataset *list;
+    uint32_t count = loader_datasets(loader, &list);
+    const struct order_params *orders[MIX_DATASETS_MAX];
+    uint64_t weights[MIX_DATASETS_MAX];
+    struct quality parts[MIX_DATASETS_MAX], now, best = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        orders[i] = &list[i].order;
+        weights[i] = list[i].weight;
+    }
+    int status =
+        quality_measure_mix(orders, weights, count, batch, QUALITY_POSITIONS, parts, &now, err);
+    if (status)
+        return status;
+    jsonx_write_string(json, "order_kind", order_kind_name(list[0].order.kind));
+    jsonx_begin_array(json, "datasets");
+    for (uint32_t i = 0; i < count && !status; i++)
+        status = write_quality_of(json, &list[i], &parts[i], &best, err);
+    jsonx_end_array(json);
+    if (status)
+        return status;
+    jsonx_write_f64(json, "quality", quality_ratio(&now));
+    jsonx_write_f64(json, "better_quality", quality_ratio(&best));
+    return 0;
+}

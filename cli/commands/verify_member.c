@@ -1,0 +1,121 @@
+/*
+ * verify_member — see verify_member.h.
+ */
+#include "cli/commands/verify_member.h"
+
+#include "base/bytes.h"
+#include "image/ppm.h"
+#include "shards/class_number.h"
+#include "shards/npy.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int bad(const struct verify_member *member, uint64_t within, const char *what,
+               struct err *err)
+{
+    err_set(err, -EBADMSG, "%s in %.160s.%s", what, member->key, member->extension);
+    err_at(err, member->path, (int64_t)(member->offset + within));
+    return -EBADMSG;
+}
+
+/* What the index says of an uncompressed picture, against its header. */
+static int check_rows(const struct verify_member *member, struct err *err)
+{
+    struct ppm ppm;
+    struct pixels_info info;
+    struct err inner;
+    const struct shard_picture *picture = &member->picture;
+    if (picture->width == 0)
+        return 0;
+    if (ppm_begin(&ppm, member->data, member->size_bytes, NULL, &info, &inner) == 0 &&
+        ppm.width == picture->width && ppm.header_bytes == picture->pixels_at)
+        return 0;
+    bad(member, 0, "picture is not the one that the index tells of", err);
+    err_expected(err, "a PPM of width %" PRIu32 " with a header of %" PRIu32 " bytes",
+                 picture->width, picture->pixels_at);
+    return -EBADMSG;
+}
+
+int verify_member_image(struct image_checker *checker, const struct verify_member *member,
+                        bool whole, struct err *err)
+{
+    char what[64];
+    struct err inner = {0};
+    struct pixels_info info;
+    int status =
+        whole ? image_check(checker, member->data, member->size_bytes, NULL, &inner)
+              : image_check_headers(checker, member->data, member->size_bytes, NULL, &info, &inner);
+    if (status == 0)
+        return check_rows(member, err);
+    if (status != -EBADMSG) {
+        *err = inner;
+        return status;
+    }
+    snprintf(what, sizeof what, "undecodable %s",
+             image_kind_name(image_kind_of(member->data, member->size_bytes)));
+    bad(member, inner.offset > 0 ? (uint64_t)inner.offset : 0, what, err);
+    err_found(err, "%.120s%s%.120s", inner.what, inner.found[0] ? ": " : "", inner.found);
+    return -EBADMSG;
+}
+
+static int check_class(const struct dataset *dataset, const struct verify_member *member,
+                       struct err *err)
+{
+    int32_t number;
+    uint64_t count = dataset ? dataset->classes_count : 0;
+    if (class_number_parse(member->data, member->size_bytes, count, &number) == 0)
+        return 0;
+    bad(member, 0, "no class", err);
+    if (count)
+        err_expected(err, "a decimal number below %" PRIu64, count);
+    else
+        err_expected(err, "a decimal number");
+    err_found(err, "\"%.*s\"", (int)bytes_min(member->size_bytes, CLASS_NUMBER_BYTES_MAX),
+              (const char *)member->data);
+    return -EBADMSG;
+}
+
+static int check_tokens(const struct dataset *dataset, const struct verify_member *member,
+                        struct err *err)
+{
+    struct npy npy;
+    struct err inner = {0};
+    enum dtype wanted = strcmp(dataset->text.element, "uint32") == 0 ? DTYPE_U32 : DTYPE_U16;
+    int status = npy_decode_header(member->data, member->size_bytes, member->size_bytes,
+                                   member->path, &npy, &inner);
+    if (!status && npy.dtype == wanted && npy.header_bytes == dataset->text.header_bytes)
+        return 0;
+    bad(member, 0, "no tokens", err);
+    err_expected(err, "a .npy of %s after a header of %" PRIu32 " bytes", dataset->text.element,
+                 dataset->text.header_bytes);
+    if (status)
+        err_found(err, "%.200s", inner.what);
+    else
+        err_found(err, "%s after %" PRIu32 " bytes", dtype_name(npy.dtype), npy.header_bytes);
+    return -EBADMSG;
+}
+
+bool verify_member_is_alternative(const char *a, const char *b)
+{
+    const char *end_a = strrchr(a, '.'), *end_b = strrchr(b, '.');
+    size_t bytes_a = end_a ? (size_t)(end_a - a) : 0, bytes_b = end_b ? (size_t)(end_b - b) : 0;
+    return image_is_expected(a) && image_is_expected(b) && bytes_a == bytes_b &&
+           memcmp(a, b, bytes_a) == 0;
+}
+
+int verify_member_content(const struct dataset *dataset, const struct verify_member *member,
+                          enum verify_kind *ret_kind, struct err *err)
+{
+    if (dataset && dataset->text.element[0] && strcmp(member->extension, "npy") == 0) {
+        *ret_kind = VERIFY_TOKENS;
+        return check_tokens(dataset, member, err);
+    }
+    if (strcmp(member->extension, "cls") == 0) {
+        *ret_kind = VERIFY_LABEL;
+        return check_class(dataset, member, err);
+    }
+    return 0;
+}

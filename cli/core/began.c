@@ -1,0 +1,26 @@
+/*
+ * began — see began.h.
+ */
+#include "cli/core/began.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SECONDS_DIGITS_MAX = 10 }; /* until 2286; as nanoseconds they fit */
+
+int began_before(const char *text, uint64_t wall_ns, uint64_t *ret_ns, struct err *err)
+{
+    size_t digits = text ? strspn(text, "0123456789") : 0;
+    if (text && (text[digits] || digits > SECONDS_DIGITS_MAX)) {
+        err_set(err, -EINVAL, "the environment's %s is no time", BEGAN_VARIABLE);
+        err_expected(err, "seconds since 1970, as `date +%%s` tells them");
+        err_found(err, "%.60s", text);
+        return -EINVAL;
+    }
+    uint64_t began_ns = digits > 0 ? strtoull(text, NULL, 10) * CLOCK_NS_PER_S : wall_ns;
+    *ret_ns = wall_ns > began_ns ? wall_ns - began_ns : 0;
+    return 0;
+}

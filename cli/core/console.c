@@ -1,0 +1,201 @@
+/*
+ * console — see console.h. The bar's text is progress.c's.
+ */
+#include "cli/core/console.h"
+
+#include "base/clock.h"
+#include "base/display.h"
+#include "cli/core/signals.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { REDRAW_NS = 100 * 1000 * 1000 };
+#define LINE_EVERY_NS (10 * CLOCK_NS_PER_S)
+
+unsigned console_columns_or(int descriptor, unsigned otherwise)
+{
+    struct winsize size;
+    return ioctl(descriptor, TIOCGWINSZ, &size) || size.ws_col == 0 ? otherwise : size.ws_col;
+}
+
+unsigned console_columns(int descriptor)
+{
+    return console_columns_or(descriptor, CONSOLE_COLUMNS_DEFAULT);
+}
+
+/* lock is held */
+static void wipe_bar(struct console *console)
+{
+    if (!console->drawn)
+        return;
+    fputs("\r\033[K", stderr);
+    signals_set_last_words(NULL);
+    console->drawn = false;
+}
+
+/* lock is held */
+static void draw_bar(struct console *console)
+{
+    char text[CONSOLE_BAR_BYTES_MAX];
+    unsigned columns =
+        console->terminal ? console_columns(STDERR_FILENO) - 1 : CONSOLE_BAR_BYTES_MAX;
+    progress_format(&console->progress, columns, text);
+    fprintf(stderr, console->terminal ? "\r%s\033[K" : "%s\n", text);
+    fflush(stderr);
+    if (console->terminal)
+        signals_set_last_words("\n"); /* the shell's prompt is not to stand behind the bar */
+    console->drawn = console->terminal;
+}
+
+static void write_log(void *context, enum log_level level, const char *line)
+{
+    struct console *console = context;
+    const char *word = level == LOG_ERROR ? "error: " : level == LOG_WARN ? "warning: " : "";
+    const char *paint = !console->color      ? ""
+                        : level == LOG_ERROR ? "\033[31m"
+                        : level == LOG_WARN  ? "\033[33m"
+                                             : "";
+    const char *rank = level >= LOG_WARN || !console->is_first ? console->rank : "";
+    struct str shown = {0};
+    display_add(&shown, line);
+    pthread_mutex_lock(&console->lock);
+    wipe_bar(console);
+    fprintf(stderr, "%s%s%s%s%s\n", paint, word, *paint ? "\033[0m" : "", rank, str_text(&shown));
+    pthread_mutex_unlock(&console->lock);
+    str_deinit(&shown);
+}
+
+void console_init(struct console *console)
+{
+    *console = (struct console){.is_first = true};
+    pthread_mutex_init(&console->lock, NULL);
+    const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
+    bool dumb = !kind || !*kind || strcmp(kind, "dumb") == 0;
+    console->terminal = isatty(STDERR_FILENO) && !dumb;
+    console->color = console->terminal && !(no_color && *no_color);
+    console->log = (struct log){.write = write_log, .context = console, .least = LOG_INFO};
+}
+
+void console_deinit(struct console *console)
+{
+    pthread_mutex_destroy(&console->lock);
+}
+
+void console_set_quiet(struct console *console, bool quiet, bool verbose)
+{
+    console->quiet = quiet;
+    console->log.least = quiet ? LOG_WARN : verbose ? LOG_DEBUG : LOG_INFO;
+}
+
+void console_set_rank(struct console *console, int rank, int ranks)
+{
+    if (ranks == 1)
+        return;
+    snprintf(console->rank, sizeof console->rank, "rank %d: ", rank);
+    console->is_first = rank == 0;
+    if (console->is_first)
+        return;
+    console->quiet = true;
+    if (console->log.least == LOG_INFO)
+        console->log.least = LOG_WARN;
+}
+
+void console_error(struct console *console, const struct err *err)
+{
+    char line[ERR_LINE_BYTES_MAX];
+    console_failure(console, err_format(err, line, sizeof line));
+}
+
+void console_failure(struct console *console, const char *line)
+{
+    pthread_mutex_lock(&console->lock);
+    wipe_bar(console);
+    fprintf(stderr, "%smillrace:%s %s%s\n", console->color ? "\033[31m" : "",
+            console->color ? "\033[0m" : "", console->rank, line);
+    pthread_mutex_unlock(&console->lock);
+}
+
+/* As display_add, but line breaks stay. Changes the text. */
+static void add_lines(struct str *out, char *text)
+{
+    for (char *line = strsep(&text, "\n"); line; line = strsep(&text, "\n")) {
+        display_add(out, line);
+        str_add_text(out, text ? "\n" : "");
+    }
+}
+
+void console_line(struct console *console, const char *format, ...)
+{
+    if (console->quiet)
+        return;
+    char *text = NULL;
+    struct str shown = {0};
+    va_list arguments;
+    va_start(arguments, format);
+    bool has_text = vasprintf(&text, format, arguments) >= 0;
+    va_end(arguments);
+    if (has_text)
+        add_lines(&shown, text); /* by value: text still points at its beginning */
+    pthread_mutex_lock(&console->lock);
+    wipe_bar(console);
+    fprintf(stderr, "%s\n", str_text(&shown));
+    if (!console->terminal)
+        console->shown_ns = clock_now_ns(); /* a sign of life */
+    pthread_mutex_unlock(&console->lock);
+    str_deinit(&shown);
+    free(has_text ? text : NULL);
+}
+
+void progress_begin(struct console *console, const char *label, enum progress_unit unit)
+{
+    pthread_mutex_lock(&console->lock);
+    snprintf(console->label, sizeof console->label, "%s", label);
+    console->progress = (struct progress){.label = console->label, .unit = unit};
+    console->updated = false;
+    console->began_ns = clock_now_ns();
+    if (!console->active) /* one that takes another's place is shown when that would have been */
+        console->shown_ns = console->began_ns;
+    console->active = true;
+    pthread_mutex_unlock(&console->lock);
+}
+
+void progress_update(struct console *console, uint64_t done, uint64_t total)
+{
+    if (console->quiet)
+        return;
+    uint64_t now = clock_now_ns();
+    pthread_mutex_lock(&console->lock);
+    struct progress *progress = &console->progress;
+    if (!console->updated)
+        progress->first = done;
+    console->updated = true;
+    progress->done = done;
+    progress->total = total;
+    progress->elapsed_ns = now - console->began_ns;
+    uint64_t pause = console->terminal ? REDRAW_NS : LINE_EVERY_NS;
+    if (console->active && now - console->shown_ns >= pause) {
+        draw_bar(console);
+        console->shown_ns = now;
+    }
+    pthread_mutex_unlock(&console->lock);
+}
+
+void progress_end(struct console *console)
+{
+    pthread_mutex_lock(&console->lock);
+    wipe_bar(console);
+    console->active = false;
+    pthread_mutex_unlock(&console->lock);
+}
+
+void progress_give_way(struct console *console)
+{
+    pthread_mutex_lock(&console->lock);
+    wipe_bar(console);
+    pthread_mutex_unlock(&console->lock);
+}

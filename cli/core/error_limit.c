@@ -1,0 +1,57 @@
+/*
+ * error_limit — see error_limit.h.
+ */
+#include "cli/core/error_limit.h"
+
+#include "cli/core/verb.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double COUNT_MAX = 1e15; /* a double tells whole numbers apart well beyond it */
+
+/* "12", "1.5%": digits with at most one point among or after them, where strtod would also take
+ * signs, spaces, hexadecimal digits, exponents, "inf" and "nan". */
+static bool parse(const char *text, double *ret_value, bool *ret_is_percent)
+{
+    static const char digits[] = "0123456789";
+    size_t whole_digits = strspn(text, digits);
+    const char *end = text + whole_digits;
+    if (*end == '.')
+        end += 1 + strspn(end + 1, digits);
+    *ret_is_percent = *end == '%';
+    if (whole_digits == 0 || end[*ret_is_percent] != '\0')
+        return false;
+    *ret_value = strtod(text, NULL); /* of very many digits: inf, which is refused below */
+    return *ret_is_percent ? *ret_value <= 100
+                           : *ret_value <= COUNT_MAX && *ret_value == (double)(int64_t)*ret_value;
+}
+
+int error_limit_parse(const char *text, bool skips, struct error_limit *ret_limit, struct err *err)
+{
+    struct error_limit limit = {.most = -1};
+    if (!text) {
+        *ret_limit = limit;
+        return 0;
+    }
+    double value;
+    bool percent;
+    if (!parse(text, &value, &percent)) {
+        err_set(err, -EINVAL, "--max-errors does not take this value");
+        err_expected(err, "a whole number, or a percentage as 1%%");
+        err_found(err, "\"%s\"", text);
+        return EXIT_USAGE;
+    }
+    if (!skips) {
+        err_set(err, -EINVAL, "--max-errors counts what is skipped");
+        err_advise(err, "add --on-error skip");
+        return EXIT_USAGE;
+    }
+    if (percent && value > 0)
+        limit.fraction = value / 100;
+    else
+        limit.most = (int64_t)value;
+    *ret_limit = limit;
+    return 0;
+}

@@ -1,0 +1,298 @@
+/*
+ * options — see options.h.
+ */
+#include "cli/core/options.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPTIONS_MAX = 64 }; /* of one verb, for suggestions */
+
+static const struct option *find_long(const struct option_table *tables, size_t tables_count,
+                                      const char *name, size_t name_bytes)
+{
+    for (size_t t = 0; t < tables_count; t++)
+        for (size_t i = 0; i < tables[t].count; i++) {
+            const struct option *option = &tables[t].rows[i];
+            if (strlen(option->name) == name_bytes && memcmp(option->name, name, name_bytes) == 0)
+                return option;
+        }
+    return NULL;
+}
+
+static const struct option *find_short(const struct option_table *tables, size_t tables_count,
+                                       char letter)
+{
+    for (size_t t = 0; t < tables_count; t++)
+        for (size_t i = 0; i < tables[t].count; i++)
+            if (tables[t].rows[i].letter == letter)
+                return &tables[t].rows[i];
+    return NULL;
+}
+
+static int unknown_option(const struct option_table *tables, size_t tables_count, const char *word,
+                          struct err *err)
+{
+    const char *names[OPTIONS_MAX];
+    size_t count = 0;
+    for (size_t t = 0; t < tables_count; t++)
+        for (size_t i = 0; i < tables[t].count && count < OPTIONS_MAX; i++)
+            names[count++] = tables[t].rows[i].name;
+    char bare[64];
+    snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
+    err_set(err, -EINVAL, "unknown option %s", bare);
+    const char *nearest =
+        word[0] == '-' && word[1] == '-' ? str_nearest(bare + 2, names, count) : NULL;
+    if (nearest)
+        err_advise(err, "did you mean --%s?", nearest);
+    else
+        err_advise(err, "--help lists the options");
+    return -EINVAL;
+}
+
+const char *option_value_text(const struct option *option, char *text, size_t bytes)
+{
+    if (option->kind != OPTION_CHOICE) {
+        snprintf(text, bytes, "%s", option->value_name ? option->value_name : "");
+        return text;
+    }
+    size_t used = 0;
+    text[0] = '\0';
+    for (const char *const *choice = option->choices; *choice && used < bytes; choice++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? "|" : "", *choice);
+    return text;
+}
+
+static int refuse(const struct option *option, const char *value, struct err *err,
+                  const char *expected)
+{
+    err_set(err, -EINVAL, "--%s does not take this value", option->name);
+    err_expected(err, "%s", expected);
+    err_found(err, "\"%s\"", value);
+    return -EINVAL;
+}
+
+static int set_count(const struct option *option, const char *value, uint64_t *ret, struct err *err)
+{
+    char expected[80], *end;
+    if (option->most)
+        snprintf(expected, sizeof expected, "a whole number from %" PRIu64 " to %" PRIu64,
+                 option->least, option->most);
+    else
+        snprintf(expected, sizeof expected, "a whole number of at least %" PRIu64, option->least);
+    if (value[0] < '0' || value[0] > '9')
+        return refuse(option, value, err, expected);
+    errno = 0;
+    unsigned long long number = strtoull(value, &end, 10);
+    if (errno || *end || number < option->least || (option->most && number > option->most))
+        return refuse(option, value, err, expected);
+    *ret = number;
+    return 0;
+}
+
+static int set_choice(const struct option *option, const char *value, uint32_t *ret,
+                      struct err *err)
+{
+    size_t count = 0;
+    for (; option->choices[count]; count++)
+        if (strcmp(option->choices[count], value) == 0) {
+            *ret = (uint32_t)count;
+            return 0;
+        }
+    char expected[ERR_TEXT_BYTES_MAX];
+    refuse(option, value, err, option_value_text(option, expected, sizeof expected));
+    const char *nearest = str_nearest(value, option->choices, count);
+    if (nearest)
+        err_advise(err, "did you mean %s?", nearest);
+    return -EINVAL;
+}
+
+static int list_add(struct option_list *list, const char *text, size_t bytes)
+{
+    char **grown = realloc(list->items, (list->count + 1) * sizeof *grown);
+    if (!grown)
+        return -ENOMEM;
+    list->items = grown;
+    grown[list->count] = strndup(text, bytes);
+    if (!grown[list->count])
+        return -ENOMEM;
+    list->count++;
+    return 0;
+}
+
+static void list_deinit(struct option_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->items[i]);
+    free(list->items);
+    *list = (struct option_list){0};
+}
+
+static int list_split(struct option_list *list, const char *value)
+{
+    list_deinit(list);
+    for (const char *at = value;;) {
+        size_t bytes = strcspn(at, ",");
+        int status = list_add(list, at, bytes);
+        if (status || !at[bytes])
+            return status;
+        at += bytes + 1;
+    }
+}
+
+static int set_value(const struct option *option, const char *value, void *args, struct err *err)
+{
+    void *at = (char *)args + option->offset;
+    int status = 0;
+    switch (option->kind) {
+    case OPTION_FLAG:
+        *(bool *)at = true;
+        break;
+    case OPTION_TEXT:
+        *(const char **)at = value;
+        break;
+    case OPTION_COUNT:
+        return set_count(option, value, at, err);
+    case OPTION_CHOICE:
+        return set_choice(option, value, at, err);
+    case OPTION_SIZE:
+        if (str_parse_size(value, at))
+            return refuse(option, value, err, "a size as 64KiB, 256MiB or 3GB");
+        break;
+    case OPTION_DURATION:
+        if (str_parse_duration(value, at))
+            return refuse(option, value, err, "a duration as 90s, 10min or 2h");
+        break;
+    case OPTION_LIST:
+        status = list_split(at, value);
+        break;
+    case OPTION_REPEAT:
+        status = list_add(at, value, strlen(value));
+        break;
+    }
+    return status ? err_set(err, status, "out of memory for the command line") : 0;
+}
+
+/* The option that the word at argv[*index] names, and its value; *index moves on where the value is
+ * the next word. */
+static int take_option(const struct option_table *tables, size_t tables_count, int argc,
+                       char **argv, int *index, const struct option **ret_option,
+                       const char **ret_value, struct err *err)
+{
+    const char *word = argv[*index], *value = NULL;
+    const struct option *option;
+    if (word[1] == '-') {
+        size_t bytes = strcspn(word + 2, "=");
+        option = find_long(tables, tables_count, word + 2, bytes);
+        value = word[2 + bytes] == '=' ? word + 2 + bytes + 1 : NULL;
+    } else {
+        option = find_short(tables, tables_count, word[1]);
+        value = word[2] ? word + 2 : NULL;
+        if (option && option->kind == OPTION_FLAG && value)
+            option = NULL; /* flags are not run together */
+    }
+    if (!option)
+        return unknown_option(tables, tables_count, word, err);
+    if (option->kind == OPTION_FLAG && value)
+        return refuse(option, value, err, "no value");
+    if (option->kind != OPTION_FLAG && !value) {
+        if (*index + 1 >= argc) {
+            char expected[ERR_TEXT_BYTES_MAX];
+            err_set(err, -EINVAL, "--%s lacks its value", option->name);
+            err_expected(err, "%s", option_value_text(option, expected, sizeof expected));
+            return -EINVAL;
+        }
+        value = argv[++*index];
+    }
+    *ret_option = option;
+    *ret_value = value;
+    return 0;
+}
+
+static int set_defaults(const struct option_table *tables, size_t tables_count, void *args,
+                        struct err *err)
+{
+    for (size_t t = 0; t < tables_count; t++)
+        for (size_t i = 0; i < tables[t].count; i++) {
+            const struct option *option = &tables[t].rows[i];
+            int status =
+                option->default_text ? set_value(option, option->default_text, args, err) : 0;
+            if (status)
+                return status;
+        }
+    return 0;
+}
+
+int options_parse(const struct option_table *tables, size_t tables_count, int argc, char **argv,
+                  void *args, struct option_list *ret_positional, struct err *err)
+{
+    *ret_positional = (struct option_list){0};
+    int status = set_defaults(tables, tables_count, args, err);
+    bool ended = false;
+    for (int i = 0; i < argc && !status; i++) {
+        const char *word = argv[i];
+        const struct option *option;
+        const char *value;
+        if (ended || word[0] != '-' || word[1] == '\0') {
+            status = list_add(ret_positional, word, strlen(word));
+            if (status)
+                err_set(err, status, "out of memory for the command line");
+        } else if (strcmp(word, "--") == 0) {
+            ended = true;
+        } else {
+            status = take_option(tables, tables_count, argc, argv, &i, &option, &value, err);
+            if (!status)
+                status = set_value(option, value, args, err);
+        }
+    }
+    return status;
+}
+
+static bool is_given(const struct option_table *tables, size_t tables_count, int argc, char **argv,
+                     const struct option *wanted)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const struct option *option;
+        const char *value;
+        if (argv[i][0] != '-' || argv[i][1] == '\0')
+            continue;
+        if (take_option(tables, tables_count, argc, argv, &i, &option, &value, NULL) == 0 &&
+            option == wanted)
+            return true;
+    }
+    return false;
+}
+
+int options_check_required(const struct option_table *tables, size_t tables_count, int argc,
+                           char **argv, struct err *err)
+{
+    for (size_t t = 0; t < tables_count; t++)
+        for (size_t i = 0; i < tables[t].count; i++) {
+            const struct option *option = &tables[t].rows[i];
+            if (!option->required || is_given(tables, tables_count, argc, argv, option))
+                continue;
+            char expected[ERR_TEXT_BYTES_MAX];
+            err_set(err, -EINVAL, "--%s is missing", option->name);
+            err_expected(err, "--%s %s", option->name,
+                         option_value_text(option, expected, sizeof expected / 2));
+            return -EINVAL;
+        }
+    return 0;
+}
+
+void options_deinit(const struct option_table *tables, size_t tables_count, void *args,
+                    struct option_list *positional)
+{
+    for (size_t t = 0; args && t < tables_count; t++)
+        for (size_t i = 0; i < tables[t].count; i++) {
+            const struct option *option = &tables[t].rows[i];
+            if (option->kind == OPTION_LIST || option->kind == OPTION_REPEAT)
+                list_deinit((struct option_list *)(void *)((char *)args + option->offset));
+        }
+    list_deinit(positional);
+}

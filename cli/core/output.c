@@ -1,0 +1,373 @@
+/*
+ * output — see output.h.
+ */
+#include "cli/core/output.h"
+
+#include "base/display.h"
+#include "base/jsonx.h"
+#include "cli/core/console.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+enum { COLUMNS_MAX = 16, NAME_COLUMNS = 22 };
+
+void output_begin(struct output *output)
+{
+    *output = (struct output){0};
+    output->json.out = &output->text;
+    jsonx_begin_object(&output->json, NULL);
+}
+
+void output_abort(struct output *output)
+{
+    str_deinit(&output->text);
+}
+
+static bool ends_in(const char *text, const char *ending)
+{
+    size_t bytes = strlen(text), wanted = strlen(ending);
+    return bytes > wanted && strcmp(text + bytes - wanted, ending) == 0;
+}
+
+/* "mean_sample_bytes" -> "mean sample"; "read_bytes_per_second" -> "read per second";
+ * "of_limit_fraction" -> "of limit" */
+static void add_name(struct str *out, const char *key)
+{
+    static const char *const units[] = {"_bytes", "_count", "_seconds", "_fraction"};
+    static const char *const rates[] = {"_per_second", "_per_cpu_second"};
+    size_t bytes = strlen(key);
+    const char *rate = NULL;
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++)
+        rate = ends_in(key, rates[i]) ? rates[i] : rate;
+    if (rate)
+        bytes -= strlen(rate);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        size_t unit = strlen(units[i]);
+        if (bytes > unit && memcmp(key + bytes - unit, units[i], unit) == 0) {
+            bytes -= unit;
+            break;
+        }
+    }
+    struct str name = {0};
+    for (size_t i = 0; i < bytes; i++)
+        str_add(&name, key[i] == '_' ? " " : &key[i], 1);
+    display_add(out, str_text(&name)); /* a key may be a class name, or stand in a file */
+    str_fail_with(out, &name);
+    str_deinit(&name);
+    for (const char *at = rate ? rate : ""; *at; at++)
+        str_add(out, *at == '_' ? " " : at, 1);
+}
+
+/* exact: bytes to the last one, too. */
+static void add_number(struct str *out, const char *key, const struct json_t *value, bool exact)
+{
+    uint64_t whole = 0;
+    int64_t integer;
+    double real = 0;
+    bool is_bytes =
+        (strcmp(key, "bytes") == 0 || ends_in(key, "_bytes")) && jsonx_u64(value, &whole) == 0;
+    jsonx_f64(value, &real);
+    char size[STR_SIZE_BYTES];
+    if (strcmp(key, "bytes_per_second") == 0 || ends_in(key, "_bytes_per_second") ||
+        ends_in(key, "_bytes_per_cpu_second"))
+        str_add_text(out, str_format_size((uint64_t)real, size));
+    else if (ends_in(key, "_per_second") || ends_in(key, "_per_cpu_second"))
+        str_add_format(out, real < 100 ? "%.1f" : "%.0f", real);
+    else if (ends_in(key, "_seconds") && real > 0 && real < 1e-5)
+        str_add_format(out, "%.3g us", real * 1e6);
+    else if (ends_in(key, "_seconds") && real > 0 && real < 0.01)
+        str_add_format(out, "%.3g ms", real * 1e3);
+    else if (ends_in(key, "_share") || ends_in(key, "_fraction"))
+        str_add_format(out, "%.1f%%", real * 100);
+    else if (ends_in(key, "_seconds"))
+        str_add_format(out, "%.2f s", real);
+    else if (is_bytes && whole < 1024)
+        str_add_format(out, "%" PRIu64 " bytes", whole);
+    else if (is_bytes)
+        str_add_format(out, exact ? "%s (%" PRIu64 ")" : "%s", str_format_size(whole, size), whole);
+    else if (ends_in(key, "_per_gigabyte"))
+        str_add_format(out, "%.3g", real);
+    else if (jsonx_i64(value, &integer) == 0)
+        str_add_format(out, "%" PRId64, integer);
+    else
+        str_add_format(out, "%.6g", real);
+}
+
+static void add_scalar(struct str *out, const char *key, const struct json_t *value, bool exact)
+{
+    const char *text;
+    bool truth;
+    if (jsonx_text(value, &text) == 0)
+        display_add(out, text);
+    else if (jsonx_bool(value, &truth) == 0)
+        str_add_text(out, truth ? "yes" : "no");
+    else if (jsonx_kind(value) == JSON_KIND_NULL)
+        str_add_text(out, "-");
+    else
+        add_number(out, key, value, exact);
+}
+
+/* "val loss 1.2, val accuracy 0.5": an entry of an object in a cell. */
+static int add_entry_to_cell(void *context, const char *key, struct json_t *value)
+{
+    struct str *out = context;
+    if (out->bytes > 0)
+        str_add_text(out, ", ");
+    add_name(out, key);
+    str_add_text(out, " ");
+    add_scalar(out, key, value, false);
+    return 0;
+}
+
+static void add_object_cell(struct str *out, const struct json_t *object)
+{
+    struct str text = {0};
+    jsonx_each((struct json_t *)object, add_entry_to_cell, &text);
+    str_add_text(out, text.bytes ? str_text(&text) : "-");
+    str_fail_with(out, &text);
+    str_deinit(&text);
+}
+
+static void add_cell(struct str *out, const char *key, const struct json_t *value, bool exact)
+{
+    if (jsonx_kind(value) == JSON_KIND_OBJECT) {
+        add_object_cell(out, value);
+        return;
+    }
+    if (jsonx_kind(value) != JSON_KIND_ARRAY) {
+        add_scalar(out, key, value, exact);
+        return;
+    }
+    size_t count = jsonx_count(value);
+    bool numbers = count == 0 || jsonx_kind(jsonx_at(value, 0)) == JSON_KIND_INT;
+    str_add_text(out, numbers ? "[" : "");
+    for (size_t i = 0; i < count; i++) {
+        str_add_text(out, i ? ", " : "");
+        add_scalar(out, key, jsonx_at(value, i), exact);
+    }
+    str_add_text(out, numbers ? "]" : "");
+}
+
+/* A text, from its line's column at on, broken at spaces before the last of so many columns; what
+ * follows stands below its beginning. */
+static void add_wrapped(struct str *out, const char *text, size_t at, unsigned columns)
+{
+    const size_t indent = at;
+    for (bool is_first = true; *text; is_first = false) {
+        size_t bytes = strcspn(text, " ");
+        struct str word = {0};
+        str_add(&word, text, bytes);
+        size_t width = display_columns(str_text(&word));
+        bool breaks = !is_first && at + 1 + width >= columns;
+        str_fail_with(out, &word);
+        str_deinit(&word);
+        if (breaks) {
+            str_add_text(out, "\n");
+            str_add_fill(out, ' ', indent);
+            at = indent;
+        } else if (!is_first) {
+            str_add_text(out, " ");
+            at++;
+        }
+        str_add(out, text, bytes);
+        at += width;
+        text += bytes + (text[bytes] == ' ');
+    }
+}
+
+struct table {
+    struct str *out;
+    const char *columns[COLUMNS_MAX];
+    size_t widths[COLUMNS_MAX];
+    size_t count;
+    size_t column; /* of the cell at hand */
+    unsigned indent;
+    bool measure;
+};
+
+static int note_column(void *context, const char *key, struct json_t *value)
+{
+    (void)value;
+    struct table *table = context;
+    if (table->count < COLUMNS_MAX)
+        table->columns[table->count++] = key;
+    return 0;
+}
+
+static void table_cell(struct table *table, const char *text, bool last)
+{
+    size_t columns = display_columns(text), *width = &table->widths[table->column++];
+    if (table->measure) {
+        *width = columns > *width ? columns : *width;
+        return;
+    }
+    str_add_text(table->out, text);
+    if (!last)
+        str_add_fill(table->out, ' ', *width - columns + 2);
+}
+
+static void table_line(struct table *table, const struct json_t *row)
+{
+    struct str text = {0};
+    table->column = 0;
+    if (!table->measure)
+        str_add_fill(table->out, ' ', table->indent);
+    for (size_t c = 0; c < table->count; c++) {
+        str_clear(&text);
+        if (row)
+            add_cell(&text, table->columns[c], jsonx_get(row, table->columns[c]), false);
+        else
+            add_name(&text, table->columns[c]);
+        table_cell(table, str_text(&text), c + 1 == table->count);
+    }
+    if (!table->measure)
+        str_add_text(table->out, "\n");
+    str_fail_with(table->out, &text);
+    str_deinit(&text);
+}
+
+static void table_lines(struct table *table, const struct json_t *rows)
+{
+    table_line(table, NULL);
+    for (size_t i = 0; i < jsonx_count(rows); i++)
+        table_line(table, jsonx_at(rows, i));
+}
+
+struct place {
+    struct str *out;
+    unsigned indent, columns;
+    size_t values_at; /* the column of values, behind the longest name of the object */
+};
+
+static bool is_table(const struct json_t *value)
+{
+    return jsonx_kind(value) == JSON_KIND_ARRAY &&
+           jsonx_kind(jsonx_at(value, 0)) == JSON_KIND_OBJECT;
+}
+
+static bool is_block(const struct json_t *value)
+{
+    return jsonx_kind(value) == JSON_KIND_OBJECT && jsonx_count(value) > 0;
+}
+
+static int note_name(void *context, const char *key, struct json_t *value)
+{
+    struct place *place = context;
+    struct str name = {0};
+    if (is_table(value) || is_block(value))
+        return 0;
+    add_name(&name, key);
+    size_t wanted = place->indent + display_columns(str_text(&name)) + 2;
+    place->values_at = wanted > place->values_at ? wanted : place->values_at;
+    str_deinit(&name);
+    return 0;
+}
+
+static int add_entry(void *context, const char *key, struct json_t *value);
+
+static void add_object(struct str *out, unsigned indent, unsigned columns, struct json_t *object)
+{
+    struct place place = {out, indent, columns, NAME_COLUMNS};
+    jsonx_each(object, note_name, &place);
+    jsonx_each(object, add_entry, &place);
+}
+
+/* A table that would not fit the terminal is told row by row. */
+static void add_table(struct str *out, unsigned indent, unsigned columns, struct json_t *rows)
+{
+    struct table table = {.out = out, .indent = indent, .measure = true};
+    size_t width = indent;
+    jsonx_each(jsonx_at(rows, 0), note_column, &table);
+    table_lines(&table, rows);
+    for (size_t c = 0; c < table.count; c++)
+        width += table.widths[c] + (c + 1 < table.count ? 2 : 0);
+    table.measure = false;
+    if (width < columns)
+        table_lines(&table, rows);
+    for (size_t i = 0; i < jsonx_count(rows) && width >= columns; i++) {
+        str_add_text(out, i ? "\n" : "");
+        add_object(out, indent, columns, jsonx_at(rows, i));
+    }
+}
+
+static int add_entry(void *context, const char *key, struct json_t *value)
+{
+    struct place *place = context;
+    enum { INDENT = 2 };
+    struct str name = {0};
+    add_name(&name, key);
+    size_t at = place->indent + display_columns(str_text(&name));
+    str_add_fill(place->out, ' ', place->indent);
+    str_add_text(place->out, str_text(&name));
+    str_fail_with(place->out, &name);
+    str_deinit(&name);
+    if (is_table(value) || is_block(value))
+        str_add_text(place->out, "\n");
+    if (is_table(value)) {
+        add_table(place->out, place->indent + INDENT, place->columns, value);
+        return 0;
+    }
+    if (is_block(value)) {
+        add_object(place->out, place->indent + INDENT, place->columns, value);
+        return 0;
+    }
+    str_add_fill(place->out, ' ', place->values_at - at);
+    struct str cell = {0};
+    add_cell(&cell, key, value, true);
+    add_wrapped(place->out, str_text(&cell), place->values_at, place->columns);
+    str_add_text(place->out, "\n");
+    str_fail_with(place->out, &cell);
+    str_deinit(&cell);
+    return 0;
+}
+
+static int print_text(const struct str *document, FILE *stream, struct err *err)
+{
+    struct json_t *root = NULL;
+    struct str text = {0};
+    int status = jsonx_parse(document->data, document->bytes, "result", 0, &root, err);
+    if (!status) {
+        add_object(&text, 0, console_columns_or(fileno(stream), UINT_MAX), root);
+        status = str_status(&text);
+    }
+    if (!status)
+        fputs(str_text(&text), stream);
+    jsonx_free(root);
+    str_deinit(&text);
+    return status;
+}
+
+int output_end(struct output *output, bool as_json, FILE *stream, struct err *err)
+{
+    jsonx_end_object(&output->json);
+    int status = str_status(&output->text);
+    if (status)
+        err_set(err, status, "out of memory for the result");
+    else if (as_json)
+        fprintf(stream, "%s\n", str_text(&output->text));
+    else
+        status = print_text(&output->text, stream, err);
+    output_abort(output);
+    return status;
+}
+
+int output_end_report(struct output *output, bool as_json, bool quiet, struct err *err)
+{
+    if (as_json || !quiet)
+        return output_end(output, as_json, stdout, err);
+    output_abort(output);
+    return 0;
+}
+
+int output_flush(struct err *err)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    int code = errno ? -errno : -EIO;
+    err_errno(err, code, "writing to stdout failed");
+    return code;
+}

@@ -1,0 +1,40 @@
+/*
+ * output — stdout: a result, told once, shown as one JSON document or as text for people.
+ *
+ *     struct output output;
+ *     output_begin(&output);
+ *     jsonx_write_u64(&output.json, "samples_count", 3068);
+ *     return output_end(&output, common->json, err);
+ *
+ * Text is made from the same document: keys lose their unit, values gain it ("mean_sample_bytes":
+ * 28774 becomes `mean sample 28.1 KiB (28774)`, in a table `28.1 KiB`), a `_share` or `_fraction`
+ * becomes a percentage, nested objects are indented, an array of objects becomes a table. On a
+ * terminal long texts are broken, and a table that is too wide is told row by row.
+ */
+#ifndef MILLRACE_CLI_CORE_OUTPUT_H
+#define MILLRACE_CLI_CORE_OUTPUT_H
+
+#include "base/err.h"
+#include "base/jsonx_writer.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Owner thread. Between begin and end the writer stands within the document's object. */
+struct output {
+    struct str text;
+    struct jsonx_writer json;
+};
+
+void output_begin(struct output *output);
+/* Prints to stream and frees. -ENOMEM, -EIO. */
+int output_end(struct output *output, bool as_json, FILE *stream, struct err *err);
+/* The same for an act that is done for something else than what it tells, as files: on stdout, and
+ * with --quiet only where --json asks for it. */
+int output_end_report(struct output *output, bool as_json, bool quiet, struct err *err);
+void output_abort(struct output *output); /* frees without printing */
+
+/* What was printed has arrived: -EIO (-ENOSPC, -EPIPE) where it has not. */
+int output_flush(struct err *err);
+
+#endif

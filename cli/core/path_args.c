@@ -1,0 +1,53 @@
+/*
+ * path_args — see path_args.h.
+ */
+#include "cli/core/path_args.h"
+
+#include "cli/core/grammar.h"
+#include "io/io.h"
+
+#include <string.h>
+
+static int check(const struct grammar_value *grammar, const char *text, struct err *err)
+{
+    if (grammar->kind != GRAMMAR_FILES && grammar->kind != GRAMMAR_FOLDERS)
+        return 0;
+    for (size_t i = 0; i < grammar->words.count; i++)
+        if (strcmp(grammar->words.word[i], text) == 0)
+            return 0;
+    return io_check_path(text, err);
+}
+
+static int check_option(const struct option *option, const void *args, struct err *err)
+{
+    const void *at = (const char *)args + option->offset;
+    struct grammar_value grammar;
+    grammar_option(option, &grammar);
+    if (option->kind == OPTION_TEXT) {
+        const char *text = *(const char *const *)at;
+        return text ? check(&grammar, text, err) : 0;
+    }
+    if (option->kind != OPTION_LIST && option->kind != OPTION_REPEAT)
+        return 0;
+    const struct option_list *list = at;
+    int status = 0;
+    for (size_t i = 0; i < list->count && !status; i++)
+        status = check(&grammar, list->items[i], err);
+    return status;
+}
+
+int path_args_check(const struct verb *verb, const void *args, const struct option_list *positional,
+                    struct err *err)
+{
+    struct option_table tables[VERB_TABLES];
+    struct grammar_value grammar;
+    int status = 0;
+    verb_tables(verb, tables);
+    for (size_t i = 0; i < positional->count && !status; i++)
+        if (grammar_argument(verb, i, &grammar))
+            status = check(&grammar, positional->items[i], err);
+    for (size_t t = 0; t < VERB_TABLES; t++)
+        for (size_t i = 0; i < tables[t].count && !status; i++)
+            status = check_option(&tables[t].rows[i], args, err);
+    return status;
+}

@@ -1,0 +1,205 @@
+/*
+ * path_kind — see path_kind.h.
+ */
+#include "cli/core/path_kind.h"
+
+#include "base/bytes.h"
+#include "ckpt/manifest.h"
+#include "ckpt/safetensors.h"
+#include "image/pixels.h"
+#include "io/file_util.h"
+#include "shards/index.h"
+#include "shards/npy_header.h"
+#include "shards/url_list.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define DATASET_NAME "dataset.json"
+#define STEP_PREFIX  "step-"
+#define METRICS_NAME "metrics.jsonl"
+
+enum { HEAD_BYTES = 263, TAR_MAGIC_AT = 257 }; /* as far as a tar's magic, which old ones lack */
+
+const char *path_kind_name(enum path_kind kind)
+{
+    static const char *const names[PATH_KIND_COUNT] = {
+        "dataset", "datasets", "shard", "checkpoint", "checkpoints", "safetensors",
+        "run",     "npy",      "jpeg",  "png",        "webp",        "ppm"};
+    return names[kind];
+}
+
+static bool has_name(const char *path, const char *name)
+{
+    const char *slash = strrchr(path, '/');
+    return strcmp(slash ? slash + 1 : path, name) == 0;
+}
+
+static bool ends_in(const char *path, const char *extension)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && strcasecmp(dot, extension) == 0;
+}
+
+static bool is_there(struct io *io, const char *folder, const char *name)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct io_stat stat;
+    return io_join_path(folder, name, path, NULL) == 0 &&
+           io->names->stat(io, path, &stat, NULL) == 0;
+}
+
+struct search {
+    struct io *io;
+    const char *folder;
+    int (*each)(void *context, const char *path);
+    void *context;
+    bool steps, datasets;
+};
+
+static int search_entry(void *context, const struct io_entry *entry)
+{
+    struct search *search = context;
+    char path[IO_PATH_BYTES_MAX];
+    if (entry->kind != IO_ENTRY_FOLDER || entry->name[0] == '.' ||
+        io_join_path(search->folder, entry->name, path, NULL))
+        return 0;
+    if (strncmp(entry->name, STEP_PREFIX, strlen(STEP_PREFIX)) == 0)
+        search->steps = true;
+    if (!is_there(search->io, path, DATASET_NAME))
+        return 0;
+    search->datasets = true;
+    return search->each ? search->each(search->context, path) : 0;
+}
+
+static int kind_of_folder(struct io *io, const char *path, enum path_kind *ret_kind,
+                          struct err *err)
+{
+    struct search search = {.io = io, .folder = path};
+    if (is_there(io, path, DATASET_NAME)) {
+        *ret_kind = PATH_DATASET;
+        return 0;
+    }
+    if (is_there(io, path, MANIFEST_NAME)) {
+        *ret_kind = PATH_CHECKPOINT;
+        return 0;
+    }
+    int status = io->names->list(io, path, search_entry, &search, err);
+    if (status)
+        return status;
+    if (search.steps || search.datasets) {
+        *ret_kind = search.steps ? PATH_CHECKPOINTS : PATH_DATASETS;
+        return 0;
+    }
+    err_set(err, -ENOTSUP, "not a dataset or a checkpoint");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_expected(err, DATASET_NAME ", " MANIFEST_NAME " or folders with one in it");
+    err_advise(err, "a folder of photos or text becomes a dataset by `millrace convert dataset`");
+    return -ENOTSUP;
+}
+
+/* The first bytes, as many as there are up to HEAD_BYTES, and whether the file ends in a trailer of
+ * ours. */
+static int look_into(struct io *io, const char *path, uint64_t file_bytes, uint8_t head[HEAD_BYTES],
+                     bool *ret_trailer, struct err *err)
+{
+    struct io_file *file = NULL;
+    struct io_queue *queue = NULL;
+    uint8_t trailer[SHARD_TRAILER_BYTES];
+    struct shard_trailer decoded;
+    int status = io->ops->file_open(io, path, &file, err);
+    if (status)
+        return status;
+    status = io->ops->queue_open(io, 1, &queue, err);
+    if (!status)
+        status =
+            io_read_exact(queue, io, file, path, 0, head, bytes_min(file_bytes, HEAD_BYTES), err);
+    *ret_trailer = false;
+    if (!status && file_bytes >= SHARD_TRAILER_BYTES) {
+        status = io_read_exact(queue, io, file, path, file_bytes - SHARD_TRAILER_BYTES, trailer,
+                               sizeof trailer, err);
+        *ret_trailer =
+            !status && shard_trailer_decode(trailer, file_bytes, path, &decoded, NULL) == 0;
+    }
+    if (queue)
+        io->ops->queue_close(queue);
+    io->ops->file_close(file);
+    return status;
+}
+
+static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes,
+                        enum path_kind *ret_kind, struct err *err)
+{
+    static const enum path_kind kinds[IMAGE_KIND_COUNT] = {[IMAGE_JPEG] = PATH_JPEG,
+                                                           [IMAGE_PNG] = PATH_PNG,
+                                                           [IMAGE_WEBP] = PATH_WEBP,
+                                                           [IMAGE_PPM] = PATH_PPM};
+    uint8_t head[HEAD_BYTES] = {0};
+    bool trailer;
+    int status = look_into(io, path, file_bytes, head, &trailer, err);
+    if (status)
+        return status;
+    /* a file that its name alone tells of: opening it says what is wrong */
+    if (trailer || ends_in(path, ".tar") || memcmp(head + TAR_MAGIC_AT, "ustar", 5) == 0)
+        *ret_kind = PATH_SHARD;
+    else if (ends_in(path, ".jsonl"))
+        *ret_kind = PATH_RUN;
+    else if (head[0] == '{')
+        *ret_kind = PATH_DATASET;
+    else if (ends_in(path, ".safetensors") ||
+             (head[8] == '{' && bytes_get_u64(head) < SAFETENSORS_HEADER_BYTES_MAX))
+        *ret_kind = PATH_SAFETENSORS;
+    else if (memcmp(head, NPY_MAGIC, strlen(NPY_MAGIC)) == 0)
+        *ret_kind = PATH_NPY;
+    else if (image_kind_of(head, bytes_min(file_bytes, HEAD_BYTES)) != IMAGE_UNKNOWN)
+        *ret_kind = kinds[image_kind_of(head, bytes_min(file_bytes, HEAD_BYTES))];
+    else if (ends_in(path, ".npy"))
+        *ret_kind = PATH_NPY;
+    else if (ends_in(path, ".jpg") || ends_in(path, ".jpeg"))
+        *ret_kind = PATH_JPEG;
+    else {
+        err_set(err, -ENOTSUP, "no file that millrace knows");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_expected(err, "a shard, a " DATASET_NAME ", a " MANIFEST_NAME
+                          ", safetensors, .npy, JPEG, PNG, WebP or PPM");
+        return -ENOTSUP;
+    }
+    return 0;
+}
+
+int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path,
+                 struct err *err)
+{
+    struct io_stat stat;
+    if (strlen(path) >= IO_PATH_BYTES_MAX)
+        return err_set(err, -ENAMETOOLONG, "the path is too long");
+    int status = io->names->stat(io, path, &stat, err);
+    snprintf(ret_path, IO_PATH_BYTES_MAX, "%s", path);
+    if (status && url_list_is_pattern(path)) {
+        *ret_kind = PATH_DATASET;
+        return 0;
+    }
+    if (status)
+        return status;
+    if (stat.kind == IO_ENTRY_FOLDER && is_there(io, path, METRICS_NAME)) {
+        *ret_kind = PATH_RUN;
+        return io_join_path(path, METRICS_NAME, ret_path, err);
+    }
+    if (stat.kind == IO_ENTRY_FOLDER)
+        return kind_of_folder(io, path, ret_kind, err);
+    if (has_name(path, MANIFEST_NAME)) {
+        io_parent_path(path, ret_path);
+        *ret_kind = PATH_CHECKPOINT;
+        return 0;
+    }
+    return kind_of_file(io, path, stat.size_bytes, ret_kind, err);
+}
+
+int path_each_dataset(struct io *io, const char *folder,
+                      int (*each)(void *context, const char *path), void *context, struct err *err)
+{
+    struct search search = {.io = io, .folder = folder, .each = each, .context = context};
+    return io->names->list(io, folder, search_entry, &search, err);
+}

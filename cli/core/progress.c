@@ -1,0 +1,121 @@
+/*
+ * progress — the text of the bar: `converting 1234/3068 items 40% [=======> ] 620/s 3 s left`.
+ *
+ * What does not fit is left out, the bar first, then time, rate, unit and label, so that it never
+ * wraps and no number is cut.
+ */
+#include "base/clock.h"
+#include "base/str.h"
+#include "cli/core/console.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BAR_COLUMNS_LEAST = 10, BAR_COLUMNS_MOST = 40 };
+
+static void format_amount(enum progress_unit unit, uint64_t amount, char text[32])
+{
+    if (unit == PROGRESS_BYTES)
+        str_format_size(amount, text);
+    else
+        snprintf(text, 32, "%" PRIu64, amount);
+}
+
+/* Slow work has digits behind the point, where it is told from none. */
+static void format_rate(const struct progress *progress, char text[40])
+{
+    uint64_t came = progress->done > progress->first ? progress->done - progress->first : 0;
+    double rate = progress->elapsed_ns ? (double)came / clock_seconds(progress->elapsed_ns) : 0;
+    char size[STR_SIZE_BYTES];
+    if (progress->unit == PROGRESS_BYTES)
+        snprintf(text, 40, "  %s/s", str_format_size((uint64_t)rate, size));
+    else
+        snprintf(text, 40, rate > 0 && rate < 9.95 ? "  %.2g/s" : "  %.0f/s", rate);
+}
+
+static void format_left(const struct progress *progress, char text[32])
+{
+    text[0] = '\0';
+    if (progress->done <= progress->first || progress->total <= progress->done)
+        return;
+    double seconds = clock_seconds(progress->elapsed_ns) *
+                     (double)(progress->total - progress->done) /
+                     (double)(progress->done - progress->first);
+    if (seconds < 60)
+        snprintf(text, 32, "  %.0f s left", seconds);
+    else if (seconds < 3600)
+        snprintf(text, 32, "  %.0f min left", seconds / 60);
+    else if (seconds < 1e7)
+        snprintf(text, 32, "  %.1f h left", seconds / 3600);
+}
+
+static void format_bar(const struct progress *progress, unsigned inner, char *text)
+{
+    unsigned filled = (unsigned)((double)inner * (double)progress->done / (double)progress->total);
+    *text++ = '[';
+    for (unsigned i = 0; i < inner; i++)
+        *text++ = i < filled ? '=' : i == filled ? '>' : ' ';
+    *text++ = ']';
+    *text = '\0';
+}
+
+/* What the head of a bar is left without where it would not fit. */
+enum head { HEAD_WHOLE, HEAD_WITHOUT_UNIT, HEAD_WITHOUT_LABEL };
+
+/* `converting  1234/3068 items  40%` */
+static void format_head(const struct progress *progress, enum head head, char text[160])
+{
+    static const char *const units[] = {
+        [PROGRESS_ITEMS] = " items",
+        [PROGRESS_SAMPLES] = " samples",
+        [PROGRESS_STEPS] = " steps",
+        [PROGRESS_BYTES] = "",
+    };
+    char amount[32], whole[32] = "", percent[16] = "";
+    format_amount(progress->unit, progress->done, amount);
+    if (progress->total > 0) {
+        format_amount(progress->unit, progress->total, whole);
+        snprintf(percent, sizeof percent, "  %.0f%%",
+                 100.0 * (double)progress->done / (double)progress->total);
+    }
+    bool has_label = head < HEAD_WITHOUT_LABEL;
+    snprintf(text, 160, "%.63s%s%s%s%s%s%s", has_label ? progress->label : "",
+             has_label ? "  " : "", amount, *whole ? "/" : "", whole,
+             head < HEAD_WITHOUT_UNIT ? units[progress->unit] : "", percent);
+}
+
+const char *progress_format(const struct progress *progress, unsigned columns,
+                            char text[CONSOLE_BAR_BYTES_MAX])
+{
+    struct progress shown = *progress;
+    char rate[40], left[32], head[160], tail[96];
+    char bar[BAR_COLUMNS_MOST + 8] = "";
+    if (columns >= CONSOLE_BAR_BYTES_MAX)
+        columns = CONSOLE_BAR_BYTES_MAX - 1;
+    if (shown.total > 0 && shown.done > shown.total)
+        shown.done = shown.total;
+    for (enum head part = HEAD_WHOLE; part <= HEAD_WITHOUT_LABEL; part++) {
+        format_head(&shown, part, head);
+        if (strlen(head) <= columns)
+            break;
+    }
+    format_rate(&shown, rate);
+    format_left(&shown, left);
+    snprintf(tail, sizeof tail, "%s%s", rate, left);
+
+    size_t used = strlen(head) + strlen(tail);
+    if (shown.total > 0 && used + BAR_COLUMNS_LEAST + 4 <= columns) {
+        size_t inner = columns - used - 4;
+        bar[0] = bar[1] = ' ';
+        format_bar(&shown, (unsigned)(inner > BAR_COLUMNS_MOST ? BAR_COLUMNS_MOST : inner),
+                   bar + 2);
+    }
+    if (used > columns)
+        snprintf(tail, sizeof tail, "%s", rate);
+    if (strlen(head) + strlen(tail) > columns)
+        tail[0] = '\0';
+    snprintf(text, (size_t)columns + 1, "%s%s%s", head, bar, tail);
+    return text;
+}

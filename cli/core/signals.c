@@ -1,0 +1,73 @@
+/*
+ * signals — see signals.h.
+ */
+#include "cli/core/signals.h"
+
+#include "cli/core/exit_status.h"
+
+#include "io/temporary_registry.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+static atomic_int stop_signal; /* a handler has no other way to tell anybody */
+static struct signals_counts counts;
+static atomic_bool counts_only;
+static _Atomic(const char *) last_words;
+static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2 &&
+                  ATOMIC_POINTER_LOCK_FREE == 2,
+              "a handler may touch lock-free atomics only");
+
+static void on_signal(int signal)
+{
+    bool is_repeated = signal == SIGINT && atomic_fetch_add(&counts.interrupts, 1) > 0;
+    if (is_repeated && !atomic_load(&counts_only)) {
+        const char *words = atomic_load(&last_words);
+        ssize_t written = words ? write(STDERR_FILENO, words, strlen(words)) : 0;
+        (void)written; /* where it can't be heard it is not missed */
+        io_temporary_remove_all();
+        _exit(EXIT_INTERRUPTED);
+    }
+    atomic_fetch_add(&counts.wishes, 1);
+    atomic_store(&stop_signal, signal);
+}
+
+void signals_set_last_words(const char *text)
+{
+    atomic_store(&last_words, text);
+}
+
+atomic_int *signals_install(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    return &stop_signal;
+}
+
+const atomic_int *signals_flag(void)
+{
+    return &stop_signal;
+}
+
+const struct signals_counts *signals_install_counting(void)
+{
+    atomic_store(&counts_only, true);
+    signals_install();
+    return &counts;
+}
+
+const struct signals_counts *signals_counts(void)
+{
+    return &counts;
+}
+
+void signals_outlive_pipes(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+}

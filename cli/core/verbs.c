@@ -1,0 +1,102 @@
+/*
+ * verbs — the list of all verbs, and finding one by what the user typed.
+ */
+#include "cli/core/verbs.h"
+
+#include "base/str.h"
+#include "cli/core/grammar.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_BYTES_MAX = 64 };
+
+static const struct verb *const verbs[] = {
+    &verb_convert_dataset, &verb_convert_checkpoint,
+    &verb_index,           &verb_inspect,
+    &verb_verify,          &verb_read,
+    &verb_train,           &verb_eval,
+    &verb_launch,          &verb_ckpt_list,
+    &verb_ckpt_hash,       &verb_ckpt_diff,
+    &verb_ckpt_prune,      &verb_ckpt_copy,
+    &verb_ckpt_sweep,      &verb_bench_io,
+    &verb_bench_loader,    &verb_bench_ckpt,
+    &verb_bench_comm,      &verb_bench_train,
+    &verb_doctor,          &verb_help,
+    &verb_manual,          &verb_completion,
+};
+static_assert(sizeof verbs / sizeof verbs[0] <= GRAMMAR_WORDS_MAX, "room for suggestions");
+
+static const struct option common_rows[] = {
+    {"json", 0, OPTION_FLAG, offsetof(struct common_args, json),
+     .help = "print the result as JSON"},
+    {"quiet", 'q', OPTION_FLAG, offsetof(struct common_args, quiet),
+     .help = "no progress, no log, no summary of what was made; errors still on stderr"},
+    {"verbose", 'v', OPTION_FLAG, offsetof(struct common_args, verbose),
+     .help = "a more talkative log"},
+    {"help", 'h', OPTION_FLAG, offsetof(struct common_args, help), .help = "this text"},
+};
+
+const struct verb *verb_at(size_t n)
+{
+    return n < sizeof verbs / sizeof verbs[0] ? verbs[n] : NULL;
+}
+
+void verb_tables(const struct verb *verb, struct option_table tables[VERB_TABLES])
+{
+    tables[0] = verb->options;
+    tables[1] = (struct option_table){common_rows, sizeof common_rows / sizeof common_rows[0]};
+}
+
+bool verb_is_group(const char *word)
+{
+    size_t bytes = strlen(word);
+    const struct verb *verb;
+    for (size_t i = 0; (verb = verb_at(i)); i++)
+        if (strncmp(verb->name, word, bytes) == 0 && verb->name[bytes] == ' ')
+            return true;
+    return false;
+}
+
+static int unknown_verb(const char *group, const char *word, struct err *err)
+{
+    struct grammar_words list;
+    const char *words[GRAMMAR_WORDS_MAX];
+    grammar_verbs(group, &list);
+    for (size_t i = 0; i < list.count; i++)
+        words[i] = list.word[i];
+    const char *space = group ? " " : "", *before = group ? group : "";
+    if (word)
+        err_set(err, -EINVAL, "unknown verb `%s%s%.64s`", before, space, word);
+    else
+        err_set(err, -EINVAL, "`%s` needs a second word", before);
+    const char *nearest = word ? str_nearest(word, words, list.count) : NULL;
+    if (nearest)
+        err_advise(err, "did you mean `millrace %s%s%s`?", before, space, nearest);
+    else
+        err_advise(err, "`millrace help%s%s` lists what there is", space, before);
+    return -EINVAL;
+}
+
+int verb_find(int argc, char **argv, const struct verb **ret_verb, int *ret_words, struct err *err)
+{
+    const struct verb *verb;
+    for (size_t i = 0; (verb = verb_at(i)); i++) {
+        char name[NAME_BYTES_MAX];
+        bool two = strchr(verb->name, ' ') != NULL;
+        if (two && argc < 2)
+            continue;
+        int bytes = snprintf(name, sizeof name, two ? "%s %s" : "%s", argv[0], two ? argv[1] : "");
+        if (bytes > 0 && (size_t)bytes < sizeof name && strcmp(name, verb->name) == 0) {
+            *ret_verb = verb;
+            *ret_words = two ? 2 : 1;
+            return 0;
+        }
+    }
+    if (verb_is_group(argv[0]))
+        return unknown_verb(argv[0], argc > 1 ? argv[1] : NULL, err);
+    return unknown_verb(NULL, argv[0], err);
+}

@@ -1,0 +1,222 @@
+/*
+ * cmd_doctor — `millrace doctor [PATH]...`: what this machine offers and lacks for millrace, and
+ * what to do about it.
+ */
+#include "cli/core/output.h"
+#include "cli/core/signals.h"
+#include "cli/core/verbs.h"
+#include "cli/doctor/doctor.h"
+#include "cli/help/help.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+enum { NAME_COLUMN = 8, TEXT_COLUMN = 24 };
+
+struct doctor_args {
+    struct common_args common;
+    const char *dir;
+};
+
+/* What the functions below share. */
+struct examination {
+    bool as_json;
+    atomic_int *stop;
+    struct output output;
+    size_t checks_count, notes_count, lacks_count;
+    struct err *err; /* of the first lack */
+};
+
+static const char *state_name(enum doctor_state state)
+{
+    static const char *const names[] = {
+        [DOCTOR_OK] = "ok", [DOCTOR_NOTE] = "note", [DOCTOR_LACK] = "lack"};
+    return names[state];
+}
+
+static void print_finding(const char *name, const struct doctor_finding *finding)
+{
+    printf("  %-*s%-*s", NAME_COLUMN - 2, state_name(finding->state), TEXT_COLUMN - NAME_COLUMN,
+           name);
+    help_print_wrapped(str_text(&finding->found), TEXT_COLUMN, TEXT_COLUMN);
+    if (finding->advice.bytes == 0)
+        return;
+    printf("%*s-> ", TEXT_COLUMN, "");
+    help_print_wrapped(str_text(&finding->advice), TEXT_COLUMN + 3, TEXT_COLUMN + 3);
+}
+
+static void write_finding(struct jsonx_writer *json, const struct doctor_group *group,
+                          const struct doctor_folder *folder, const char *name,
+                          const struct doctor_finding *finding, const struct str *facts)
+{
+    jsonx_begin_object(json, NULL);
+    jsonx_write_string(json, "group", group->name);
+    if (folder)
+        jsonx_write_string(json, "path", folder->path);
+    jsonx_write_string(json, "name", name);
+    jsonx_write_string(json, "state", state_name(finding->state));
+    jsonx_write_string(json, "found", str_text(&finding->found));
+    if (finding->advice.bytes > 0)
+        jsonx_write_string(json, "advice", str_text(&finding->advice));
+    else
+        jsonx_write_null(json, "advice");
+    jsonx_write_raw(json, "facts", str_text(facts), facts->bytes);
+    jsonx_end_object(json);
+}
+
+static void keep_lack(struct examination *examination, const char *name,
+                      const struct doctor_finding *finding)
+{
+    if (examination->lacks_count++ > 0)
+        return;
+    err_set(examination->err, -ENOTSUP, "something that millrace needs is missing here: %s", name);
+    err_found(examination->err, "%s", str_text(&finding->found));
+    err_advise(examination->err, "%s", str_text(&finding->advice));
+}
+
+static int run_check(struct examination *examination, const struct doctor_group *group,
+                     const struct doctor_check *check, const struct doctor_folder *folder)
+{
+    struct str facts = {0};
+    struct doctor_finding finding = {.json.out = &facts};
+    jsonx_begin_object(&finding.json, NULL);
+    check->run(folder, &finding);
+    jsonx_end_object(&finding.json);
+    examination->checks_count++;
+    examination->notes_count += finding.state == DOCTOR_NOTE;
+    if (finding.state == DOCTOR_LACK)
+        keep_lack(examination, check->name, &finding);
+    int status = str_status(&facts);
+    status = status ? status : str_status(&finding.found);
+    status = status ? status : str_status(&finding.advice);
+    if (!status && examination->as_json)
+        write_finding(&examination->output.json, group, folder, check->name, &finding, &facts);
+    else if (!status)
+        print_finding(check->name, &finding);
+    str_deinit(&finding.found);
+    str_deinit(&finding.advice);
+    str_deinit(&facts);
+    return status;
+}
+
+/* What was begun is ended, so that a probe's temporary folder goes; nothing else is begun. */
+static int check_stop(const struct examination *examination)
+{
+    return atomic_load(examination->stop) ? -EINTR : 0;
+}
+
+static int run_group(struct examination *examination, const struct doctor_group *group,
+                     const struct doctor_folder *folder)
+{
+    int status = check_stop(examination);
+    if (!status && !examination->as_json)
+        printf("%s%s%s%s\n", group->name, folder ? " " : "", folder ? folder->path : "",
+               folder && folder->for_outputs ? " (for outputs)" : "");
+    size_t count = folder ? folder->checks_count : group->count;
+    for (size_t i = 0; i < count && !status; i++) {
+        status = run_check(examination, group, &group->checks[i], folder);
+        if (!status)
+            status = check_stop(examination);
+    }
+    return status;
+}
+
+static int run_folder(struct examination *examination, const char *path, bool for_outputs)
+{
+    struct doctor_folder folder;
+    int status = check_stop(examination);
+    if (status)
+        return status;
+    doctor_look(path, for_outputs, &folder);
+    return run_group(examination, &doctor_disk, &folder);
+}
+
+static int run_all(struct examination *examination, const struct invocation *invocation)
+{
+    const struct doctor_args *args = invocation->args;
+    const struct doctor_group *const groups[] = {&doctor_machine, &doctor_software, &doctor_gpu};
+    int status = 0;
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0] && !status; i++)
+        status = run_group(examination, groups[i], NULL);
+    for (size_t i = 0; i < invocation->positional_count && !status; i++)
+        status = run_folder(examination, invocation->positional[i], false);
+    if (!status && args->dir)
+        status = run_folder(examination, args->dir, true);
+    if (!status && !args->dir && invocation->positional_count == 0)
+        status = run_folder(examination, ".", false);
+    return status;
+}
+
+static void print_summary(const struct examination *examination)
+{
+    printf("\n%zu checks: ", examination->checks_count);
+    if (examination->lacks_count > 0)
+        printf("%zu lack%s, ", examination->lacks_count, examination->lacks_count == 1 ? "" : "s");
+    else
+        printf("nothing that millrace needs is missing, ");
+    printf("%zu note%s\n", examination->notes_count, examination->notes_count == 1 ? "" : "s");
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    struct examination examination = {
+        .as_json = invocation->common->json, .stop = signals_install(), .err = err};
+    struct jsonx_writer *json = &examination.output.json;
+    output_begin(&examination.output);
+    jsonx_begin_array(json, "checks");
+    int status = run_all(&examination, invocation);
+    jsonx_end_array(json);
+    jsonx_write_u64(json, "checks_count", examination.checks_count);
+    jsonx_write_u64(json, "notes_count", examination.notes_count);
+    jsonx_write_u64(json, "lacks_count", examination.lacks_count);
+    if (status == -EINTR)
+        err_set(err, status, "the examination was stopped on request");
+    else if (status)
+        err_set(err, status, "out of memory for the result");
+    if (!status && examination.as_json)
+        status = output_end(&examination.output, true, stdout, err);
+    else
+        output_abort(&examination.output);
+    if (status)
+        return status;
+    if (!examination.as_json)
+        print_summary(&examination);
+    return examination.lacks_count > 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+static const struct option rows[] = {
+    {"dir", 0, OPTION_TEXT, offsetof(struct doctor_args, dir), "DIR", NULL,
+     "a folder, made or not, that outputs and checkpoints will be written to: what they need there "
+     "is a "
+     "must"},
+};
+
+static const char *const examples[] = {
+    "millrace doctor",
+    "millrace doctor shards --dir runs",
+    "millrace doctor --json",
+    NULL,
+};
+
+const struct verb verb_doctor = {
+    .name = "doctor",
+    .arguments = "[PATH]...",
+    .arguments_most = SIZE_MAX,
+    .summary = "Tell what this machine offers and lacks for millrace, and what to do about it.",
+    .details = "Looks at processor, memory, limits, libraries, GPU, and at the file system of each "
+               "PATH (a "
+               "folder or a file in it; by "
+               "default the current folder): its kind, space, and what it can do. Each check is "
+               "ok, a note "
+               "(it works, but could be "
+               "better) or a lack. The probes of a file system last some fsyncs and leave nothing "
+               "behind.\n"
+               "Status 1 where something that millrace needs is missing. That a PATH can't be "
+               "written to is "
+               "a note, since data may "
+               "be read there; for --dir it is a lack.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct doctor_args),
+    .run = run,
+};

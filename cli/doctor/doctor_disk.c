@@ -1,0 +1,178 @@
+/*
+ * doctor_disk — the file system that a folder lies in. See doctor.h; io/probe.h has the questions.
+ */
+#include "cli/doctor/doctor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FREE_FEW_BYTES (UINT64_C(1) << 30)
+
+static const char *text_of(int status)
+{
+    return status ? strerror(-status) : "yes";
+}
+
+/* Bad where something is to be written, else worth knowing. */
+static enum doctor_state for_outputs(const struct doctor_folder *folder)
+{
+    return folder->for_outputs ? DOCTOR_LACK : DOCTOR_NOTE;
+}
+
+static void check_type(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    const struct io_probe *probe = &folder->probe;
+    if (folder->status) {
+        doctor_fail(finding, DOCTOR_LACK, &folder->err);
+        return;
+    }
+    doctor_found(finding, "%s, %s", probe->type,
+                 probe->is_network  ? "over a network"
+                 : probe->is_memory ? "in memory: gone when the machine restarts"
+                 : probe->is_vague  ? "nothing tells whether it is local"
+                                    : "local");
+    if (!probe->is_made)
+        doctor_found(finding, "; not there yet, to be made in %s", probe->folder);
+    jsonx_write_string(&finding->json, "type", probe->type);
+    jsonx_write_bool(&finding->json, "is_network", probe->is_network);
+    jsonx_write_bool(&finding->json, "is_memory", probe->is_memory);
+    if (folder->for_outputs && probe->is_memory)
+        doctor_advise(finding, DOCTOR_NOTE, "keep checkpoints on a disk");
+}
+
+static void check_space(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    const struct io_probe *probe = &folder->probe;
+    char room[STR_SIZE_BYTES], total[STR_SIZE_BYTES];
+    doctor_found(finding, "%s free of %s", str_format_size(probe->free_bytes, room),
+                 str_format_size(probe->total_bytes, total));
+    jsonx_write_u64(&finding->json, "free_bytes", probe->free_bytes);
+    jsonx_write_u64(&finding->json, "total_bytes", probe->total_bytes);
+    jsonx_write_u64(&finding->json, "free_files_count", probe->free_files);
+    if (probe->free_bytes < FREE_FEW_BYTES && !probe->write_status)
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "shards and checkpoints will soon fill it: free some space");
+}
+
+static void check_read_ahead(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    uint64_t bytes = folder->probe.read_ahead_bytes;
+    char size[STR_SIZE_BYTES];
+    doctor_found(finding, "%s", bytes ? str_format_size(bytes, size) : "not told");
+    if (bytes > 0)
+        jsonx_write_u64(&finding->json, "read_ahead_bytes", bytes);
+    else
+        jsonx_write_null(&finding->json, "read_ahead_bytes");
+}
+
+static void check_writing(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    int status = folder->probe.write_status;
+    doctor_found(finding, status ? "refused: %s" : "%s", text_of(status));
+    jsonx_write_bool(&finding->json, "is_writable", status == 0);
+    if (status)
+        doctor_advise(
+            finding, for_outputs(folder), "%s",
+            status == -ENOSPC || status == -EDQUOT
+                ? "free some space, or choose another place for outputs"
+            : status == -EROFS
+                ? "data can be read here; choose a place that is not mounted read-only for outputs"
+                : "data can be read here; for outputs, check owner and permissions");
+}
+
+/* Without them io/ goes other ways, which docs/explanation/io.md tells. */
+static void check_renames(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    const struct io_probe *probe = &folder->probe;
+    doctor_found(finding, "without replacing: %s; exchange: %s", text_of(probe->rename_new_status),
+                 text_of(probe->exchange_status));
+    jsonx_write_bool(&finding->json, "has_no_replace", probe->rename_new_status == 0);
+    jsonx_write_bool(&finding->json, "has_exchange", probe->exchange_status == 0);
+    if (probe->rename_new_status || probe->exchange_status)
+        doctor_advise(
+            finding, DOCTOR_NOTE,
+            "outputs still appear whole; but a kill while a folder is replaced (--force) may leave "
+            "neither the old nor "
+            "the new under its name");
+}
+
+static void check_locks(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    int status = folder->probe.lock_status;
+    doctor_found(finding, status ? "refused: %s" : "%s", text_of(status));
+    jsonx_write_bool(&finding->json, "has_locks", status == 0);
+    if (status)
+        doctor_advise(
+            finding, for_outputs(folder),
+            "a training could not own its folder of checkpoints here: mount it with locks, or keep "
+            "them elsewhere");
+}
+
+static void check_reserving(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    int status = folder->probe.reserve_status;
+    doctor_found(finding, status ? "fallocate refused: %s" : "fallocate: %s", text_of(status));
+    jsonx_write_bool(&finding->json, "has_fallocate", status == 0);
+    if (status)
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "a full disk is met while writing, not before: leave room");
+}
+
+static void check_direct(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    const struct io_probe *probe = &folder->probe;
+    jsonx_write_bool(&finding->json, "has_direct", probe->direct_status == 0);
+    if (probe->direct_status) {
+        doctor_found(finding, "O_DIRECT refused: %s", text_of(probe->direct_status));
+        return;
+    }
+    doctor_found(finding, "O_DIRECT taken");
+    if (probe->direct_offset_align_bytes > 0) {
+        doctor_found(finding, ", offsets aligned to %" PRIu32 " bytes, memory to %" PRIu32,
+                     probe->direct_offset_align_bytes, probe->direct_memory_align_bytes);
+        jsonx_write_u64(&finding->json, "offset_align_bytes", probe->direct_offset_align_bytes);
+        jsonx_write_u64(&finding->json, "memory_align_bytes", probe->direct_memory_align_bytes);
+    }
+}
+
+static void check_sync(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    const struct io_probe *probe = &folder->probe;
+    if (probe->sync_status) {
+        doctor_found(finding, "refused: %s", text_of(probe->sync_status));
+        doctor_advise(finding, for_outputs(folder),
+                      "nothing can be made durable here: choose another place");
+        return;
+    }
+    doctor_found(finding, "%.2f ms for 4 KiB; an output takes several",
+                 (double)probe->sync_ns / 1e6);
+    jsonx_write_f64(&finding->json, "fsync_seconds", (double)probe->sync_ns / 1e9);
+}
+
+/* In an order that lets them end where there is nothing more to ask: a folder that can't be looked
+ * at, or be written to. */
+enum { CHECKS_UNSEEN = 1, CHECKS_READ_ONLY = 4 };
+static const struct doctor_check checks[] = {
+    {"file system", check_type},    {"space", check_space},     {"read-ahead", check_read_ahead},
+    {"writing", check_writing},     {"renames", check_renames}, {"locks", check_locks},
+    {"reserving", check_reserving}, {"direct", check_direct},   {"fsync", check_sync},
+};
+
+const struct doctor_group doctor_disk = {"folder", checks, sizeof checks / sizeof checks[0]};
+
+void doctor_look(const char *path, bool outputs, struct doctor_folder *ret_folder)
+{
+    struct io *io;
+    *ret_folder = (struct doctor_folder){.path = path, .for_outputs = outputs};
+    struct err *err = &ret_folder->err;
+    ret_folder->status = io_open(path, NULL, &io, err); /* refuses what is no path */
+    if (!ret_folder->status) {
+        io_close(io);
+        ret_folder->status = io_probe_folder(path, outputs, &ret_folder->probe, err);
+    }
+    ret_folder->checks_count = ret_folder->status               ? CHECKS_UNSEEN
+                               : ret_folder->probe.write_status ? CHECKS_READ_ONLY
+                                                                : sizeof checks / sizeof checks[0];
+}

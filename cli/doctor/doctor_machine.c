@@ -1,0 +1,267 @@
+/*
+ * doctor_machine — processor, memory, limits and clock, as millrace meets them. See doctor.h.
+ */
+#include "cli/doctor/doctor.h"
+
+#include "base/cgroup.h"
+#include "base/clock.h"
+#include "base/machine.h"
+#include "base/open_files.h"
+#include "base/thread_pool.h"
+#include "image/kernels.h"
+#include "loader/loader.h"
+#include "loader/shard_cache.h"
+#include "trainer/ops/ops.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum {
+    SHARDS_OPEN_FEW = 256, /* 64 GiB of shards of the usual 256 MiB */
+    CLOCK_LOOKS = 1000,
+    CLOCK_SLOW_NS = 1000, /* a look by a system call; without one it takes some 30 */
+};
+
+static void check_cpu(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    char model[MACHINE_TEXT_BYTES];
+    struct cgroup_limits limits;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned usable = thread_pool_cpu_count();
+    cgroup_read_limits("", &limits);
+    machine_cpu_model(model, sizeof model);
+    doctor_found(finding, "%s; %u of %ld CPUs may be used", model, usable, online);
+    jsonx_write_string(&finding->json, "model", model);
+    jsonx_write_u64(&finding->json, "usable_count", usable);
+    jsonx_write_i64(&finding->json, "online_count", online);
+    if (limits.cpu_count > 0)
+        jsonx_write_f64(&finding->json, "quota_count", limits.cpu_count);
+    else
+        jsonx_write_null(&finding->json, "quota_count");
+    if (limits.cpu_count > 0 && limits.cpu_count <= usable)
+        doctor_found(finding, ", for the time of %.3g by their control group", limits.cpu_count);
+    if (limits.cpu_count > 0 && limits.cpu_count < usable)
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "a part of a CPU takes a thread of its own, which is throttled: give the "
+                      "group whole CPUs");
+}
+
+/* Of those that kernels of ours or of OpenBLAS are made for, the ones that this processor has. */
+static void list_instruction_sets(struct doctor_finding *finding)
+{
+    jsonx_begin_array(&finding->json, "instruction_sets");
+#ifdef __x86_64__
+    const struct {
+        const char *name;
+        bool has;
+    } sets[] = {
+        {"sse4.2", __builtin_cpu_supports("sse4.2")},
+        {"avx", __builtin_cpu_supports("avx")},
+        {"avx2", __builtin_cpu_supports("avx2")},
+        {"fma", __builtin_cpu_supports("fma")},
+        {"avx512f", __builtin_cpu_supports("avx512f")},
+        {"avx512bw", __builtin_cpu_supports("avx512bw")},
+        {"avx512dq", __builtin_cpu_supports("avx512dq")},
+        {"avx512vl", __builtin_cpu_supports("avx512vl")},
+    };
+    const char *before = "; the processor has ";
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        if (!sets[i].has)
+            continue;
+        doctor_found(finding, "%s%s", before, sets[i].name);
+        jsonx_write_string(&finding->json, NULL, sets[i].name);
+        before = " ";
+    }
+#endif
+    jsonx_end_array(&finding->json);
+}
+
+static void check_kernels(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    const char *compute = ops_cpu_kernels(), *pixels = image_kernels_name(image_kernels_best());
+    doctor_found(finding, "compute by %s, pixels by %s", compute, pixels);
+    jsonx_write_string(&finding->json, "compute", compute);
+    jsonx_write_string(&finding->json, "pixels", pixels);
+    list_instruction_sets(finding);
+#ifdef __x86_64__
+    if (strcmp(compute, "baseline") == 0 && __builtin_cpu_supports("avx2"))
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "this processor has avx2, this build has no kernels for it: build with gcc, "
+                      "without sanitizers");
+    else if (strcmp(compute, "baseline") == 0)
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "training is several times faster on a processor with avx2");
+#endif
+}
+
+static void check_memory(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    struct machine_memory memory;
+    struct cgroup_limits limits;
+    uint64_t wanted = loader_options_default().memory_bytes;
+    char total[STR_SIZE_BYTES], available[STR_SIZE_BYTES], limit[STR_SIZE_BYTES],
+        need[STR_SIZE_BYTES];
+    if (machine_read_memory(&memory)) {
+        doctor_found(finding, "not told: /proc/meminfo can't be read");
+        doctor_advise(finding, DOCTOR_NOTE, "mount /proc");
+        return;
+    }
+    cgroup_read_limits("", &limits);
+    uint64_t free_bytes = memory.available_bytes;
+    doctor_found(finding, "%s, %s available", str_format_size(memory.total_bytes, total),
+                 str_format_size(memory.available_bytes, available));
+    jsonx_write_u64(&finding->json, "total_bytes", memory.total_bytes);
+    jsonx_write_u64(&finding->json, "available_bytes", memory.available_bytes);
+    if (limits.memory_bytes > 0 && limits.memory_bytes < memory.total_bytes) {
+        doctor_found(finding, "; at most %s by the control group",
+                     str_format_size(limits.memory_bytes, limit));
+        jsonx_write_u64(&finding->json, "limit_bytes", limits.memory_bytes);
+        free_bytes = limits.memory_bytes < free_bytes ? limits.memory_bytes : free_bytes;
+    } else {
+        jsonx_write_null(&finding->json, "limit_bytes");
+    }
+    jsonx_write_u64(&finding->json, "loader_default_bytes", wanted);
+    if (free_bytes < wanted)
+        doctor_advise(
+            finding, DOCTOR_NOTE,
+            "less than the %s that `read` takes by default: give --memory 256MiB, and data.memory "
+            "to a training",
+            str_format_size(wanted, need));
+}
+
+static void check_huge_pages(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    static const char path[] = "/sys/kernel/mm/transparent_hugepage/enabled";
+    char text[MACHINE_TEXT_BYTES], setting[32] = "absent"; /* "always [madvise] never" */
+    if (machine_read_line(path, text, sizeof text) == 0 && strchr(text, '['))
+        sscanf(strchr(text, '['), "[%31[^]]", setting);
+    doctor_found(finding, "transparent ones: %s", setting);
+    jsonx_write_string(&finding->json, "transparent", setting);
+    if (strcmp(setting, "never") == 0)
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "read-ahead lies in small pages; as root: echo madvise > %s", path);
+}
+
+/* "unlimited" and null where there is none. */
+static void add_limit(struct doctor_finding *finding, const char *key, rlim_t limit)
+{
+    if (limit == RLIM_INFINITY)
+        jsonx_write_null(&finding->json, key);
+    else
+        jsonx_write_u64(&finding->json, key, limit);
+}
+
+static void check_locked_memory(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    struct rlimit limit;
+    char size[STR_SIZE_BYTES];
+    if (getrlimit(RLIMIT_MEMLOCK, &limit))
+        limit = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
+    if (limit.rlim_cur == RLIM_INFINITY)
+        doctor_found(finding, "unlimited");
+    else
+        doctor_found(finding,
+                     "at most %s, for the rings of io_uring and the read-ahead that it registers",
+                     str_format_size(limit.rlim_cur, size));
+    add_limit(finding, "soft_bytes", limit.rlim_cur);
+    add_limit(finding, "hard_bytes", limit.rlim_max);
+}
+
+static void check_open_files(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    struct rlimit limit;
+    uint32_t shards = shard_cache_open_max();
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        limit = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
+    if (limit.rlim_cur == RLIM_INFINITY)
+        doctor_found(finding, "unlimited");
+    else
+        doctor_found(finding, "at most %llu", (unsigned long long)limit.rlim_cur);
+    doctor_found(finding, "; a loader keeps up to %" PRIu32 " shards open", shards);
+    add_limit(finding, "soft_count", limit.rlim_cur);
+    add_limit(finding, "hard_count", limit.rlim_max);
+    jsonx_write_u64(&finding->json, "shards_open_max_count", shards);
+    if (shards < SHARDS_OPEN_FEW)
+        doctor_advise(
+            finding, DOCTOR_NOTE,
+            "a dataset of more shards is read slowly, since they are opened again and again; %d "
+            "files will do: %s",
+            4 * SHARDS_OPEN_MAX, open_files_advice());
+}
+
+static void check_shared_memory(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    struct statvfs space;
+    char total[STR_SIZE_BYTES], available[STR_SIZE_BYTES];
+    if (statvfs("/dev/shm", &space)) {
+        doctor_found(finding,
+                     "no /dev/shm, through which ranks of one machine talk; one rank needs none");
+        jsonx_write_null(&finding->json, "total_bytes");
+        return;
+    }
+    uint64_t total_bytes = (uint64_t)space.f_blocks * space.f_frsize,
+             free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
+    doctor_found(finding, "/dev/shm: %s, %s free; ranks of one machine talk through it",
+                 str_format_size(total_bytes, total), str_format_size(free_bytes, available));
+    jsonx_write_u64(&finding->json, "total_bytes", total_bytes);
+    jsonx_write_u64(&finding->json, "free_bytes", free_bytes);
+}
+
+static void check_clock(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    char source[MACHINE_TEXT_BYTES];
+    if (machine_read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource",
+                          source, sizeof source))
+        snprintf(source, sizeof source, "unknown");
+    uint64_t began = clock_now_ns();
+    for (int i = 0; i < CLOCK_LOOKS; i++)
+        clock_now_ns();
+    double look_ns = (double)(clock_now_ns() - began) / CLOCK_LOOKS;
+    doctor_found(finding, "%s, %.0f ns a look", source, look_ns);
+    jsonx_write_string(&finding->json, "source", source);
+    jsonx_write_f64(&finding->json, "look_seconds", look_ns / 1e9);
+    if (look_ns > CLOCK_SLOW_NS)
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "each look is a system call; a clock source that needs none (tsc, kvm-clock) "
+                      "spares some time");
+}
+
+static void check_container(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    const char *kind = machine_container("");
+    if (kind) {
+        doctor_found(finding, "yes (%s): memory and CPUs above may be shared with others", kind);
+        jsonx_write_string(&finding->json, "kind", kind);
+    } else {
+        doctor_found(finding, "no mark of one");
+        jsonx_write_null(&finding->json, "kind");
+    }
+}
+
+static const struct doctor_check checks[] = {
+    {"cpu", check_cpu},
+    {"kernels", check_kernels},
+    {"memory", check_memory},
+    {"huge pages", check_huge_pages},
+    {"locked memory", check_locked_memory},
+    {"open files", check_open_files},
+    {"shared memory", check_shared_memory},
+    {"clock", check_clock},
+    {"container", check_container},
+};
+
+const struct doctor_group doctor_machine = {"machine", checks, sizeof checks / sizeof checks[0]};

@@ -1,0 +1,221 @@
+/*
+ * doctor_software — the libraries and services that this program uses here. See doctor.h.
+ */
+#include "cli/doctor/doctor.h"
+
+#include "base/machine.h"
+#include "base/versions.h"
+#include "cli/core/first_line.h"
+#include "comm/ranks.h"
+#include "device/device.h"
+#include "image/jpeg.h"
+#include "shards/index_cache.h"
+#include "trainer/config/yaml.h"
+#include "trainer/ops/cpu/blas.h"
+#include "trainer/ops/ops.h"
+
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void check_products(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    struct blas blas;
+    struct err err = {0};
+    if (blas_open(&blas, &err)) {
+        doctor_fail(finding, DOCTOR_LACK, &err);
+        return;
+    }
+    const char *chosen = getenv("OPENBLAS_CORETYPE");
+    size_t name = strcspn(blas.config, " ");
+    name += blas.config[name] == ' ';
+    int shown =
+        (int)(name + strcspn(blas.config + name, " ")); /* "OpenBLAS 0.3.21"; its options follow */
+    doctor_found(finding, "%.*s, kernels %s; one thread of its own, ours share the work", shown,
+                 blas.config, blas.core);
+    jsonx_write_string(&finding->json, "config", blas.config);
+    jsonx_write_string(&finding->json, "core", blas.core);
+    if (chosen)
+        doctor_advise(
+            finding, DOCTOR_NOTE,
+            "OPENBLAS_CORETYPE=%s chose the kernels, not millrace: unset it, or keep it the same "
+            "for all runs that "
+            "shall agree in their bits",
+            chosen);
+}
+
+/* Also what could not be, where there is no BLAS: that lack is told by another check. */
+static void check_numerics(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    struct device *device = NULL;
+    struct ops *ops = NULL;
+    struct str id = {0};
+    struct err err = {0};
+    int status = device_cpu_open(&device, &err);
+    if (!status)
+        status = ops_cpu_open(device, DTYPE_F32, 1, &ops, &err);
+    if (status) {
+        doctor_fail(finding, DOCTOR_NOTE, &err);
+    } else {
+        ops->table->numerics_id(ops, &id);
+        doctor_found(finding, "%s", str_text(&id));
+        jsonx_write_string(&finding->json, "numerics_id", str_text(&id));
+    }
+    str_deinit(&id);
+    ops_close(ops);
+    device_close(device);
+}
+
+static void check_jpeg(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    int simd = jpeg_simd();
+    doctor_found(finding, "%s%s", jpeg_library(),
+                 simd > 0    ? ", by SIMD"
+                 : simd == 0 ? ", without SIMD"
+                             : "");
+    jsonx_write_string(&finding->json, "library", jpeg_library());
+    if (simd >= 0)
+        jsonx_write_bool(&finding->json, "has_simd", simd > 0);
+    else
+        jsonx_write_null(&finding->json, "has_simd");
+    if (!strstr(jpeg_library(), "turbo"))
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "images decode several times faster by libjpeg-turbo: build with it");
+    if (simd == 0)
+        doctor_advise(
+            finding, DOCTOR_NOTE,
+            "images decode several times slower: unset JSIMD_FORCENONE, or install a libjpeg-turbo "
+            "with SIMD");
+}
+
+static void check_libraries(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    char json[VERSION_TEXT_BYTES], yaml[VERSION_TEXT_BYTES], hash[VERSION_TEXT_BYTES],
+        hmac[VERSION_TEXT_BYTES], crc[VERSION_TEXT_BYTES], libc[VERSION_TEXT_BYTES];
+    snprintf(libc, sizeof libc, "glibc %s", gnu_get_libc_version());
+    const char *const texts[] = {json_version(json), yaml_library(yaml), hash_version(hash),
+                                 hmac_version(hmac), crc_version(crc),   libc};
+    jsonx_begin_array(&finding->json, "libraries");
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        doctor_found(finding, "%s%s", i ? ", " : "", texts[i]);
+        jsonx_write_string(&finding->json, NULL, texts[i]);
+    }
+    jsonx_end_array(&finding->json);
+}
+
+/* The name of the engine that reads local files; "none" where there is none. */
+static const char *engine_name(void)
+{
+    struct io *io;
+    if (io_open("file:", NULL, &io, NULL))
+        return "none";
+    const char *name = io->ops->name;
+    io_close(io);
+    return name;
+}
+
+static void check_engine(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    const char *name = engine_name();
+    doctor_found(finding, "by %s%s", name,
+                 strcmp(name, "threads") == 0 ? ": pread and pwrite" : "");
+    jsonx_write_string(&finding->json, "engine", name);
+}
+
+static void check_uring(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    int status = io_probe_uring(), registering = status ? status : io_probe_registering();
+    if (status)
+        doctor_found(finding, "the kernel refuses it (%s)", strerror(-status));
+    else
+        doctor_found(finding, "the kernel permits it");
+    if (!status)
+        doctor_found(finding,
+                     registering ? ", but registers no read-ahead (%s)"
+                                 : " and registers read-ahead",
+                     strerror(-registering));
+    doctor_found(finding, "; this build reads by %s", engine_name());
+    jsonx_write_bool(&finding->json, "is_permitted", status == 0);
+    jsonx_write_bool(&finding->json, "has_registering", registering == 0);
+    if (status == -EPERM)
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "reading takes more CPU without it: let it through the container's seccomp "
+                      "profile, or as "
+                      "root: sysctl kernel.io_uring_disabled=0");
+    else if (registering == -ENOMEM)
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "reading around the page cache takes about a quarter less CPU with it: "
+                      "ulimit -l unlimited, "
+                      "or as much as data.memory");
+}
+
+static void check_mpi(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    char line[MACHINE_TEXT_BYTES], library[RANKS_LIBRARY_BYTES], program[] = "mpirun",
+                                                                 option[] = "--version";
+    int status = first_line_of((char *const[]){program, option, NULL}, line, sizeof line);
+    if (status == -ENOENT)
+        doctor_found(finding, "no mpirun on PATH, which `millrace launch` needs (openmpi-bin)");
+    else if (status)
+        doctor_found(finding, "mpirun does not tell its version (%s)", strerror(-status));
+    else
+        doctor_found(finding, "%s", line);
+    if (status)
+        jsonx_write_null(&finding->json, "version");
+    else
+        jsonx_write_string(&finding->json, "version", line);
+    if (ranks_library(library, NULL)) {
+        doctor_found(finding, "; libmillrace_mpi is not there: training takes one rank");
+        jsonx_write_null(&finding->json, "library");
+    } else {
+        doctor_found(finding, "; libmillrace_mpi, by which ranks train and save together, is of %s",
+                     library);
+        jsonx_write_string(&finding->json, "library", library);
+    }
+}
+
+/* The folder is made when it is first needed. */
+static void check_index_cache(const struct doctor_folder *folder, struct doctor_finding *finding)
+{
+    (void)folder;
+    static const char loss[] = "tars without an index are walked again each time they are opened";
+    char cache[IO_PATH_BYTES_MAX];
+    struct io_probe probe;
+    int status = index_cache_folder(cache);
+    if (status) {
+        doctor_found(finding, "none: neither XDG_CACHE_HOME nor HOME is an absolute path");
+        jsonx_write_null(&finding->json, "path");
+        doctor_advise(finding, DOCTOR_NOTE, "%s: set XDG_CACHE_HOME", loss);
+        return;
+    }
+    status = io_probe_folder(cache, true, &probe, NULL);
+    status = status ? status : probe.write_status;
+    doctor_found(finding, status ? "%s can't be written: %s" : "%s", cache, strerror(-status));
+    jsonx_write_string(&finding->json, "path", cache);
+    jsonx_write_bool(&finding->json, "is_writable", status == 0);
+    if (status)
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "%s: set XDG_CACHE_HOME to a folder that can be written", loss);
+}
+
+static const struct doctor_check checks[] = {
+    {"matrix products", check_products},
+    {"numerics_id", check_numerics},
+    {"images", check_jpeg},
+    {"libraries", check_libraries},
+    {"reading", check_engine},
+    {"io_uring", check_uring},
+    {"mpi", check_mpi},
+    {"index cache", check_index_cache},
+};
+
+const struct doctor_group doctor_software = {"software", checks, sizeof checks / sizeof checks[0]};

@@ -1,0 +1,65 @@
+/*
+ * cmd_completion — `millrace completion bash|zsh|fish`.
+ */
+#include "cli/core/verbs.h"
+#include "cli/help/completion.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct completion_args {
+    struct common_args common;
+};
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    static const struct {
+        const char *name;
+        void (*write)(struct str *out);
+    } shells[] = {{"bash", completion_bash}, {"zsh", completion_zsh}, {"fish", completion_fish}};
+    for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
+        if (strcmp(invocation->positional[0], shells[i].name) != 0)
+            continue;
+        struct str out = {0};
+        shells[i].write(&out);
+        int status = str_status(&out);
+        if (status)
+            err_set(err, status, "out of memory for the script");
+        else
+            fputs(str_text(&out), stdout);
+        str_deinit(&out);
+        return status;
+    }
+    err_set(err, -EINVAL, "no completion for this shell");
+    err_expected(err, "bash, zsh or fish");
+    err_found(err, "\"%.64s\"", invocation->positional[0]);
+    return EXIT_USAGE;
+}
+
+static const char *const examples[] = {
+    "millrace completion bash",
+    "millrace completion zsh",
+    "millrace completion fish",
+    NULL,
+};
+
+const struct verb verb_completion = {
+    .name = "completion",
+    .arguments = "bash|zsh|fish",
+    .arguments_least = 1,
+    .arguments_most = 1,
+    .summary = "Print the script by which a shell completes the command line.",
+    .details = "An installed millrace has brought these scripts along; this is for one that runs "
+               "from where "
+               "it was built. "
+               "In bash, `source <(millrace completion bash)` in ~/.bashrc; in zsh the same with "
+               "zsh, after "
+               "compinit; in fish, "
+               "`millrace completion fish | source`. They complete verbs, options, their values "
+               "and the keys "
+               "of --set.",
+    .examples = examples,
+    .args_bytes = sizeof(struct completion_args),
+    .run = run,
+};

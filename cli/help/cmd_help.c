@@ -1,0 +1,68 @@
+/*
+ * cmd_help — `millrace help [VERB | formats | config]`.
+ */
+#include "cli/core/verbs.h"
+#include "cli/help/help.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct help_args {
+    struct common_args common;
+};
+
+static int print_verb_help(const struct invocation *invocation, struct err *err)
+{
+    char *words[2];
+    const struct verb *verb;
+    int used;
+    size_t count = invocation->positional_count;
+    for (size_t i = 0; i < count; i++)
+        words[i] = (char *)(uintptr_t)invocation->positional[i];
+    if (count == 1 && verb_is_group(words[0])) {
+        verb_print_overview(words[0]);
+        return 0;
+    }
+    if (verb_find((int)count, words, &verb, &used, err) == 0 && (size_t)used == count) {
+        verb_print_help(verb);
+        return 0;
+    }
+    if (err->code == 0) {
+        err_set(err, -EINVAL, "no help about `%s %s`", words[0], count > 1 ? words[1] : "");
+        err_advise(err, "`millrace help` lists the verbs");
+    }
+    return EXIT_USAGE;
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    if (invocation->positional_count == 0)
+        verb_print_overview(NULL);
+    else if (strcmp(invocation->positional[0], "formats") == 0)
+        help_print_formats();
+    else if (strcmp(invocation->positional[0], "config") == 0)
+        help_print_config();
+    else
+        return print_verb_help(invocation, err);
+    return 0;
+}
+
+static const char *const examples[] = {
+    "millrace help",
+    "millrace help convert dataset",
+    "millrace help config",
+    "millrace help formats",
+    NULL,
+};
+
+const struct verb verb_help = {
+    .name = "help",
+    .arguments = "[VERB | formats | config]",
+    .arguments_most = 2,
+    .summary =
+        "Tell about a verb, the files that are read and written, or the keys of a configuration.",
+    .examples = examples,
+    .args_bytes = sizeof(struct help_args),
+    .run = run,
+};

@@ -1,0 +1,63 @@
+/*
+ * help_config — `millrace help config`: every key of a training configuration, from the table that
+ * parses it.
+ */
+#include "cli/help/help.h"
+
+#include <stdio.h>
+
+enum { KEY_COLUMNS = 26 }; /* of most; longer ones push what they take to the right */
+
+const char help_config_intro[] =
+    "A training run is told what to do by one YAML file; `--set key=value` goes over it.\n"
+    "Keys marked * decide the order of samples or the bits: a resume under another value is "
+    "refused.";
+
+const char help_config_example[] =
+    "  run:   {dir: runs/a, seed: 7, steps: 2000}\n"
+    "  data:  {train: shards/train, val: shards/val, image: {size: 96}}\n"
+    "  model: {type: vit, layers: 6, heads: 6, width: 192, patch: 12}\n"
+    "  batch: {global: 256, micro: 32}";
+
+const char *help_config_kind(const struct config_field *field, char text[HELP_KIND_BYTES])
+{
+    static const char *const kinds[] = {
+        [CONFIG_TEXT] = "text",         [CONFIG_BOOL] = "true|false",
+        [CONFIG_COUNT] = "number",      [CONFIG_COUNT_AUTO] = "number|auto",
+        [CONFIG_SIZE] = "size",         [CONFIG_SIZE_AUTO] = "size|auto",
+        [CONFIG_DURATION] = "duration", [CONFIG_PERIOD] = "number|duration",
+        [CONFIG_REAL] = "real",         [CONFIG_FRACTION] = "fraction",
+        [CONFIG_PAIR] = "[real, real]", [CONFIG_MIX] = "path|[{path, weight}, ...]",
+        [CONFIG_PATH] = "path",
+    };
+    size_t used = 0;
+    text[0] = '\0';
+    if (field->kind != CONFIG_CHOICE)
+        snprintf(text, HELP_KIND_BYTES, "%s", kinds[field->kind]);
+    else
+        for (const char *const *choice = field->choices; *choice && used < HELP_KIND_BYTES;
+             choice++)
+            used += (size_t)snprintf(text + used, HELP_KIND_BYTES - used, "%s%s", used ? "|" : "",
+                                     *choice);
+    return text;
+}
+
+void help_print_config(void)
+{
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    help_print_wrapped(help_config_intro, 0, 0);
+    putchar('\n');
+    for (size_t i = 0; i < count; i++) {
+        char text[HELP_KIND_BYTES];
+        const struct config_field *field = &fields[i];
+        const char *def = field->default_text && *field->default_text ? field->default_text : "-";
+        char takes[HELP_KIND_BYTES + 96];
+        int used = printf("%c %-*s ", field->orders ? '*' : ' ', KEY_COLUMNS, field->key);
+        snprintf(takes, sizeof takes, "%s (default %s)", help_config_kind(field, text), def);
+        help_print_wrapped(takes, (unsigned)used, KEY_COLUMNS + 3);
+        printf("      ");
+        help_print_wrapped(field->help, 6, 6);
+    }
+    printf("\nas YAML:\n%s\n", help_config_example);
+}

@@ -1,0 +1,269 @@
+/*
+ * manual — see manual.h.
+ */
+#include "cli/help/manual.h"
+
+#include "cli/core/verb.h"
+#include "cli/help/help.h"
+#include "cli/help/roff.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { EXAMPLE_COLUMNS = 66 }; /* what man's margins leave of 80 */
+
+static void name_verb(const struct verb *verb, char name[MANUAL_NAME_BYTES])
+{
+    snprintf(name, MANUAL_NAME_BYTES, "millrace-%s", verb->name);
+    for (char *at = name; *at; at++)
+        if (*at == ' ')
+            *at = '-';
+}
+
+/* summary: a sentence. */
+static void begin_page(struct str *out, const struct manual_page *page, const char *summary)
+{
+    char title[MANUAL_NAME_BYTES];
+    size_t bytes = 0;
+    for (; page->name[bytes]; bytes++)
+        title[bytes] = (char)toupper((unsigned char)page->name[bytes]);
+    title[bytes] = '\0';
+    roff_begin(out, title, page->section);
+    roff_section(out, "NAME");
+    roff_text(out, page->name);
+    str_add_text(out, " \\- ");
+    /* As the line of an index of pages: no capital, no full stop. */
+    struct str phrase = {0};
+    bytes = strlen(summary);
+    if (bytes > 1 && summary[bytes - 1] == '.')
+        bytes--;
+    bool is_abbreviation = bytes > 1 && !islower((unsigned char)summary[1]);
+    char first = is_abbreviation ? *summary : (char)tolower((unsigned char)*summary);
+    str_add(&phrase, &first, 1);
+    str_add(&phrase, summary + 1, bytes - 1);
+    roff_text(out, str_text(&phrase));
+    str_deinit(&phrase);
+}
+
+static void add_reference(struct str *out, const char *name, unsigned section)
+{
+    roff_font(out, ROFF_BOLD, name);
+    str_add_format(out, "(%u)", section);
+}
+
+static void add_see_also(struct str *out, const struct manual_page *but)
+{
+    static const struct manual_page pages[] = {
+        {"millrace", 1}, {"millrace-config", 5}, {"millrace-formats", 5}};
+    const char *between = "";
+    roff_section(out, "SEE ALSO");
+    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+        if (strcmp(pages[i].name, but->name) == 0)
+            continue;
+        str_add_text(out, between);
+        add_reference(out, pages[i].name, pages[i].section);
+        between = ", ";
+    }
+    roff_end_line(out);
+}
+
+/* -j, --workers N */
+static void add_option(struct str *out, const struct option *option)
+{
+    char value[128], name[96];
+    roff_item(out);
+    if (option->letter) {
+        snprintf(name, sizeof name, "-%c", option->letter);
+        roff_font(out, ROFF_BOLD, name);
+        str_add_text(out, ", ");
+    }
+    snprintf(name, sizeof name, "--%s", option->name);
+    roff_font(out, ROFF_BOLD, name);
+    option_value_text(option, value, sizeof value);
+    if (*value) {
+        str_add_text(out, " ");
+        roff_font(out, ROFF_ITALIC, value);
+    }
+    roff_end_line(out);
+    struct str phrase = {0};
+    help_option_phrase(option, &phrase);
+    roff_prose(out, str_text(&phrase));
+    str_deinit(&phrase);
+}
+
+static void add_example(struct str *out, const char *command)
+{
+    struct str text = {0};
+    help_wrap_command(command, EXAMPLE_COLUMNS, &text);
+    for (const char *line = str_text(&text); *line;) {
+        size_t bytes = strcspn(line, "\n");
+        struct str one = {0};
+        str_add(&one, line, bytes);
+        roff_literal_line(out, str_text(&one));
+        str_deinit(&one);
+        line += bytes + (line[bytes] == '\n');
+    }
+    str_fail_with(out, &text);
+    str_deinit(&text);
+}
+
+static void add_verb_page(struct str *out, const struct manual_page *page, const struct verb *verb)
+{
+    struct option_table tables[VERB_TABLES];
+    struct str command = {0};
+    begin_page(out, page, verb->summary);
+    roff_section(out, "SYNOPSIS");
+    str_add_format(&command, "millrace %s", verb->name);
+    roff_font(out, ROFF_BOLD, str_text(&command));
+    str_deinit(&command);
+    str_add_text(out, " ");
+    roff_font(out, ROFF_ITALIC, verb->arguments);
+    str_add_text(out, " [options]\n");
+    roff_section(out, "DESCRIPTION");
+    roff_prose(out, verb->summary);
+    if (verb->details) {
+        str_add_text(out, ".PP\n");
+        roff_prose(out, verb->details);
+    }
+    roff_section(out, "OPTIONS");
+    verb_tables(verb, tables);
+    for (size_t t = 0; t < VERB_TABLES; t++)
+        for (size_t i = 0; i < tables[t].count; i++)
+            add_option(out, &tables[t].rows[i]);
+    roff_section(out, "EXAMPLES");
+    roff_literal_begin(out);
+    for (const char *const *example = verb->examples; *example; example++)
+        add_example(out, *example);
+    roff_literal_end(out);
+    add_see_also(out, page);
+}
+
+static void add_statuses(struct str *out)
+{
+    roff_section(out, "EXIT STATUS");
+    for (const struct help_status *row = help_statuses; row->meaning; row++) {
+        roff_item(out);
+        str_add_format(out, "\\fB%d\\fR\n", row->status);
+        roff_prose(out, row->meaning);
+    }
+}
+
+static void add_overview_page(struct str *out, const struct manual_page *page)
+{
+    const struct verb *verb;
+    begin_page(out, page, "data loading, checkpoints and training that repeat bit for bit");
+    roff_section(out, "SYNOPSIS");
+    roff_font(out, ROFF_BOLD, "millrace");
+    str_add_text(out, " ");
+    roff_font(out, ROFF_ITALIC, "VERB");
+    str_add_text(out, " ... [options]\n");
+    roff_section(out, "DESCRIPTION");
+    roff_prose(out, help_intro);
+    str_add_text(out, ".PP\n");
+    roff_prose(out, "Results go to stdout, progress and log to stderr. Outputs appear under their "
+                    "name when they are "
+                    "whole, and an existing one stays unless --force is given.");
+    roff_section(out, "VERBS");
+    for (size_t i = 0; (verb = verb_at(i)); i++) {
+        char name[MANUAL_NAME_BYTES];
+        name_verb(verb, name);
+        roff_item(out);
+        add_reference(out, name, 1);
+        roff_end_line(out);
+        roff_prose(out, verb->summary);
+    }
+    roff_section(out, "OPTIONS");
+    roff_item(out);
+    str_add_text(out, "\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nwhat there is; after a verb, its options "
+                      "and examples\n");
+    roff_item(out);
+    str_add_text(out, "\\fB\\-V\\fR, \\fB\\-\\-version\\fR\nwhich version this is\n");
+    add_statuses(out);
+    roff_section(out, "ENVIRONMENT");
+    roff_item(out);
+    str_add_text(out, "\\fBNO_COLOR\\fR\nnot empty: no colours\n");
+    roff_item(out);
+    str_add_text(out, "\\fBXDG_CACHE_HOME\\fR\n");
+    roff_prose(
+        out, "where indexes of other tools' shards are kept, in millrace/index (default ~/.cache)");
+    add_see_also(out, page);
+}
+
+static void add_config_page(struct str *out, const struct manual_page *page)
+{
+    size_t count;
+    const struct config_field *fields = config_fields(&count);
+    begin_page(out, page, "keys of a training configuration");
+    roff_section(out, "DESCRIPTION");
+    roff_prose(out, help_config_intro);
+    roff_section(out, "KEYS");
+    for (size_t i = 0; i < count; i++) {
+        char kind[HELP_KIND_BYTES];
+        const struct config_field *field = &fields[i];
+        roff_item(out);
+        roff_font(out, ROFF_BOLD, field->key);
+        str_add_text(out, field->orders ? " * " : " ");
+        roff_font(out, ROFF_ITALIC, help_config_kind(field, kind));
+        roff_end_line(out);
+        struct str phrase = {0};
+        str_add_text(&phrase, field->help);
+        if (field->default_text && *field->default_text)
+            str_add_format(&phrase, " (default %s)", field->default_text);
+        roff_prose(out, str_text(&phrase));
+        str_deinit(&phrase);
+    }
+    roff_section(out, "EXAMPLE");
+    roff_prose(out, help_config_example);
+    add_see_also(out, page);
+}
+
+static void add_formats_page(struct str *out, const struct manual_page *page)
+{
+    begin_page(out, page, "the files that millrace reads and writes");
+    roff_section(out, "DESCRIPTION");
+    for (const struct help_section *section = help_formats; section->title; section++) {
+        roff_end_line(out);
+        str_add_text(out, ".SS ");
+        roff_text(out, section->title);
+        str_add_text(out, "\n");
+        roff_prose(out, section->text);
+    }
+    add_see_also(out, page);
+}
+
+/* The pages that are not a verb's, in front of those. */
+static const struct {
+    struct manual_page page;
+    void (*write)(struct str *out, const struct manual_page *page);
+} others[] = {
+    {{"millrace", 1}, add_overview_page},
+    {{"millrace-config", 5}, add_config_page},
+    {{"millrace-formats", 5}, add_formats_page},
+};
+enum { OTHERS = sizeof others / sizeof others[0] };
+
+bool manual_page_at(size_t n, struct manual_page *ret_page)
+{
+    if (n < OTHERS) {
+        *ret_page = others[n].page;
+        return true;
+    }
+    const struct verb *verb = verb_at(n - OTHERS);
+    if (!verb)
+        return false;
+    name_verb(verb, ret_page->name);
+    ret_page->section = 1;
+    return true;
+}
+
+void manual_write(size_t n, struct str *out)
+{
+    struct manual_page page;
+    if (!manual_page_at(n, &page))
+        return;
+    if (n < OTHERS)
+        others[n].write(out, &page);
+    else
+        add_verb_page(out, &page, verb_at(n - OTHERS));
+}

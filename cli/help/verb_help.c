@@ -1,0 +1,184 @@
+/*
+ * verb_help — help, printed from the tables.
+ */
+#include "cli/core/verb.h"
+#include "cli/help/help.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { COLUMNS_MOST = 100, COLUMNS_LEAST = 40, COLUMNS_UNKNOWN = 80, HELP_COLUMN = 26 };
+
+const char help_intro[] =
+    "Converts datasets into shards, streams them into training in a reproducible order, trains, "
+    "and keeps checkpoints from which a run goes on to the same bits.";
+
+const struct help_status help_statuses[] = {
+    {EXIT_DONE, "done"},
+    {EXIT_FAILED, "the work failed"},
+    {EXIT_USAGE, "wrong usage"},
+    {EXIT_STOPPED, "stopped on request with everything saved, run the same command again"},
+    {EXIT_INTERRUPTED, "interrupted twice"},
+    {0, NULL},
+};
+
+/* What goes into a pipe goes to a pager, on a terminal that is not known. */
+static unsigned columns(void)
+{
+    unsigned have = isatty(STDOUT_FILENO) ? console_columns(STDOUT_FILENO) : COLUMNS_UNKNOWN;
+    return have > COLUMNS_MOST ? COLUMNS_MOST : have < COLUMNS_LEAST ? COLUMNS_LEAST : have;
+}
+
+void help_print_wrapped(const char *text, unsigned at, unsigned indent)
+{
+    unsigned width = columns();
+    bool first = true;
+    while (*text) {
+        unsigned bytes = (unsigned)strcspn(text, " \n");
+        if (!first && at + 1 + bytes > width) {
+            printf("\n%*s", (int)indent, "");
+            at = indent;
+            first = true;
+        }
+        if (!first)
+            putchar(' ');
+        at += bytes + !first;
+        printf("%.*s", (int)bytes, text);
+        first = false;
+        text += bytes;
+        if (*text == '\n') {
+            printf("\n%*s", text[1] && text[1] != '\n' ? (int)indent : 0, "");
+            at = indent;
+            first = true;
+        }
+        text += *text != '\0';
+    }
+    putchar('\n');
+}
+
+void help_option_phrase(const struct option *option, struct str *out)
+{
+    str_add_text(out, option->help);
+    if (option->default_text)
+        str_add_format(out, " (default %s)", option->default_text);
+    if (option->required)
+        str_add_text(out, " (required)");
+    if (option->kind == OPTION_REPEAT)
+        str_add_text(out, "; may be given again");
+}
+
+/* The last place at which the command breaks before so many columns: an option and its value stay
+ * together where the line gets half full. 0: none. */
+static size_t find_break(const char *command, size_t columns)
+{
+    size_t any = 0;
+    for (size_t at = columns; at > 0; at--) {
+        if (command[at] == ' ' && command[at + 1] == '-' && at > columns / 2)
+            return at;
+        if (command[at] == ' ' && any == 0)
+            any = at;
+    }
+    return any;
+}
+
+void help_wrap_command(const char *command, size_t columns, struct str *out)
+{
+    enum { BACKSLASH = 2, INDENT = 4 };
+    size_t room = columns;
+    while (strlen(command) > room) {
+        size_t cut = find_break(command, room - BACKSLASH);
+        if (cut == 0)
+            break;
+        str_add(out, command, cut);
+        str_add_text(out, " \\\n    ");
+        command += cut + 1;
+        room = columns - INDENT;
+    }
+    str_add_text(out, command);
+}
+
+static void print_example(const char *command)
+{
+    struct str text = {0};
+    help_wrap_command(command, columns() - 2, &text);
+    for (const char *line = str_text(&text); *line;) {
+        size_t bytes = strcspn(line, "\n");
+        printf("  %.*s\n", (int)bytes, line);
+        line += bytes + (line[bytes] == '\n');
+    }
+    str_deinit(&text);
+}
+
+static void print_option(const struct option *option)
+{
+    char left[160], value[96];
+    option_value_text(option, value, sizeof value);
+    char letter[8] = "    ";
+    if (option->letter)
+        snprintf(letter, sizeof letter, "-%c, ", option->letter);
+    snprintf(left, sizeof left, "  %s--%s%s%s", letter, option->name, *value ? " " : "", value);
+    struct str help = {0};
+    help_option_phrase(option, &help);
+    unsigned used = (unsigned)strlen(left);
+    if (used + 2 > HELP_COLUMN)
+        printf("%s\n%*s", left, HELP_COLUMN, "");
+    else
+        printf("%-*s", HELP_COLUMN, left);
+    help_print_wrapped(str_text(&help), HELP_COLUMN, HELP_COLUMN);
+    str_deinit(&help);
+}
+
+void verb_print_help(const struct verb *verb)
+{
+    printf("usage: millrace %s%s%s [options]\n\n", verb->name, *verb->arguments ? " " : "",
+           verb->arguments);
+    help_print_wrapped(verb->summary, 0, 0);
+    if (verb->details) {
+        putchar('\n');
+        help_print_wrapped(verb->details, 0, 0);
+    }
+    struct option_table tables[VERB_TABLES];
+    verb_tables(verb, tables);
+    printf("\noptions:\n");
+    for (size_t t = 0; t < VERB_TABLES; t++)
+        for (size_t i = 0; i < tables[t].count; i++)
+            print_option(&tables[t].rows[i]);
+    printf("\nexamples:\n");
+    for (const char *const *example = verb->examples; *example; example++)
+        print_example(*example);
+}
+
+void verb_print_overview(const char *group)
+{
+    size_t group_bytes = group ? strlen(group) : 0;
+    printf("usage: millrace %s%sVERB ... [options]\n\n", group ? group : "", group ? " " : "");
+    if (!group) {
+        help_print_wrapped(help_intro, 0, 0);
+        putchar('\n');
+    }
+    printf("verbs:\n");
+    const struct verb *verb;
+    for (size_t i = 0; (verb = verb_at(i)); i++) {
+        if (group && strncmp(verb->name, group, group_bytes) != 0)
+            continue;
+        printf("  %-22s  ", verb->name);
+        help_print_wrapped(verb->summary, HELP_COLUMN, HELP_COLUMN);
+    }
+    putchar('\n');
+    help_print_wrapped(
+        "`millrace VERB --help` has the options and examples of one verb; `millrace help formats` "
+        "the "
+        "files that are read and written; `millrace help config` every key of a training "
+        "configuration.",
+        0, 0);
+    struct str statuses = {0};
+    for (const struct help_status *row = help_statuses; row->meaning; row++)
+        str_add_format(&statuses, "%s %d %s", row == help_statuses ? "exit status:" : ";",
+                       row->status, row->meaning);
+    str_add_text(&statuses, ".");
+    putchar('\n');
+    help_print_wrapped(str_text(&statuses), 0, 0);
+    str_deinit(&statuses);
+}

@@ -1,0 +1,191 @@
+/*
+ * cmd_inspect — `millrace inspect PATH`: what is it, what is in it. Reads headers only.
+ */
+#include "cli/core/output.h"
+#include "cli/core/path_kind.h"
+#include "cli/core/verbs.h"
+#include "cli/inspect/inspect.h"
+#include "cli/report/page_dataset.h"
+#include "cli/report/page_run.h"
+#include "cli/report/run_metrics.h"
+#include "io/file_util.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct inspect_args {
+    struct common_args common;
+    const char *html;
+    bool force, config;
+};
+
+#define AT(member) offsetof(struct inspect_args, member)
+static const struct option rows[] = {
+    {"html", 0, OPTION_TEXT, AT(html), "OUT",
+     .help = "write a page of a dataset, shard or run: one file, no network"},
+    {"force", 0, OPTION_FLAG, AT(force), .help = "an existing OUT gives way"},
+    {"config", 0, OPTION_FLAG, AT(config),
+     .help = "print only the configuration of the run that saved a checkpoint, as YAML for train"},
+};
+
+static int inspect_run(struct inspection *in, const char *path)
+{
+    struct jsonx_writer *json = in->json;
+    struct run_metrics *metrics;
+    int status = run_metrics_read(in->io, path, &metrics, in->err);
+    if (status)
+        return status;
+    jsonx_write_string(json, "path", path);
+    jsonx_write_u64(json, "step", metrics->last_step);
+    jsonx_write_u64(json, "epoch", metrics->last_epoch);
+    jsonx_write_u64(json, "reports_count", metrics->lines_count);
+    jsonx_begin_object(json, "last");
+    for (int kind = 0; kind < RUN_SERIES_COUNT; kind++)
+        if (metrics->series[kind].count > 0)
+            jsonx_write_f64(json, run_series_key((enum run_series_kind)kind),
+                            metrics->series[kind].last);
+    jsonx_end_object(json);
+    free(metrics);
+    return 0;
+}
+
+/* Builds the page of what stands at path and writes it to args->html; tells so in the result. */
+static int write_page(struct inspection *in, enum path_kind kind, const char *path,
+                      const struct inspect_args *args, const struct log *log)
+{
+    struct str page = {0};
+    struct io *io = NULL;
+    int status;
+    if (kind == PATH_RUN) {
+        status = page_run_build(in->io, path, log, &page, in->err);
+    } else if (kind == PATH_DATASET || kind == PATH_SHARD) {
+        status = page_dataset_build(in->io, path, kind == PATH_SHARD, &page, in->err);
+    } else {
+        status = err_set(in->err, -ENOTSUP, "there is no page of %s", path_kind_name(kind));
+        err_at(in->err, path, ERR_NO_OFFSET);
+        err_advise(in->err, "give one dataset, a shard or the folder of a run");
+    }
+    if (!status)
+        status = io_open(args->html, NULL, &io, in->err);
+    if (!status)
+        status = io_write_file(io, args->html, page.data, page.bytes, args->force, in->err);
+    if (!status) {
+        jsonx_write_string(in->json, "path", path);
+        jsonx_write_string(in->json, "page", args->html);
+        jsonx_write_u64(in->json, "written_bytes", page.bytes);
+    }
+    io_close(io);
+    str_deinit(&page);
+    return status;
+}
+
+static int inspect_kind(struct inspection *in, enum path_kind kind, const char *path)
+{
+    switch (kind) {
+    case PATH_DATASET:
+        return inspect_dataset(in, path);
+    case PATH_DATASETS:
+        return inspect_datasets(in, path);
+    case PATH_SHARD:
+        return inspect_shard(in, path);
+    case PATH_CHECKPOINT:
+    case PATH_CHECKPOINTS:
+        return inspect_checkpoint(in, path);
+    case PATH_SAFETENSORS:
+        return inspect_safetensors(in, path);
+    case PATH_RUN:
+        return inspect_run(in, path);
+    case PATH_NPY:
+        return inspect_npy(in, path);
+    case PATH_JPEG:
+        return inspect_jpeg(in, path);
+    case PATH_PNG:
+    case PATH_WEBP:
+    case PATH_PPM:
+        return inspect_image(in, path);
+    case PATH_KIND_COUNT:
+        break;
+    }
+    return -ENOTSUP;
+}
+
+/* PATH may be a run's folder, too. */
+static int print_config(struct inspection *in, const char *path, bool as_json)
+{
+    struct str text = {0};
+    int status = inspect_config(in, path, as_json, &text);
+    if (!status)
+        printf("%s%s", str_text(&text), as_json ? "\n" : "");
+    str_deinit(&text);
+    return status;
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    const struct common_args *common = invocation->common;
+    const struct inspect_args *args = invocation->args;
+    char path[IO_PATH_BYTES_MAX];
+    enum path_kind kind;
+    struct output output;
+    struct inspection in = {.json = &output.json,
+                            .lists_shards = common->json || common->verbose,
+                            .log = invocation->log,
+                            .err = err};
+    int status = io_open(invocation->positional[0], NULL, &in.io, err);
+    if (!status && args->config) {
+        status = print_config(&in, invocation->positional[0], common->json);
+        io_close(in.io);
+        return status;
+    }
+    if (!status)
+        status = path_kind_of(in.io, invocation->positional[0], &kind, path, err);
+    if (!status) {
+        output_begin(&output);
+        jsonx_write_string(&output.json, "kind", path_kind_name(kind));
+        status = args->html ? write_page(&in, kind, path, args, invocation->log)
+                            : inspect_kind(&in, kind, path);
+        if (status)
+            output_abort(&output);
+        else
+            status = output_end(&output, common->json, stdout, err);
+    }
+    io_close(in.io);
+    return status;
+}
+
+static const char *const examples[] = {
+    "millrace inspect shards",
+    "millrace inspect shards/shard-000000.tar",
+    "millrace inspect runs/a/ckpt --json",
+    "millrace inspect runs/a --config",
+    "millrace inspect model.safetensors",
+    "millrace inspect photos/ring/0001.jpg",
+    "millrace inspect shards --html shards.html",
+    "millrace inspect runs/a --html run.html",
+    NULL,
+};
+
+const struct verb verb_inspect = {
+    .name = "inspect",
+    .arguments = "PATH",
+    .arguments_least = 1,
+    .arguments_most = 1,
+    .summary = "Say what a dataset, shard, checkpoint, run or file is and what is in it.",
+    .details = "A file may be safetensors, .npy, JPEG, PNG, WebP or PPM. Reads headers only (of "
+               "PNG, WebP and PPM "
+               "all). Of a folder of checkpoints the newest "
+               "whole one is shown. With --verbose or "
+               "--json a "
+               "dataset's shards are listed.\n"
+               "With --html, a page for a browser: of a dataset or shard a contact sheet, sizes, "
+               "classes, fields "
+               "and "
+               "shards (it reads the samples that it shows), of a run its curves over the steps, "
+               "checkpoints and "
+               "configuration. A run is its folder or its metrics.jsonl.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct inspect_args),
+    .run = run,
+};

@@ -1,0 +1,321 @@
+/*
+ * cmd_launch — `millrace launch -n RANKS CONFIG.yaml`: `millrace train` on ranks of mpirun.
+ */
+#include "base/clock.h"
+#include "base/cpu_share.h"
+#include "base/thread_pool.h"
+#include "ckpt/ckpt.h"
+#include "cli/core/began.h"
+#include "cli/core/output.h"
+#include "cli/core/signals.h"
+#include "cli/core/verbs.h"
+#include "cli/ranks/launch.h"
+#include "device/device_cuda.h"
+#include "io/file_util.h"
+#include "trainer/config/config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RANKS_MAX = 65536 };
+
+struct launch_args {
+    struct common_args common;
+    uint64_t ranks, nodes, node_rank, restarts;
+    struct option_list hosts, set;
+    const char *resume, *profile;
+    bool dry_run;
+};
+
+#define AT(member) offsetof(struct launch_args, member)
+static const struct option rows[] = {
+    {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", NULL,
+     "processes, of all nodes together (default: one for each GPU of a node, or without GPUs one "
+     "for each "
+     "core group of a node, which is a NUMA node)",
+     .least = 1, .most = RANKS_MAX},
+    {"nnodes", 0, OPTION_COUNT, AT(nodes), "N", "1",
+     "machines, among which the ranks are divided evenly", .least = 1, .most = RANKS_MAX},
+    {"node-rank", 0, OPTION_COUNT, AT(node_rank), "N", "0",
+     "which of them this is: the first starts all ranks, on others there is nothing to do",
+     .most = RANKS_MAX - 1},
+    {"hosts", 0, OPTION_LIST, AT(hosts), "NAME,...", NULL,
+     "the machines, this one first, which ssh reaches (default: this one, or those of the Slurm "
+     "job)"},
+    {"restarts", 0, OPTION_COUNT, AT(restarts), "N", "0",
+     "how often to start again after a failure, from the newest checkpoint"},
+    {"dry-run", 0, OPTION_FLAG, AT(dry_run), .help = "print the command and do nothing else"},
+    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "as train's"},
+    {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", NULL,
+     "as train's; a restart goes on from the newest checkpoint of the run, where there is one "
+     "after PATH"},
+    {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL, "as train's"},
+};
+
+/* What the command is made of, besides the arguments. */
+struct launch {
+    const struct invocation *invocation;
+    const struct launch_args *args;
+    struct launch_place place;
+    char program[PATH_MAX];
+    char began
+        [64]; /* for ranks' environment, alike for all attempts; "": there is no limit of time */
+    char run_dir[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX]; /* of the run; of its checkpoints */
+    struct launch_command command;
+};
+
+static int check_nodes(const struct launch_args *args, struct err *err)
+{
+    if (args->node_rank >= args->nodes) {
+        err_set(err, -EINVAL, "--node-rank and --nnodes contradict each other");
+        err_expected(err, "a node from 0 to %" PRIu64, args->nodes - 1);
+        err_found(err, "%" PRIu64, args->node_rank);
+        return -EINVAL;
+    }
+    if (args->hosts.count == 0 ? args->nodes == 1 || getenv("SLURM_JOB_ID")
+                               : args->hosts.count == args->nodes)
+        return 0;
+    err_set(err, -EINVAL, "--hosts names %zu machines", args->hosts.count);
+    err_expected(err, "%" PRIu64 ", as --nnodes says", args->nodes);
+    return -EINVAL;
+}
+
+/* An option that train has too, where it was given. */
+static int add_option(struct launch_command *command, const char *name, const char *value,
+                      struct err *err)
+{
+    if (!value)
+        return 0;
+    int status = launch_add(command, name, err);
+    return status ? status : launch_add(command, value, err);
+}
+
+static int make_command(struct launch *launch, const char *resume, struct err *err)
+{
+    const struct launch_args *args = launch->args;
+    struct launch_command *command = &launch->command;
+    bool is_first_began = launch->began[0] != '\0',
+         leaves_machine = launch->place.hosts || launch->place.is_job;
+    launch_deinit(command);
+    int status = launch_begin(command, &launch->place, err);
+    if (!status && leaves_machine) /* ranks of this machine inherit them */
+        status =
+            launch_add_environment(command, environ, is_first_began ? BEGAN_VARIABLE : NULL, err);
+    if (!status)
+        status = add_option(command, "-x", is_first_began ? launch->began : NULL, err);
+    const char *const words[] = {launch->program, "train", launch->invocation->positional[0]};
+    for (size_t i = 0; !status && i < sizeof words / sizeof words[0]; i++)
+        status = launch_add(command, words[i], err);
+    for (size_t i = 0; !status && i < args->set.count; i++)
+        status = add_option(command, "--set", args->set.items[i], err);
+    if (!status)
+        status = add_option(command, "--resume", resume, err);
+    if (!status)
+        status = add_option(command, "--profile", args->profile, err);
+    if (!status && args->common.json)
+        status = launch_add(command, "--json", err);
+    if (!status && args->common.quiet)
+        status = launch_add(command, "--quiet", err);
+    if (!status && args->common.verbose)
+        status = launch_add(command, "--verbose", err);
+    return status;
+}
+
+static int note_folders(struct launch *launch, const struct train_config *config, struct err *err)
+{
+    snprintf(launch->run_dir, sizeof launch->run_dir, "%s", config->run.dir);
+    if (!config->checkpoint.dir[0])
+        return io_join_path(config->run.dir, CKPT_FOLDER_NAME, launch->folder, err);
+    snprintf(launch->folder, sizeof launch->folder, "%s", config->checkpoint.dir);
+    return 0;
+}
+
+/* An attempt that comes later has what the first one left of run.max_time. A command that is only
+ * shown is for another day. */
+static int note_beginning(struct launch *launch, const struct train_config *config, struct err *err)
+{
+    const char *given = getenv(BEGAN_VARIABLE);
+    uint64_t before_ns, wall_ns = clock_wall_ns();
+    int status = began_before(given, wall_ns, &before_ns, err);
+    if (!status && config->run.max_time_ns > 0 && !launch->args->dry_run)
+        snprintf(launch->began, sizeof launch->began, BEGAN_VARIABLE "=%" PRIu64,
+                 (wall_ns - before_ns) / CLOCK_NS_PER_S);
+    return status;
+}
+
+/* Has the run saved a step after the one that it was told to begin from? */
+static bool has_gone_on(const struct launch *launch, const char *from)
+{
+    char path[IO_PATH_BYTES_MAX];
+    uint64_t newest = 0, first = 0;
+    struct io *io;
+    if (io_open(launch->run_dir, NULL, &io, NULL))
+        return false;
+    bool has = !ckpt_find(io, launch->folder, path, &newest, NULL, NULL) &&
+               !ckpt_find(io, from, path, &first, NULL, NULL) && newest > first;
+    io_close(io);
+    return has;
+}
+
+static const char *resume_of_restart(const struct launch *launch)
+{
+    const char *given = launch->args->resume;
+    bool is_path = given && strcmp(given, "auto") != 0 && strcmp(given, "never") != 0;
+    return is_path && !has_gone_on(launch, given) ? given : "auto";
+}
+
+/* Where -n is not given: one rank for each GPU of this machine, or without GPUs for each core
+ * group; other nodes get as many. */
+static int choose_ranks(const struct launch *launch, const struct train_config *config,
+                        unsigned *ret_ranks, struct err *err)
+{
+    const char *device = config_device_name(config->device);
+    unsigned nodes = (unsigned)launch->args->nodes, groups = cpu_groups_count("");
+    int gpus = 0, status = 0;
+    if (strcmp(device, "cuda") == 0)
+        status = device_cuda_count(&gpus, err);
+    else if (strcmp(device, "auto") == 0)
+        status = device_auto_count("", &gpus, err);
+    if (status)
+        return status;
+    unsigned each = gpus > 0 ? (unsigned)gpus : groups;
+    console_line(launch->invocation->console, "-n %u: one rank for each %s (%u%s)", each * nodes,
+                 gpus > 0 ? "GPU" : "core group, which is a NUMA node", each,
+                 nodes > 1 ? " on each machine" : " on this machine");
+    *ret_ranks = each * nodes;
+    return 0;
+}
+
+static int prepare(struct launch *launch, struct err *err)
+{
+    const struct launch_args *args = launch->args;
+    struct train_config config;
+    int status = check_nodes(args, err);
+    if (!status)
+        status = config_load(launch->invocation->positional[0],
+                             (const char *const *)args->set.items, args->set.count, &config, err);
+    unsigned ranks = (unsigned)args->ranks;
+    if (!status && ranks == 0)
+        status = choose_ranks(launch, &config, &ranks, err);
+    if (status)
+        return status;
+    launch->place = (struct launch_place){
+        .ranks = ranks,
+        .nodes = (unsigned)args->nodes,
+        .hosts = args->hosts.count > 0 ? (const char *const *)args->hosts.items : NULL,
+        .is_job = getenv("SLURM_JOB_ID") != NULL,
+        .cpus = thread_pool_cpu_count(),
+        .is_root = geteuid() == 0};
+    status = launch_own_program(launch->program, err);
+    if (!status)
+        status = note_beginning(launch, &config, err);
+    if (!status)
+        status = note_folders(launch, &config, err);
+    return status ? status : make_command(launch, args->resume, err);
+}
+
+static bool is_final(int status)
+{
+    return status < 0 || status == EXIT_DONE || status == EXIT_USAGE || status == EXIT_STOPPED ||
+           status == EXIT_INTERRUPTED;
+}
+
+/* A moment before a restart, for what failed at once may soon be there again. A wish to stop ends
+ * it, and restarts. */
+static bool pause_before_restart(const struct signals_counts *counts)
+{
+    if (atomic_load(&counts->wishes) == 0)
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    return atomic_load(&counts->wishes) == 0;
+}
+
+static int run_with_restarts(struct launch *launch, struct err *err)
+{
+    const struct signals_counts *counts = signals_install_counting();
+    uint64_t restarts = launch->args->restarts;
+    for (uint64_t n = 0;; n++) {
+        int status = launch_run(&launch->command, counts, err);
+        if (is_final(status))
+            return status;
+        if (n == restarts || !pause_before_restart(counts)) {
+            err_set(err, -EIO, "the run failed: mpirun ended with status %d%s", status,
+                    restarts > 0 && n == restarts ? ", and no restart is left" : "");
+            return EXIT_FAILED;
+        }
+        log_line(launch->invocation->log, LOG_WARN,
+                 "mpirun ended with status %d: restart %" PRIu64 " of %" PRIu64, status, n + 1,
+                 restarts);
+        int made = make_command(launch, resume_of_restart(launch), err);
+        if (made)
+            return made;
+    }
+}
+
+static int show_and_run(struct launch *launch, struct err *err)
+{
+    const struct launch_args *args = launch->args;
+    char *line = launch_format(&launch->command);
+    if (!line)
+        return err_set(err, -ENOMEM, "out of memory for the command");
+    if (args->dry_run)
+        puts(line);
+    else if (args->common.verbose)
+        log_line(launch->invocation->log, LOG_INFO, "%s", line);
+    free(line);
+    if (args->dry_run)
+        return EXIT_DONE;
+    if (args->node_rank > 0) {
+        console_line(launch->invocation->console,
+                     "node %" PRIu64 " has nothing to do: the first node starts all ranks",
+                     args->node_rank);
+        return EXIT_DONE;
+    }
+    return run_with_restarts(launch, err);
+}
+
+static int run(const struct invocation *invocation, struct err *err)
+{
+    struct launch launch = {.invocation = invocation, .args = invocation->args};
+    int status = prepare(&launch, err);
+    if (!status)
+        status = show_and_run(&launch, err);
+    launch_deinit(&launch.command);
+    return status;
+}
+
+static const char *const examples[] = {
+    "millrace launch train.yaml",
+    "millrace launch -n 2 train.yaml --set run.dir=runs/e",
+    "millrace launch -n 2 train.yaml --set run.dir=runs/d --set run.steps=4 --restarts 3",
+    "millrace launch -n 8 --nnodes 2 --hosts node1,node2 train.yaml --dry-run",
+    NULL,
+};
+
+const struct verb verb_launch = {
+    .name = "launch",
+    .arguments = "CONFIG.yaml",
+    .arguments_least = 1,
+    .arguments_most = 1,
+    .summary = "Train on several ranks: mpirun, typed for you.",
+    .details = "Runs `millrace train CONFIG.yaml` by Open MPI's mpirun, with what root and ranks "
+               "that share cores "
+               "need. -v and --dry-run show the command. Ranks of other machines get this "
+               "machine's variables "
+               "NCCL_*, UCX_*, FI_*, OMP_*, OPENBLAS_*, MILLRACE_*, CUDA_* and AWS_*.\n"
+               "Ctrl-C, SIGTERM and SIGUSR1 are passed on to all ranks, which save and end with "
+               "status 75; a second "
+               "Ctrl-C ends them at once, with status 130. With --restarts a run that fails for "
+               "another reason than "
+               "wrong usage (status 2) is started again, and goes on from its "
+               "newest checkpoint, with what is left of run.max_time.",
+    .options = {rows, sizeof rows / sizeof rows[0]},
+    .examples = examples,
+    .args_bytes = sizeof(struct launch_args),
+    .run = run,
+};

@@ -1,0 +1,263 @@
+/*
+ * launch — see launch.h.
+ */
+#include "cli/ranks/launch.h"
+
+#include "base/str.h"
+#include "cli/core/verb.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOOK_EVERY_NS = 20 * 1000 * 1000, WORDS_FIRST = 32 };
+
+/* What of signals_counts the ranks know. */
+struct signals_told {
+    unsigned wishes, interrupts;
+};
+
+static int out_of_memory(struct err *err)
+{
+    return err_set(err, -ENOMEM, "out of memory for a command line");
+}
+
+/* One word more, and the NULL behind the last. */
+static int reserve_word(struct launch_command *command, struct err *err)
+{
+    size_t capacity = command->words_capacity > 0 ? 2 * command->words_capacity : WORDS_FIRST;
+    if (command->words_count + 1 < command->words_capacity)
+        return 0;
+    char **words = realloc(command->words, capacity * sizeof *words);
+    if (!words)
+        return out_of_memory(err);
+    command->words = words;
+    command->words_capacity = capacity;
+    return 0;
+}
+
+int launch_add(struct launch_command *command, const char *word, struct err *err)
+{
+    int status = reserve_word(command, err);
+    if (status)
+        return status;
+    char *copy = strdup(word);
+    if (!copy)
+        return out_of_memory(err);
+    command->words[command->words_count++] = copy;
+    command->words[command->words_count] = NULL;
+    return 0;
+}
+
+void launch_deinit(struct launch_command *command)
+{
+    for (size_t i = 0; i < command->words_count; i++)
+        free(command->words[i]);
+    free(command->words);
+    *command = (struct launch_command){0};
+}
+
+static int add_hosts(struct launch_command *command, const struct launch_place *place,
+                     struct err *err)
+{
+    struct str text = {0};
+    for (unsigned i = 0; i < place->nodes; i++)
+        str_add_format(&text, "%s%s:%u", i ? "," : "", place->hosts[i],
+                       place->ranks / place->nodes);
+    int status = str_status(&text) ? out_of_memory(err) : launch_add(command, "--host", err);
+    if (!status)
+        status = launch_add(command, str_text(&text), err);
+    str_deinit(&text);
+    return status;
+}
+
+/* Does the variable, "NAME=value", affect a run? What has another kind of name (a function that
+ * a shell exports) is nothing that mpirun could forward. */
+static bool is_forwarded(const char *variable, size_t name_bytes)
+{
+    static const char *const prefixes[] = {"NCCL_",     "UCX_",      "FI_",   "OMP_",
+                                           "OPENBLAS_", "MILLRACE_", "CUDA_", "AWS_"};
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+    if (strspn(variable, letters) != name_bytes)
+        return false;
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+static int add_variable(struct launch_command *command, const char *name, size_t bytes,
+                        struct err *err)
+{
+    char *word = strndup(name, bytes);
+    int status = word ? launch_add(command, "-x", err) : out_of_memory(err);
+    if (!status)
+        status = launch_add(command, word, err);
+    free(word);
+    return status;
+}
+
+int launch_add_environment(struct launch_command *command, char *const *environment,
+                           const char *except, struct err *err)
+{
+    int status = 0;
+    for (char *const *at = environment; *at && !status; at++) {
+        size_t bytes = strcspn(*at, "=");
+        bool is_except = except && strlen(except) == bytes && strncmp(*at, except, bytes) == 0;
+        if (!is_except && is_forwarded(*at, bytes))
+            status = add_variable(command, *at, bytes, err);
+    }
+    return status;
+}
+
+int launch_begin(struct launch_command *command, const struct launch_place *place, struct err *err)
+{
+    char count[16];
+    if (place->ranks % place->nodes != 0) {
+        err_set(err, -EINVAL, "the ranks can't be divided among the nodes");
+        err_expected(err, "-n a multiple of %u", place->nodes);
+        err_found(err, "%u", place->ranks);
+        return -EINVAL;
+    }
+    snprintf(count, sizeof count, "%u", place->ranks);
+    int status = launch_add(command, "mpirun", err);
+    if (!status && place->is_root)
+        status = launch_add(command, "--allow-run-as-root", err);
+    if (!status)
+        status = launch_add(command, "-np", err);
+    if (!status)
+        status = launch_add(command, count, err);
+    if (!status && place->hosts)
+        status = add_hosts(command, place, err);
+    /* A core that runs two threads is one place to mpirun, and two processors to us. */
+    bool shares = place->ranks / place->nodes > place->cpus,
+         has_places = place->hosts || place->is_job;
+    if (!status && (shares || !has_places))
+        status = launch_add(command, "--oversubscribe", err);
+    /* Of ranks that share processors, who waits lets others compute. */
+    const char *const sharing[] = {"--mca", "mpi_yield_when_idle", "1"};
+    for (size_t i = 0; !status && shares && i < sizeof sharing / sizeof sharing[0]; i++)
+        status = launch_add(command, sharing[i], err);
+    /* A rank has threads of its own, which one core would hold up. */
+    if (!status)
+        status = launch_add(command, "--bind-to", err);
+    return status ? status : launch_add(command, "none", err);
+}
+
+int launch_own_program(char program[PATH_MAX], struct err *err)
+{
+    ssize_t bytes = readlink("/proc/self/exe", program, PATH_MAX - 1);
+    if (bytes < 0)
+        return err_errno(err, -errno, "the program's own path is not known");
+    program[bytes] = '\0';
+    return 0;
+}
+
+char *launch_format(const struct launch_command *command)
+{
+    struct str text = {0};
+    for (size_t i = 0; i < command->words_count; i++) {
+        const char *word = command->words[i];
+        bool is_plain =
+            *word && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "-_./:=,+@%") == strlen(word);
+        str_add_format(&text, "%s%s", i ? " " : "", is_plain ? word : "'");
+        for (const char *c = word; !is_plain && *c; c++)
+            str_add_format(&text, *c == '\'' ? "'\\''" : "%c", *c);
+        if (!is_plain)
+            str_add_format(&text, "'");
+    }
+    char *copy = str_status(&text) ? NULL : strdup(str_text(&text));
+    str_deinit(&text);
+    return copy;
+}
+
+/* In the child: in a group of its own, so that Ctrl-C comes by the parent alone; it dies with the
+ * parent. */
+static void become(const struct launch_command *command, int failed)
+{
+    int nothing = open("/dev/null", O_RDONLY);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (nothing >= 0)
+        dup2(nothing, STDIN_FILENO);
+    execvp(command->words[0], command->words);
+    int code = errno;
+    ssize_t written = write(failed, &code, sizeof code);
+    (void)written;
+    _exit(127);
+}
+
+static int start(const struct launch_command *command, pid_t *ret_pid, struct err *err)
+{
+    int ends[2], code = 0;
+    if (pipe2(ends, O_CLOEXEC))
+        return err_errno(err, -errno, "no pipe to %s", command->words[0]);
+    signal(SIGCHLD,
+           SIG_DFL); /* where it is ignored, which is inherited, nobody hears how a child ended */
+    pid_t pid = fork();
+    if (pid == 0)
+        become(command, ends[1]);
+    close(ends[1]);
+    ssize_t heard = pid > 0 ? read(ends[0], &code, sizeof code) : 0; /* nothing where it runs */
+    close(ends[0]);
+    if (pid > 0 && heard <= 0) {
+        *ret_pid = pid;
+        return 0;
+    }
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+    int status = code > 0 ? -code : -EAGAIN;
+    err_errno(err, status, "%s can't be started", command->words[0]);
+    err_advise(err, "install Open MPI (openmpi-bin)");
+    return status;
+}
+
+/* Passes on what came since `told`. mpirun hands SIGUSR1 to the ranks, and kills them on
+ * SIGTERM. */
+static void pass_on(pid_t pid, const struct signals_counts *counts, struct signals_told *told)
+{
+    unsigned wishes = atomic_load(&counts->wishes), interrupts = atomic_load(&counts->interrupts);
+    if (interrupts != told->interrupts && interrupts > 1)
+        kill(pid, interrupts == 2 ? SIGTERM : SIGKILL);
+    else if (wishes != told->wishes && interrupts < 2)
+        kill(pid, SIGUSR1);
+    *told = (struct signals_told){wishes, interrupts};
+}
+
+/* A second Ctrl-C may come when all is done and only mpirun is not gone yet. */
+static int status_of(int ended, unsigned interrupts)
+{
+    bool is_done =
+        WIFEXITED(ended) && (WEXITSTATUS(ended) == EXIT_DONE || WEXITSTATUS(ended) == EXIT_STOPPED);
+    if (interrupts > 1 && !is_done)
+        return EXIT_INTERRUPTED;
+    return WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
+}
+
+int launch_run(const struct launch_command *command, const struct signals_counts *counts,
+               struct err *err)
+{
+    struct signals_told told = {0};
+    pid_t pid = -1;
+    int ended = 0;
+    int status = start(command, &pid, err);
+    if (status)
+        return status;
+    for (;;) {
+        pid_t waited = waitpid(pid, &ended, WNOHANG);
+        if (waited == pid)
+            return status_of(ended, atomic_load(&counts->interrupts));
+        if (waited < 0 && errno != EINTR)
+            return err_errno(err, -errno, "how %s ended is not known", command->words[0]);
+        pass_on(pid, counts, &told);
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_NS}, NULL);
+    }
+}

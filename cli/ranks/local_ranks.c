@@ -1,0 +1,58 @@
+/*
+ * local_ranks — see local_ranks.h.
+ */
+#include "cli/ranks/local_ranks.h"
+
+#include "base/thread_pool.h"
+#include "cli/core/signals.h"
+#include "cli/ranks/launch.h"
+#include "comm/ranks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *variable(const char *name)
+{
+    return getenv(name);
+}
+
+static int make_command(const struct invocation *invocation, unsigned ranks, const char *program,
+                        struct launch_command *command, struct err *err)
+{
+    struct launch_place place = {.ranks = ranks,
+                                 .nodes = 1,
+                                 .is_job = getenv("SLURM_JOB_ID") != NULL,
+                                 .cpus = thread_pool_cpu_count(),
+                                 .is_root = geteuid() == 0};
+    int status = launch_begin(command, &place, err);
+    if (!status)
+        status = launch_add(command, program, err);
+    for (size_t i = 0; !status && invocation->words[i]; i++)
+        status = launch_add(command, invocation->words[i], err);
+    return status;
+}
+
+int local_ranks_run(const struct invocation *invocation, unsigned ranks, bool *ret_done,
+                    struct err *err)
+{
+    struct ranks found;
+    struct launch_command command = {0};
+    char program[PATH_MAX];
+    int status = ranks_detect(variable, &found, err);
+    *ret_done = false;
+    if (status || found.launcher != RANKS_ALONE || ranks == 1)
+        return status;
+    status = launch_own_program(program, err);
+    if (!status)
+        status = make_command(invocation, ranks, program, &command, err);
+    if (!status)
+        status = launch_run(&command, signals_install_counting(), err);
+    launch_deinit(&command);
+    *ret_done = true;
+    bool is_ours = status <= EXIT_USAGE || status == EXIT_STOPPED || status == EXIT_INTERRUPTED;
+    if (is_ours) /* the ranks have said why */
+        return status;
+    err_set(err, -EIO, "mpirun ended with status %d", status);
+    return EXIT_FAILED;
+}

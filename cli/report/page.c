@@ -1,0 +1,211 @@
+/*
+ * page — see page.h.
+ */
+#include "cli/report/page.h"
+
+#include "cli/report/page_style.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char head[] =
+    "<!DOCTYPE html>\n"
+    "<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+    "<meta http-equiv=\"Content-Security-Policy\" "
+    "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\"/>\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+    "<meta name=\"color-scheme\" content=\"light dark\"/>\n";
+
+/* Bytes of the UTF-8 character at text, 0 where there is none that may stand in a page. */
+static size_t character_bytes(const uint8_t *text, size_t bytes)
+{
+    uint8_t first = text[0];
+    if (first < 0x80)
+        return first >= 0x20 ? first != 0x7f : first == '\n' || first == '\t';
+    size_t length = first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : 4;
+    if (first < 0xc2 || first > 0xf4 || bytes < length)
+        return 0;
+    uint32_t code = first & (0xffu >> (length + 1));
+    for (size_t i = 1; i < length; i++) {
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (text[i] & 0x3f);
+    }
+    bool shortest = code >= (length == 2 ? 0x80u : length == 3 ? 0x800u : 0x10000u);
+    bool control = code < 0xa0 || (code & 0xfffe) == 0xfffe;
+    bool surrogate = code >= 0xd800 && code < 0xe000;
+    return shortest && !control && !surrogate && code <= 0x10ffff ? length : 0;
+}
+
+void page_text_bytes(struct str *out, const void *text, size_t bytes)
+{
+    const uint8_t *at = text, *end = at + bytes;
+    while (at < end) {
+        size_t length = character_bytes(at, (size_t)(end - at));
+        if (length == 0)
+            str_add_text(out, "\xef\xbf\xbd");
+        else if (*at == '<')
+            str_add_text(out, "&lt;");
+        else if (*at == '>')
+            str_add_text(out, "&gt;");
+        else if (*at == '&')
+            str_add_text(out, "&amp;");
+        else if (*at == '"')
+            str_add_text(out, "&quot;");
+        else if (*at == '\'')
+            str_add_text(out, "&#39;");
+        else
+            str_add(out, at, length);
+        at += length ? length : 1;
+    }
+}
+
+void page_text(struct str *out, const char *text)
+{
+    page_text_bytes(out, text, strlen(text));
+}
+
+static void add_formatted(struct str *out, const char *format, va_list arguments)
+{
+    char text[PAGE_FORMAT_BYTES_MAX];
+    vsnprintf(text, sizeof text, format, arguments);
+    page_text(out, text);
+}
+
+void page_format(struct str *out, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    add_formatted(out, format, arguments);
+    va_end(arguments);
+}
+
+void page_data_uri(struct str *out, const char *type, const void *data, size_t bytes)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t *in = data;
+    str_add_format(out, "data:%s;base64,", type);
+    for (size_t i = 0; i < bytes; i += 3) {
+        size_t have = bytes - i < 3 ? bytes - i : 3;
+        uint32_t word = (uint32_t)in[i] << 16 | (have > 1 ? (uint32_t)in[i + 1] << 8 : 0) |
+                        (have > 2 ? in[i + 2] : 0u);
+        char four[4] = {digits[word >> 18], digits[word >> 12 & 63],
+                        have > 1 ? digits[word >> 6 & 63] : '=',
+                        have > 2 ? digits[word & 63] : '='};
+        str_add(out, four, sizeof four);
+    }
+}
+
+void page_begin(struct str *out, const char *kind, const char *title)
+{
+    str_add_text(out, head);
+    str_add_text(out, "<style>\n");
+    str_add_text(out, page_style);
+    str_add_text(out, "</style>\n<title>");
+    page_format(out, "%s ", kind);
+    page_text(out, title);
+    str_add_text(out, "</title>\n</head>\n<body>\n<header><h1>");
+    page_text(out, title);
+    str_add_text(out, "</h1><p>");
+    page_format(out, "%s, as millrace inspect sees it", kind);
+    str_add_text(out, "</p></header>\n<main>\n");
+}
+
+void page_end(struct str *out)
+{
+    str_add_text(out, "</main>\n</body>\n</html>\n");
+}
+
+void page_section_begin(struct str *out, const char *heading, const char *note)
+{
+    str_add_text(out, "<section><h2>");
+    page_text(out, heading);
+    str_add_text(out, "</h2>\n");
+    if (!note)
+        return;
+    str_add_text(out, "<p class=\"note\">");
+    page_text(out, note);
+    str_add_text(out, "</p>\n");
+}
+
+void page_section_end(struct str *out)
+{
+    str_add_text(out, "</section>\n");
+}
+
+void page_facts_begin(struct str *out)
+{
+    str_add_text(out, "<dl>\n");
+}
+
+void page_fact(struct str *out, const char *name, const char *format, ...)
+{
+    va_list arguments;
+    str_add_text(out, "<div><dt>");
+    page_text(out, name);
+    str_add_text(out, "</dt><dd>");
+    va_start(arguments, format);
+    add_formatted(out, format, arguments);
+    va_end(arguments);
+    str_add_text(out, "</dd></div>\n");
+}
+
+void page_facts_end(struct str *out)
+{
+    str_add_text(out, "</dl>\n");
+}
+
+void page_table_begin(struct str *out, const char *caption, const struct page_column *columns,
+                      size_t count)
+{
+    /* tabindex: a keyboard can scroll it */
+    str_add_text(out, "<div class=\"wide\" tabindex=\"0\"><table><caption>");
+    page_text(out, caption);
+    str_add_text(out, "</caption>\n<thead><tr>");
+    for (size_t i = 0; i < count; i++) {
+        str_add_text(out,
+                     columns[i].number ? "<th scope=\"col\" class=\"n\">" : "<th scope=\"col\">");
+        page_text(out, columns[i].heading);
+        str_add_text(out, "</th>");
+    }
+    str_add_text(out, "</tr></thead>\n<tbody>\n");
+}
+
+void page_row_begin(struct str *out)
+{
+    str_add_text(out, "<tr>");
+}
+
+void page_cell(struct str *out, const char *text)
+{
+    str_add_text(out, "<td>");
+    page_text(out, text);
+    str_add_text(out, "</td>");
+}
+
+void page_number(struct str *out, const char *format, ...)
+{
+    va_list arguments;
+    str_add_text(out, "<td class=\"n\">");
+    va_start(arguments, format);
+    add_formatted(out, format, arguments);
+    va_end(arguments);
+    str_add_text(out, "</td>");
+}
+
+void page_bar(struct str *out, double share)
+{
+    str_add_format(out, "<td class=\"b\"><span style=\"width:%.1f%%\"></span></td>", share * 100);
+}
+
+void page_row_end(struct str *out)
+{
+    str_add_text(out, "</tr>\n");
+}
+
+void page_table_end(struct str *out)
+{
+    str_add_text(out, "</tbody></table></div>\n");
+}

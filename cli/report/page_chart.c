@@ -1,0 +1,295 @@
+/*
+ * page_chart — see page_chart.h.
+ */
+#include "cli/report/page_chart.h"
+
+#include "cli/report/page.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+/* In the chart's own units; a narrow window scales them down by at most a third. */
+enum {
+    WIDTH = 480,
+    HEIGHT = 260,
+    LEFT =
+        /* room for a number of 8 letters on each axis, which is centered at the ends of the lower
+         * one */
+    68,
+    RIGHT = 448,
+    TOP = 12,
+    BOTTOM = 214,
+    TICKS_X = 6,
+    TICKS_Y = 5,
+    DOTS_MAX = 300, /* a longer line has no dots that tell their value */
+    LABELS_MAX = 5, /* of a histogram's edges */
+};
+
+struct axis {
+    double least, most; /* of the values */
+    double from, to;    /* in the chart */
+};
+
+static double place(const struct axis *axis, double value)
+{
+    return axis->from +
+           (axis->to - axis->from) * (value - axis->least) / (axis->most - axis->least);
+}
+
+double chart_step(double span, unsigned ticks)
+{
+    double raw = span / ticks, power = pow(10, floor(log10(raw)));
+    double part = raw / power;
+    return power * (part < 1.5 ? 1 : part < 3.5 ? 2 : part < 7.5 ? 5 : 10);
+}
+
+const char *chart_number_text(double value, char text[CHART_TICK_BYTES])
+{
+    double size = fabs(value);
+    if (size >= 1e6 && size < 1e9)
+        snprintf(text, CHART_TICK_BYTES, "%.4gM", value / 1e6);
+    else if (size >= 1e4 && size < 1e6)
+        snprintf(text, CHART_TICK_BYTES, "%.4gk", value / 1e3);
+    else
+        snprintf(text, CHART_TICK_BYTES, "%.4g", value);
+    return text;
+}
+
+/* Widens the axis to whole steps of its ticks; returns the step. */
+static double round_axis(struct axis *axis, unsigned ticks)
+{
+    if (!(axis->most > axis->least)) {
+        double half = axis->least == 0 ? 1 : fabs(axis->least) / 2;
+        axis->most = axis->least + half;
+        axis->least -= axis->least > 0 || axis->least < 0 ? half : 0;
+    }
+    double step = chart_step(axis->most - axis->least, ticks);
+    axis->least = floor(axis->least / step + 1e-9) * step;
+    axis->most = ceil(axis->most / step - 1e-9) * step;
+    return step;
+}
+
+static void draw_x_labels(struct str *out, const struct axis *x, double step)
+{
+    char text[CHART_TICK_BYTES];
+    for (int i = 0; i <= 2 * TICKS_X; i++) {
+        double value = (ceil(x->least / step - 1e-9) + i) * step;
+        if (value > x->most + step * 1e-6)
+            break;
+        str_add_format(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>",
+                       place(x, value), BOTTOM + 18, chart_number_text(value, text));
+    }
+}
+
+static void draw_y_labels(struct str *out, const struct axis *y, double step)
+{
+    char text[CHART_TICK_BYTES];
+    for (int i = 0; i <= 2 * TICKS_Y; i++) {
+        double value = y->least + i * step;
+        if (value > y->most + step * 1e-6)
+            break;
+        if (fabs(value) < step * 1e-6)
+            value = 0;
+        str_add_format(out, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>",
+                       LEFT, RIGHT, place(y, value), place(y, value));
+        str_add_format(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 6,
+                       place(y, value) + 4, chart_number_text(value, text));
+    }
+}
+
+static void draw_frame(struct str *out, const char *x_name)
+{
+    str_add_format(out, "<line class=\"axis\" x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\"/>", LEFT,
+                   RIGHT, BOTTOM, BOTTOM);
+    str_add_format(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">", (LEFT + RIGHT) / 2,
+                   HEIGHT - 8);
+    page_text(out, x_name);
+    str_add_text(out, "</text>\n");
+}
+
+static void draw_line(struct str *out, const struct chart_series *series, unsigned number,
+                      const struct axis *x, const struct axis *y)
+{
+    bool drawn = false;
+    str_add_format(out, "<path class=\"line s%u\" d=\"", number);
+    for (size_t i = 0; i < series->count; i++) {
+        const struct chart_point *point = &series->points[i];
+        if (isfinite(point->y))
+            str_add_format(out, "%c%.1f %.1f", drawn ? 'L' : 'M', place(x, point->x),
+                           place(y, point->y));
+        drawn = isfinite(point->y);
+    }
+    str_add_text(out, "\"/>\n");
+}
+
+/* What a pointer finds, and what shows where the points are few. */
+static void draw_dots(struct str *out, const struct chart_series *series, unsigned number,
+                      const struct axis *x, const struct axis *y)
+{
+    if (series->count > DOTS_MAX)
+        return;
+    for (size_t i = 0; i < series->count; i++) {
+        const struct chart_point *point = &series->points[i];
+        if (!isfinite(point->y))
+            continue;
+        double left = place(x, point->x), top = place(y, point->y);
+        str_add_text(out, "<g>");
+        if (series->count <= DOTS_MAX / 10)
+            str_add_format(out, "<circle class=\"d%u\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", number,
+                           left, top);
+        str_add_format(out, "<circle class=\"hit\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\"/><title>", left,
+                       top);
+        page_format(out, "%s %.6g at %.10g", series->name, point->y, point->x);
+        str_add_text(out, "</title></g>\n");
+    }
+}
+
+static void draw_marks(struct str *out, const struct chart *chart, const struct axis *x)
+{
+    for (size_t i = 0; i < chart->marks_count; i++) {
+        double left = place(x, chart->marks[i]);
+        if (chart->marks[i] < x->least || chart->marks[i] > x->most)
+            continue;
+        str_add_format(out, "<path class=\"mark\" d=\"M%.1f %dl4 7h-8z\"><title>", left,
+                       BOTTOM - 7);
+        page_format(out, "%s %.10g", chart->marks_name, chart->marks[i]);
+        str_add_text(out, "</title></path>\n");
+    }
+}
+
+/* shape: the legend's little picture, within 28 x 10. */
+static void draw_legend_entry(struct str *out, const char *css_class, const char *shape,
+                              const char *name)
+{
+    str_add_format(out,
+                   "<span class=\"legend\"><svg viewBox=\"0 0 28 10\" aria-hidden=\"true\"><path "
+                   "class=\"%s\" d=\"%s\"/></svg>",
+                   css_class, shape);
+    page_text(out, name);
+    str_add_text(out, "</span> ");
+}
+
+static void draw_legend(struct str *out, const struct chart *chart)
+{
+    static const char *const lines[CHART_SERIES_MAX] = {"line s0", "line s1"};
+    str_add_text(out, " ");
+    for (unsigned s = 0; s < CHART_SERIES_MAX && chart->series[1].count > 0; s++)
+        draw_legend_entry(out, lines[s], "M0 5h28", chart->series[s].name);
+    if (chart->marks_count > 0)
+        draw_legend_entry(out, "mark", "M14 1l5 9h-10z", chart->marks_name);
+}
+
+static void begin_figure(struct str *out, const char *title, const char *unit)
+{
+    str_add_text(out, "<figure><figcaption><b>");
+    page_text(out, title);
+    str_add_text(out, "</b>");
+    if (unit[0])
+        page_format(out, ", %s", unit);
+}
+
+/* The last finite value of a series, for the label. */
+static double last_of(const struct chart_series *series)
+{
+    for (size_t i = series->count; i-- > 0;)
+        if (isfinite(series->points[i].y))
+            return series->points[i].y;
+    return NAN;
+}
+
+static bool find_range(const struct chart *chart, struct axis *x, struct axis *y)
+{
+    bool found = false;
+    x->most = fmax(1, chart->x_end);
+    for (unsigned s = 0; s < CHART_SERIES_MAX; s++) {
+        for (size_t i = 0; i < chart->series[s].count; i++) {
+            const struct chart_point *point = &chart->series[s].points[i];
+            if (!isfinite(point->y))
+                continue;
+            x->most = fmax(x->most, point->x);
+            y->least = found ? fmin(y->least, point->y) : point->y;
+            y->most = found ? fmax(y->most, point->y) : point->y;
+            found = true;
+        }
+    }
+    if (chart->from_zero)
+        y->least = fmin(y->least, 0);
+    return found;
+}
+
+void chart_group_begin(struct str *out)
+{
+    str_add_text(out, "<div class=\"charts\">\n");
+}
+
+void chart_group_end(struct str *out)
+{
+    str_add_text(out, "</div>\n");
+}
+
+void chart_lines(struct str *out, const struct chart *chart)
+{
+    struct axis x = {.from = LEFT, .to = RIGHT}, y = {.from = BOTTOM, .to = TOP};
+    if (!find_range(chart, &x, &y))
+        return;
+    double x_step = fmax(1, chart_step(x.most - x.least, TICKS_X));
+    double y_step = round_axis(&y, TICKS_Y);
+    begin_figure(out, chart->title, chart->unit);
+    draw_legend(out, chart);
+    str_add_format(out, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"",
+                   WIDTH, HEIGHT);
+    page_format(out, "%s over %s 0 to %.10g", chart->title, chart->x_name, x.most);
+    for (unsigned s = 0; s < CHART_SERIES_MAX; s++)
+        if (isfinite(last_of(&chart->series[s])))
+            page_format(out, "; %s ends at %.6g", chart->series[s].name,
+                        last_of(&chart->series[s]));
+    str_add_text(out, "\">\n");
+    draw_y_labels(out, &y, y_step);
+    draw_x_labels(out, &x, x_step);
+    draw_frame(out, chart->x_name);
+    draw_marks(out, chart, &x);
+    for (unsigned s = 0; s < CHART_SERIES_MAX; s++) {
+        draw_line(out, &chart->series[s], s, &x, &y);
+        draw_dots(out, &chart->series[s], s, &x, &y);
+    }
+    str_add_text(out, "</svg></figure>\n");
+}
+
+void chart_columns(struct str *out, const struct chart_histogram *h)
+{
+    uint64_t most = 0;
+    char from[CHART_TICK_BYTES], to[CHART_TICK_BYTES];
+    for (size_t i = 0; i < h->count; i++)
+        most = h->counts[i] > most ? h->counts[i] : most;
+    if (most == 0)
+        return;
+    struct axis y = {.from = BOTTOM, .to = TOP, .least = 0, .most = fmax(TICKS_Y, (double)most)};
+    double step = round_axis(&y, TICKS_Y), wide = (double)(RIGHT - LEFT) / (double)h->count;
+    begin_figure(out, h->title, "samples");
+    str_add_format(out, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"",
+                   WIDTH, HEIGHT);
+    page_format(out, "%s from %s to %s", h->title, h->edge_text(h->edges[0], from),
+                h->edge_text(h->edges[h->count], to));
+    str_add_text(out, "\">\n");
+    draw_y_labels(out, &y, step);
+    for (size_t i = 0; i < h->count; i++) {
+        double top = place(&y, (double)h->counts[i]);
+        str_add_format(
+            out,
+            "<rect class=\"column\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>",
+            LEFT + wide * (double)i + .5, top, wide - 1, BOTTOM - top);
+        page_format(out, "%s to %s: %" PRIu64, h->edge_text(h->edges[i], from),
+                    h->edge_text(h->edges[i + 1], to), h->counts[i]);
+        str_add_text(out, "</title></rect>\n");
+    }
+    size_t every = (h->count + LABELS_MAX - 1) / LABELS_MAX;
+    for (size_t i = 0; i <= h->count; i += every) {
+        str_add_format(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">",
+                       LEFT + wide * (double)i, BOTTOM + 18);
+        page_text(out, h->edge_text(h->edges[i], from));
+        str_add_text(out, "</text>");
+    }
+    draw_frame(out, h->x_name);
+    str_add_text(out, "</svg></figure>\n");
+}

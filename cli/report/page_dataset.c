@@ -1,0 +1,352 @@
+/*
+ * page_dataset — see page_dataset.h.
+ */
+#include "cli/report/page_dataset.h"
+
+#include "base/jsonx.h"
+#include "cli/report/page.h"
+#include "cli/report/page_chart.h"
+#include "cli/report/page_sheet.h"
+#include "cli/report/page_tokens.h"
+#include "cli/report/page_values.h"
+#include "cli/report/survey.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TEXTS_MAX = 6,
+    CLASSES_MAX = 200, /* rows */
+    SHARDS_MAX = 500,  /* rows */
+    SIDE_BINS_MAX = 40,
+    SIDE_BINS = 16, /* about so many */
+    CLASS_NAME_BYTES_MAX = 256,
+};
+
+/* What the page is made of. */
+struct source {
+    struct dataset *dataset; /* NULL of a shard */
+    const char *path;
+    struct survey survey;
+    struct page_sheet *sheet;
+    struct str texts;
+    uint64_t texts_count;
+};
+
+static const struct dataset_text *text_of(const struct source *source)
+{
+    bool known = source->dataset && source->dataset->text.element[0];
+    return known ? &source->dataset->text : NULL;
+}
+
+static int take_sample(void *context, struct survey *survey, const struct survey_sample *sample,
+                       struct err *err)
+{
+    struct source *source = context;
+    if (shard_index_find(sample->shard->index, "npy") < 0)
+        return page_sheet_add(source->sheet, survey, sample, err);
+    if (source->texts_count == TEXTS_MAX)
+        return 0;
+    source->texts_count++;
+    return page_tokens_add(survey, sample, text_of(source), &source->texts, err);
+}
+
+static void show_facts(struct str *out, const struct source *source)
+{
+    const struct survey *survey = &source->survey;
+    const struct dataset *dataset = source->dataset;
+    char size[STR_SIZE_BYTES];
+    uint64_t bytes = 0, file_bytes = 0;
+    for (uint32_t i = 0; i < survey->fields_count; i++)
+        bytes += survey->fields[i].bytes;
+    for (uint64_t i = 0; dataset && i < dataset->shards_count; i++)
+        file_bytes += dataset->shards[i].file_bytes;
+    page_section_begin(out, "In short", NULL);
+    page_facts_begin(out);
+    page_fact(out, "samples", "%" PRIu64, dataset ? dataset->samples : survey->samples);
+    if (dataset) {
+        page_fact(out, "shards", "%" PRIu64, dataset->shards_count);
+        page_fact(out, "size", "%s", str_format_size(file_bytes, size));
+        page_fact(out, "mean sample", "%s", str_format_size(dataset->mean_sample_bytes, size));
+        if (dataset->classes_count > 0)
+            page_fact(out, "classes", "%" PRIu64, dataset->classes_count);
+        page_fact(out, "fingerprint", "%016" PRIx64, dataset->fingerprint);
+    } else {
+        page_fact(out, "size of all fields", "%s", str_format_size(bytes, size));
+    }
+    if (text_of(source)) {
+        page_fact(out, "tokens", "%" PRIu64, dataset->text.tokens);
+        page_fact(out, "tokenizer", "%s", dataset->text.tokenizer);
+        page_fact(out, "vocabulary", "%" PRIu32, dataset->text.vocabulary);
+        page_fact(out, "tokens a member", "%" PRIu64, dataset->text.member_tokens);
+        page_fact(out, "stored as", "%s", dataset->text.element);
+        page_fact(out, "end of document", "token %" PRIu32, dataset->text.document_end);
+    }
+    page_facts_end(out);
+    page_section_end(out);
+}
+
+static void show_samples(struct str *out, const struct source *source)
+{
+    uint64_t count;
+    const struct str *figures = page_sheet_figures(source->sheet, &count);
+    char note[128];
+    if (count > 0) {
+        snprintf(note, sizeof note,
+                 "%" PRIu64 " of %" PRIu64 ", evenly spread, as they lie in the shards.", count,
+                 source->dataset ? source->dataset->samples : source->survey.samples);
+        page_section_begin(out, "Samples", note);
+        str_add_text(out, "<div class=\"sheet\">\n");
+        str_add(out, figures->data, figures->bytes);
+        str_add_text(out, "</div>\n");
+        page_section_end(out);
+    }
+    if (source->texts_count > 0) {
+        page_section_begin(out, "Samples of text", "The beginnings of members, evenly spread.");
+        str_add(out, str_text(&source->texts), source->texts.bytes);
+        page_section_end(out);
+    }
+}
+
+static const char *bytes_text(double edge, char text[CHART_TICK_BYTES])
+{
+    char size[STR_SIZE_BYTES];
+    snprintf(text, CHART_TICK_BYTES, "%s", str_format_size((uint64_t)(edge + .5), size));
+    return text;
+}
+
+static void show_sizes(struct str *out, const struct survey *survey)
+{
+    double edges[SURVEY_SIZE_BINS + 1];
+    size_t first = 0, end = SURVEY_SIZE_BINS;
+    while (first < end && survey->size_bins[first] == 0)
+        first++;
+    while (end > first && survey->size_bins[end - 1] == 0)
+        end--;
+    for (size_t i = first; i <= end; i++)
+        edges[i] = exp2((double)i / 2);
+    struct chart_histogram histogram = {.title = "Size of a sample",
+                                        .x_name =
+                                            "bytes of all its fields, by halves of powers of two",
+                                        .edges = edges + first,
+                                        .counts = survey->size_bins + first,
+                                        .count = end - first,
+                                        .edge_text = bytes_text};
+    chart_columns(out, &histogram);
+}
+
+static uint32_t side_of(const struct survey_sides *sides, bool vertical)
+{
+    return vertical ? sides->height : sides->width;
+}
+
+static void show_sides(struct str *out, const struct survey *survey, bool vertical)
+{
+    double edges[SIDE_BINS_MAX + 1];
+    uint64_t counts[SIDE_BINS_MAX] = {0};
+    uint32_t least = UINT32_MAX, most = 0;
+    for (uint64_t i = 0; i < survey->sides_count; i++) {
+        uint32_t side = side_of(&survey->sides[i], vertical);
+        least = side < least ? side : least;
+        most = side > most ? side : most;
+    }
+    if (most == 0)
+        return;
+    double step = fmax(1, chart_step(most - least + 1, SIDE_BINS)),
+           begin = floor(least / step) * step;
+    size_t bins = 0;
+    for (uint64_t i = 0; i < survey->sides_count; i++) {
+        size_t bin = (size_t)((side_of(&survey->sides[i], vertical) - begin) / step);
+        bin = bin < SIDE_BINS_MAX ? bin : SIDE_BINS_MAX - 1;
+        counts[bin]++;
+        bins = bin >= bins ? bin + 1 : bins;
+    }
+    for (size_t i = 0; i <= bins; i++)
+        edges[i] = begin + (double)i * step;
+    struct chart_histogram histogram = {.title =
+                                            vertical ? "Height of a photo" : "Width of a photo",
+                                        .x_name = "pixels, as stored",
+                                        .edges = edges,
+                                        .counts = counts,
+                                        .count = bins,
+                                        .edge_text = chart_number_text};
+    chart_columns(out, &histogram);
+}
+
+static void show_histograms(struct str *out, const struct survey *survey)
+{
+    struct str note = {0};
+    str_add_format(&note, "Of %" PRIu64 " samples.", survey->samples);
+    if (survey->sides_count > 0 && survey->sides_count < survey->samples)
+        str_add_format(&note, " Width and height of %" PRIu64 ", evenly spread.",
+                       survey->sides_count);
+    if (survey->sides_bad_count > 0)
+        str_add_format(&note, " %" PRIu64 " photos have no headers that can be read.",
+                       survey->sides_bad_count);
+    page_section_begin(out, "Sizes", str_text(&note));
+    str_deinit(&note);
+    chart_group_begin(out);
+    show_sizes(out, survey);
+    show_sides(out, survey, false);
+    show_sides(out, survey, true);
+    chart_group_end(out);
+    page_section_end(out);
+}
+
+static void show_classes(struct str *out, const struct source *source)
+{
+    static const struct page_column columns[] = {
+        {"number", true}, {"name", false}, {"samples", true}, {"", false}};
+    const struct survey *survey = &source->survey;
+    uint64_t classes = source->dataset ? source->dataset->classes_count : 0, most = 1;
+    classes = survey->classes_end > classes ? survey->classes_end : classes;
+    if (classes == 0)
+        return;
+    for (uint64_t i = 0; i < survey->classes_end; i++)
+        most = survey->class_counts[i] > most ? survey->class_counts[i] : most;
+    struct str note = {0};
+    str_add_format(&note, "Counted in %" PRIu64 " samples.", survey->labels_count);
+    if (survey->labels_bad_count > 0)
+        str_add_format(&note, " %" PRIu64 " have no number in cls.", survey->labels_bad_count);
+    if (classes > CLASSES_MAX)
+        str_add_format(&note, " The first %d of %" PRIu64 " are listed.", CLASSES_MAX, classes);
+    page_section_begin(out, "Classes", str_text(&note));
+    str_deinit(&note);
+    page_table_begin(out, "Classes and how many samples each has", columns,
+                     sizeof columns / sizeof columns[0]);
+    for (uint64_t i = 0; i < classes && i < CLASSES_MAX; i++) {
+        char name[CLASS_NAME_BYTES_MAX];
+        page_row_begin(out);
+        page_number(out, "%" PRIu64, i);
+        page_cell(out, page_class_name(source->dataset, (int64_t)i, name, sizeof name));
+        page_number(out, "%" PRIu64, survey->class_counts[i]);
+        page_bar(out, (double)survey->class_counts[i] / (double)most);
+        page_row_end(out);
+    }
+    page_table_end(out);
+    page_section_end(out);
+}
+
+static void show_fields(struct str *out, const struct survey *survey)
+{
+    static const struct page_column columns[] = {{"field", false},   {"samples", true},
+                                                 {"together", true}, {"mean", true},
+                                                 {"smallest", true}, {"largest", true}};
+    char size[STR_SIZE_BYTES];
+    page_section_begin(out, "Fields", NULL);
+    page_table_begin(out, "Fields and their sizes", columns, sizeof columns / sizeof columns[0]);
+    for (uint32_t i = 0; i < survey->fields_count; i++) {
+        const struct survey_field *field = &survey->fields[i];
+        page_row_begin(out);
+        page_cell(out, field->extension);
+        page_number(out, "%" PRIu64, field->count);
+        page_number(out, "%s", str_format_size(field->bytes, size));
+        page_number(out, "%s", str_format_size(field->bytes / field->count, size));
+        page_number(out, "%s", str_format_size(field->least_bytes, size));
+        page_number(out, "%s", str_format_size(field->most_bytes, size));
+        page_row_end(out);
+    }
+    page_table_end(out);
+    page_section_end(out);
+}
+
+static void show_shards(struct str *out, const struct dataset *dataset, const struct survey *survey)
+{
+    static const struct page_column columns[] = {
+        {"shard", false}, {"samples", true}, {"size", true}, {"xxh3 of the file", false}};
+    char size[STR_SIZE_BYTES], hex[17];
+    struct str note = {0};
+    if (survey->shards_count < dataset->shards_count)
+        str_add_format(
+            &note, "Sizes, fields and classes above are of %" PRIu64 " of them, evenly spread. ",
+            survey->shards_count);
+    if (dataset->shards_count > SHARDS_MAX)
+        str_add_format(&note, "The first %d of %" PRIu64 " are listed.", SHARDS_MAX,
+                       dataset->shards_count);
+    page_section_begin(out, "Shards", note.bytes ? str_text(&note) : NULL);
+    str_deinit(&note);
+    page_table_begin(out, "Shards and their sizes", columns, sizeof columns / sizeof columns[0]);
+    for (uint64_t i = 0; i < dataset->shards_count && i < SHARDS_MAX; i++) {
+        const struct dataset_shard *shard = &dataset->shards[i];
+        page_row_begin(out);
+        page_cell(out, shard->url);
+        page_number(out, "%" PRIu64, shard->samples);
+        page_number(out, "%s", str_format_size(shard->file_bytes, size));
+        snprintf(hex, sizeof hex, "%016" PRIx64, shard->xxh3);
+        page_cell(out, hex);
+        page_row_end(out);
+    }
+    page_table_end(out);
+    page_section_end(out);
+}
+
+static int show_options(struct str *out, const struct dataset *dataset, struct err *err)
+{
+    struct json_t *root;
+    if (dataset->options_json.bytes == 0)
+        return 0;
+    int status = jsonx_parse(dataset->options_json.data, dataset->options_json.bytes, dataset->path,
+                             0, &root, err);
+    if (status)
+        return status;
+    page_section_begin(out, "Converted with", NULL);
+    page_values_table(out, "Options of the conversion", root);
+    page_section_end(out);
+    jsonx_free(root);
+    return 0;
+}
+
+static int build(struct io *io, struct source *source, struct str *out, struct err *err)
+{
+    struct survey_options options = {.dataset = source->dataset,
+                                     .path = source->path,
+                                     .wanted = SHEET_SAMPLES_MAX,
+                                     .sample = take_sample,
+                                     .context = source};
+    if (text_of(source))
+        options.wanted = TEXTS_MAX;
+    int status = page_sheet_open(source->dataset, &source->sheet, err);
+    if (!status)
+        status = survey_run(io, &options, &source->survey, err);
+    if (status)
+        return status;
+    page_begin(out, source->dataset ? "dataset" : "shard", source->path);
+    show_facts(out, source);
+    show_samples(out, source);
+    if (!text_of(source))
+        show_histograms(out, &source->survey);
+    show_classes(out, source);
+    show_fields(out, &source->survey);
+    if (source->dataset)
+        show_shards(out, source->dataset, &source->survey);
+    if (source->dataset)
+        status = show_options(out, source->dataset, err);
+    page_end(out);
+    uint64_t count;
+    if (!status && (str_status(out) || str_status(&source->texts) ||
+                    str_status(page_sheet_figures(source->sheet, &count))))
+        status = err_set(err, -ENOMEM, "out of memory for the page of a dataset");
+    return status;
+}
+
+int page_dataset_build(struct io *io, const char *path, bool is_shard, struct str *out,
+                       struct err *err)
+{
+    struct source *source = calloc(1, sizeof *source);
+    if (!source)
+        return err_set(err, -ENOMEM, "out of memory for the page of a dataset");
+    source->path = path;
+    int status = is_shard ? 0 : dataset_open(io, path, &source->dataset, err);
+    if (!status)
+        status = build(io, source, out, err);
+    survey_deinit(&source->survey);
+    page_sheet_close(source->sheet);
+    str_deinit(&source->texts);
+    dataset_close(source->dataset);
+    free(source);
+    return status;
+}

@@ -1,0 +1,251 @@
+/*
+ * page_run — see page_run.h.
+ */
+#include "cli/report/page_run.h"
+
+#include "base/clock.h"
+#include "base/jsonx.h"
+#include "ckpt/ckpt.h"
+#include "cli/report/page.h"
+#include "cli/report/page_chart.h"
+#include "cli/report/page_values.h"
+#include "cli/report/run_metrics.h"
+#include "io/file_util.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MARKS_MAX = 200, ROWS_MAX = 500 };
+
+/* What is collected of the checkpoints before anything is written. */
+struct checkpoints {
+    struct str rows;   /* of the table */
+    struct str config; /* rows of the newest one's configuration */
+    double steps[MARKS_MAX];
+    size_t marks_count;
+    uint64_t count, bytes;
+};
+
+static void show_metrics(struct str *out, const struct json_t *metrics)
+{
+    double loss, accuracy;
+    bool known = jsonx_f64(jsonx_get(metrics, "val_loss"), &loss) == 0 &&
+                 jsonx_f64(jsonx_get(metrics, "val_accuracy"), &accuracy) == 0;
+    if (known) {
+        page_number(out, "%.4f", loss);
+        page_number(out, "%.1f %%", 100 * accuracy);
+    } else {
+        page_number(out, "–");
+        page_number(out, "–");
+    }
+}
+
+static int add_checkpoint(void *context, const struct ckpt_entry *entry)
+{
+    struct checkpoints *c = context;
+    char time[CLOCK_ISO_BYTES], size[STR_SIZE_BYTES];
+    c->count++;
+    c->bytes += entry->size_bytes;
+    if (c->marks_count < MARKS_MAX)
+        c->steps[c->marks_count++] = (double)entry->step;
+    str_clear(&c->config);
+    if (jsonx_get(entry->state, "config"))
+        page_values_rows(&c->config, jsonx_get(entry->state, "config"));
+    if (c->count > ROWS_MAX)
+        return 0;
+    page_row_begin(&c->rows);
+    page_number(&c->rows, "%" PRIu64, entry->step);
+    page_cell(&c->rows, clock_format_iso(entry->wall_ns, time));
+    page_number(&c->rows, "%s", str_format_size(entry->size_bytes, size));
+    show_metrics(&c->rows, jsonx_get(entry->state, "metrics"));
+    page_cell(&c->rows, entry->path);
+    page_row_end(&c->rows);
+    return 0;
+}
+
+/* A folder that is absent holds no checkpoints. */
+static int collect_checkpoints(struct io *io, const char *folder, const struct log *log,
+                               struct checkpoints *checkpoints, struct err *err)
+{
+    int status = ckpt_list(io, folder, add_checkpoint, checkpoints, log, err);
+    if (status == -ENOENT) {
+        err_clear(err);
+        return 0;
+    }
+    return status;
+}
+
+static void show_checkpoints(struct str *out, const struct checkpoints *c, const char *folder)
+{
+    static const struct page_column columns[] = {
+        {"step", true},         {"written", false}, {"size", true}, {"validation loss, nats", true},
+        {"its accuracy", true}, {"path", false}};
+    char size[STR_SIZE_BYTES];
+    struct str note = {0};
+    if (c->count == 0)
+        str_add_format(&note, "None in %s.", folder);
+    else
+        str_add_format(&note, "%" PRIu64 " whole, %s together.", c->count,
+                       str_format_size(c->bytes, size));
+    if (c->count > ROWS_MAX)
+        str_add_format(&note, " The oldest %d are listed.", ROWS_MAX);
+    page_section_begin(out, "Checkpoints", str_text(&note));
+    str_deinit(&note);
+    if (c->count > 0) {
+        page_table_begin(out, "Checkpoints by rising step", columns,
+                         sizeof columns / sizeof columns[0]);
+        str_add(out, str_text(&c->rows), c->rows.bytes);
+        page_table_end(out);
+    }
+    page_section_end(out);
+    if (c->config.bytes == 0)
+        return;
+    page_section_begin(out, "Configuration", "As the newest checkpoint holds it.");
+    page_values_begin(out, "Configuration");
+    str_add(out, str_text(&c->config), c->config.bytes);
+    page_table_end(out);
+    page_section_end(out);
+}
+
+/* A curve as it is drawn: the values of the file times scale. */
+struct curve {
+    const char *title, *unit;
+    double scale;
+    bool from_zero, marked;
+    struct {
+        enum run_series_kind kind;
+        const char *name;
+    } series[CHART_SERIES_MAX];
+    unsigned count;
+};
+
+static const struct curve curves[] = {
+    {"Loss", "nats", 1, false, true, {{RUN_LOSS, "training"}, {RUN_VAL_LOSS, "validation"}}, 2},
+    {"Validation accuracy", "%", 100, true, true, {{RUN_VAL_ACCURACY, "accuracy"}}, 1},
+    {"Learning rate", "", 1, true, false, {{RUN_LR, "learning rate"}}, 1},
+    {"Gradient norm", "before clipping", 1, true, false, {{RUN_GRADIENT_NORM, "norm"}}, 1},
+    {"Throughput",
+     "samples a second",
+     1,
+     true,
+     false,
+     {{RUN_SAMPLES_PER_SECOND, "samples a second"}},
+     1},
+    {"Throughput",
+     "tokens a second",
+     1,
+     true,
+     false,
+     {{RUN_TOKENS_PER_SECOND, "tokens a second"}},
+     1},
+    {"Waits",
+     "% of the time",
+     100,
+     true,
+     true,
+     {{RUN_DATA_WAIT, "for data"}, {RUN_CHECKPOINT_WAIT, "for checkpoints"}},
+     2},
+    {"Device", "%", 100, true, false, {{RUN_UTILIZATION, "busy"}, {RUN_PEAK, "of its peak"}}, 2},
+};
+
+static void show_curve(struct str *out, const struct curve *curve, struct run_metrics *metrics,
+                       const struct checkpoints *checkpoints)
+{
+    struct chart chart = {.title = curve->title,
+                          .x_name = "step",
+                          .unit = curve->unit,
+                          .x_end = (double)metrics->last_step,
+                          .from_zero = curve->from_zero};
+    for (unsigned s = 0; s < curve->count; s++) {
+        struct run_series *series = &metrics->series[curve->series[s].kind];
+        for (size_t i = 0; i < series->count; i++)
+            series->points[i].y *= curve->scale;
+        chart.series[s] =
+            (struct chart_series){curve->series[s].name, series->points, series->count};
+    }
+    if (curve->marked) {
+        chart.marks = checkpoints->steps;
+        chart.marks_count = checkpoints->marks_count;
+        chart.marks_name = "checkpoint";
+    }
+    chart_lines(out, &chart);
+}
+
+static void show_curves(struct str *out, struct run_metrics *metrics,
+                        const struct checkpoints *checkpoints)
+{
+    struct str note = {0};
+    uint64_t merged = metrics->series[RUN_LOSS].lines_a_point;
+    if (metrics->lines_count == 0)
+        str_add_text(&note, "Nothing has been reported yet.");
+    else if (merged > 1)
+        str_add_format(&note, "A point is the mean of %" PRIu64 " reports.", merged);
+    page_section_begin(out, "Over the steps", note.bytes ? str_text(&note) : NULL);
+    str_deinit(&note);
+    chart_group_begin(out);
+    for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++)
+        show_curve(out, &curves[i], metrics, checkpoints);
+    chart_group_end(out);
+    page_section_end(out);
+}
+
+static void show_facts(struct str *out, const struct run_metrics *metrics)
+{
+    const struct run_series *series = metrics->series;
+    double seconds = metrics->last_wall_seconds - metrics->first_wall_seconds;
+    char time[CLOCK_ISO_BYTES];
+    page_section_begin(out, "At its end", NULL);
+    page_facts_begin(out);
+    page_fact(out, "step", "%" PRIu64, metrics->last_step);
+    page_fact(out, "epoch", "%" PRIu64, metrics->last_epoch);
+    if (series[RUN_LOSS].count > 0)
+        page_fact(out, "training loss", "%.4f nats", series[RUN_LOSS].last);
+    if (series[RUN_VAL_LOSS].count > 0)
+        page_fact(out, "validation loss", "%.4f nats", series[RUN_VAL_LOSS].last);
+    if (series[RUN_VAL_ACCURACY].count > 0)
+        page_fact(out, "validation accuracy", "%.1f %%", 100 * series[RUN_VAL_ACCURACY].last);
+    if (series[RUN_SAMPLES_PER_SECOND].count > 0)
+        page_fact(out, "samples a second", "%.4g", series[RUN_SAMPLES_PER_SECOND].last);
+    if (metrics->last_wall_seconds > 0) {
+        page_fact(out, "first to last report", "%.0f:%02d:%02d h", floor(seconds / 3600),
+                  (int)fmod(seconds / 60, 60), (int)fmod(seconds, 60));
+        clock_format_iso((uint64_t)(metrics->last_wall_seconds * 1e9), time);
+        page_fact(out, "last report, UTC", "%.10s %.8s", time, time + strlen("2026-11-21T"));
+    }
+    page_facts_end(out);
+    page_section_end(out);
+}
+
+int page_run_build(struct io *io, const char *metrics_path, const struct log *log, struct str *out,
+                   struct err *err)
+{
+    char run_folder[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
+    struct run_metrics *metrics = NULL;
+    struct checkpoints *checkpoints = calloc(1, sizeof *checkpoints);
+    if (!checkpoints)
+        return err_set(err, -ENOMEM, "out of memory for the page of a run");
+    io_parent_path(metrics_path, run_folder);
+    int status = io_join_path(run_folder, CKPT_FOLDER_NAME, folder, err);
+    if (!status)
+        status = run_metrics_read(io, metrics_path, &metrics, err);
+    if (!status)
+        status = collect_checkpoints(io, folder, log, checkpoints, err);
+    if (!status) {
+        page_begin(out, "run", metrics_path);
+        show_facts(out, metrics);
+        show_curves(out, metrics, checkpoints);
+        show_checkpoints(out, checkpoints, folder);
+        page_end(out);
+    }
+    if (!status &&
+        (str_status(out) || str_status(&checkpoints->rows) || str_status(&checkpoints->config)))
+        status = err_set(err, -ENOMEM, "out of memory for the page of a run");
+    str_deinit(&checkpoints->rows);
+    str_deinit(&checkpoints->config);
+    free(checkpoints);
+    free(metrics);
+    return status;
+}

@@ -1,0 +1,198 @@
+/*
+ * page_sheet — see page_sheet.h.
+ */
+#include "cli/report/page_sheet.h"
+
+#include "cli/report/page.h"
+#include "image/jpeg.h"
+#include "image/pipeline.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TEXT_BYTES_MAX = 160, /* shown of a field of text */
+    CLASS_NAME_BYTES_MAX = 256,
+};
+
+struct page_sheet {
+    const struct dataset *dataset;
+    struct image_pipeline *pipeline;
+    struct str figures, thumbnail; /* thumbnail: scratch */
+    uint64_t count;
+};
+
+int page_sheet_open(const struct dataset *dataset, struct page_sheet **ret_sheet, struct err *err)
+{
+    /* only image_pipeline_whole is called, which ignores the target's size */
+    struct image_options options = {.width = SHEET_SIDE_PIXELS,
+                                    .height = SHEET_SIDE_PIXELS,
+                                    .crop = crop_options_default(CROP_NONE)};
+    struct page_sheet *sheet = calloc(1, sizeof *sheet);
+    if (!sheet)
+        return err_set(err, -ENOMEM, "out of memory for a contact sheet");
+    sheet->dataset = dataset;
+    int status = image_pipeline_open(&options, &sheet->pipeline, err);
+    if (status) {
+        free(sheet);
+        return status;
+    }
+    *ret_sheet = sheet;
+    return 0;
+}
+
+void page_sheet_close(struct page_sheet *sheet)
+{
+    if (!sheet)
+        return;
+    image_pipeline_close(sheet->pipeline);
+    str_deinit(&sheet->figures);
+    str_deinit(&sheet->thumbnail);
+    free(sheet);
+}
+
+const struct str *page_sheet_figures(const struct page_sheet *sheet, uint64_t *ret_count)
+{
+    *ret_count = sheet->count;
+    return &sheet->figures;
+}
+
+const char *page_class_name(const struct dataset *dataset, int64_t number, char *name, size_t bytes)
+{
+    if (number < 0)
+        name[0] = '\0';
+    else if (dataset && (uint64_t)number < dataset->classes_count)
+        snprintf(name, bytes, "%s", dataset->classes[number]);
+    else
+        snprintf(name, bytes, "%" PRId64, number);
+    return name;
+}
+
+/* alt: what a reader who does not see it is told. */
+static void show_picture(struct page_sheet *sheet, const struct survey_sample *sample,
+                         const struct str *jpeg, uint32_t width, uint32_t height)
+{
+    struct str *out = &sheet->figures;
+    char name[CLASS_NAME_BYTES_MAX];
+    str_add_text(out, "<img src=\"");
+    page_data_uri(out, "image/jpeg", jpeg->data, jpeg->bytes);
+    str_add_text(out, "\" alt=\"");
+    page_text(out, page_class_name(sheet->dataset, sample->class_number, name, sizeof name));
+    str_add_text(out, sample->class_number < 0 ? "picture of " : ": picture of ");
+    page_text_bytes(out, sample->key, sample->key_bytes);
+    str_add_format(out, "\" width=\"%" PRIu32 "\" height=\"%" PRIu32 "\"/>", width, height);
+}
+
+static void show_words(struct str *out, const char *text, size_t bytes)
+{
+    str_add_text(out, "<span class=\"none\">");
+    page_text_bytes(out, text, bytes);
+    str_add_text(out, "</span>");
+}
+
+static int show_thumbnail(struct page_sheet *sheet, const struct survey_sample *sample,
+                          const uint8_t *data, size_t bytes, struct err *err)
+{
+    const uint8_t *rgb;
+    uint32_t width, height;
+    struct err detail = {0};
+    int status = image_pipeline_whole(sheet->pipeline, data, bytes, NULL,
+                                      (struct image_bounds){SHEET_SIDE_PIXELS}, &rgb, &width,
+                                      &height, &detail);
+    if (status == -EBADMSG) {
+        show_words(&sheet->figures, detail.what, strlen(detail.what));
+        return 0;
+    }
+    if (status)
+        return err_set(err, status, "a thumbnail can not be made: %s", detail.what);
+    str_clear(&sheet->thumbnail);
+    status = jpeg_encode(rgb, width, height, (size_t)width * 3, SHEET_QUALITY, 0, &sheet->thumbnail,
+                         err);
+    if (!status)
+        show_picture(sheet, sample, &sheet->thumbnail, width, height);
+    return status;
+}
+
+/* How fields are shown, the first that a sample has. */
+static const struct {
+    const char *extension;
+    bool is_picture; /* else text */
+} shown[] = {
+    {"jpg", true}, {"jpeg", true}, {"png", true},   {"webp", true},
+    {"ppm", true}, {"txt", false}, {"json", false},
+};
+
+/* *ret_is_picture: what is shown, or stands for one. */
+static int show_field(struct page_sheet *sheet, struct survey *survey,
+                      const struct survey_sample *sample, bool *ret_is_picture, struct err *err)
+{
+    static const char too_large[] = "a picture too large for this page",
+                      nothing[] = "nothing to show";
+    struct str *out = &sheet->figures;
+    const uint8_t *data;
+    size_t bytes;
+    *ret_is_picture = false;
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
+        size_t bytes_max = shown[i].is_picture ? SURVEY_READ_BYTES_MAX : TEXT_BYTES_MAX;
+        int status = survey_read(survey, sample, shown[i].extension, bytes_max, &data, &bytes, err);
+        if (status)
+            return status;
+        if (bytes == 0)
+            continue;
+        *ret_is_picture = shown[i].is_picture;
+        if (shown[i].is_picture && out->bytes <= SHEET_BYTES_MAX)
+            return show_thumbnail(sheet, sample, data, bytes, err);
+        if (shown[i].is_picture)
+            show_words(out, too_large, strlen(too_large));
+        else
+            show_words(out, (const char *)data, bytes);
+        return 0;
+    }
+    show_words(out, nothing, strlen(nothing));
+    return 0;
+}
+
+/* The words that belong to a picture. */
+static int show_caption(struct page_sheet *sheet, struct survey *survey,
+                        const struct survey_sample *sample, struct err *err)
+{
+    struct str *out = &sheet->figures;
+    const uint8_t *data;
+    size_t bytes;
+    int status = survey_read(survey, sample, "txt", TEXT_BYTES_MAX, &data, &bytes, err);
+    if (status || bytes == 0)
+        return status;
+    str_add_text(out, "<span class=\"words\">");
+    page_text_bytes(out, (const char *)data, bytes);
+    str_add_text(out, "</span>");
+    return 0;
+}
+
+int page_sheet_add(struct page_sheet *sheet, struct survey *survey,
+                   const struct survey_sample *sample, struct err *err)
+{
+    struct str *out = &sheet->figures;
+    char name[CLASS_NAME_BYTES_MAX];
+    if (sheet->count == SHEET_SAMPLES_MAX)
+        return 0;
+    bool is_picture;
+    str_add_text(out, "<figure>");
+    int status = show_field(sheet, survey, sample, &is_picture, err);
+    str_add_text(out, "<div>");
+    if (sample->class_number >= 0) {
+        str_add_text(out, "<b>");
+        page_text(out, page_class_name(sheet->dataset, sample->class_number, name, sizeof name));
+        str_add_text(out, "</b> ");
+    }
+    str_add_text(out, "<span class=\"key\">");
+    page_text_bytes(out, sample->key, sample->key_bytes);
+    str_add_text(out, "</span>");
+    if (!status && is_picture)
+        status = show_caption(sheet, survey, sample, err);
+    str_add_text(out, "</div></figure>\n");
+    sheet->count++;
+    return status;
+}

@@ -1,0 +1,17 @@
+/*
+ * page_values — a JSON object as a table of keys and values.
+ */
+#ifndef MILLRACE_CLI_REPORT_PAGE_VALUES_H
+#define MILLRACE_CLI_REPORT_PAGE_VALUES_H
+
+#include "base/jsonx.h"
+#include "base/str.h"
+
+/* Rows only, for a table that was begun with two columns. Objects within are joined by dots:
+ * "image.size". */
+void page_values_rows(struct str *out, struct json_t *object);
+void page_values_table(struct str *out, const char *caption, struct json_t *object);
+/* Begins the table that the rows stand in; page_table_end ends it. */
+void page_values_begin(struct str *out, const char *caption);
+
+#endif

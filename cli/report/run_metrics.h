@@ -1,0 +1,56 @@
+/*
+ * run_metrics — a run's metrics.jsonl as series over steps, in bounded memory however long the run
+ * was.
+ *
+ * The file is read once, line by line. A series keeps at most RUN_POINTS_MAX points: beyond that,
+ * neighbours are merged into their mean, and from then on each point stands for twice as many
+ * lines.
+ */
+#ifndef MILLRACE_CLI_REPORT_RUN_METRICS_H
+#define MILLRACE_CLI_REPORT_RUN_METRICS_H
+
+#include "cli/report/page_chart.h"
+#include "io/io.h"
+
+enum { RUN_POINTS_MAX = 1024, RUN_LINE_BYTES_MAX = 64 << 10 };
+
+enum run_series_kind {
+    RUN_LOSS,
+    RUN_VAL_LOSS,
+    RUN_VAL_ACCURACY,
+    RUN_LR,
+    RUN_GRADIENT_NORM,
+    RUN_SAMPLES_PER_SECOND,
+    RUN_TOKENS_PER_SECOND,
+    RUN_DATA_WAIT,
+    RUN_CHECKPOINT_WAIT,
+    RUN_PEAK,
+    RUN_UTILIZATION,
+    RUN_SERIES_COUNT
+};
+
+/* Values as the file has them. Owner thread. */
+struct run_series {
+    struct chart_point points[RUN_POINTS_MAX];
+    size_t count;
+    uint64_t lines_a_point; /* a power of two */
+    struct chart_point sum; /* of the lines that make no whole point yet */
+    uint64_t sum_lines;
+    double last; /* as reported, NaN where it was not finite */
+};
+
+struct run_metrics {
+    struct run_series series[RUN_SERIES_COUNT];
+    uint64_t lines_count, last_step, last_epoch;
+    double first_wall_seconds, last_wall_seconds; /* since 1970, of the first and last line */
+};
+
+/* The key in the file: "val_loss". */
+const char *run_series_key(enum run_series_kind kind);
+
+/* A torn last line, as a run that goes on may have, is left out. -EBADMSG with the offset of a line
+ * that is none of ours. Gives the metrics, to be freed with free(). */
+int run_metrics_read(struct io *io, const char *path, struct run_metrics **ret_metrics,
+                     struct err *err);
+
+#endif

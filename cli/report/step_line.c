@@ -1,0 +1,79 @@
+/*
+ * step_line — see step_line.h.
+ */
+#include "cli/report/step_line.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* How much of it there is. */
+enum detail { DETAIL_ALL, DETAIL_LARGEST_PART, DETAIL_NO_UPDATE, DETAIL_NO_DEVICE, DETAIL_COUNT };
+
+static void add_remaining(struct str *out, double seconds)
+{
+    if (seconds < 90)
+        str_add_format(out, "  left %.0f s", seconds);
+    else if (seconds < 5400)
+        str_add_format(out, "  left %.0f min", seconds / 60);
+    else
+        str_add_format(out, "  left %.1f h", seconds / 3600);
+}
+
+/* "  peak 41%  gpu 97%  memory 12.5 GiB": what is known of a device. On the CPU nothing. */
+static void add_device_metrics(struct str *out, const struct trainer_device_metrics *metrics)
+{
+    char size[STR_SIZE_BYTES];
+    if (metrics->device_used_bytes == 0)
+        return;
+    if (metrics->peak_share > 0)
+        str_add_format(out, "  peak %.1f%%", metrics->peak_share * 100);
+    if (metrics->utilization_share >= 0)
+        str_add_format(out, "  gpu %.0f%%", metrics->utilization_share * 100);
+    str_add_format(out, "  memory %s", str_format_size(metrics->device_used_bytes, size));
+}
+
+/* What the time went to: " time: load 1% forward 31% backward 62%", each percent of it and more; or
+ * " backward 62%". */
+static void add_time(struct str *out, const struct trainer_report *report, bool is_largest_alone)
+{
+    static const enum time_part order[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
+                                           TIME_REDUCE, TIME_UPDATE,  TIME_QUEUE,
+                                           TIME_DEVICE, TIME_SAVE,    TIME_OTHER};
+    double all_ns = (double)time_spent_in_training(&report->time), largest = 0;
+    enum time_part largest_part = TIME_OTHER;
+    str_add_text(out, is_largest_alone ? "" : "  time:");
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        double percent = (double)report->time.ns[order[i]] / all_ns * 100;
+        if (percent >= 1 && !is_largest_alone)
+            str_add_format(out, " %s %.0f%%", time_part_name(order[i]), percent);
+        largest_part = percent > largest ? order[i] : largest_part;
+        largest = percent > largest ? percent : largest;
+    }
+    if (is_largest_alone)
+        str_add_format(out, "  %s %.0f%%", time_part_name(largest_part), largest);
+}
+
+static void format(const struct trainer_report *report, enum detail detail, struct str *out)
+{
+    str_clear(out);
+    str_add_format(out, "step %" PRIu64 "/%" PRIu64 "  loss %.4f", report->step, report->steps,
+                   report->loss);
+    if (detail < DETAIL_NO_UPDATE)
+        str_add_format(out, "  lr %.3g  grad %.3f", report->lr, report->gradient_norm);
+    if (report->tokens_per_second > 0)
+        str_add_format(out, "  %.0f tokens/s", report->tokens_per_second);
+    else
+        str_add_format(out, "  %.1f samples/s", report->samples_per_second);
+    if (detail < DETAIL_NO_DEVICE)
+        add_device_metrics(out, &report->metrics);
+    add_time(out, report, detail >= DETAIL_LARGEST_PART);
+    add_remaining(out, report->remaining_seconds);
+}
+
+void step_line_format(const struct trainer_report *report, unsigned columns, struct str *out)
+{
+    format(report, DETAIL_ALL, out);
+    for (int detail = DETAIL_ALL + 1; detail < DETAIL_COUNT && out->bytes >= columns; detail++)
+        format(report, (enum detail)detail, out);
+}
