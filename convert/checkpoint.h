@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "ckpt/flat.h"
+#include "ckpt/load/flat.h"
 #include "io/io.h"
 
 #include <stdatomic.h>

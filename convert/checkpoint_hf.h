@@ -5,9 +5,9 @@
 #define MILLRACE_CONVERT_CHECKPOINT_HF_H
 
 #include "base/str.h"
-#include "ckpt/flat.h"
-#include "ckpt/hf_names.h"
-#include "ckpt/reader.h"
+#include "ckpt/format/hf_names.h"
+#include "ckpt/load/flat.h"
+#include "ckpt/load/reader.h"
 
 /* The family of the model that a checkpoint's state describes. -ENOTSUP where it is none of them or
  * there is no state. */

@@ -3,7 +3,7 @@
  */
 #include "convert/checkpoint_hf_plan.h"
 
-#include "ckpt/hash.h"
+#include "ckpt/load/hash.h"
 #include "convert/pieces.h"
 
 #include <errno.h>

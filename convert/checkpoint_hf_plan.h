@@ -6,10 +6,10 @@
 #define MILLRACE_CONVERT_CHECKPOINT_HF_PLAN_H
 
 #include "base/log.h"
-#include "ckpt/flat.h"
-#include "ckpt/hf_names.h"
-#include "ckpt/reader.h"
-#include "ckpt/safetensors.h"
+#include "ckpt/format/hf_names.h"
+#include "ckpt/format/safetensors.h"
+#include "ckpt/load/flat.h"
+#include "ckpt/load/reader.h"
 
 enum { HF_FILE_NAME_BYTES = 64 };
 

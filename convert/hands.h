@@ -5,7 +5,7 @@
 #ifndef MILLRACE_CONVERT_HANDS_H
 #define MILLRACE_CONVERT_HANDS_H
 
-#include "ckpt/reader.h"
+#include "ckpt/load/reader.h"
 #include "convert/pieces.h"
 
 /* Zeroed at first. */

@@ -5,7 +5,7 @@
 #ifndef MILLRACE_CONVERT_IDENTITY_H
 #define MILLRACE_CONVERT_IDENTITY_H
 
-#include "ckpt/reader.h"
+#include "ckpt/load/reader.h"
 
 enum { IDENTITY_BYTES = 32 };
 

@@ -10,8 +10,8 @@
  * prints a line of JSON: from where all ranks begin until all are done.
  */
 #include "base/clock.h"
-#include "ckpt/benchmark.h"
-#include "ckpt/folder.h"
+#include "ckpt/format/folder.h"
+#include "ckpt/tools/benchmark.h"
 #include "comm/comm_mpi.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
  * the CPU time that both take.
  */
 #include "base/clock.h"
-#include "ckpt/benchmark.h"
+#include "ckpt/tools/benchmark.h"
 #include "cli/bench/bench_file.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"

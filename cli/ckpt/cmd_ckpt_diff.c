@@ -2,7 +2,7 @@
  * cmd_ckpt_diff — `millrace ckpt diff A B`: what differs between two checkpoints; status 1 if
  * anything does.
  */
-#include "ckpt/diff.h"
+#include "ckpt/tools/diff.h"
 
 #include "base/dtype.h"
 #include "cli/core/output.h"

@@ -5,7 +5,7 @@
 #include "base/jsonx.h"
 #include "base/jsonx_format.h"
 #include "ckpt/ckpt.h"
-#include "ckpt/folder.h"
+#include "ckpt/format/folder.h"
 #include "cli/core/output.h"
 #include "cli/core/verbs.h"
 #include "io/file_util.h"

@@ -3,7 +3,7 @@
  */
 #include "base/str.h"
 #include "ckpt/ckpt.h"
-#include "ckpt/safetensors.h"
+#include "ckpt/format/safetensors.h"
 #include "cli/commands/verify_decode.h"
 #include "cli/commands/verify_member.h"
 #include "cli/core/output.h"

@@ -4,8 +4,8 @@
 #include "cli/core/path_kind.h"
 
 #include "base/bytes.h"
-#include "ckpt/manifest.h"
-#include "ckpt/safetensors.h"
+#include "ckpt/format/manifest.h"
+#include "ckpt/format/safetensors.h"
 #include "image/pixels.h"
 #include "io/file_util.h"
 #include "shards/index.h"

@@ -2,7 +2,7 @@
  * What the writer does before an update comes: it takes blocks in the order of the updates, stages
  * ahead while the disk is busy, and takes first what the caller waits for.
  */
-#include "ckpt/image_writer.h"
+#include "ckpt/save/image_writer.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/support/gate.h"
 #include "tests/support/scratch.h"

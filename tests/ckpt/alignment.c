@@ -2,7 +2,7 @@
  * Wherever arrays lie, they are saved and loaded whole: blocks that suit the disk move without a
  * copy, the others by one.
  */
-#include "ckpt/manifest.h"
+#include "ckpt/format/manifest.h"
 #include "io/io_fault.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/support/engines.h"

@@ -2,7 +2,7 @@
  * Copy before update: while arrays go on changing and the disk stands still, every checkpoint is
  * that of its own instant.
  */
-#include "ckpt/manifest.h"
+#include "ckpt/format/manifest.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/ckpt/held_disk.h"
 #include "tests/support/scratch.h"

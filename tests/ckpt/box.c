@@ -1,7 +1,7 @@
 /*
  * Boxes and runs against element-by-element loops.
  */
-#include "ckpt/box.h"
+#include "ckpt/format/box.h"
 #include "base/philox.h"
 #include "tests/support/test.h"
 

@@ -2,10 +2,10 @@
  * Tensors loaded as another floating-point dtype than they were saved in: only where that is asked
  * for, and rounded once.
  */
-#include "ckpt/cast.h"
+#include "ckpt/format/cast.h"
 #include "base/bytes.h"
 #include "base/philox.h"
-#include "ckpt/reader.h"
+#include "ckpt/load/reader.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/ckpt/thread_comm.h"
 #include "tests/support/scratch.h"

@@ -2,7 +2,7 @@
  * together — real ranks that look for a checkpoint and load it: what one of them finds damaged none
  * goes on from.
  */
-#include "ckpt/manifest.h"
+#include "ckpt/format/manifest.h"
 #include "tests/ckpt/layouts.h"
 #include "tests/support/ranks.h"
 

@@ -2,7 +2,7 @@
  * consolidated — real ranks that write `model.safetensors` together: the file is the one that
  * `convert --to full` makes of the same arrays, and the step is like any other.
  */
-#include "ckpt/consolidated.h"
+#include "ckpt/save/consolidated.h"
 #include "convert/checkpoint.h"
 #include "tests/ckpt/layouts.h"
 #include "tests/support/ranks.h"

@@ -2,7 +2,7 @@
  * damage — checkpoints that are damaged, cut or gone: it is noticed and named, and what is whole
  * still loads.
  */
-#include "ckpt/manifest.h"
+#include "ckpt/format/manifest.h"
 #include "tests/ckpt/steps.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  * Copy before update of arrays on a device that queues: the update waits for the copies, the caller
  * does not, and every checkpoint is that of its own instant in every order of the streams.
  */
-#include "ckpt/manifest.h"
+#include "ckpt/format/manifest.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/ckpt/held_disk.h"
 #include "tests/cuda_on_cpu/order.h"

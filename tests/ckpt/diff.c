@@ -2,8 +2,8 @@
  * Comparing checkpoints: every dtype as Python has it, what only one side has, the loader's state,
  * damaged sides.
  */
-#include "ckpt/diff.h"
-#include "ckpt/only.h"
+#include "ckpt/tools/diff.h"
+#include "ckpt/load/only.h"
 #include "tests/ckpt/fixture.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "tests/ckpt/fixture.h"
 
 #include "base/philox.h"
-#include "ckpt/box.h"
+#include "ckpt/format/box.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * believed before it is looked at. The test is that rank: it says what this one says, but for one
  * gather, in which it says what the test wants.
  */
-#include "ckpt/local_plan.h"
+#include "ckpt/save/local_plan.h"
 #include "tests/ckpt/steps.h"
 
 #include <errno.h>

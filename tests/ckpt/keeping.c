@@ -2,7 +2,7 @@
  * keeping — which steps a folder holds: one owner, the last N, and what becomes of a step that is
  * saved again.
  */
-#include "ckpt/manifest.h"
+#include "ckpt/format/manifest.h"
 #include "io/io_fault.h"
 #include "tests/ckpt/steps.h"
 #include "tests/ckpt/thread_comm.h"

@@ -1,7 +1,7 @@
 /*
  * The manifest: what is written is read, and what can't be is refused.
  */
-#include "ckpt/manifest.h"
+#include "ckpt/format/manifest.h"
 #include "base/crc.h"
 #include "base/jsonx_format.h"
 #include "tests/support/test.h"

@@ -11,7 +11,7 @@
  *         what all have; the first rank prints its step
  */
 #include "base/bytes.h"
-#include "ckpt/manifest.h"
+#include "ckpt/format/manifest.h"
 #include "comm/comm_mpi.h"
 #include "io/io_fault.h"
 #include "tests/ckpt/layouts.h"

@@ -2,7 +2,7 @@
  * replaced — a plain safetensors file gives way to another one while it is read.
  */
 #include "base/bytes.h"
-#include "ckpt/reader.h"
+#include "ckpt/load/reader.h"
 #include "tests/support/scratch.h"
 
 #include <errno.h>

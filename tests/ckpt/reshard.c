@@ -2,9 +2,9 @@
  * Any layout into any layout: saved by several ranks in different boxes, loaded into others.
  */
 #include "base/philox.h"
-#include "ckpt/box.h"
-#include "ckpt/diff.h"
-#include "ckpt/manifest.h"
+#include "ckpt/format/box.h"
+#include "ckpt/format/manifest.h"
+#include "ckpt/tools/diff.h"
 #include "io/io_fault.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/ckpt/layouts.h"

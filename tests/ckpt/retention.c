@@ -2,7 +2,7 @@
  * retention — which steps stay: by tables, and against a definition in other words over random
  * folders.
  */
-#include "ckpt/retention.h"
+#include "ckpt/tools/retention.h"
 
 #include "base/jsonx.h"
 #include "tests/support/test.h"

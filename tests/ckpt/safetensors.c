@@ -1,7 +1,7 @@
 /*
  * Safetensors headers: what is refused, what is read, what is written.
  */
-#include "ckpt/safetensors.h"
+#include "ckpt/format/safetensors.h"
 #include "base/bytes.h"
 #include "tests/ckpt/fixture.h"
 

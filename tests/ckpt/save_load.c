@@ -2,7 +2,7 @@
  * Saving and loading without trouble: what was saved comes back, and Python reads it too.
  */
 #include "base/jsonx.h"
-#include "ckpt/manifest.h"
+#include "ckpt/format/manifest.h"
 #include "io/io_fault.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/support/scratch.h"

@@ -4,7 +4,7 @@
  * grows.
  */
 #include "base/philox.h"
-#include "ckpt/manifest.h"
+#include "ckpt/format/manifest.h"
 #include "io/io_fault.h"
 #include "tests/ckpt/held_disk.h"
 #include "tests/ckpt/steps.h"

@@ -2,7 +2,7 @@
  * resume — full files by several threads, and conversions that are killed and go on where they
  * were.
  */
-#include "ckpt/reader.h"
+#include "ckpt/load/reader.h"
 #include "convert/checkpoint.h"
 #include "convert/pieces.h"
 #include "tests/ckpt/fixture.h"

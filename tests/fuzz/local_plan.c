@@ -1,9 +1,9 @@
 /*
  * local_plan — fuzz target: what another rank tells of the arrays that it stores
- * (ckpt/local_plan.h). What is taken can be walked to its end.
+ * (ckpt/save/local_plan.h). What is taken can be walked to its end.
  */
-#include "ckpt/local_plan.h"
-#include "ckpt/box.h"
+#include "ckpt/save/local_plan.h"
+#include "ckpt/format/box.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

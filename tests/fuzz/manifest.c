@@ -1,8 +1,8 @@
 /*
- * manifest — fuzz target: manifest.json of a checkpoint (ckpt/manifest.h). Its CRC is made right
- * first.
+ * manifest — fuzz target: manifest.json of a checkpoint (ckpt/format/manifest.h). Its CRC is made
+ * right first.
  */
-#include "ckpt/manifest.h"
+#include "ckpt/format/manifest.h"
 #include "base/crc.h"
 #include "base/jsonx_scan.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,7 +1,7 @@
 /*
- * safetensors — fuzz target: the header of a safetensors file (ckpt/safetensors.h).
+ * safetensors — fuzz target: the header of a safetensors file (ckpt/format/safetensors.h).
  */
-#include "ckpt/safetensors.h"
+#include "ckpt/format/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

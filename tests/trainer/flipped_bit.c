@@ -2,7 +2,7 @@
  * flipped_bit — a bit of a run's own memory that flips between two updates ends the run, where it
  * is watched.
  */
-#include "ckpt/safetensors.h"
+#include "ckpt/format/safetensors.h"
 #include "tests/trainer/text_case.h"
 #include "trainer/trainer.h"
 

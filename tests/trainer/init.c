@@ -3,7 +3,7 @@
  */
 #include "trainer/models/init.h"
 
-#include "ckpt/safetensors.h"
+#include "ckpt/format/safetensors.h"
 #include "tests/support/scratch.h"
 #include "tests/trainer/hf_case.h"
 #include "tests/trainer/model_case.h"

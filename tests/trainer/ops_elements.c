@@ -4,7 +4,7 @@
  */
 #include "tests/trainer/ops_case.h"
 
-#include "ckpt/cast.h"
+#include "ckpt/format/cast.h"
 
 static const double TOLERANCE = 1e-12, ONE = 1;
 

@@ -4,8 +4,8 @@
 #include "trainer/models/init.h"
 
 #include "base/jsonx.h"
-#include "ckpt/hf_names.h"
-#include "ckpt/weights.h"
+#include "ckpt/format/hf_names.h"
+#include "ckpt/load/weights.h"
 #include "io/file_util.h"
 
 #include <errno.h>

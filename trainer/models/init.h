@@ -18,9 +18,9 @@ struct init;
  *
  * A group at a time, so that nobody need hold all of a model to share it out. Blocks. Owner thread.
  */
-/* path: what ckpt/weights.h takes. Where a `config.json` of transformers lies beside the weights,
- * it must describe the same model: -EINVAL. Borrows all but the path's text until init_close. log:
- * as ckpt_find's. */
+/* path: what ckpt/load/weights.h takes. Where a `config.json` of transformers lies beside the
+ * weights, it must describe the same model: -EINVAL. Borrows all but the path's text until
+ * init_close. log: as ckpt_find's. */
 int init_open(struct io *io, const char *path, const struct model_config *config,
               const struct params *params, const struct log *log, struct init **ret_init,
               struct err *err);

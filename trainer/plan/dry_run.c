@@ -4,9 +4,9 @@
 #include "trainer/plan/dry_run.h"
 
 #include "base/bytes.h"
-#include "ckpt/consolidated.h"
-#include "ckpt/layout.h"
-#include "ckpt/snapshot.h"
+#include "ckpt/save/consolidated.h"
+#include "ckpt/save/layout.h"
+#include "ckpt/save/snapshot.h"
 #include "comm/comm_nccl.h"
 #include "comm/comm_null.h"
 #include "device/device_cuda.h"

@@ -4,7 +4,7 @@
 #include "trainer/run/resume.h"
 
 #include "base/jsonx.h"
-#include "ckpt/manifest.h"
+#include "ckpt/format/manifest.h"
 
 #include <errno.h>
 #include <inttypes.h>

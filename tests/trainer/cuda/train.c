@@ -6,7 +6,7 @@
 #include "tests/support/test.h"
 
 #include "ckpt/ckpt.h"
-#include "ckpt/diff.h"
+#include "ckpt/tools/diff.h"
 #include "convert/dataset.h"
 #include "image/jpeg.h"
 #include "trainer/plan/dry_run.h"

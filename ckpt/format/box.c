@@ -1,0 +1,164 @@
+/*
+ * box — see box.h.
+ */
+#include "ckpt/format/box.h"
+
+#include "base/bytes.h"
+
+#include <errno.h>
+
+int box_shape_volume(const uint64_t *shape, uint32_t rank, uint64_t *ret_elements)
+{
+    uint64_t elements = 1;
+    for (uint32_t d = 0; d < rank; d++)
+        if (__builtin_mul_overflow(elements, shape[d], &elements))
+            return -EOVERFLOW;
+    *ret_elements = elements;
+    return 0;
+}
+
+int box_shape_bytes(const uint64_t *shape, uint32_t rank, enum dtype dtype, uint64_t *ret_bytes)
+{
+    uint64_t bytes;
+    int status = box_shape_volume(shape, rank, &bytes);
+    if (status || __builtin_mul_overflow(bytes, dtype_bytes(dtype), &bytes))
+        return -EOVERFLOW;
+    *ret_bytes = bytes;
+    return 0;
+}
+
+int box_check(const struct box *box, const uint64_t *shape)
+{
+    for (uint32_t d = 0; d < box->rank; d++) {
+        uint64_t end;
+        if (__builtin_add_overflow(box->start[d], box->extent[d], &end))
+            return -EOVERFLOW;
+        if (end > shape[d])
+            return -ERANGE;
+    }
+    return 0;
+}
+
+bool box_intersect(const struct box *a, const struct box *b, struct box *ret_common)
+{
+    struct box common = {.rank = a->rank};
+    for (uint32_t d = 0; d < a->rank; d++) {
+        uint64_t start = a->start[d] > b->start[d] ? a->start[d] : b->start[d];
+        uint64_t end = bytes_min(a->start[d] + a->extent[d], b->start[d] + b->extent[d]);
+        if (start >= end)
+            return false;
+        common.start[d] = start;
+        common.extent[d] = end - start;
+    }
+    *ret_common = common;
+    return true;
+}
+
+/* By its fields: bytes between them and dimensions beyond rank mean nothing. */
+bool box_is_same(const struct box *a, const struct box *b)
+{
+    bool same = a->rank == b->rank;
+    for (uint32_t d = 0; d < a->rank && same; d++)
+        same = a->start[d] == b->start[d] && a->extent[d] == b->extent[d];
+    return same;
+}
+
+struct box box_whole(const uint64_t *shape, uint32_t rank)
+{
+    struct box box = {.rank = rank};
+    for (uint32_t d = 0; d < rank; d++)
+        box.extent[d] = shape[d];
+    return box;
+}
+
+struct box box_make(const uint64_t *start, const uint64_t *extent, uint32_t rank)
+{
+    struct box box = {.rank = rank};
+    for (uint32_t d = 0; d < rank; d++) {
+        box.start[d] = start[d];
+        box.extent[d] = extent[d];
+    }
+    return box;
+}
+
+struct box box_of_range(const uint64_t *shape, uint32_t rank, uint64_t begin, uint64_t end,
+                        uint64_t *ret_elements)
+{
+    uint64_t stride[DTYPE_RANK_MAX +
+                    1]; /* elements of one step along d - 1; that of a scalar is the whole */
+    stride[rank] = 1;
+    for (uint32_t d = rank; d > 0; d--)
+        stride[d - 1] = stride[d] * shape[d - 1];
+    /* The outermost dimension along which begin is at a border and one whole step fits. Elements
+     * always do. */
+    uint32_t along = 0;
+    while (along < rank && (begin % stride[along + 1] != 0 || end - begin < stride[along + 1]))
+        along++;
+    struct box box = {.rank = rank};
+    uint64_t rest = begin;
+    for (uint32_t d = 0; d < rank; d++) {
+        box.start[d] = rest / stride[d + 1];
+        rest %= stride[d + 1];
+        box.extent[d] = d < along ? 1 : shape[d];
+    }
+    uint64_t elements = 1;
+    if (along < rank) {
+        box.extent[along] =
+            bytes_min(shape[along] - box.start[along], (end - begin) / stride[along + 1]);
+        elements = box.extent[along] * stride[along + 1];
+    }
+    *ret_elements = elements;
+    return box;
+}
+
+bool runs_init(struct runs *runs, const struct box *source, const struct box *target,
+               enum dtype dtype)
+{
+    struct box common;
+    if (!box_intersect(source, target, &common))
+        return false;
+    /* Dimensions from `whole` on are whole in both: one step along the dimension before is already
+     * contiguous. */
+    uint32_t whole = source->rank;
+    while (whole > 0 && common.extent[whole - 1] == source->extent[whole - 1] &&
+           common.extent[whole - 1] == target->extent[whole - 1])
+        whole--;
+    uint32_t walked = whole > 0 ? whole - 1 : 0;
+    *runs = (struct runs){.rank = walked, .run_bytes = dtype_bytes(dtype), .runs_count = 1};
+    for (uint32_t d = walked; d < source->rank; d++)
+        runs->run_bytes *= common.extent[d];
+    uint64_t source_stride = dtype_bytes(dtype), target_stride = dtype_bytes(dtype);
+    for (uint32_t d = source->rank; d-- > 0;) {
+        runs->source += (common.start[d] - source->start[d]) * source_stride;
+        runs->target += (common.start[d] - target->start[d]) * target_stride;
+        if (d < walked) {
+            runs->count[d] = common.extent[d];
+            runs->source_stride[d] = source_stride;
+            runs->target_stride[d] = target_stride;
+            runs->runs_count *= common.extent[d];
+        }
+        source_stride *= source->extent[d];
+        target_stride *= target->extent[d];
+    }
+    return true;
+}
+
+struct runs_cursor runs_first(const struct runs *runs)
+{
+    return (struct runs_cursor){
+        .source = runs->source, .target = runs->target, .left = runs->runs_count};
+}
+
+void runs_next(const struct runs *runs, struct runs_cursor *cursor)
+{
+    cursor->left--;
+    for (uint32_t d = runs->rank; d-- > 0;) {
+        cursor->source += runs->source_stride[d];
+        cursor->target += runs->target_stride[d];
+        if (++cursor->index[d] < runs->count[d])
+            return;
+        cursor->source -= runs->count[d] * runs->source_stride[d];
+        cursor->target -= runs->count[d] * runs->target_stride[d];
+        cursor->index[d] = 0;
+    }
+}

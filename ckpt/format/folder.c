@@ -1,0 +1,469 @@
+/*
+ * folder — see folder.h; also ckpt_list, ckpt_each_step and ckpt_find.
+ */
+#include "ckpt/format/folder.h"
+
+#include "base/str.h"
+#include "ckpt/ckpt.h"
+#include "io/file_util.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEP_DIGITS_MAX = 19 };
+static const char aside_prefix[] = "aside-";
+
+const char *folder_step_name(uint64_t step, char name[FOLDER_STEP_NAME_BYTES])
+{
+    snprintf(name, FOLDER_STEP_NAME_BYTES, "step-%08" PRIu64, step);
+    return name;
+}
+
+bool folder_parse_step(const char *name, uint64_t *ret_step)
+{
+    char again[FOLDER_STEP_NAME_BYTES];
+    size_t digits = strncmp(name, "step-", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
+    if (digits == 0 || digits > STEP_DIGITS_MAX || name[5 + digits] != '\0')
+        return false;
+    uint64_t step = strtoull(name + 5, NULL, 10);
+    if (strcmp(folder_step_name(step, again), name) != 0)
+        return false;
+    *ret_step = step;
+    return true;
+}
+
+int folder_step_path(const char *folder, uint64_t step, char *path, struct err *err)
+{
+    char name[FOLDER_STEP_NAME_BYTES];
+    return io_join_path(folder, folder_step_name(step, name), path, err);
+}
+
+int folder_aside_path(const char *folder, uint64_t step, char *path, struct err *err)
+{
+    char step_name[FOLDER_STEP_NAME_BYTES], name[sizeof aside_prefix + FOLDER_STEP_NAME_BYTES];
+    snprintf(name, sizeof name, "%s%s", aside_prefix, folder_step_name(step, step_name));
+    return io_join_path(folder, name, path, err);
+}
+
+bool folder_parse_aside(const char *name, uint64_t *ret_step)
+{
+    size_t bytes = strlen(aside_prefix);
+    return strncmp(name, aside_prefix, bytes) == 0 && folder_parse_step(name + bytes, ret_step);
+}
+
+bool folder_is_leftover(const char *entry_name)
+{
+    char name[IO_NAME_BYTES_MAX];
+    uint64_t step;
+    return io_parse_temporary(entry_name, name) &&
+           (!*name || folder_parse_step(name, &step) || folder_parse_aside(name, &step));
+}
+
+bool folder_has_file(struct io *io, const char *step_path, const struct manifest_file *file)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct io_stat info;
+    return !file->elsewhere || io_join_path(step_path, file->name, path, NULL) != 0 ||
+           io->names->stat(io, path, &info, NULL) != -ENOENT;
+}
+
+int folder_check_file(struct io *io, const char *step_path, const struct manifest_file *file,
+                      struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct io_stat info;
+    int status = io_join_path(step_path, file->name, path, err);
+    if (!status)
+        status = io->names->stat(io, path, &info, err);
+    if (status)
+        return status;
+    if (info.kind == IO_ENTRY_FILE && info.size_bytes == file->size_bytes)
+        return 0;
+    err_set(err, -EBADMSG, "a file of the checkpoint has another size than its manifest says");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_expected(err, "%" PRIu64 " bytes", file->size_bytes);
+    err_found(err, "%" PRIu64, info.size_bytes);
+    err_advise(err, "the checkpoint is damaged: use another one");
+    return -EBADMSG;
+}
+
+static int read_manifest(struct io *io, const char *step_path, struct manifest *ret_manifest,
+                         uint64_t *ret_bytes, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX], *text = NULL;
+    size_t bytes = 0;
+    int status = io_join_path(step_path, MANIFEST_NAME, path, err);
+    if (!status)
+        status = io_read_file(io, path, MANIFEST_BYTES_MAX, &text, &bytes, err);
+    if (!status)
+        status = manifest_parse(text, bytes, path, ret_manifest, err);
+    if (!status)
+        *ret_bytes = bytes;
+    free(text);
+    return status;
+}
+
+/* A folder that has another step's name would pass for that step: it would be resumed from and
+ * counted as one of the newest. Names that are no step's say nothing. */
+static int check_name(const char *step_path, uint64_t step, struct err *err)
+{
+    char trimmed[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
+    char expected[FOLDER_STEP_NAME_BYTES];
+    uint64_t named;
+    snprintf(trimmed, sizeof trimmed, "%s", step_path);
+    for (size_t bytes = strlen(trimmed); bytes > 1 && trimmed[bytes - 1] == '/';)
+        trimmed[--bytes] = '\0';
+    const char *slash = strrchr(trimmed, '/'), *name = slash ? slash + 1 : trimmed;
+    if (!folder_parse_step(name, &named) || named == step)
+        return 0;
+    folder_step_name(step, expected);
+    io_parent_path(trimmed, parent);
+    err_set(err, -EBADMSG, "the folder's name is not that of the step in its manifest");
+    err_at(err, trimmed, ERR_NO_OFFSET);
+    err_expected(err, "%s", expected);
+    err_found(err, "%s", name);
+    err_advise(err, "rename it: mv -T %s %s/%s", trimmed, parent, expected);
+    return -EBADMSG;
+}
+
+int folder_read_manifest(struct io *io, const char *step_path, struct manifest *ret_manifest,
+                         uint64_t *ret_bytes, struct err *err)
+{
+    struct manifest manifest;
+    int status = read_manifest(io, step_path, &manifest, ret_bytes, err);
+    if (status)
+        return status;
+    status = check_name(step_path, manifest.step, err);
+    if (status)
+        manifest_deinit(&manifest);
+    else
+        *ret_manifest = manifest;
+    return status;
+}
+
+int folder_refuse_misnamed(struct io *io, const char *step_path, struct err *err)
+{
+    struct manifest manifest;
+    uint64_t bytes;
+    if (read_manifest(io, step_path, &manifest, &bytes, NULL))
+        return 0;
+    int status = check_name(step_path, manifest.step, err);
+    manifest_deinit(&manifest);
+    return status;
+}
+
+/* Whether the step is at fault, not the way to it: then an older one may serve. */
+static bool is_damage(int status)
+{
+    return status == -EBADMSG || status == -ENOENT || status == -ENODATA || status == -EFBIG;
+}
+
+int folder_judge_failure(struct io *io, const char *step_path, const struct manifest *manifest,
+                         int status, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct io_head head = {0};
+    uint32_t crc = 0;
+    if (!is_damage(status) || io_join_path(step_path, MANIFEST_NAME, path, NULL))
+        return status;
+    int found = io_read_head(io, path, MANIFEST_HEAD_BYTES, &head, NULL);
+    bool is_other =
+        !found && manifest_peek_crc32c(head.data, head.bytes, &crc) && crc != manifest->crc32c;
+    free(head.data);
+    if (found != -ENOENT && !is_other)
+        return status;
+    err_set(err, -ESTALE, "the checkpoint was %s while it was read",
+            is_other ? "saved again" : "removed");
+    err_at(err, step_path, ERR_NO_OFFSET);
+    err_advise(err, "run the same command again");
+    return -ESTALE;
+}
+
+static int read_step_once(struct io *io, const char *step_path, struct manifest *ret_manifest,
+                          uint64_t *ret_size_bytes, struct err *err)
+{
+    struct manifest manifest;
+    uint64_t size_bytes = 0;
+    int status = folder_read_manifest(io, step_path, &manifest, &size_bytes, err);
+    if (status)
+        return status;
+    for (uint64_t i = 0; i < manifest.files_count && !status; i++) {
+        if (!folder_has_file(io, step_path, &manifest.files[i]))
+            continue;
+        size_bytes += manifest.files[i].size_bytes;
+        status = folder_check_file(io, step_path, &manifest.files[i], err);
+    }
+    if (status) {
+        status = folder_judge_failure(io, step_path, &manifest, status, err);
+        manifest_deinit(&manifest);
+        return status;
+    }
+    *ret_manifest = manifest;
+    if (ret_size_bytes)
+        *ret_size_bytes = size_bytes;
+    return 0;
+}
+
+int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_manifest,
+                     uint64_t *ret_size_bytes, struct err *err)
+{
+    enum { ATTEMPTS_MAX = 8 }; /* each of them a save that ended meanwhile */
+    int status = -ESTALE;
+    for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -ESTALE; attempt++)
+        status = read_step_once(io, step_path, ret_manifest, ret_size_bytes, err);
+    return status;
+}
+
+static int collect_step(void *context, const struct io_entry *entry)
+{
+    struct str *steps = context;
+    uint64_t step;
+    if (entry->kind == IO_ENTRY_FOLDER && folder_parse_step(entry->name, &step))
+        str_add(steps, &step, sizeof step);
+    return str_status(steps);
+}
+
+static int compare_steps(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t *ret_count,
+                 struct err *err)
+{
+    struct str steps = {0};
+    int status = str_reserve(&steps, sizeof(uint64_t)); /* so that none is no NULL */
+    if (!status)
+        status = io->names->list(io, folder, collect_step, &steps, err);
+    if (str_status(&steps))
+        err_set(err, status = -ENOMEM, "out of memory to list a folder of steps");
+    if (status) {
+        str_deinit(&steps);
+        return status;
+    }
+    *ret_count = steps.bytes / sizeof(uint64_t);
+    qsort(steps.data, *ret_count, sizeof(uint64_t), compare_steps);
+    *ret_steps = (uint64_t *)(void *)steps.data;
+    return 0;
+}
+
+static void name_broken(const struct log *log, enum log_level level, const char *what,
+                        const struct err *err)
+{
+    char line[ERR_LINE_BYTES_MAX];
+    log_line(log, level, "%s: %s", what, err_format(err, line, sizeof line));
+}
+
+int ckpt_each_step(struct io *io, const char *folder,
+                   int (*each)(void *context, uint64_t step, const char *path), void *context,
+                   struct err *err)
+{
+    uint64_t *steps;
+    size_t count;
+    char path[IO_PATH_BYTES_MAX];
+    int status = folder_steps(io, folder, &steps, &count, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < count && !status; i++) {
+        status = folder_step_path(folder, steps[i], path, err);
+        if (!status)
+            status = each(context, steps[i], path);
+    }
+    free(steps);
+    return status;
+}
+
+/* What ckpt_list's walk carries. */
+struct listing {
+    struct io *io;
+    int (*entry)(void *context, const struct ckpt_entry *entry);
+    void *context;
+    const struct log *log;
+};
+
+static int list_step(void *context, uint64_t step, const char *path)
+{
+    const struct listing *listing = context;
+    struct manifest manifest;
+    struct ckpt_entry found = {.step = step, .path = path};
+    struct err detail = {0};
+    if (folder_read_step(listing->io, path, &manifest, &found.size_bytes, &detail)) {
+        name_broken(listing->log, LOG_WARN, "not listed, since it is not whole", &detail);
+        return 0;
+    }
+    found.wall_ns = manifest.wall_ns;
+    found.state = manifest.state;
+    int status = listing->entry(listing->context, &found);
+    manifest_deinit(&manifest);
+    return status;
+}
+
+int ckpt_list(struct io *io, const char *folder,
+              int (*entry)(void *context, const struct ckpt_entry *entry), void *context,
+              const struct log *log, struct err *err)
+{
+    struct listing listing = {.io = io, .entry = entry, .context = context, .log = log};
+    return ckpt_each_step(io, folder, list_step, &listing, err);
+}
+
+/* Whether path is itself a step. */
+static bool has_manifest(struct io *io, const char *path)
+{
+    char name[IO_PATH_BYTES_MAX];
+    struct io_stat info;
+    return io_join_path(path, MANIFEST_NAME, name, NULL) == 0 &&
+           io->names->stat(io, name, &info, NULL) == 0;
+}
+
+int folder_refuse_step(struct io *io, const char *folder, struct err *err)
+{
+    if (!has_manifest(io, folder))
+        return 0;
+    err_set(err, -EINVAL, "this is a checkpoint, not a folder of checkpoints");
+    err_at(err, folder, ERR_NO_OFFSET);
+    err_advise(err, "give the folder that it stands in");
+    return -EINVAL;
+}
+
+/* 1 ends the walk: it is a folder of steps. */
+static int look_for_steps(void *context, const struct io_entry *entry)
+{
+    (void)context;
+    uint64_t step;
+    return (entry->kind == IO_ENTRY_FOLDER && folder_parse_step(entry->name, &step)) ||
+           io_is_owner_record(entry->name);
+}
+
+/* The folder of checkpoints in a run's folder, into inner. */
+static bool find_inner(struct io *io, const char *folder, char *inner)
+{
+    return io_join_path(folder, CKPT_FOLDER_NAME, inner, NULL) == 0 &&
+           io->names->list(io, inner, look_for_steps, NULL, NULL) > 0;
+}
+
+static void advise_inner(struct io *io, const char *folder, struct err *err)
+{
+    char inner[IO_PATH_BYTES_MAX];
+    if (find_inner(io, folder, inner))
+        err_advise(err, "a run has its checkpoints in a folder of its own: give %s", inner);
+}
+
+int ckpt_resolve(struct io *io, const char *path, char *ret_path, struct err *err)
+{
+    size_t bytes = strlen(path);
+    if (bytes >= IO_PATH_BYTES_MAX) {
+        err_set(err, -ENAMETOOLONG, "the path is too long");
+        err_at(err, path, ERR_NO_OFFSET);
+        return -ENAMETOOLONG;
+    }
+    if (has_manifest(io, path) || io->names->list(io, path, look_for_steps, NULL, NULL) != 0 ||
+        !find_inner(io, path, ret_path))
+        memcpy(ret_path, path, bytes + 1);
+    return 0;
+}
+
+int folder_check_of_steps(struct io *io, const char *folder, struct err *err)
+{
+    int status = folder_refuse_step(io, folder, err);
+    if (!status)
+        status = io->names->list(io, folder, look_for_steps, NULL, err);
+    if (status)
+        return status < 0 ? status : 0;
+    err_set(err, -ENOENT, "there is no checkpoint, and nobody ever owned the folder");
+    err_at(err, folder, ERR_NO_OFFSET);
+    err_expected(err, "a folder of folders step-00000000");
+    return -ENOENT;
+}
+
+static int none_at_all(struct io *io, const char *folder, struct err *err)
+{
+    err_set(err, -ENOENT, "no whole checkpoint");
+    err_at(err, folder, ERR_NO_OFFSET);
+    err_expected(err, "a folder step-00000000 with " MANIFEST_NAME);
+    advise_inner(io, folder, err);
+    return -ENOENT;
+}
+
+/* There are steps, and all that will do are damaged: that is no -ENOENT, which means that there is
+ * nothing yet. */
+static int all_damaged(struct io *io, const char *newest_path, const struct err *newest,
+                       struct err *err)
+{
+    if (!folder_refuse_misnamed(io, newest_path, err) && err) {
+        *err = *newest;
+        err->code = -EBADMSG;
+        err_advise(err,
+                   "no checkpoint here is whole: restore one from a copy, or move the folder away");
+    }
+    return -EBADMSG;
+}
+
+static int find_newest(struct io *io, const char *folder, const struct ckpt_choice *choice,
+                       char *path, uint64_t *ret_step, const struct log *log, struct err *err)
+{
+    uint64_t *steps;
+    size_t count, i;
+    char candidate[IO_PATH_BYTES_MAX];
+    struct manifest manifest;
+    struct err newest = {0};
+    int status = folder_steps(io, folder, &steps, &count, err);
+    if (status)
+        return status;
+    while (count > 0 && steps[count - 1] >= choice->below)
+        count--;
+    status = -ENOENT;
+    for (i = count; i > 0 && is_damage(status) && !(choice->stop_at_damage && i < count); i--) {
+        struct err detail = {0};
+        status = folder_step_path(folder, steps[i - 1], candidate, &detail);
+        if (!status)
+            status = folder_read_step(io, candidate, &manifest, NULL, &detail);
+        if (is_damage(status) && !choice->stop_at_damage)
+            name_broken(log, LOG_WARN, "a damaged checkpoint is passed over", &detail);
+        else if (status && err)
+            *err = detail;
+        if (i == count)
+            newest = detail;
+    }
+    uint64_t step = status ? 0 : steps[i], last = count > 0 ? steps[count - 1] : 0;
+    free(steps);
+    if (is_damage(status) && count == 0)
+        return none_at_all(io, folder, err);
+    if (is_damage(status)) {
+        int joined = folder_step_path(folder, last, candidate, err);
+        return joined ? joined : all_damaged(io, candidate, &newest, err);
+    }
+    if (status)
+        return status;
+    manifest_deinit(&manifest);
+    strcpy(path, candidate);
+    if (ret_step)
+        *ret_step = step;
+    return 0;
+}
+
+int ckpt_find_among(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
+                    char *path, uint64_t *ret_step, const struct log *log, struct err *err)
+{
+    struct manifest manifest;
+    if (!has_manifest(io, path_or_folder))
+        return find_newest(io, path_or_folder, choice, path, ret_step, log, err);
+    int status = folder_read_step(io, path_or_folder, &manifest, NULL, err);
+    if (status)
+        return status;
+    strcpy(path, path_or_folder); /* short enough: a longer name was joined to it */
+    if (ret_step)
+        *ret_step = manifest.step;
+    manifest_deinit(&manifest);
+    return 0;
+}
+
+int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step,
+              const struct log *log, struct err *err)
+{
+    static const struct ckpt_choice any = {.below = UINT64_MAX};
+    return ckpt_find_among(io, path_or_folder, &any, path, ret_step, log, err);
+}

@@ -1,0 +1,115 @@
+/*
+ * manifest — `manifest.json`, the commit record of a checkpoint. docs/reference/checkpoints.md has
+ * every key.
+ *
+ * It begins `{"crc32c":"xxxxxxxx",`: the CRC32C of the whole file with eight zeros there. It names
+ * every file with its size, a CRC32C of each 1 MiB block and a hash over those; every tensor with
+ * its global dtype, shape, and chunks as n-d boxes {file, offset, start[], extent[]}; and the small
+ * state of the run.
+ */
+#ifndef MILLRACE_CKPT_FORMAT_MANIFEST_H
+#define MILLRACE_CKPT_FORMAT_MANIFEST_H
+
+#include "base/dtype.h"
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/jsonx.h"
+#include "base/str.h"
+#include "io/io.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    MANIFEST_VERSION = 1,
+    MANIFEST_BYTES_MAX = 1 << 30,
+    CKPT_BLOCK_BYTES = 1 << 20, /* one CRC32C each */
+    MANIFEST_HEAD_BYTES = sizeof "{\"crc32c\":\"xxxxxxxx\"" - 1,
+    CKPT_RANKS_MAX = 1 << 20,
+    MANIFEST_STATE_DEPTH_MAX = JSON_DEPTH_MAX - 1, /* the manifest is one level around it */
+};
+
+#define MANIFEST_NAME "manifest.json"
+
+struct manifest_file {
+    const char *name; /* "rank-00000.safetensors" */
+    uint64_t size_bytes;
+    uint64_t blocks_count;
+    uint32_t *block_crc32c; /* [blocks_count]; NULL: there are none */
+    struct io_identity
+        identity;   /* of a plain file, whose bytes have no checksums: when its header was read */
+    bool elsewhere; /* it was written into another node's folder, and need not be in this one */
+};
+
+/* Whether an entry of the state only remarks on the run: two saves that differ in no other hold the
+ * same. */
+static inline bool manifest_is_remark(const char *key)
+{
+    return strcmp(key, "metrics") == 0 || strcmp(key, "config") == 0;
+}
+
+/* A part of a tensor: the box start..start+extent of the global shape lies in row-major order at
+ * offset of the file. */
+struct manifest_chunk {
+    uint32_t file;
+    uint64_t offset_bytes; /* from the file's start */
+    uint64_t start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX];
+};
+
+struct manifest_tensor {
+    const char *name;
+    enum dtype dtype;
+    uint32_t rank;
+    uint64_t shape[DTYPE_RANK_MAX];
+    uint64_t chunks_count;
+    struct manifest_chunk *chunks;
+};
+
+/* Owns everything in it once parsed. Immutable. Tensors are sorted by name; chunks cover the shape,
+ * no element twice. */
+struct manifest {
+    uint32_t
+        /* its own, of what was parsed: two saves of a step differ in it, since they differ in their
+         * time */
+        crc32c;
+    uint64_t step;
+    uint32_t ranks;
+    uint64_t wall_ns; /* when it was written */
+    const char *numerics_id;
+    struct manifest_file *files;
+    uint64_t files_count;
+    struct manifest_tensor *tensors;
+    uint64_t tensors_count;
+    struct json_t
+        *state; /* the object "state": loader, optimizer, schedule, config, metrics, ... */
+    struct json_t *root;
+    struct manifest_chunk *chunks; /* what the tensors' chunks lie in */
+    uint32_t *block_crc32c;        /* what the files' lie in */
+    char *names;                   /* what the tensors' lie in, NULL: in root */
+};
+
+/* state_json: a JSON object. Appends the file's text, CRC included. tensors_text: the array of
+ * tensors as manifest_encode_tensors appends it, NULL: made here. Saves of one layout share it. */
+int manifest_encode(const struct manifest *manifest, const char *state_json,
+                    const struct str *tensors_text, struct str *out, struct err *err);
+void manifest_encode_tensors(const struct manifest *manifest, struct str *out);
+/* The tensors are named in order, lie within their files, and their chunks cover the shape, no
+ * element twice. Sorts chunks by start. -EBADMSG naming the tensor. */
+int manifest_check_tensors(struct manifest *manifest, const char *path, struct err *err);
+/* xxh3-128 over the blocks' CRCs, u32 little-endian each. */
+struct hash128 manifest_file_hash(const struct manifest_file *file);
+/* Blocks of a file of so many bytes, and the bytes of one of them. */
+uint64_t manifest_blocks_count(uint64_t size_bytes);
+uint64_t manifest_block_bytes(uint64_t size_bytes, uint64_t block);
+/* -EBADMSG with the offset: CRC, JSON, sizes that overflow, chunks outside their file or shape,
+ * gaps or overlaps. */
+int manifest_parse(const char *text, size_t bytes, const char *path, struct manifest *ret_manifest,
+                   struct err *err);
+/* What a manifest says its own checksum is, by its first MANIFEST_HEAD_BYTES; they are compared
+ * with nothing. False: they are no manifest's. */
+bool manifest_peek_crc32c(const char *head, size_t bytes, uint32_t *ret_crc32c);
+void manifest_deinit(struct manifest *manifest);
+const struct manifest_tensor *manifest_find(const struct manifest *manifest, const char *name);
+
+#endif

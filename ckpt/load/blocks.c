@@ -1,0 +1,295 @@
+/*
+ * blocks — see blocks.h.
+ *
+ *     slots   ring of `ahead`:   taken ... [read, done or in progress] ... submitted
+ */
+#include "ckpt/load/blocks.h"
+
+#include "base/crc.h"
+#include "ckpt/format/folder.h"
+#include "io/file_util.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct slot {
+    struct io_request request;
+    struct block_want want;
+    char *buffer; /* of CKPT_BLOCK_BYTES */
+    bool done, verified;
+    int status;
+    struct err detail;
+};
+
+struct blocks {
+    struct blocks_options options;
+    struct io_queue *queue;
+    struct io_file **files; /* [files_count] those that are open */
+    unsigned open_count;
+    char *memory;
+    struct slot slots[BLOCKS_AHEAD];
+    uint64_t submitted, taken; /* of all walks */
+    struct slot *last;         /* whose buffer holds the block that was taken last, NULL: none */
+};
+
+int blocks_open(const struct blocks_options *options, struct blocks **ret_blocks, struct err *err)
+{
+    struct blocks *blocks = calloc(1, sizeof *blocks);
+    if (!blocks)
+        return err_set(err, -ENOMEM, "out of memory to read a checkpoint");
+    blocks->options = *options;
+    if (options->ahead == 0)
+        blocks->options.ahead = BLOCKS_AHEAD;
+    unsigned ahead = blocks->options.ahead;
+    assert(ahead <= BLOCKS_AHEAD);
+    blocks->files = calloc(options->manifest->files_count + 1, sizeof(struct io_file *));
+    blocks->memory = aligned_alloc(IO_ALIGN_BYTES, (size_t)ahead * CKPT_BLOCK_BYTES);
+    int status = 0;
+    if (!blocks->files || !blocks->memory)
+        status = err_set(err, -ENOMEM, "out of memory to read a checkpoint");
+    for (unsigned i = 0; i < ahead && !status; i++)
+        blocks->slots[i].buffer = blocks->memory + (size_t)i * CKPT_BLOCK_BYTES;
+    if (!status)
+        status = options->io->ops->queue_open(options->io, ahead, &blocks->queue, err);
+    if (status)
+        blocks_close(blocks);
+    else
+        *ret_blocks = blocks;
+    return status;
+}
+
+void blocks_close(struct blocks *blocks)
+{
+    if (!blocks)
+        return;
+    const struct io_ops *ops = blocks->options.io->ops;
+    if (blocks->queue)
+        ops->queue_close(blocks->queue);
+    for (uint64_t i = 0; blocks->files && i < blocks->options.manifest->files_count; i++)
+        if (blocks->files[i])
+            ops->file_close(blocks->files[i]);
+    free(blocks->files);
+    free(blocks->memory);
+    free(blocks);
+}
+
+static int file_path(const struct blocks *blocks, uint32_t file, char *path, struct err *err)
+{
+    if (!blocks->options.is_file)
+        return io_join_path(blocks->options.path, blocks->options.manifest->files[file].name, path,
+                            err);
+    strcpy(path, blocks->options.path); /* it was opened by this name */
+    return 0;
+}
+
+/* All but those that are being read. */
+static void close_idle_files(struct blocks *blocks)
+{
+    for (uint64_t i = 0; i < blocks->options.manifest->files_count; i++) {
+        bool used = false;
+        for (uint64_t s = blocks->taken; s < blocks->submitted; s++)
+            used |= blocks->slots[s % blocks->options.ahead].want.file == i;
+        if (blocks->files[i] && !used) {
+            blocks->options.io->ops->file_close(blocks->files[i]);
+            blocks->files[i] = NULL;
+            blocks->open_count--;
+        }
+    }
+}
+
+/* A file without checksums must be the one whose header the manifest was made of. */
+static int check_identity(const struct blocks *blocks, uint32_t file, const char *path,
+                          struct err *err)
+{
+    const struct io_identity *wanted = &blocks->options.manifest->files[file].identity;
+    struct io_identity found;
+    if (wanted->bytes_count == 0)
+        return 0;
+    int status = blocks->options.io->ops->file_identity(blocks->files[file], &found, err);
+    if (status || io_identity_is_same(wanted, &found))
+        return status;
+    err_set(err, -ESTALE, "the file changed while it was read");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_advise(err, "run the same command again when nothing writes the file any more");
+    return -ESTALE;
+}
+
+static int need_file(struct blocks *blocks, uint32_t file, struct err *err)
+{
+    struct io *io = blocks->options.io;
+    char path[IO_PATH_BYTES_MAX];
+    if (blocks->files[file])
+        return 0;
+    if (blocks->open_count >= BLOCKS_FILES_OPEN_MAX)
+        close_idle_files(blocks);
+    int status = file_path(blocks, file, path, err);
+    if (!status)
+        status = io->ops->file_open(io, path, &blocks->files[file], err);
+    if (status == -ENOENT && blocks->options.manifest->files[file].elsewhere)
+        err_advise(
+            err,
+            "another node wrote it into its own folder: copy the files of this step from all nodes "
+            "into one folder, and read that");
+    if (status)
+        return status;
+    uint64_t found = io->ops->file_size(blocks->files[file]),
+             size_bytes = blocks->options.manifest->files[file].size_bytes;
+    if (found == size_bytes) {
+        status = check_identity(blocks, file, path, err);
+    } else {
+        status = err_set(err, -EBADMSG,
+                         "a file of the checkpoint has another size than its manifest says");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_expected(err, "%" PRIu64 " bytes", size_bytes);
+        err_found(err, "%" PRIu64, found);
+    }
+    if (!status) {
+        blocks->open_count++;
+        return 0;
+    }
+    io->ops->file_close(blocks->files[file]);
+    blocks->files[file] = NULL;
+    return status;
+}
+
+static bool is_last(const struct blocks *blocks, const struct block_want *want)
+{
+    return blocks->last && blocks->last->want.file == want->file &&
+           blocks->last->want.block == want->block;
+}
+
+/* Whether the block is read to the place that is wanted: not if it would come through the page
+ * cache for that alone, while the slot's own memory lets it go around. */
+static bool suits(const struct blocks *blocks, const struct slot *slot)
+{
+    struct io *io = blocks->options.io;
+    unsigned align =
+        io->ops->direct_align ? io->ops->direct_align(io, blocks->files[slot->want.file]) : 0;
+    return align == 0 || (uintptr_t)slot->want.direct % align == 0;
+}
+
+/* Begins to read; what fails at once is told when the slot is taken. */
+static void start(struct blocks *blocks, struct slot *slot, const struct block_want *want)
+{
+    const struct io_ops *ops = blocks->options.io->ops;
+    struct slot *last = blocks->last;
+    bool reuse = is_last(blocks, want);
+    blocks->last = NULL; /* its buffer may be overwritten from now on */
+    if (reuse && slot != last) {
+        char *buffer = slot->buffer;
+        slot->buffer = last->buffer;
+        last->buffer = buffer;
+    }
+    slot->want = *want;
+    slot->status = 0;
+    slot->done = slot->verified = reuse;
+    if (reuse) {
+        slot->want.direct = NULL;
+        return;
+    }
+    slot->status = need_file(blocks, want->file, &slot->detail);
+    const struct manifest_file *file = &blocks->options.manifest->files[want->file];
+    assert(want->block < file->blocks_count);
+    if (!slot->status && !suits(blocks, slot))
+        slot->want.direct = NULL;
+    slot->request =
+        (struct io_request){.kind = IO_READ,
+                            .file = blocks->files[want->file],
+                            .offset = want->block * CKPT_BLOCK_BYTES,
+                            .data = slot->want.direct ? slot->want.direct : slot->buffer,
+                            .bytes = manifest_block_bytes(file->size_bytes, want->block),
+                            .flags = slot->want.direct ? IO_NOREUSE : IO_NOREUSE | IO_PADDED,
+                            .user = slot};
+    struct io_request *request = &slot->request;
+    int taken = slot->status ? 0 : ops->submit(blocks->queue, &request, 1);
+    if (taken < 0)
+        slot->status = err_errno(&slot->detail, taken, "a read could not be submitted");
+    assert(slot->status || taken == 1); /* the queue is as deep as there are slots */
+    slot->done = slot->status != 0;
+}
+
+static void wait_for(struct blocks *blocks, struct slot *slot)
+{
+    struct io_request *done[BLOCKS_AHEAD];
+    while (!slot->done) {
+        int count = blocks->options.io->ops->reap(blocks->queue, done, BLOCKS_AHEAD, 1, IO_FOREVER);
+        for (int i = 0; i < count; i++)
+            ((struct slot *)done[i]->user)->done = true;
+        if (count < 0) { /* the queue is broken; closing it ends what is in progress */
+            slot->status = err_errno(&slot->detail, count, "could not wait for reads");
+            return;
+        }
+    }
+}
+
+static void verify(struct blocks *blocks, struct slot *slot)
+{
+    const struct manifest_file *file = &blocks->options.manifest->files[slot->want.file];
+    const struct io_request *request = &slot->request;
+    char path[IO_PATH_BYTES_MAX] = "";
+    file_path(blocks, slot->want.file, path, NULL);
+    if (request->result < 0) {
+        slot->status = err_errno(&slot->detail, (int)request->result, "could not read");
+        err_at(&slot->detail, path, (int64_t)request->offset);
+        return;
+    }
+    if ((size_t)request->result != request->bytes) {
+        slot->status = err_set(&slot->detail, -ENODATA, "the file ends within a block");
+        err_at(&slot->detail, path, (int64_t)request->offset);
+        return;
+    }
+    if (!file->block_crc32c)
+        return;
+    uint32_t found = crc32c(0, request->data, request->bytes),
+             expected = file->block_crc32c[slot->want.block];
+    if (found == expected)
+        return;
+    slot->status = err_set(&slot->detail, -EBADMSG, "a block differs from its checksum");
+    err_at(&slot->detail, path, (int64_t)request->offset);
+    err_expected(&slot->detail, "%08x", expected);
+    err_found(&slot->detail, "%08x", found);
+    err_advise(&slot->detail, "the checkpoint is damaged: use another one");
+}
+
+static int hand_over(struct blocks *blocks, struct slot *slot, const struct blocks_visitor *visitor)
+{
+    const struct blocks_options *options = &blocks->options;
+    if (!slot->status && !slot->verified)
+        verify(blocks, slot);
+    if (slot->status && !options->is_file)
+        slot->status = folder_judge_failure(options->io, options->path, options->manifest,
+                                            slot->status, &slot->detail);
+    const struct manifest_file *file = &options->manifest->files[slot->want.file];
+    struct block_got got = {.file = slot->want.file,
+                            .block = slot->want.block,
+                            .data = slot->want.direct ? slot->want.direct : slot->buffer,
+                            .bytes = manifest_block_bytes(file->size_bytes, slot->want.block),
+                            .status = slot->status,
+                            .detail = &slot->detail};
+    blocks->last = slot->status || slot->want.direct ? NULL : slot;
+    return visitor->take(visitor->context, &got);
+}
+
+int blocks_walk(struct blocks *blocks, const struct blocks_visitor *visitor)
+{
+    int status = 0;
+    bool more = true;
+    for (;;) {
+        while (more && !status && blocks->submitted - blocks->taken < blocks->options.ahead) {
+            struct block_want want = {0};
+            more = visitor->next(visitor->context, &want);
+            if (more)
+                start(blocks, &blocks->slots[blocks->submitted++ % blocks->options.ahead], &want);
+        }
+        if (blocks->taken == blocks->submitted)
+            return status;
+        struct slot *slot = &blocks->slots[blocks->taken % blocks->options.ahead];
+        wait_for(blocks, slot);
+        if (!status)
+            status = hand_over(blocks, slot, visitor);
+        blocks->taken++;
+    }
+}

@@ -1,0 +1,400 @@
+/*
+ * collective_load — ckpt.h's finding and loading where several ranks must do the same: what one of
+ * them sees decides for all.
+ *
+ * Each rank looks by itself, tells the others what came of it, and comes to the same verdict from
+ * the same words:
+ *
+ *     some could not look     the end for all: that is no damage, and an older step would be a
+ *                             guess
+ *     some found damage       damage for all (-EBADMSG)
+ *     they found other steps  they look below what one of them lacks
+ *     other saves of a step   the one that all have, some of them where it was put aside; else they
+ *                             look below it
+ */
+#include "base/hash.h"
+#include "base/jsonx_format.h"
+#include "base/str.h"
+#include "ckpt/ckpt.h"
+#include "ckpt/collective.h"
+#include "ckpt/format/folder.h"
+#include "ckpt/load/reader.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ERRNO_MAX = 4095 /* of Linux */ };
+
+/* What a rank tells of its look or load. */
+struct rank_report {
+    int64_t status;    /* of this rank; no step is none */
+    uint8_t is_absent; /* 0 or 1: it found no step */
+    uint64_t step;
+    struct hash128 content, warnings;
+    uint8_t has_aside; /* 0 or 1: beside the step lies a whole one that it took the place of */
+    struct hash128 aside;
+    struct err detail;
+};
+
+static int reports_open(struct comm *comm, const char *what, struct rank_report **ret_all,
+                        struct err *err)
+{
+    struct rank_report *all = calloc((size_t)comm->ranks, sizeof *all);
+    int status = all ? 0 : err_set(err, -ENOMEM, "out of memory for %d ranks", comm->ranks);
+    status = collective_agree(comm, status, what, err);
+    if (status)
+        free(all);
+    else
+        *ret_all = all;
+    return status;
+}
+
+/* What came may be anything. */
+static int check_report(struct rank_report *report, int rank, const char *what, struct err *err)
+{
+    struct err *detail = &report->detail;
+    if (report->status > 0 || report->status < -ERRNO_MAX || report->is_absent > 1 ||
+        report->has_aside > 1)
+        return err_set(err, -EPROTO, "%s: rank %d told something that is no verdict", what, rank);
+    char *const texts[] = {detail->what, detail->expected, detail->found, detail->advice};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        texts[i][ERR_TEXT_BYTES_MAX - 1] = '\0';
+    detail->path[ERR_PATH_BYTES_MAX - 1] = '\0';
+    return 0;
+}
+
+/* Takes `all` where it fails. */
+static int reports_exchange(struct comm *comm, const char *what, struct rank_report *all,
+                            struct err *err)
+{
+    int status = collective_gather(comm, all, sizeof *all, what, err);
+    if (status) {
+        comm_retain(all);
+        return status;
+    }
+    for (int r = 0; r < comm->ranks && !status; r++)
+        status = check_report(&all[r], r, what, err);
+    if (status)
+        free(all);
+    return status;
+}
+
+/* The failure that decides: the first that is no damage, or else the first damage. -1: none. */
+static int first_failure(const struct rank_report *all, int ranks)
+{
+    int first = -1;
+    for (int r = 0; r < ranks; r++)
+        if (all[r].status &&
+            (first < 0 || (all[first].status == -EBADMSG && all[r].status != -EBADMSG)))
+            first = r;
+    return first;
+}
+
+/* -EBADMSG on all ranks, or on none. */
+static int judge(const struct rank_report *all, const struct comm *comm, struct err *err)
+{
+    int first = first_failure(all, comm->ranks);
+    if (first < 0)
+        return 0;
+    const struct rank_report *own = &all[comm->rank], *failed = &all[first];
+    bool is_damage = failed->status == -EBADMSG;
+    if (own->status && (own->status == -EBADMSG) == is_damage) {
+        if (err)
+            *err = own->detail;
+        return (int)own->status;
+    }
+    int status = is_damage ? -EBADMSG : -EREMOTEIO;
+    if (err) {
+        *err = failed->detail;
+        err->code = status;
+        snprintf(err->what, sizeof err->what, "rank %d: %.200s", first, failed->detail.what);
+    }
+    return status;
+}
+
+struct search {
+    struct io *io;
+    const char *where;
+    struct ckpt_choice choice;
+    struct comm *comm;
+    const struct log *log;
+    struct rank_report *all;
+    struct str warnings; /* of this rank's look, a line each */
+    struct ckpt_reader *reader;
+    bool has_found;         /* all ranks found some step before */
+    bool is_chosen;         /* the save to be opened, of the step found before */
+    struct hash128 content; /* of it */
+};
+
+/* Which save a step is, whatever its node's copy of what is replicated: each file's hash is over
+ * the checksums of its bytes. The metrics count, unlike where one save replaces another: they say
+ * what was evaluated, and all ranks evaluate together. */
+static int describe(const struct manifest *manifest, struct hash128 *ret_content, struct err *err)
+{
+    struct jsonx_member *members;
+    struct str text = {0};
+    size_t count;
+    int status = jsonx_members(manifest->state, &members, &count);
+    if (status)
+        return err_set(err, status, "out of memory to compare checkpoints");
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(members[i].key, "config") == 0)
+            continue;
+        str_add(&text, members[i].key, strlen(members[i].key) + 1);
+        jsonx_format(members[i].value, &text);
+    }
+    free(members);
+    for (uint64_t i = 0; i < manifest->files_count; i++) {
+        const struct manifest_file *file = &manifest->files[i];
+        struct hash128 hash = manifest_file_hash(file);
+        str_add(&text, file->name, strlen(file->name) + 1);
+        str_add(&text, &file->size_bytes, sizeof file->size_bytes);
+        str_add(&text, &hash, sizeof hash);
+    }
+    status = str_status(&text);
+    if (status)
+        err_set(err, status, "out of memory to compare checkpoints");
+    else
+        *ret_content = hash_128(text.data, text.bytes);
+    str_deinit(&text);
+    return status;
+}
+
+static void keep_warning(void *context, enum log_level level, const char *line)
+{
+    struct str *warnings = context;
+    (void)level;
+    str_add(warnings, line, strlen(line) + 1);
+}
+
+static bool is_same(const struct hash128 *a, const struct hash128 *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* The save that this rank's step took the place of, if that is whole. */
+static void look_aside(const struct search *search, struct rank_report *own)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct manifest manifest;
+    if (folder_aside_path(search->where, own->step, path, NULL) ||
+        folder_read_step(search->io, path, &manifest, NULL, NULL))
+        return;
+    own->has_aside = manifest.step == own->step && describe(&manifest, &own->aside, NULL) == 0;
+    manifest_deinit(&manifest);
+}
+
+/* Instead of the step that took its place. */
+static int open_aside(struct search *search, struct rank_report *own)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct io_shared_lock *lock;
+    ckpt_reader_close(search->reader);
+    search->reader = NULL;
+    int status = folder_aside_path(search->where, own->step, path, &own->detail);
+    if (!status)
+        status = reader_lock(search->io, path, &lock, &own->detail);
+    if (!status)
+        status = reader_open_locked(search->io, path, lock, &search->reader, &own->detail);
+    if (!status)
+        status = describe(&search->reader->manifest, &own->content, &own->detail);
+    return status;
+}
+
+/* This rank's own look, into what it tells. */
+static void look(struct search *search)
+{
+    struct rank_report *own = &search->all[search->comm->rank];
+    struct log log = {.write = keep_warning, .context = &search->warnings, .least = LOG_WARN};
+    char path[IO_PATH_BYTES_MAX];
+    struct io_shared_lock *lock;
+    *own = (struct rank_report){0};
+    str_deinit(&search->warnings);
+    ckpt_reader_close(search->reader);
+    search->reader = NULL;
+    int status =
+        reader_find(search->io, search->where, &search->choice, path, &lock, &log, &own->detail);
+    own->is_absent = status == -ENOENT;
+    if (!status)
+        status = reader_open_locked(search->io, path, lock, &search->reader, &own->detail);
+    if (!status)
+        status = describe(&search->reader->manifest, &own->content, &own->detail);
+    if (!status) {
+        own->step = ckpt_reader_step(search->reader);
+        if (strcmp(path, search->where) != 0) /* else a step was asked for by its own name */
+            look_aside(search, own);
+        if (search->is_chosen && own->has_aside && !is_same(&own->content, &search->content) &&
+            is_same(&own->aside, &search->content))
+            status = open_aside(search, own);
+    }
+    own->status = own->is_absent ? 0 : status;
+    own->warnings = hash_128(search->warnings.data, search->warnings.bytes);
+}
+
+/* What several ranks would say alike the first of them says. */
+static void say_warnings(const struct search *search)
+{
+    const struct rank_report *all = search->all, *own = &all[search->comm->rank];
+    if (search->warnings.bytes == 0)
+        return;
+    for (int r = 0; r < search->comm->rank; r++)
+        if (memcmp(&all[r].warnings, &own->warnings, sizeof own->warnings) == 0)
+            return;
+    const char *end = search->warnings.data + search->warnings.bytes;
+    for (const char *line = search->warnings.data; line < end; line += strlen(line) + 1)
+        log_line(search->log, LOG_WARN, "%s", line);
+}
+
+static int none_in_common(const struct search *search, struct err *err)
+{
+    err_set(err, -ESTALE, "there are checkpoints, but none that all ranks have");
+    err_at(err, search->where, ERR_NO_OFFSET);
+    err_advise(err, "let all ranks see the same folder, or restore that of a node from a copy, or "
+                    "move the folders away");
+    return -ESTALE;
+}
+
+/* Whether each rank has that save of the step. */
+static bool all_have(const struct search *search, const struct hash128 *content)
+{
+    const struct rank_report *all = search->all;
+    int rank = 0;
+    while (rank < search->comm->ranks &&
+           (is_same(&all[rank].content, content) ||
+            (all[rank].has_aside && is_same(&all[rank].aside, content))))
+        rank++;
+    return rank == search->comm->ranks;
+}
+
+/* Of a step of which the ranks have other saves: where a save of it was committed on some nodes and
+ * not on others, these have the one before, and those have put it aside. False: none is on all, or
+ * it could not be opened. */
+static bool choose_save(struct search *search)
+{
+    const struct rank_report *first = &search->all[0];
+    const struct hash128 *content = all_have(search, &first->content) ? &first->content
+                                    : first->has_aside && all_have(search, &first->aside)
+                                        ? &first->aside
+                                        : NULL;
+    if (search->is_chosen || !content)
+        return false;
+    search->has_found = search->is_chosen = true;
+    search->content = *content;
+    if (search->comm->rank == 0)
+        log_line(search->log, LOG_WARN,
+                 "step %" PRIu64
+                 " was saved again, but not on all nodes: the save before is taken, which "
+                 "some of them put aside",
+                 first->step);
+    return true;
+}
+
+/* 0: all have the same. 1: to be looked for again, among others. The same on all ranks. */
+static int compare(struct search *search, struct err *err)
+{
+    const struct rank_report *all = search->all;
+    int ranks = search->comm->ranks, lowest = 0, highest = 0, other = -1, absent_count = 0;
+    int status = judge(all, search->comm, err);
+    if (status)
+        return status;
+    for (int r = 0; r < ranks; r++) {
+        absent_count += all[r].is_absent;
+        lowest = all[r].step < all[lowest].step ? r : lowest;
+        highest = all[r].step > all[highest].step ? r : highest;
+        if (other < 0 && memcmp(&all[r].content, &all[0].content, sizeof all[r].content) != 0)
+            other = r;
+    }
+    if (absent_count == ranks && !search->has_found) {
+        if (err)
+            *err = all[search->comm->rank].detail;
+        return -ENOENT;
+    }
+    if (absent_count > 0)
+        return none_in_common(search, err);
+    bool is_one_step = all[lowest].step == all[highest].step;
+    if (is_one_step && other < 0)
+        return 0;
+    if (is_one_step && choose_save(search))
+        return 1;
+    if (all[highest].step >= search->choice.below) /* a step that was asked for by its own name */
+        return none_in_common(search, err);
+    if (search->comm->rank == 0 && is_one_step)
+        log_line(search->log, LOG_WARN,
+                 "step %" PRIu64 " is passed over: rank %d has another save of it than rank 0",
+                 all[0].step, other);
+    else if (search->comm->rank == 0)
+        log_line(search->log, LOG_WARN,
+                 "step %" PRIu64 " of rank %d is passed over: rank %d has none after step %" PRIu64,
+                 all[highest].step, highest, lowest, all[lowest].step);
+    search->has_found = true;
+    search->is_chosen = false;
+    search->choice.below = is_one_step ? all[lowest].step : all[lowest].step + 1;
+    return 1;
+}
+
+int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
+                                const struct ckpt_choice *choice, struct comm *comm,
+                                struct ckpt_reader **ret_reader, const struct log *log,
+                                struct err *err)
+{
+    static const char what[] = "looking for a checkpoint that all ranks have";
+    struct search search = {
+        .io = io, .where = path_or_folder, .choice = *choice, .comm = comm, .log = log};
+    int status = reports_open(comm, what, &search.all, err);
+    if (status)
+        return status;
+    do {
+        look(&search);
+        status = reports_exchange(comm, what, search.all, err);
+        if (status) {
+            search.all = NULL;
+            break;
+        }
+        say_warnings(&search);
+        status = compare(&search, err);
+    } while (status > 0);
+    if (status)
+        ckpt_reader_close(search.reader);
+    else
+        *ret_reader = search.reader;
+    str_deinit(&search.warnings);
+    free(search.all);
+    return status;
+}
+
+int ckpt_find_collective(struct io *io, const char *path_or_folder,
+                         const struct ckpt_choice *choice, struct comm *comm, char *path,
+                         uint64_t *ret_step, const struct log *log, struct err *err)
+{
+    struct ckpt_reader *reader;
+    int status = ckpt_reader_open_collective(io, path_or_folder, choice, comm, &reader, log, err);
+    if (status)
+        return status;
+    strcpy(path, ckpt_reader_path(reader));
+    if (ret_step)
+        *ret_step = ckpt_reader_step(reader);
+    ckpt_reader_close(reader);
+    return 0;
+}
+
+int ckpt_reader_load_collective(struct ckpt_reader *reader, struct comm *comm,
+                                const struct ckpt_tensor *wanted, uint64_t wanted_count,
+                                struct device *device, struct err *err)
+{
+    static const char what[] = "loading a checkpoint";
+    struct rank_report *all;
+    int status = reports_open(comm, what, &all, err);
+    if (status)
+        return status;
+    struct rank_report *own = &all[comm->rank];
+    own->status = ckpt_reader_load(reader, wanted, wanted_count, device, &own->detail);
+    status = reports_exchange(comm, what, all, err);
+    if (status)
+        return status;
+    status = judge(all, comm, err);
+    free(all);
+    return status;
+}

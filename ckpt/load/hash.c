@@ -1,0 +1,190 @@
+/*
+ * hash — see hash.h and ckpt.h.
+ */
+#include "ckpt/load/hash.h"
+
+#include "base/bytes.h"
+#include "base/jsonx_format.h"
+#include "ckpt/format/box.h"
+#include "ckpt/load/flat.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HASH_BUFFER_BYTES = 8 << 20 };
+
+bool hash_is_optimizer(const char *name)
+{
+    return strncmp(name, CKPT_OPTIMIZER_PREFIX, sizeof CKPT_OPTIMIZER_PREFIX - 1) == 0;
+}
+
+const char *ckpt_section_name(enum ckpt_section section)
+{
+    static const char *const names[CKPT_SECTION_COUNT] = {"model", "optimizer", "loader"};
+    return names[section];
+}
+
+static void update_u32(struct hash_stream *stream, uint32_t value)
+{
+    hash_stream_update(stream, &value, sizeof value);
+}
+
+static void update_text(struct hash_stream *stream, const char *text, size_t bytes)
+{
+    update_u32(stream, (uint32_t)bytes);
+    hash_stream_update(stream, text, bytes);
+}
+
+/* Returns the bytes that follow. */
+static uint64_t update_head(struct hash_stream *stream, const struct manifest_tensor *tensor,
+                            enum dtype as)
+{
+    const char *dtype = dtype_name(as);
+    uint64_t bytes = 0;
+    int status = box_shape_bytes(tensor->shape, tensor->rank, as, &bytes);
+    assert(!status); /* manifest_check_tensors */
+    (void)status;
+    update_text(stream, tensor->name, strlen(tensor->name));
+    update_text(stream, dtype, strlen(dtype));
+    update_u32(stream, tensor->rank);
+    hash_stream_update(stream, tensor->shape, tensor->rank * sizeof tensor->shape[0]);
+    return bytes;
+}
+
+static void tell(struct hash_watch *watch, size_t bytes)
+{
+    if (!watch || !watch->watch || !watch->watch->progress)
+        return;
+    watch->done_bytes += bytes;
+    watch->watch->progress(watch->watch->context, watch->done_bytes, watch->bytes);
+}
+
+/* Heads and bytes of the tensors, whose bytes come as one stream. */
+static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *reader,
+                               const struct manifest_tensor *const *tensors, uint64_t count,
+                               const struct flat_cast *cast, struct hash_watch *watch,
+                               struct err *err)
+{
+    struct flat flat = {0};
+    char *buffer = malloc(HASH_BUFFER_BYTES);
+    int status = buffer ? 0 : err_set(err, -ENOMEM, "out of memory to hash a checkpoint");
+    if (!status)
+        status = flat_init(&flat, reader, tensors, count, cast, err);
+    size_t at = 0, filled = 0;
+    for (uint64_t i = 0; i < count && !status; i++) {
+        uint64_t left = update_head(stream, tensors[i], flat_dtype(cast, tensors[i]->dtype));
+        while (left > 0 && !status) {
+            if (at == filled) {
+                at = 0;
+                status = flat_read(&flat, buffer, HASH_BUFFER_BYTES, &filled, err);
+                if (status)
+                    break;
+                tell(watch, filled);
+                if (watch && watch->stop && atomic_load(watch->stop)) {
+                    status = err_set(err, -EINTR, "stopped on request");
+                    break;
+                }
+            }
+            size_t part = bytes_min(left, filled - at);
+            hash_stream_update(stream, buffer + at, part);
+            at += part;
+            left -= part;
+        }
+    }
+    flat_deinit(&flat);
+    free(buffer);
+    return status;
+}
+
+int hash_tensors(struct ckpt_reader *reader,
+                 bool (*selected)(const void *context, const char *name), const void *context,
+                 const struct flat_cast *cast, struct hash_watch *watch, uint64_t *ret_count,
+                 struct hash128 *ret_hash, struct err *err)
+{
+    const struct manifest *manifest = &reader->manifest;
+    struct hash_stream *stream = hash_stream_open();
+    const struct manifest_tensor **tensors =
+        calloc(manifest->tensors_count + 1, sizeof(const struct manifest_tensor *));
+    uint64_t count = 0;
+    int status =
+        stream && tensors ? 0 : err_set(err, -ENOMEM, "out of memory to hash a checkpoint");
+    for (uint64_t i = 0; i < manifest->tensors_count && !status; i++) /* sorted by name */
+        if (selected(context, manifest->tensors[i].name))
+            tensors[count++] = &manifest->tensors[i];
+    if (!status)
+        status = hash_stream_tensors(stream, reader, tensors, count, cast, watch, err);
+    if (!status) {
+        *ret_hash = hash_stream_128(stream);
+        *ret_count = count;
+    }
+    free(tensors);
+    hash_stream_close(stream);
+    return status;
+}
+
+static bool is_of_section(const void *context, const char *name)
+{
+    return hash_is_optimizer(name) == (*(const enum ckpt_section *)context == CKPT_OPTIMIZER);
+}
+
+static int hash_loader(struct json_t *loader, struct hash128 *ret_hash, struct err *err)
+{
+    struct hash_stream *stream = hash_stream_open();
+    struct jsonx_member *members = NULL;
+    struct str text = {0};
+    size_t count = 0;
+    int status = stream ? jsonx_members(loader, &members, &count) : -ENOMEM;
+    for (size_t i = 0; i < count && !status; i++) {
+        str_clear(&text);
+        status = jsonx_format(members[i].value, &text);
+        update_text(stream, members[i].key, strlen(members[i].key));
+        update_text(stream, str_text(&text), text.bytes);
+    }
+    if (status)
+        err_set(err, status, "out of memory to hash the loader's state");
+    else
+        *ret_hash = hash_stream_128(stream);
+    str_deinit(&text);
+    free(members);
+    hash_stream_close(stream);
+    return status;
+}
+
+static uint64_t bytes_of_all(const struct manifest *manifest)
+{
+    uint64_t sum = 0, bytes;
+    for (uint64_t i = 0; i < manifest->tensors_count; i++) {
+        const struct manifest_tensor *tensor = &manifest->tensors[i];
+        if (box_shape_bytes(tensor->shape, tensor->rank, tensor->dtype, &bytes) == 0)
+            sum += bytes;
+    }
+    return sum;
+}
+
+int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes,
+              const struct log *log, const struct ckpt_watch *watch, struct err *err)
+{
+    struct ckpt_reader *reader;
+    struct ckpt_hashes hashes = {0};
+    int status = reader_open_any(io, path, &reader, log, err);
+    if (status)
+        return status;
+    struct hash_watch watched = {.watch = watch, .bytes = bytes_of_all(&reader->manifest)};
+    for (enum ckpt_section section = CKPT_MODEL; section <= CKPT_OPTIMIZER && !status; section++) {
+        uint64_t count = 0;
+        status = hash_tensors(reader, is_of_section, &section, NULL, &watched, &count,
+                              &hashes.hash[section], err);
+        hashes.present[section] = count > 0;
+    }
+    struct json_t *loader =
+        reader->manifest.state ? jsonx_get(reader->manifest.state, "loader") : NULL;
+    hashes.present[CKPT_LOADER] = loader && jsonx_kind(loader) == JSON_KIND_OBJECT;
+    if (!status && hashes.present[CKPT_LOADER])
+        status = hash_loader(loader, &hashes.hash[CKPT_LOADER], err);
+    ckpt_reader_close(reader);
+    if (!status)
+        *ret_hashes = hashes;
+    return status;
+}

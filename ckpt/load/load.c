@@ -1,0 +1,353 @@
+/*
+ * load — ckpt_reader_load: any boxes out of any chunks.
+ *
+ * Every wanted box meets the chunks that hold some of it: pieces, sorted by where they begin in the
+ * files. Blocks are asked for and taken in that order, each once; a piece walks the runs that its
+ * box and its chunk share with two cursors, one for what to read next, one for what to copy next.
+ *
+ *     file     |   block   |   block   |   block   |
+ *     pieces      [a     ][b ][c         ]
+ *
+ * Plan cursors run ahead of copy cursors by BLOCKS_AHEAD.
+ */
+#include "base/bytes.h"
+#include "ckpt/format/box.h"
+#include "ckpt/format/cast.h"
+#include "ckpt/load/reader.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ELEMENT_BYTES_MAX = 8, CAST_ELEMENTS = 4096 };
+
+/* The part of a wanted box that lies in one chunk. Runs are in bytes as they are saved; where they
+ * are cast, their targets are as far into the box as elements, of another size. */
+struct piece {
+    const struct ckpt_tensor *tensor;
+    enum dtype saved; /* another than the tensor's: cast */
+    uint32_t file;
+    uint64_t begin; /* of the chunk in its file */
+    uint64_t first; /* byte of the file that is needed first */
+    struct runs runs;
+    struct runs_cursor plan, copy;
+    char cut
+        /* an element that two blocks share, as in files of others: what the first had of it */
+        [ELEMENT_BYTES_MAX];
+};
+
+struct load {
+    struct ckpt_reader *reader;
+    struct device *device;
+    struct device_stream *stream;
+    struct piece *pieces;
+    uint64_t pieces_count;
+    uint64_t plan_first, copy_first; /* pieces before them are done with */
+    uint32_t plan_file;
+    uint64_t plan_block;                          /* the next of plan_file that may be asked for */
+    char cast[CAST_ELEMENTS * ELEMENT_BYTES_MAX]; /* on their way to a device */
+    struct err *err;
+};
+
+static void shape_text(const uint64_t *shape, uint32_t rank, char *text, size_t bytes)
+{
+    size_t used = (size_t)snprintf(text, bytes, "[");
+    for (uint32_t d = 0; d < rank && used < bytes; d++)
+        used +=
+            (size_t)snprintf(text + used, bytes - used, d ? ", %" PRIu64 : "%" PRIu64, shape[d]);
+    if (used < bytes)
+        snprintf(text + used, bytes - used, "]");
+}
+
+static int mismatch(const struct load *load, const struct ckpt_tensor *wanted,
+                    const struct manifest_tensor *saved)
+{
+    char expected[ERR_TEXT_BYTES_MAX - 16], found[ERR_TEXT_BYTES_MAX - 16];
+    shape_text(wanted->shape, wanted->rank, expected, sizeof expected);
+    shape_text(saved->shape, saved->rank, found, sizeof found);
+    err_set(load->err, -EINVAL, "tensor \"%.100s\" was saved with another dtype or shape",
+            wanted->name);
+    err_at(load->err, load->reader->path, ERR_NO_OFFSET);
+    err_expected(load->err, "%s %s", dtype_name(wanted->dtype), expected);
+    err_found(load->err, "%s %s", dtype_name(saved->dtype), found);
+    err_advise(load->err, "load it into the model that it was saved from");
+    return -EINVAL;
+}
+
+static bool suits_dtype(const struct ckpt_tensor *wanted, enum dtype saved)
+{
+    return saved == wanted->dtype ||
+           (wanted->cast && cast_is_real(saved) && cast_is_real(wanted->dtype));
+}
+
+static int check_wanted(const struct load *load, const struct ckpt_tensor *wanted,
+                        const struct manifest_tensor *saved)
+{
+    struct box box = box_make(wanted->start, wanted->extent, wanted->rank);
+    if (!saved) {
+        err_set(load->err, -ENOENT, "tensor \"%.100s\" is not in the checkpoint", wanted->name);
+        err_at(load->err, load->reader->path, ERR_NO_OFFSET);
+        err_advise(load->err, "load it into the model that it was saved from");
+        return -ENOENT;
+    }
+    if (!suits_dtype(wanted, saved->dtype) || saved->rank != wanted->rank ||
+        memcmp(saved->shape, wanted->shape, wanted->rank * sizeof *wanted->shape) != 0)
+        return mismatch(load, wanted, saved);
+    if (box_check(&box, wanted->shape))
+        return err_set(load->err, -EINVAL,
+                       "tensor \"%.100s\": the box wanted is not within its shape", wanted->name);
+    return 0;
+}
+
+static int add_pieces(struct load *load, const struct ckpt_tensor *wanted,
+                      const struct manifest_tensor *saved, uint64_t *capacity)
+{
+    struct box target = box_make(wanted->start, wanted->extent, wanted->rank);
+    for (uint64_t i = 0; i < saved->chunks_count; i++) {
+        const struct manifest_chunk *chunk = &saved->chunks[i];
+        struct box source = box_make(chunk->start, chunk->extent, wanted->rank);
+        struct piece piece = {.tensor = wanted,
+                              .saved = saved->dtype,
+                              .file = chunk->file,
+                              .begin = chunk->offset_bytes};
+        uint64_t elements;
+        if (box_shape_volume(chunk->extent, wanted->rank, &elements) || elements == 0 ||
+            !runs_init(&piece.runs, &source, &target, saved->dtype))
+            continue;
+        if (load->pieces_count == *capacity) {
+            uint64_t grown = *capacity ? *capacity * 2 : 64;
+            struct piece *pieces = realloc(load->pieces, (size_t)grown * sizeof *pieces);
+            if (!pieces)
+                return err_set(load->err, -ENOMEM, "out of memory to load %" PRIu64 " pieces",
+                               grown);
+            load->pieces = pieces;
+            *capacity = grown;
+        }
+        piece.plan = piece.copy = runs_first(&piece.runs);
+        piece.first = piece.begin + piece.runs.source;
+        load->pieces[load->pieces_count++] = piece;
+    }
+    return 0;
+}
+
+static int compare_pieces(const void *a, const void *b)
+{
+    const struct piece *x = a, *y = b;
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* The first block from `from` on that the piece needs; UINT64_MAX: none. */
+static uint64_t piece_next_block(struct piece *piece, uint64_t from)
+{
+    while (piece->plan.left > 0 &&
+           piece->begin + piece->plan.source + piece->runs.run_bytes <= from * CKPT_BLOCK_BYTES)
+        runs_next(&piece->runs, &piece->plan);
+    if (piece->plan.left == 0)
+        return UINT64_MAX;
+    uint64_t block = (piece->begin + piece->plan.source) / CKPT_BLOCK_BYTES;
+    return block > from ? block : from;
+}
+
+static bool is_cast(const struct piece *piece)
+{
+    return piece->saved != piece->tensor->dtype;
+}
+
+/* Where the whole block belongs, if it is all of one run and in host memory. */
+static void *direct_target(const struct load *load, const struct piece *piece, uint64_t block)
+{
+    const struct manifest_file *file = &load->reader->manifest.files[piece->file];
+    uint64_t begin = block * CKPT_BLOCK_BYTES,
+             end = begin + manifest_block_bytes(file->size_bytes, block);
+    uint64_t run = piece->begin + piece->plan.source;
+    if (load->device || is_cast(piece) || begin < run || end > run + piece->runs.run_bytes)
+        return NULL;
+    return (char *)piece->tensor->data + piece->plan.target + (begin - run);
+}
+
+static bool next_block(void *context, struct block_want *ret_want)
+{
+    struct load *load = context;
+    for (;;) {
+        while (load->plan_first < load->pieces_count &&
+               load->pieces[load->plan_first].plan.left == 0)
+            load->plan_first++;
+        if (load->plan_first == load->pieces_count)
+            return false;
+        uint32_t file = load->pieces[load->plan_first].file;
+        if (file != load->plan_file) {
+            load->plan_file = file;
+            load->plan_block = 0;
+        }
+        struct piece *nearest = NULL;
+        uint64_t block = UINT64_MAX;
+        for (uint64_t i = load->plan_first;
+             i < load->pieces_count && load->pieces[i].file == file &&
+             load->pieces[i].first / CKPT_BLOCK_BYTES < block;
+             i++) {
+            uint64_t candidate = piece_next_block(&load->pieces[i], load->plan_block);
+            if (candidate < block) {
+                block = candidate;
+                nearest = &load->pieces[i];
+            }
+        }
+        if (!nearest)
+            continue;
+        *ret_want = (struct block_want){file, block, direct_target(load, nearest, block)};
+        load->plan_block = block + 1;
+        return true;
+    }
+}
+
+static int copy_part(struct load *load, char *target, const char *source, size_t bytes)
+{
+    if (target == source)
+        return 0; /* it was read there */
+    if (load->device)
+        return load->device->ops->copy(load->device, load->stream, target, source, bytes,
+                                       load->err);
+    memcpy(target, source, bytes);
+    return 0;
+}
+
+/* Elements of a run, from that one on. */
+static int cast_whole(struct load *load, const struct piece *piece, uint64_t element,
+                      const char *source, uint64_t count)
+{
+    enum dtype dtype = piece->tensor->dtype;
+    size_t bytes = dtype_bytes(dtype), saved_bytes = dtype_bytes(piece->saved);
+    char *target =
+        (char *)piece->tensor->data + (piece->copy.target / saved_bytes + element) * bytes;
+    if (!load->device) {
+        cast_elements(piece->saved, source, dtype, target, count);
+        return 0;
+    }
+    int status = 0;
+    for (uint64_t done = 0; done < count && !status; done += CAST_ELEMENTS) {
+        uint64_t part = bytes_min(CAST_ELEMENTS, count - done);
+        cast_elements(piece->saved, source + done * saved_bytes, dtype, load->cast, part);
+        status = load->device->ops->copy(load->device, load->stream, target + done * bytes,
+                                         load->cast, part * bytes, load->err);
+        if (!status) /* before load->cast is used again */
+            status = load->device->ops->stream_sync(load->device, load->stream, load->err);
+    }
+    return status;
+}
+
+/* Bytes at..at+bytes of a run, of which all before came already. */
+static int cast_part(struct load *load, struct piece *piece, uint64_t at, const char *source,
+                     uint64_t bytes)
+{
+    uint64_t saved_bytes = dtype_bytes(piece->saved), had = at % saved_bytes;
+    int status = 0;
+    if (had > 0) {
+        uint64_t rest = bytes_min(saved_bytes - had, bytes);
+        memcpy(piece->cut + had, source, rest);
+        if (had + rest < saved_bytes)
+            return 0;
+        status = cast_whole(load, piece, at / saved_bytes, piece->cut, 1);
+        at += rest;
+        source += rest;
+        bytes -= rest;
+    }
+    uint64_t count = bytes / saved_bytes;
+    if (!status && count > 0)
+        status = cast_whole(load, piece, at / saved_bytes, source, count);
+    memcpy(piece->cut, source + count * saved_bytes, bytes % saved_bytes);
+    return status;
+}
+
+static int copy_piece(struct load *load, struct piece *piece, const struct block_got *got)
+{
+    uint64_t begin = got->block * CKPT_BLOCK_BYTES, end = begin + got->bytes;
+    while (piece->copy.left > 0) {
+        uint64_t run = piece->begin + piece->copy.source, run_end = run + piece->runs.run_bytes;
+        uint64_t from = run > begin ? run : begin, to = bytes_min(run_end, end);
+        if (from < to) {
+            const char *source = got->data + (from - begin);
+            int status =
+                is_cast(piece)
+                    ? cast_part(load, piece, from - run, source, to - from)
+                    : copy_part(load,
+                                (char *)piece->tensor->data + piece->copy.target + (from - run),
+                                source, to - from);
+            if (status)
+                return status;
+        }
+        if (run_end > end)
+            break;
+        runs_next(&piece->runs, &piece->copy);
+    }
+    return 0;
+}
+
+/* The block's failure, with the first tensor that lies in it and is wanted. */
+static int fail(struct load *load, const struct block_got *got, const struct piece *piece)
+{
+    if (load->err) {
+        *load->err = *got->detail;
+        snprintf(load->err->what, sizeof load->err->what, "tensor \"%.100s\": %.100s",
+                 piece->tensor->name, got->detail->what);
+    }
+    return got->status;
+}
+
+static int take_block(void *context, const struct block_got *got)
+{
+    struct load *load = context;
+    uint64_t end = got->block * CKPT_BLOCK_BYTES + got->bytes;
+    while (load->pieces[load->copy_first].file < got->file ||
+           load->pieces[load->copy_first].copy.left == 0)
+        load->copy_first++;
+    if (got->status)
+        return fail(load, got, &load->pieces[load->copy_first]);
+    int status = 0;
+    for (uint64_t i = load->copy_first;
+         i < load->pieces_count && load->pieces[i].file == got->file &&
+         load->pieces[i].first < end && !status;
+         i++)
+        status = copy_piece(load, &load->pieces[i], got);
+    if (load->device && !status)
+        status = load->device->ops->stream_sync(load->device, load->stream,
+                                                load->err); /* the block is read over */
+    return status;
+}
+
+static int collect(struct load *load, const struct ckpt_tensor *wanted, uint64_t wanted_count)
+{
+    uint64_t capacity = 0;
+    for (uint64_t i = 0; i < wanted_count; i++) {
+        const struct manifest_tensor *saved =
+            manifest_find(&load->reader->manifest, wanted[i].name);
+        int status = check_wanted(load, &wanted[i], saved);
+        if (!status)
+            status = add_pieces(load, &wanted[i], saved, &capacity);
+        if (status)
+            return status;
+    }
+    if (load->pieces_count > 0)
+        qsort(load->pieces, load->pieces_count, sizeof *load->pieces, compare_pieces);
+    return 0;
+}
+
+int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wanted,
+                     uint64_t wanted_count, struct device *device, struct err *err)
+{
+    if (device && device->ops->is_host)
+        device = NULL;
+    struct load load = {.reader = reader, .device = device, .err = err};
+    struct blocks_visitor visitor = {next_block, take_block, &load};
+    int status = collect(&load, wanted, wanted_count);
+    if (!status && device)
+        status = device->ops->stream_open(device, &load.stream, err);
+    if (!status)
+        status = blocks_walk(reader->blocks, &visitor);
+    if (load.stream)
+        device->ops->stream_close(device, load.stream);
+    free(load.pieces);
+    return status;
+}

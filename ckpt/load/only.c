@@ -1,0 +1,21 @@
+/*
+ * only — see only.h.
+ */
+#include "ckpt/load/only.h"
+
+#include "ckpt/load/hash.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+bool only_selects(const void *only, const char *name)
+{
+    const char *pattern = only;
+    if (strcmp(pattern, "all") == 0)
+        return true;
+    if (strcmp(pattern, ckpt_section_name(CKPT_MODEL)) == 0)
+        return !hash_is_optimizer(name);
+    if (strcmp(pattern, ckpt_section_name(CKPT_OPTIMIZER)) == 0)
+        return hash_is_optimizer(name);
+    return fnmatch(pattern, name, 0) == 0;
+}

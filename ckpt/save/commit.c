@@ -1,0 +1,441 @@
+/*
+ * commit — see commit.h.
+ */
+#include "ckpt/save/commit.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/jsonx_format.h"
+#include "ckpt/ckpt.h"
+#include "ckpt/collective.h"
+#include "ckpt/format/folder.h"
+#include "ckpt/tools/prune.h"
+#include "ckpt/tools/verify.h"
+#include "io/file_util.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int commit_init(struct commit *commit, struct err *err)
+{
+    commit->places = calloc((size_t)commit->nodes->node->ranks, sizeof *commit->places);
+    return commit->places
+               ? 0
+               : err_set(err, -ENOMEM, "out of memory for %d ranks", commit->nodes->node->ranks);
+}
+
+void commit_deinit(struct commit *commit)
+{
+    if (commit->gather_failed)
+        comm_retain(commit->places);
+    else
+        free(commit->places);
+    str_deinit(&commit->manifest_text);
+    commit->places = NULL;
+}
+
+/* What all ranks write is made by the first, so that it is there when the others are told of the
+ * place. */
+static int create_common(struct commit *commit, struct err *err)
+{
+    uint64_t bytes = commit->file_bytes[LAYOUT_COMMON];
+    return bytes == 0
+               ? 0
+               : commit->io->transactions->create(commit->transaction, CONSOLIDATED_FILE_NAME,
+                                                  bytes_round_up(bytes, IO_ALIGN_BYTES),
+                                                  &commit->files[LAYOUT_COMMON], err);
+}
+
+static int open_common(struct commit *commit, struct err *err)
+{
+    return commit->file_bytes[LAYOUT_COMMON] == 0
+               ? 0
+               : commit->io->transactions->open(commit->transaction, CONSOLIDATED_FILE_NAME,
+                                                &commit->files[LAYOUT_COMMON], err);
+}
+
+/* The place, on the first rank. */
+static int make_place(struct commit *commit, struct err *err)
+{
+    struct io *io = commit->io;
+    struct io_stat info;
+    int status = io->locks->check(commit->lock, err);
+    if (status)
+        return status;
+    commit->exists = io->names->stat(io, commit->path, &info, NULL) == 0;
+    status = folder_aside_path(commit->folder, commit->step, commit->aside, err);
+    if (status)
+        return status;
+    struct io_transaction_options options = {.path = commit->path,
+                                             .replace = commit->exists,
+                                             .backup = commit->exists ? commit->aside : NULL,
+                                             .owner_id = commit->run_id,
+                                             .attempt = commit->attempt};
+    status = io->transactions->begin(io, &options, &commit->transaction, err);
+    if (status)
+        return status;
+    const char *place = io->transactions->staging(commit->transaction);
+    if (strlen(place) >= sizeof commit->places[0].text)
+        return err_set(err, -ENAMETOOLONG, "the name of a temporary place is too long: %.100s...",
+                       place);
+    strcpy(commit->places[0].text, place);
+    commit->places[0].exists = commit->exists;
+    return 0;
+}
+
+static int join_place(struct commit *commit, struct err *err)
+{
+    const struct commit_place *first = &commit->places[0];
+    if (!memchr(first->text, '\0', sizeof first->text))
+        return err_set(err, -EPROTO,
+                       "the name of the place that rank 0 of the node tells has no end");
+    if (first->status)
+        return err_set(err, -EREMOTEIO, "the first rank could not begin the save");
+    struct io_transaction_options options = {
+        .path = commit->path, .owner_id = commit->run_id, .attempt = commit->attempt};
+    int status = commit->io->transactions->join(commit->io, &options, first->text,
+                                                &commit->transaction, err);
+    if (status == -ENOENT)
+        err_advise(
+            err, "let all nodes share the folder, or give each its own (checkpoint.shared: false)");
+    return status;
+}
+
+/* Step 1: the ranks of a node in one private place, with the file that all write where
+ * has_common. */
+static int meet(struct commit *commit, uint64_t step, bool has_common, int status, struct err *err)
+{
+    struct comm *node = commit->nodes->node;
+    struct commit_place *own = &commit->places[node->rank];
+    bool is_first = nodes_is_first(commit->nodes);
+    commit->step = step;
+    commit->attempt++;
+    *own = (struct commit_place){0};
+    if (!status)
+        status = folder_step_path(commit->folder, step, commit->path, err);
+    if (!status && is_first)
+        status = make_place(commit, err);
+    if (!status && is_first && has_common)
+        status = create_common(commit, err);
+    own->status = status;
+    struct err detail = {0};
+    int gathered =
+        collective_gather(node, commit->places, sizeof *own, "beginning a checkpoint", &detail);
+    commit->gather_failed |= gathered != 0;
+    commit->exists = gathered == 0 && commit->places[0].exists;
+    if (!status && gathered) {
+        status = gathered;
+        if (err)
+            *err = detail;
+    }
+    if (!status && !is_first)
+        status = join_place(commit, err);
+    if (!status && !is_first && has_common)
+        status = open_common(commit, err);
+    return status;
+}
+
+static void leave(struct commit *commit)
+{
+    if (nodes_is_first(commit->nodes))
+        commit->io->transactions->abort(commit->transaction);
+    else if (commit->transaction)
+        commit->io->transactions->leave(commit->transaction);
+    commit->transaction = NULL;
+    for (int i = 0; i < LAYOUT_FILES; i++)
+        commit->files[i] = NULL;
+}
+
+int commit_try_folder(struct commit *commit, struct err *err)
+{
+    int status = commit->nodes->node->ranks > 1 ? meet(commit, 0, false, 0, err) : 0;
+    status =
+        collective_agree(commit->nodes->all, status, "looking at the folder of checkpoints", err);
+    leave(commit); /* nobody joins any more */
+    return status;
+}
+
+int commit_begin(struct commit *commit, uint64_t step, int status, struct err *err)
+{
+    char name[GLOBAL_PLAN_NAME_BYTES_MAX];
+    status = meet(commit, step, true, status, err);
+    if (!status)
+        status = commit->io->transactions->create(
+            commit->transaction, global_plan_file_name(commit->nodes->all->rank, name),
+            bytes_round_up(commit->file_bytes[LAYOUT_OWN], IO_ALIGN_BYTES),
+            &commit->files[LAYOUT_OWN], err);
+    return status;
+}
+
+static bool has_same_arrays(const struct manifest *a, const struct manifest *b,
+                            const struct str *b_tensors)
+{
+    struct str tensors = {0};
+    bool same = a->files_count == b->files_count && strcmp(a->numerics_id, b->numerics_id) == 0;
+    for (uint64_t i = 0; i < b->files_count && same; i++) {
+        const struct manifest_file *x = &a->files[i], *y = &b->files[i];
+        same = strcmp(x->name, y->name) == 0 && x->elsewhere == y->elsewhere &&
+               x->size_bytes == y->size_bytes &&
+               memcmp(x->block_crc32c, y->block_crc32c,
+                      x->blocks_count * sizeof *x->block_crc32c) == 0;
+    }
+    if (!same)
+        return false;
+    manifest_encode_tensors(a, &tensors);
+    same = str_status(&tensors) == 0 && strcmp(str_text(&tensors), str_text(b_tensors)) == 0;
+    str_deinit(&tensors);
+    return same;
+}
+
+static bool is_same_value(struct json_t *a, struct json_t *b)
+{
+    struct str x = {0}, y = {0};
+    bool same = a && b && jsonx_format(a, &x) == 0 && jsonx_format(b, &y) == 0 &&
+                strcmp(str_text(&x), str_text(&y)) == 0;
+    str_deinit(&x);
+    str_deinit(&y);
+    return same;
+}
+
+/* Nothing is lost with the old state: what it says the new one says, or says anew. */
+static bool is_renewed_by(struct json_t *old, struct json_t *renewed)
+{
+    struct jsonx_member *members;
+    size_t count;
+    bool same = true;
+    if (jsonx_members(old, &members, &count))
+        return false;
+    for (size_t i = 0; i < count && same; i++) {
+        const char *key = members[i].key;
+        same = manifest_is_remark(key) || is_same_value(members[i].value, jsonx_get(renewed, key));
+    }
+    free(members);
+    return same;
+}
+
+/* Of the step's folder at that path, if each holds what its manifest says. */
+static enum commit_likeness compare_with(const struct commit *commit, const char *path,
+                                         const char *state_json)
+{
+    const struct global_plan *global = commit->global;
+    struct manifest found;
+    struct json_t *state = NULL;
+    enum commit_likeness likeness = COMMIT_OTHER;
+    if (folder_read_step(commit->io, path, &found, NULL, NULL))
+        return likeness;
+    if (found.step == commit->step &&
+        has_same_arrays(&found, &global->manifest, &global->tensors_text) &&
+        jsonx_parse(state_json, strlen(state_json), "state", 0, &state, NULL) == 0) {
+        if (is_same_value(found.state, state))
+            likeness = COMMIT_SAME;
+        else if (is_renewed_by(found.state, state))
+            likeness = COMMIT_SAME_ARRAYS;
+        jsonx_free(state);
+    }
+    manifest_deinit(&found);
+    return likeness;
+}
+
+static void say_damage(void *context, const struct err *detail)
+{
+    const struct commit *commit = context;
+    char line[ERR_LINE_BYTES_MAX];
+    log_line(commit->log, LOG_WARN, "a damaged step gives way to the new one: %s",
+             err_format(detail, line, sizeof line));
+}
+
+/* The bytes of the step that is there are read back: a damaged one must give way to the whole one.
+ * Each rank of a node reads a share, as much as it wrote or so: the others would wait for one that
+ * read all. */
+static bool holds_what_it_says(struct commit *commit)
+{
+    const struct comm *node = commit->nodes->node;
+    const struct verify_options options = {.io = commit->io,
+                                           .step_path = commit->path,
+                                           .share = {(uint32_t)node->rank, (uint32_t)node->ranks},
+                                           .bad = say_damage,
+                                           .context = commit};
+    return verify_share(&options, NULL) == 0;
+}
+
+/* What the step that is there is to the one that is saved, told by the first rank of a node and,
+ * where it seems the same, by all of them. */
+static int look_at_old(struct commit *commit, const char *state_json, struct err *err)
+{
+    static const char what[] = "looking at the step that was there";
+    struct comm *node = commit->nodes->node;
+    commit->global->manifest.numerics_id = commit->numerics_id;
+    if (nodes_is_first(commit->nodes))
+        commit->likeness = compare_with(commit, commit->path, state_json);
+    bool is_same = commit->likeness == COMMIT_SAME;
+    int status = collective_any(node, &is_same, what, err);
+    if (status || !is_same)
+        return status;
+    bool is_damaged = !holds_what_it_says(commit);
+    status = collective_any(node, &is_damaged, what, err);
+    if (!status && is_damaged)
+        commit->likeness = COMMIT_OTHER;
+    return status;
+}
+
+static int write_manifest(struct commit *commit, const char *state_json, struct err *err)
+{
+    struct io *io = commit->io;
+    struct manifest *manifest = &commit->global->manifest;
+    struct io_file *file;
+    struct io_queue *queue = NULL;
+    char path[IO_PATH_BYTES_MAX];
+    manifest->step = commit->step;
+    manifest->wall_ns = clock_wall_ns();
+    manifest->numerics_id = commit->numerics_id;
+    str_deinit(
+        &commit->manifest_text); /* this save does not fail because the one before had no memory */
+    int status = io_join_path(commit->path, MANIFEST_NAME, path, err);
+    if (!status)
+        status = manifest_encode(manifest, state_json, &commit->global->tensors_text,
+                                 &commit->manifest_text, err);
+    size_t bytes = commit->manifest_text.bytes;
+    if (!status)
+        status = io->ops->queue_open(io, 1, &queue, err);
+    if (!status)
+        status = io->transactions->create(commit->transaction, MANIFEST_NAME, bytes, &file, err);
+    if (!status)
+        status = io_write_exact(queue, io, file, path, 0, commit->manifest_text.data, bytes, err);
+    if (queue)
+        io->ops->queue_close(queue);
+    return status ? status : io->transactions->finalize(commit->transaction, file, bytes, err);
+}
+
+/* What the new step took the place of stands under the other name, if it could be renamed; else the
+ * next sweep removes it. That with the same arrays is worth no room, unless somebody reads it; but
+ * only once the new one is on all nodes: until then it may be what they have in common. Where this
+ * node had the new one already, from a save that failed on others, what that one replaced is still
+ * to be settled. */
+static void settle_replaced(const struct commit *commit, const char *state_json)
+{
+    struct io_stat info;
+    bool was_there = commit->likeness == COMMIT_SAME, is_read = false;
+    bool is_aside = commit->io->names->stat(commit->io, commit->aside, &info, NULL) == 0;
+    if (was_there && !is_aside)
+        return;
+    enum commit_likeness likeness =
+        was_there ? compare_with(commit, commit->aside, state_json) : commit->likeness;
+    if (!is_aside)
+        log_line(commit->log, LOG_WARN,
+                 "%s was there with another content, which could not be put aside as %s: it waits "
+                 "under a "
+                 "name " IO_TEMPORARY_PREFIX "* for the next sweep",
+                 commit->path, commit->aside);
+    else if (likeness == COMMIT_SAME_ARRAYS &&
+             prune_remove_unread(commit->io, commit->lock, commit->aside, &is_read, NULL) == 0 &&
+             !is_read)
+        log_line(commit->log, LOG_INFO,
+                 "%s was there with the same arrays and other metrics, which gave way",
+                 commit->path);
+    else
+        log_line(commit->log, LOG_WARN,
+                 "%s was there with another content, which was put aside: %s", commit->path,
+                 commit->aside);
+}
+
+/* The first half of step 5, all but the name. */
+static int prepare(struct commit *commit, const char *state_json, struct err *err)
+{
+    commit->likeness = COMMIT_OTHER;
+    int status = commit->exists ? look_at_old(commit, state_json, err) : 0;
+    if (status || !nodes_is_first(commit->nodes) || commit->likeness == COMMIT_SAME)
+        return status;
+    return write_manifest(commit, state_json, err);
+}
+
+/* The second half, on a node's first rank: what all ranks have made durable appears. The set is
+ * gone afterwards, unless an error left it. */
+static int commit_step(struct commit *commit, struct err *err)
+{
+    struct io *io = commit->io;
+    if (commit->likeness == COMMIT_SAME) {
+        log_line(commit->log, LOG_INFO, "%s is there already with the same content, and stays",
+                 commit->path);
+        return 0; /* the transaction is aborted */
+    }
+    /* one who takes the folder after this sweeps the transaction, and then it can't be committed */
+    int status = io->locks->check(commit->lock, err);
+    if (status)
+        return status;
+    status = io->transactions->commit(commit->transaction, err);
+    commit->transaction = NULL;
+    return status;
+}
+
+/* What fails is logged and tried again the next time. */
+static void retain(struct commit *commit)
+{
+    struct ckpt_prune_options options = {.keep = commit->keep, .log = commit->log};
+    struct err detail = {0};
+    char line[ERR_LINE_BYTES_MAX];
+    if (commit->keep.last > 0 &&
+        prune_folder(commit->io, commit->folder, &options, commit->lock, commit->step, &detail) &&
+        detail.what[0])
+        log_line(commit->log, LOG_WARN, "old checkpoints stay: %s",
+                 err_format(&detail, line, sizeof line));
+}
+
+/* What this rank wrote becomes durable; the first failure ends it. */
+static int finalize(struct commit *commit, struct err *err)
+{
+    int status = 0;
+    for (int i = 0; i < LAYOUT_FILES && !status; i++) {
+        struct io_file *file = commit->files[i];
+        commit->files[i] = NULL;
+        if (file)
+            status = commit->io->transactions->finalize(commit->transaction, file,
+                                                        commit->file_bytes[i], err);
+    }
+    return status;
+}
+
+/* Who lost the folder since it committed removes nothing of what is another's now. */
+static bool still_owns(const struct commit *commit)
+{
+    return commit->io->locks->check(commit->lock, NULL) == 0;
+}
+
+/* A save that failed because another owner swept it says so. */
+static int name_owner(const struct commit *commit, int status, struct err *err)
+{
+    struct err detail = {0};
+    if (commit->io->locks->check(commit->lock, &detail) != -EBUSY)
+        return status;
+    if (err)
+        *err = detail;
+    return -EBUSY;
+}
+
+int commit_finish(struct commit *commit, int status, const char *state_json, struct err *err)
+{
+    struct comm *all = commit->nodes->all;
+    bool is_first = nodes_is_first(commit->nodes);
+    if (!status)
+        status = finalize(commit, err);
+    if (status && is_first)
+        status = name_owner(commit, status, err);
+    status = collective_agree(all, status, "agreeing on a checkpoint", err);
+    if (!status)
+        status = global_plan_gather(commit->global, all, err);
+    if (!status)
+        status = prepare(commit, state_json, err);
+    if (commit->nodes->count > 1) /* no node's name appears before all can */
+        status = collective_agree(all, status, "writing the manifests", err);
+    if (!status && is_first)
+        status = commit_step(commit, err);
+    if (status && is_first)
+        status = name_owner(commit, status, err);
+    status = collective_agree(all, status, "committing a checkpoint", err);
+    leave(commit);
+    if (!status && is_first && commit->exists)
+        settle_replaced(commit, state_json);
+    if (!status && is_first && still_owns(commit))
+        retain(commit);
+    return status;
+}

@@ -1,0 +1,362 @@
+/*
+ * consolidated — see consolidated.h: who holds what, and the file's header. Who writes what is in
+ * consolidated_pages.c.
+ */
+#include "ckpt/save/consolidated.h"
+
+#include "ckpt/collective.h"
+#include "ckpt/load/hash.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A part of an array that a rank told of. */
+struct held {
+    const char *name;
+    const struct local_plan_chunk *chunk;
+    int rank;
+    const struct ckpt_tensor *tensor; /* of this rank's own, else NULL */
+    uint64_t begin_bytes, size_bytes; /* within the array */
+};
+
+/* An array of the file, and who holds it: held[first..first + count). */
+struct array {
+    struct safetensors_entry entry; /* first: what compares entries compares arrays */
+    uint64_t first, count;
+    bool is_replicated;
+};
+
+struct plan {
+    struct consolidated *consolidated;
+    struct local_plan_part own; /* what this rank tells */
+    struct held *held;          /* of all, by name, then by where it begins */
+    uint64_t held_count;
+    struct array *arrays; /* in the order of the file */
+    uint64_t arrays_count;
+};
+
+int consolidated_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
+                               uint64_t *ret_file_bytes, struct err *err)
+{
+    /* transformers asks for this key; the tensors are those of the PyTorch layout: row-major, as
+     * torch names dtypes */
+    static const char *const metadata[][2] = {{"format", "pt"}};
+    return safetensors_encode(entries, count, metadata, 1, SAFETENSORS_ALIGN_BYTES, out,
+                              ret_file_bytes, err);
+}
+
+const struct manifest_file *consolidated_find_file(const struct manifest *manifest)
+{
+    for (uint64_t i = 0; i < manifest->files_count; i++)
+        if (strcmp(manifest->files[i].name, CONSOLIDATED_FILE_NAME) == 0)
+            return &manifest->files[i];
+    return NULL;
+}
+
+/* Where a box lies in its array, if it is one run of bytes there, or none at all. */
+static bool find_run(const uint64_t *shape, const struct box *box, enum dtype dtype,
+                     uint64_t *ret_begin, uint64_t *ret_bytes)
+{
+    struct box whole = box_whole(shape, box->rank);
+    struct runs runs;
+    uint64_t elements;
+    *ret_begin = *ret_bytes = 0;
+    if (box_shape_volume(box->extent, box->rank, &elements) || elements == 0 ||
+        !runs_init(&runs, &whole, box, dtype))
+        return true;
+    *ret_begin = runs.source;
+    *ret_bytes = runs.run_bytes;
+    return runs.runs_count == 1;
+}
+
+/* What a rank tells: its parts of the model's section, and arrays without elements. Gives its
+ * chunks, on failure too. */
+static int choose(const struct consolidated_holding *holding, uint32_t groups_count,
+                  struct local_plan_part *ret_part, struct err *err)
+{
+    *ret_part = (struct local_plan_part){
+        .chunks = calloc(holding->tensors_count + 1, sizeof *ret_part->chunks)};
+    if (!ret_part->chunks)
+        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays",
+                       holding->tensors_count);
+    for (uint64_t i = 0; i < holding->tensors_count; i++) {
+        const struct ckpt_tensor *tensor = &holding->tensors[i];
+        struct box box = box_make(tensor->start, tensor->extent, tensor->rank);
+        uint64_t bytes, begin, elements = 0;
+        int status = layout_check_tensor(tensor, groups_count, &bytes, err);
+        if (status)
+            return status;
+        if (hash_is_optimizer(tensor->name))
+            continue;
+        if (!find_run(tensor->shape, &box, tensor->dtype, &begin, &bytes)) {
+            err_set(err, -ENOTSUP,
+                    "checkpoint: array \"%.100s\": a rank's part of it is not one run of its bytes",
+                    tensor->name);
+            err_advise(err, "split it along its first dimension, or save with the layout sharded");
+            return -ENOTSUP;
+        }
+        box_shape_volume(tensor->shape, tensor->rank, &elements);
+        if (bytes > 0 || elements == 0)
+            ret_part->chunks[ret_part->chunks_count++] =
+                (struct layout_chunk){.tensor = tensor, .box = box};
+    }
+    return layout_check_names(ret_part->chunks, ret_part->chunks_count, err);
+}
+
+static int compare_held(const void *a, const void *b)
+{
+    const struct held *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    if (order != 0)
+        return order;
+    if (x->begin_bytes != y->begin_bytes)
+        return x->begin_bytes < y->begin_bytes ? -1 : 1;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+static int list_held(struct plan *plan, struct err *err)
+{
+    struct consolidated *consolidated = plan->consolidated;
+    for (int r = 0; r < consolidated->ranks; r++)
+        plan->held_count += local_plan_of(&consolidated->local, r)->chunks_count;
+    plan->held = calloc(plan->held_count + 1, sizeof *plan->held);
+    plan->arrays = calloc(plan->held_count + 1, sizeof *plan->arrays);
+    if (!plan->held || !plan->arrays)
+        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", plan->held_count);
+    struct held *next = plan->held;
+    for (int r = 0; r < consolidated->ranks; r++) {
+        const struct local_plan_head *head = local_plan_of(&consolidated->local, r);
+        const struct local_plan_chunk *chunk = local_plan_first(head);
+        for (uint64_t i = 0; i < head->chunks_count; i++, chunk = local_plan_next(chunk), next++) {
+            struct box box = box_make(chunk->start, chunk->extent, (uint32_t)chunk->rank);
+            *next = (struct held){.name = local_plan_name(chunk),
+                                  .chunk = chunk,
+                                  .rank = r,
+                                  .tensor =
+                                      r == consolidated->rank ? plan->own.chunks[i].tensor : NULL};
+            find_run(chunk->shape, &box, (enum dtype)chunk->dtype, &next->begin_bytes,
+                     &next->size_bytes);
+        }
+    }
+    qsort(plan->held, plan->held_count, sizeof *plan->held, compare_held);
+    return 0;
+}
+
+static int refuse(const struct array *array, const char *what, struct err *err)
+{
+    return err_set(err, -EINVAL, "checkpoint: array \"%.100s\": %s", array->entry.name, what);
+}
+
+static bool is_same_array(const struct local_plan_chunk *a, const struct local_plan_chunk *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank && a->replicated == b->replicated &&
+           memcmp(a->shape, b->shape, sizeof a->shape) == 0;
+}
+
+/* That what the ranks hold of it is all of it, and nothing twice but where it is replicated. */
+static int check_array(const struct plan *plan, const struct array *array, struct err *err)
+{
+    const struct held *held = &plan->held[array->first];
+    uint64_t bytes = 0, at = 0;
+    for (uint64_t i = 1; i < array->count; i++)
+        if (!is_same_array(held[i].chunk, held[0].chunk))
+            return refuse(array, "ranks disagree on its dtype or shape", err);
+    box_shape_bytes(array->entry.shape, array->entry.rank, array->entry.dtype, &bytes);
+    if (array->is_replicated) {
+        bool is_everywhere = array->count == (uint64_t)plan->consolidated->ranks;
+        for (uint64_t i = 0; i < array->count && is_everywhere; i++)
+            is_everywhere = held[i].rank == (int)i;
+        return is_everywhere ? 0 : refuse(array, "not each rank passes it, once", err);
+    }
+    for (uint64_t i = 0; i < array->count; i++) {
+        if (held[i].begin_bytes != at)
+            return refuse(array,
+                          held[i].begin_bytes < at ? "the ranks' parts of it overlap"
+                                                   : "the ranks' parts leave elements of it out",
+                          err);
+        at += held[i].size_bytes;
+    }
+    return at == bytes ? 0 : refuse(array, "the ranks' parts leave elements of it out", err);
+}
+
+static int compare_arrays(const void *a, const void *b)
+{
+    return safetensors_compare(&((const struct array *)a)->entry,
+                               &((const struct array *)b)->entry);
+}
+
+static int list_arrays(struct plan *plan, struct err *err)
+{
+    for (uint64_t i = 0; i < plan->held_count;) {
+        const struct held *held = &plan->held[i];
+        struct array *array = &plan->arrays[plan->arrays_count++];
+        *array = (struct array){.entry = {.name = held->name,
+                                          .dtype = (enum dtype)held->chunk->dtype,
+                                          .rank = (uint32_t)held->chunk->rank},
+                                .first = i,
+                                .is_replicated = held->chunk->replicated};
+        memcpy(array->entry.shape, held->chunk->shape, sizeof array->entry.shape);
+        while (i < plan->held_count && strcmp(plan->held[i].name, held->name) == 0)
+            i++;
+        array->count = i - array->first;
+        int status = check_array(plan, array, err);
+        if (status)
+            return status;
+    }
+    qsort(plan->arrays, plan->arrays_count, sizeof *plan->arrays, compare_arrays);
+    return 0;
+}
+
+static int encode(struct plan *plan, struct err *err)
+{
+    struct consolidated *consolidated = plan->consolidated;
+    consolidated->entries = calloc(plan->arrays_count + 1, sizeof *consolidated->entries);
+    if (!consolidated->entries)
+        return err_set(err, -ENOMEM, "out of memory for a header of %" PRIu64 " arrays",
+                       plan->arrays_count);
+    consolidated->entries_count = plan->arrays_count;
+    for (uint64_t i = 0; i < plan->arrays_count; i++)
+        consolidated->entries[i] = plan->arrays[i].entry;
+    int status = consolidated_encode_header(consolidated->entries, consolidated->entries_count,
+                                            &consolidated->header, &consolidated->file_bytes, err);
+    if (!status)
+        status = layout_check_header(&consolidated->header, consolidated->file_bytes,
+                                     consolidated->entries, consolidated->entries_count, err);
+    return status;
+}
+
+static struct consolidated_span span_of(const struct plan *plan, const struct held *held,
+                                        uint64_t offset_bytes, bool is_replicated)
+{
+    struct consolidated_span span = {.offset_bytes = offset_bytes + held->begin_bytes,
+                                     .size_bytes = held->size_bytes,
+                                     .holder = is_replicated ? CONSOLIDATED_ALL : held->rank,
+                                     .source = LAYOUT_ARRAY};
+    const struct held *own = is_replicated ? held + plan->consolidated->rank
+                                           : held; /* there they are in order of ranks */
+    if (own->tensor) {
+        span.data = own->tensor->data;
+        span.group = own->tensor->group;
+    }
+    return span;
+}
+
+static int cut(struct plan *plan, struct err *err)
+{
+    struct consolidated *consolidated = plan->consolidated;
+    struct consolidated_span *spans = calloc(plan->held_count + 1, sizeof *spans), *next = spans;
+    if (!spans)
+        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", plan->held_count);
+    *next++ = (struct consolidated_span){.size_bytes = consolidated->header.bytes,
+                                         .holder = CONSOLIDATED_ALL,
+                                         .data = consolidated->header.data,
+                                         .source = LAYOUT_HEADER};
+    for (uint64_t i = 0; i < plan->arrays_count; i++) {
+        const struct array *array = &plan->arrays[i];
+        uint64_t parts_count = array->is_replicated ? 1 : array->count;
+        for (uint64_t p = 0; p < parts_count && consolidated->entries[i].size_bytes > 0; p++)
+            *next++ = span_of(plan, &plan->held[array->first + p],
+                              consolidated->entries[i].offset_bytes, array->is_replicated);
+    }
+    int status = consolidated_cut(consolidated, spans, (uint64_t)(next - spans), err);
+    free(spans);
+    return status;
+}
+
+/* All ranks compute the same from the same, but for what is this rank's own. */
+static int plan_file(struct plan *plan, struct err *err)
+{
+    int status = list_held(plan, err);
+    if (!status)
+        status = list_arrays(plan, err);
+    if (!status)
+        status = encode(plan, err);
+    return status ? status : cut(plan, err);
+}
+
+/* Of the plan what is not the own part. */
+static void free_plan(struct plan *plan, int status)
+{
+    free(plan->held);
+    free(plan->arrays);
+    if (status)
+        consolidated_deinit(plan->consolidated);
+}
+
+int consolidated_init(struct consolidated *consolidated, const struct consolidated_holding *own,
+                      uint32_t groups_count, struct comm *comm, struct err *err)
+{
+    *consolidated = (struct consolidated){.rank = comm->rank, .ranks = comm->ranks};
+    struct plan plan = {.consolidated = consolidated};
+    int status = choose(own, groups_count, &plan.own, err);
+    status = local_plan_exchange(comm, status, plan.own.chunks, plan.own.chunks_count, 0,
+                                 &consolidated->local, err);
+    if (!status)
+        status = collective_agree(comm, plan_file(&plan, err), "planning the checkpoint", err);
+    free_plan(&plan, status);
+    free(plan.own.chunks);
+    return status;
+}
+
+int consolidated_simulate(struct consolidated *consolidated, const struct consolidated_holding *all,
+                          int rank, int ranks, uint32_t groups_count, struct err *err)
+{
+    *consolidated = (struct consolidated){.rank = rank, .ranks = ranks};
+    struct plan plan = {.consolidated = consolidated};
+    struct local_plan_part *parts = calloc((size_t)ranks, sizeof *parts);
+    int status =
+        parts ? 0 : err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", ranks);
+    for (int r = 0; r < ranks && !status; r++)
+        status = choose(&all[r], groups_count, &parts[r], err);
+    if (!status)
+        status = local_plan_collect(parts, ranks, &consolidated->local, err);
+    if (!status) {
+        plan.own = parts[rank];
+        status = plan_file(&plan, err);
+    }
+    free_plan(&plan, status);
+    for (int r = 0; parts && r < ranks; r++)
+        free(parts[r].chunks);
+    free(parts);
+    return status;
+}
+
+static void free_traffic(struct consolidated_traffic *traffic, bool is_borrowed)
+{
+    if (is_borrowed)
+        comm_retain(traffic->memory);
+    else
+        free(traffic->memory);
+    free(traffic->offsets);
+    free(traffic->bytes);
+}
+
+void consolidated_deinit(struct consolidated *consolidated)
+{
+    free_traffic(&consolidated->out, consolidated->exchange_failed);
+    free_traffic(&consolidated->in, consolidated->exchange_failed);
+    free(consolidated->local.all);
+    free(consolidated->entries);
+    str_deinit(&consolidated->header);
+    free(consolidated->pieces);
+    free(consolidated->pieces_of);
+    free(consolidated->segments);
+    free(consolidated->boundaries);
+    *consolidated = (struct consolidated){0};
+}
+
+int consolidated_exchange(struct consolidated *consolidated, struct comm *comm, struct err *err)
+{
+    struct comm_options options = collective_options("exchanging the ends of what the ranks save");
+    struct comm_work work;
+    int status = comm->ops->all_to_all(comm, consolidated->out.memory, consolidated->out.offsets,
+                                       consolidated->out.bytes, consolidated->in.memory,
+                                       consolidated->in.offsets, consolidated->in.bytes, &options,
+                                       &work, err);
+    if (!status)
+        status = comm_wait(comm, &work, err);
+    consolidated->exchange_failed |= status != 0;
+    return status;
+}

@@ -1,0 +1,270 @@
+/*
+ * consolidated_pages — who writes which pages of the common file, what of them is whose, and so
+ * which boundary bytes go to which rank. See consolidated.h.
+ */
+#include "base/bytes.h"
+#include "ckpt/format/manifest.h"
+#include "ckpt/save/consolidated.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct pages {
+    uint64_t first, end;
+};
+
+/* Those whose first byte lies in the span. */
+static struct pages pages_of(const struct consolidated_span *span)
+{
+    uint64_t end = span->offset_bytes + span->size_bytes;
+    return (struct pages){bytes_round_up(span->offset_bytes, IO_ALIGN_BYTES) / IO_ALIGN_BYTES,
+                          bytes_round_up(end, IO_ALIGN_BYTES) / IO_ALIGN_BYTES};
+}
+
+/* ---- Pieces. ---- */
+
+/* Joined to the piece before where that is the same writer's and of the same block. */
+static void add_pages(struct consolidated *consolidated, struct pages pages, int writer)
+{
+    uint64_t at = pages.first * IO_ALIGN_BYTES,
+             end = bytes_min(pages.end * IO_ALIGN_BYTES, consolidated->file_bytes);
+    while (at < end) {
+        uint64_t block_end = (at / CKPT_BLOCK_BYTES + 1) * CKPT_BLOCK_BYTES;
+        uint64_t bytes = bytes_min(block_end, end) - at;
+        struct consolidated_piece *last =
+            consolidated->pieces_count > 0 ? &consolidated->pieces[consolidated->pieces_count - 1]
+                                           : NULL;
+        if (last && last->writer == writer && at % CKPT_BLOCK_BYTES != 0) {
+            last->size_bytes += bytes;
+        } else {
+            consolidated->pieces[consolidated->pieces_count++] =
+                (struct consolidated_piece){at, bytes, writer, consolidated->pieces_of[writer]++};
+        }
+        at += bytes;
+    }
+}
+
+/* The first of `count` pages that a rank writes, of those that all hold. */
+static uint64_t share_begin(uint64_t count, int rank, int ranks)
+{
+    uint64_t r = (uint64_t)rank, n = (uint64_t)ranks;
+    return r * (count / n) + bytes_min(r, count % n);
+}
+
+static void make_pieces(struct consolidated *consolidated, const struct consolidated_span *spans,
+                        uint64_t spans_count)
+{
+    uint64_t common_count = 0, seen_count = 0;
+    int writer = 0; /* of the next page that all hold */
+    for (uint64_t s = 0; s < spans_count; s++)
+        if (spans[s].holder == CONSOLIDATED_ALL)
+            common_count += pages_of(&spans[s]).end - pages_of(&spans[s]).first;
+    for (uint64_t s = 0; s < spans_count; s++) {
+        struct pages pages = pages_of(&spans[s]);
+        if (spans[s].holder != CONSOLIDATED_ALL) {
+            add_pages(consolidated, pages, spans[s].holder);
+            continue;
+        }
+        while (pages.first < pages.end) {
+            while (seen_count >= share_begin(common_count, writer + 1, consolidated->ranks))
+                writer++;
+            uint64_t left = share_begin(common_count, writer + 1, consolidated->ranks) - seen_count;
+            uint64_t count = bytes_min(left, pages.end - pages.first);
+            add_pages(consolidated, (struct pages){pages.first, pages.first + count}, writer);
+            seen_count += count;
+            pages.first += count;
+        }
+    }
+}
+
+/* ---- What they are made of. ---- */
+
+/* Bytes of a piece that lie in one span. */
+struct part {
+    const struct consolidated_piece *piece;
+    const struct consolidated_span *span;
+    uint64_t offset_bytes, size_bytes;
+};
+
+struct walk {
+    const struct consolidated *consolidated;
+    const struct consolidated_span *spans;
+    uint64_t piece, span; /* of the next part */
+    uint64_t at;
+};
+
+/* All parts, in the order of the file. */
+static bool next_part(struct walk *walk, struct part *ret_part)
+{
+    const struct consolidated *consolidated = walk->consolidated;
+    if (walk->piece == consolidated->pieces_count)
+        return false;
+    const struct consolidated_piece *piece = &consolidated->pieces[walk->piece];
+    const struct consolidated_span *span = &walk->spans[walk->span];
+    uint64_t piece_end = piece->offset_bytes + piece->size_bytes,
+             span_end = span->offset_bytes + span->size_bytes, end = bytes_min(piece_end, span_end);
+    assert(walk->at >= piece->offset_bytes && walk->at >= span->offset_bytes && walk->at < end);
+    *ret_part = (struct part){piece, span, walk->at, end - walk->at};
+    walk->at = end;
+    walk->piece += end == piece_end;
+    walk->span += end == span_end;
+    return true;
+}
+
+static bool is_boundary_part(const struct part *part)
+{
+    return part->span->holder != CONSOLIDATED_ALL && part->span->holder != part->piece->writer;
+}
+
+/* How much there is of all. */
+static void count(struct consolidated *consolidated, struct walk walk)
+{
+    struct part part;
+    while (next_part(&walk, &part)) {
+        bool is_own = part.piece->writer == consolidated->rank,
+             is_boundary = is_boundary_part(&part);
+        consolidated->segments_count += is_own;
+        consolidated->has_boundaries |= is_boundary;
+        if (is_boundary && is_own)
+            consolidated->in.bytes[part.span->holder] += part.size_bytes;
+        if (is_boundary && part.span->holder == consolidated->rank) {
+            consolidated->out.bytes[part.piece->writer] += part.size_bytes;
+            consolidated->boundaries_count++;
+        }
+    }
+}
+
+/* Where what goes to each rank, or comes from it, begins; the memory for all. */
+static int place_traffic(struct consolidated_traffic *traffic, int ranks, struct err *err)
+{
+    size_t at = 0;
+    for (int r = 0; r < ranks; r++) {
+        traffic->offsets[r] = at;
+        at += traffic->bytes[r];
+    }
+    traffic->memory = malloc(at + 1);
+    return traffic->memory ? 0 : err_set(err, -ENOMEM, "out of memory to exchange %zu bytes", at);
+}
+
+/* Behind the last one, or a part of it where they lie together in one memory: two arrays whose
+ * addresses touch are copied one by one. */
+static void add_segment(struct consolidated *consolidated, struct layout_segment segment,
+                        bool is_same_memory)
+{
+    struct layout_segment *last = consolidated->segments_count > 0
+                                      ? &consolidated->segments[consolidated->segments_count - 1]
+                                      : NULL;
+    segment.offset_bytes = last ? last->offset_bytes + last->size_bytes : 0;
+    if (last && is_same_memory && last->data + last->size_bytes == segment.data)
+        last->size_bytes += segment.size_bytes;
+    else
+        consolidated->segments[consolidated->segments_count++] = segment;
+}
+
+/* in_next, out_next: offsets that move on. Both sides see the parts in one order. */
+static void fill(struct consolidated *consolidated, struct walk walk, size_t *in_next,
+                 size_t *out_next)
+{
+    struct part part;
+    const struct consolidated_span *last =
+        NULL; /* whose bytes the last segment is of; NULL: of what arrives */
+    consolidated->segments_count = consolidated->boundaries_count = 0;
+    while (next_part(&walk, &part)) {
+        const struct consolidated_span *span = part.span;
+        int writer = part.piece->writer;
+        if (writer == consolidated->rank && is_boundary_part(&part)) {
+            add_segment(
+                consolidated,
+                (struct layout_segment){.size_bytes = part.size_bytes,
+                                        .data = consolidated->in.memory + in_next[span->holder],
+                                        .source = LAYOUT_ARRIVING},
+                last == NULL);
+            last = NULL;
+            in_next[span->holder] += part.size_bytes;
+            continue;
+        }
+        if (writer != consolidated->rank && span->holder != consolidated->rank)
+            continue;
+        const char *data = span->data + (part.offset_bytes - span->offset_bytes);
+        if (writer == consolidated->rank) {
+            add_segment(consolidated,
+                        (struct layout_segment){.size_bytes = part.size_bytes,
+                                                .data = data,
+                                                .source = span->source,
+                                                .group = span->group},
+                        last == span);
+            last = span;
+        } else {
+            consolidated->boundaries[consolidated->boundaries_count++] =
+                (struct consolidated_boundary){data, part.size_bytes,
+                                               consolidated->out.memory + out_next[writer]};
+            out_next[writer] += part.size_bytes;
+        }
+    }
+}
+
+static int out_of_memory(const struct consolidated *consolidated, struct err *err)
+{
+    return err_set(err, -ENOMEM, "out of memory to plan a file of %" PRIu64 " bytes",
+                   consolidated->file_bytes);
+}
+
+static int alloc_traffic(struct consolidated *consolidated, struct err *err)
+{
+    size_t ranks = (size_t)consolidated->ranks;
+    consolidated->in.offsets = calloc(ranks, sizeof *consolidated->in.offsets);
+    consolidated->in.bytes = calloc(ranks, sizeof *consolidated->in.bytes);
+    consolidated->out.offsets = calloc(ranks, sizeof *consolidated->out.offsets);
+    consolidated->out.bytes = calloc(ranks, sizeof *consolidated->out.bytes);
+    return consolidated->in.offsets && consolidated->in.bytes && consolidated->out.offsets &&
+                   consolidated->out.bytes
+               ? 0
+               : out_of_memory(consolidated, err);
+}
+
+static int make_segments(struct consolidated *consolidated, const struct consolidated_span *spans,
+                         struct err *err)
+{
+    struct walk walk = {.consolidated = consolidated, .spans = spans};
+    int status = alloc_traffic(consolidated, err);
+    if (status)
+        return status;
+    count(consolidated, walk);
+    status = place_traffic(&consolidated->in, consolidated->ranks, err);
+    if (!status)
+        status = place_traffic(&consolidated->out, consolidated->ranks, err);
+    if (status)
+        return status;
+    size_t ranks = (size_t)consolidated->ranks, *next = calloc(2 * ranks, sizeof *next);
+    consolidated->segments =
+        calloc(consolidated->segments_count + 1, sizeof *consolidated->segments);
+    consolidated->boundaries =
+        calloc(consolidated->boundaries_count + 1, sizeof *consolidated->boundaries);
+    if (next && consolidated->segments && consolidated->boundaries) {
+        for (size_t r = 0; r < ranks; r++) {
+            next[r] = consolidated->in.offsets[r];
+            next[ranks + r] = consolidated->out.offsets[r];
+        }
+        fill(consolidated, walk, next, next + ranks);
+    } else {
+        status = out_of_memory(consolidated, err);
+    }
+    free(next);
+    return status;
+}
+
+int consolidated_cut(struct consolidated *consolidated, const struct consolidated_span *spans,
+                     uint64_t spans_count, struct err *err)
+{
+    /* a piece ends with its block, its span, or its writer's share of what all hold */
+    uint64_t pieces_max = manifest_blocks_count(consolidated->file_bytes) + spans_count +
+                          (uint64_t)consolidated->ranks;
+    consolidated->pieces = calloc(pieces_max, sizeof *consolidated->pieces);
+    consolidated->pieces_of = calloc((size_t)consolidated->ranks, sizeof *consolidated->pieces_of);
+    if (!consolidated->pieces || !consolidated->pieces_of)
+        return out_of_memory(consolidated, err);
+    make_pieces(consolidated, spans, spans_count);
+    return make_segments(consolidated, spans, err);
+}

@@ -1,0 +1,219 @@
+/*
+ * layout — see layout.h.
+ */
+#include "ckpt/save/layout.h"
+
+#include "base/bytes.h"
+#include "base/jsonx.h"
+#include "ckpt/format/safetensors.h"
+#include "ckpt/load/hash.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SPREAD_BYTES_MIN = 1 << 20 }; /* replicated arrays below it are stored whole */
+
+static int bad(struct err *err, const struct ckpt_tensor *tensor, const char *what)
+{
+    return err_set(err, -EINVAL, "checkpoint: array \"%.100s\": %s",
+                   tensor->name ? tensor->name : "", what);
+}
+
+int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count,
+                        uint64_t *ret_bytes, struct err *err)
+{
+    if (!tensor->name || !*tensor->name || strcmp(tensor->name, "__metadata__") == 0)
+        return bad(err, tensor, "it has no name of its own");
+    if ((unsigned)tensor->dtype >= DTYPE_COUNT || tensor->rank > DTYPE_RANK_MAX)
+        return bad(err, tensor, "unknown dtype, or more than 8 dimensions");
+    struct box box = box_make(tensor->start, tensor->extent, tensor->rank);
+    struct box whole = box_whole(tensor->shape, tensor->rank);
+    uint64_t bytes;
+    if (box_shape_bytes(tensor->shape, tensor->rank, tensor->dtype, &bytes) || bytes > INT64_MAX)
+        return bad(err, tensor, "the shape's product overflows");
+    if (box_check(&box, tensor->shape))
+        return bad(err, tensor, "its box is not within its shape");
+    if (tensor->replicated && !box_is_same(&box, &whole))
+        return bad(err, tensor, "it is replicated, but its box is not the whole");
+    if (tensor->group >= groups_count)
+        return bad(err, tensor, "its group is beyond the number of groups");
+    if (box_shape_bytes(tensor->extent, tensor->rank, tensor->dtype, ret_bytes))
+        return bad(err, tensor, "the box's size overflows");
+    if (*ret_bytes > 0 && !tensor->data)
+        return bad(err, tensor, "it has no data");
+    return 0;
+}
+
+static int least_loaded(const uint64_t *load, int ranks)
+{
+    int least = 0;
+    for (int r = 1; r < ranks; r++)
+        if (load[r] < load[least])
+            least = r;
+    return least;
+}
+
+/* What this rank stores of a replicated array; load has what each rank stores of those before
+ * it. */
+static struct box share_of(const struct layout_options *options, const struct ckpt_tensor *tensor,
+                           uint64_t bytes, uint64_t *load, bool *ret_mine)
+{
+    struct box box = box_whole(tensor->shape, tensor->rank);
+    uint64_t ranks = (uint64_t)options->node_ranks, rank = (uint64_t)options->node_rank;
+    if (tensor->rank == 0 || tensor->shape[0] < ranks || bytes < SPREAD_BYTES_MIN) {
+        int owner = least_loaded(load, options->node_ranks);
+        load[owner] += bytes;
+        *ret_mine = owner == options->node_rank;
+        return box;
+    }
+    uint64_t rows = tensor->shape[0], even = rows / ranks, rest = rows % ranks;
+    for (uint64_t r = 0; r < ranks; r++)
+        load[r] += (even + (r < rest)) * (bytes / rows);
+    box.start[0] = rank * even + bytes_min(rank, rest);
+    box.extent[0] = even + (rank < rest);
+    *ret_mine = true;
+    return box;
+}
+
+/* The chunks of this rank, in the order of the arrays. */
+static int choose(struct layout *layout, const struct layout_options *options, struct err *err)
+{
+    uint64_t *load = calloc((size_t)options->node_ranks, sizeof *load);
+    layout->chunks = calloc(options->tensors_count + 1, sizeof *layout->chunks);
+    int status = 0;
+    if (!load || !layout->chunks)
+        status = err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays",
+                         options->tensors_count);
+    for (uint64_t i = 0; i < options->tensors_count && !status; i++) {
+        const struct ckpt_tensor *tensor = &options->tensors[i];
+        struct box box = box_make(tensor->start, tensor->extent, tensor->rank);
+        uint64_t bytes = 0, elements = 0;
+        bool mine = true;
+        status = layout_check_tensor(tensor, options->groups_count, &bytes, err);
+        if (status)
+            break;
+        if (options->consolidated && !hash_is_optimizer(tensor->name))
+            continue;
+        if (tensor->replicated)
+            box = share_of(options, tensor, bytes, load, &mine);
+        else if (bytes ==
+                 /* an empty array is written by the first rank, an empty part of another one by
+             * nobody */
+                 0)
+            mine = box_shape_volume(tensor->shape, tensor->rank, &elements) == 0 && elements == 0 &&
+                   options->rank == 0;
+        if (mine)
+            layout->chunks[layout->chunks_count++] =
+                (struct layout_chunk){.tensor = tensor, .box = box};
+    }
+    free(load);
+    return status;
+}
+
+static int compare_chunks(const void *a, const void *b)
+{
+    const struct ckpt_tensor *x = ((const struct layout_chunk *)a)->tensor,
+                             *y = ((const struct layout_chunk *)b)->tensor;
+    struct safetensors_entry ex = {.name = x->name, .dtype = x->dtype},
+                             ey = {.name = y->name, .dtype = y->dtype};
+    return safetensors_compare(&ex, &ey);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+int layout_check_names(const struct layout_chunk *chunks, uint64_t count, struct err *err)
+{
+    const char **names = calloc(count + 1, sizeof *names);
+    if (!names)
+        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", count);
+    int status = 0;
+    for (uint64_t i = 0; i < count; i++)
+        names[i] = chunks[i].tensor->name;
+    qsort(names, count, sizeof *names, compare_names);
+    for (uint64_t i = 1; i < count && !status; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            status = err_set(err, -EINVAL, "checkpoint: two arrays are named \"%.100s\"", names[i]);
+    free(names);
+    return status;
+}
+
+/* What can't be read back is never written: names that are no UTF-8 change on the way. */
+int layout_check_header(const struct str *header, uint64_t file_bytes,
+                        const struct safetensors_entry *entries, uint64_t count, struct err *err)
+{
+    struct safetensors file = {0};
+    uint64_t length = bytes_get_u64(header->data);
+    int status =
+        safetensors_parse(header->data + 8, length, file_bytes, "the planned header", &file, err);
+    for (uint64_t i = 0; i < count && !status; i++)
+        if (!jsonx_get(file.root, entries[i].name))
+            status = err_set(err, -EINVAL, "checkpoint: array \"%.100s\": its name is no UTF-8",
+                             entries[i].name);
+    safetensors_deinit(&file);
+    return status;
+}
+
+static int encode_header(struct layout *layout, const struct layout_options *options,
+                         struct err *err)
+{
+    char rank[16], ranks[16];
+    snprintf(rank, sizeof rank, "%d", options->rank);
+    snprintf(ranks, sizeof ranks, "%d", options->ranks);
+    const char *const metadata[][2] = {{"format", "millrace"}, {"rank", rank}, {"ranks", ranks}};
+    struct safetensors_entry *entries = calloc(layout->chunks_count + 1, sizeof *entries);
+    if (!entries)
+        return err_set(err, -ENOMEM, "out of memory for a header of %" PRIu64 " arrays",
+                       layout->chunks_count);
+    for (uint64_t i = 0; i < layout->chunks_count; i++) {
+        const struct layout_chunk *chunk = &layout->chunks[i];
+        entries[i] = (struct safetensors_entry){.name = chunk->tensor->name,
+                                                .dtype = chunk->tensor->dtype,
+                                                .rank = chunk->tensor->rank};
+        memcpy(entries[i].shape, chunk->box.extent, sizeof entries[i].shape);
+    }
+    int status = safetensors_encode(entries, layout->chunks_count, metadata,
+                                    sizeof metadata / sizeof metadata[0], SAFETENSORS_ALIGN_BYTES,
+                                    &layout->header, &layout->file_bytes, err);
+    if (!status)
+        status = layout_check_header(&layout->header, layout->file_bytes, entries,
+                                     layout->chunks_count, err);
+    for (uint64_t i = 0; i < layout->chunks_count && !status; i++)
+        layout->chunks[i].offset_bytes = entries[i].offset_bytes;
+    free(entries);
+    return status;
+}
+
+int layout_init(struct layout *layout, const struct layout_options *options, struct err *err)
+{
+    *layout = (struct layout){.consolidated = options->consolidated};
+    int status = choose(layout, options, err);
+    if (!status) {
+        qsort(layout->chunks, layout->chunks_count, sizeof *layout->chunks, compare_chunks);
+        status = layout_check_names(layout->chunks, layout->chunks_count, err);
+    }
+    if (!status)
+        status = encode_header(layout, options, err);
+    if (!status)
+        status = layout_cut(layout, options->groups_count, err);
+    if (status)
+        layout_deinit(layout);
+    return status;
+}
+
+void layout_deinit(struct layout *layout)
+{
+    str_deinit(&layout->header);
+    free(layout->segments);
+    free(layout->chunks);
+    free(layout->blocks);
+    free(layout->ranges);
+    free(layout->range_index);
+    free(layout->order);
+    *layout = (struct layout){0};
+}

@@ -1,0 +1,34 @@
+/*
+ * nodes — which ranks share a folder: all of them, or those of a node each.
+ *
+ *     all    0 1 2 3 4 5      every rank of the run: agrees, and knows what each one stores
+ *     node   0 1|0 1|0 1      those that share a folder: the first of them owns it
+ *
+ * Threads: as comm.
+ */
+#ifndef MILLRACE_CKPT_SAVE_NODES_H
+#define MILLRACE_CKPT_SAVE_NODES_H
+
+#include "base/err.h"
+#include "ckpt/ckpt.h"
+#include "comm/comm.h"
+
+#include <stdbool.h>
+
+/* Immutable after init. */
+struct nodes {
+    struct comm *all;  /* own */
+    struct comm *node; /* own; `all` itself where there is one node */
+    int *first_of;     /* [ranks of all] the first rank on the same node */
+    int count;
+};
+
+/* By options' comm, per_node and node. Collective, blocks. */
+int nodes_init(struct nodes *nodes, const struct ckpt_saver_options *options, struct err *err);
+void nodes_deinit(struct nodes *nodes); /* zeroed is fine */
+/* Whether this rank is the first of its node. */
+bool nodes_is_first(const struct nodes *nodes);
+/* Whether that rank writes to this rank's folder. */
+bool nodes_is_here(const struct nodes *nodes, int rank);
+
+#endif

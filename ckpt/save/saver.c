@@ -1,0 +1,234 @@
+/*
+ * saver — ckpt.h's saving half: the caller's side and the writer thread.
+ *
+ * The caller hands a save over by `due` and goes on; the writer thread begins the transaction,
+ * writes the image, commits, and clears `due`. What lies between is snapshot's (bytes), image's
+ * (writing) and commit's (the folder).
+ *
+ * Locks: saver->mutex, then snapshot->mutex; never the other way round.
+ */
+#include "ckpt/save/saver.h"
+
+#include "base/clock.h"
+#include "base/jsonx.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The others wait for what this rank sends them, whatever failed here: status is of this rank so
+ * far, with its detail in err. */
+static int exchange_ends(struct ckpt_saver *saver, int status, struct err *err)
+{
+    struct err detail = {0};
+    if (!saver->consolidated.has_boundaries)
+        return status;
+    uint64_t began_ns = trace_begin(saver->track);
+    snapshot_await_boundary(&saver->snapshot);
+    int exchanged = consolidated_exchange(&saver->consolidated, saver->nodes.all, &detail);
+    trace_end(saver->track, "exchange", began_ns);
+    if (!status && exchanged)
+        *err = detail;
+    return status ? status : exchanged;
+}
+
+/* One save, on the writer thread. */
+static int run_save(struct ckpt_saver *saver, struct err *err)
+{
+    uint64_t began_ns = trace_begin(saver->track);
+    if (saver->refused)
+        *err = saver->refused_detail;
+    int status = commit_begin(&saver->commit, saver->step, saver->refused, err);
+    trace_end(saver->track, "begin", began_ns);
+    status = exchange_ends(saver, status, err);
+    if (!status)
+        status = image_writer_run(&saver->image, saver->commit.files, saver->commit.path, err);
+    else
+        snapshot_fail(&saver->snapshot, status, err);
+    snapshot_end(&saver->snapshot);
+    began_ns = trace_begin(saver->track);
+    status = commit_finish(&saver->commit, status, str_text(&saver->state_json), err);
+    trace_end(saver->track, "commit", began_ns);
+    return status;
+}
+
+static void record(struct ckpt_saver *saver, int status, const struct err *detail)
+{
+    struct ckpt_saver_stats *stats = &saver->stats;
+    if (!saver->refused) {
+        saver->status = status;
+        saver->detail = *detail;
+    }
+    stats->last_save_ns = clock_now_ns() - saver->begun_ns;
+    stats->saves_count += status == 0;
+    stats->failures_count += status != 0;
+    if (status == 0) {
+        stats->written_bytes += saver->layout.image_bytes;
+        stats->last_step = saver->step;
+    }
+}
+
+/* Until a save is due. Meanwhile staging is taken from the kernel, what is used first in front,
+ * which else would be done while an update waits for its copies. The mutex is held, but not while
+ * that is done. */
+static void await_due(struct ckpt_saver *saver)
+{
+    const struct snapshot *snapshot = &saver->snapshot;
+    while (!saver->due && !saver->quit) {
+        if (saver->touched_count == snapshot->buffers_count) {
+            pthread_cond_wait(&saver->changed, &saver->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&saver->mutex);
+        staging_touch(&snapshot->staging, snapshot->buffers_count - ++saver->touched_count);
+        pthread_mutex_lock(&saver->mutex);
+    }
+}
+
+void *saver_write(void *context)
+{
+    struct ckpt_saver *saver = context;
+    pthread_mutex_lock(&saver->mutex);
+    for (;;) {
+        await_due(saver);
+        if (!saver->due)
+            break;
+        pthread_mutex_unlock(&saver->mutex);
+        struct err detail = {0};
+        char line[ERR_LINE_BYTES_MAX];
+        uint64_t began_ns = trace_begin(saver->track);
+        int status = run_save(saver, &detail);
+        trace_end_with(saver->track, "save", began_ns, "step", saver->step);
+        if (status && (status != -EREMOTEIO || saver->nodes.all->rank == 0)) /* others tell why */
+            log_line(saver_log(saver), LOG_ERROR, "the checkpoint of step %llu was not saved: %s",
+                     (unsigned long long)saver->step, err_format(&detail, line, sizeof line));
+        pthread_mutex_lock(&saver->mutex);
+        record(saver, status, &detail);
+        saver->due = false;
+        pthread_cond_broadcast(&saver->changed);
+    }
+    pthread_mutex_unlock(&saver->mutex);
+    return NULL;
+}
+
+/* The status of the last save, told once. The mutex is held. */
+static int take_status(struct ckpt_saver *saver, struct err *err)
+{
+    int status = saver->status;
+    if (status && err)
+        *err = saver->detail;
+    saver->status = 0;
+    return status;
+}
+
+/* The caller waits, so nothing of it changes meanwhile. The mutex is held. */
+static void await_idle(struct ckpt_saver *saver)
+{
+    if (saver->due)
+        snapshot_freeze(&saver->snapshot);
+    while (saver->due)
+        pthread_cond_wait(&saver->changed, &saver->mutex);
+}
+
+static int check_state(const char *state_json, struct err *err)
+{
+    struct json_t *root;
+    int status =
+        jsonx_parse(state_json, strlen(state_json), "the state to be saved", 0, &root, err);
+    if (status)
+        return status;
+    if (jsonx_kind(root) != JSON_KIND_OBJECT) {
+        status = err_set(err, -EINVAL, "the state to be saved is no JSON object");
+    } else if (jsonx_is_deeper(
+                   root, MANIFEST_STATE_DEPTH_MAX)) { /* no manifest that has it could be read */
+        status = err_set(err, -EINVAL, "the state to be saved is nested too deeply");
+        err_expected(err, "at most %d levels", MANIFEST_STATE_DEPTH_MAX);
+    }
+    jsonx_free(root);
+    return status;
+}
+
+static int check_step(uint64_t step, struct err *err)
+{
+    return step > INT64_MAX ? err_set(err, -EINVAL, "a step beyond 2^63") : 0;
+}
+
+/* The others wait for this rank's word: a save that can't be is begun all the same, and fails on
+ * all. The mutex is held. */
+static void begin_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
+                       uint64_t begun_ns)
+{
+    struct err *detail = &saver->refused_detail;
+    str_deinit(&saver
+                    /* and with it that the save before may have failed for want of memory */
+                    ->state_json);
+    saver->refused = check_step(step, detail);
+    if (!saver->refused)
+        saver->refused = check_state(state_json, detail);
+    if (!saver->refused) {
+        str_add_text(&saver->state_json, state_json);
+        if (str_status(&saver->state_json))
+            saver->refused = err_set(detail, -ENOMEM, "out of memory for a state of %zu bytes",
+                                     strlen(state_json));
+    }
+    saver->step = step;
+    saver->begun_ns = begun_ns;
+    snapshot_begin(&saver->snapshot);
+    saver->due = true;
+    pthread_cond_broadcast(&saver->changed);
+}
+
+int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
+                    struct err *err)
+{
+    uint64_t begun_ns = clock_now_ns();
+    pthread_mutex_lock(&saver->mutex);
+    await_idle(saver);
+    begin_save(saver, step, state_json, begun_ns);
+    int status = saver->refused;
+    if (!status)
+        status = take_status(saver, err);
+    else if (err) /* how the save before ended is told by the next call */
+        *err = saver->refused_detail;
+    pthread_mutex_unlock(&saver->mutex);
+    saver->blocked_ns += clock_now_ns() - begun_ns;
+    return status;
+}
+
+void ckpt_saver_before_update(struct ckpt_saver *saver, uint32_t group)
+{
+    uint64_t begun_ns = clock_now_ns();
+    snapshot_before_update(&saver->snapshot, group);
+    saver->blocked_ns += clock_now_ns() - begun_ns;
+}
+
+int ckpt_saver_wait(struct ckpt_saver *saver, struct err *err)
+{
+    uint64_t begun_ns = clock_now_ns();
+    pthread_mutex_lock(&saver->mutex);
+    await_idle(saver);
+    int status = take_status(saver, err);
+    pthread_mutex_unlock(&saver->mutex);
+    saver->blocked_ns += clock_now_ns() - begun_ns;
+    return status;
+}
+
+bool ckpt_saver_busy(struct ckpt_saver *saver)
+{
+    pthread_mutex_lock(&saver->mutex);
+    bool due = saver->due;
+    pthread_mutex_unlock(&saver->mutex);
+    return due;
+}
+
+struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver)
+{
+    pthread_mutex_lock(&saver->mutex);
+    struct ckpt_saver_stats stats = saver->stats;
+    pthread_mutex_unlock(&saver->mutex);
+    stats.blocked_ns = saver->blocked_ns;
+    struct snapshot_stats copies = snapshot_stats(&saver->snapshot);
+    stats.copied_bytes = copies.copied_bytes;
+    stats.ahead_bytes = copies.ahead_bytes;
+    stats.buffer_waits_count = copies.buffer_waits_count;
+    return stats;
+}

@@ -1,0 +1,66 @@
+/*
+ * saver — what ckpt_saver's halves share: saver_open.c opens and closes one, saver.c saves. See
+ * ckpt.h.
+ */
+#ifndef MILLRACE_CKPT_SAVE_SAVER_H
+#define MILLRACE_CKPT_SAVE_SAVER_H
+
+#include "base/str.h"
+#include "base/trace.h"
+#include "ckpt/ckpt.h"
+#include "ckpt/save/commit.h"
+#include "ckpt/save/consolidated.h"
+#include "ckpt/save/global_plan.h"
+#include "ckpt/save/image_writer.h"
+#include "ckpt/save/layout.h"
+#include "ckpt/save/nodes.h"
+#include "ckpt/save/snapshot.h"
+
+#include <pthread.h>
+
+struct ckpt_saver {
+    struct io
+        *io; /* immutable after open, as all down to commit; borrowed where options give them */
+    struct nodes nodes;
+    struct io_lock *lock; /* of the first rank of a node */
+    char *folder, *run_id, *numerics_id, *metric;
+    struct ckpt_keep keep; /* its metric is ours */
+    struct log log;
+    bool has_log;
+    enum ckpt_layout layout_kind;
+    struct consolidated consolidated; /* of CKPT_FULL */
+    struct layout layout;
+    struct global_plan global;
+    struct snapshot snapshot;
+    struct image_writer image; /* the writer's while a save is due */
+    unsigned touched_count;    /* the writer's: buffers that staging_touch was called for */
+    struct commit commit;
+    struct trace_track *track; /* the writer's; NULL: no trace */
+    pthread_t thread;
+    bool has_thread;
+
+    _Atomic uint64_t blocked_ns; /* the caller's */
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool due, quit; /* guarded by mutex, as all below */
+    uint64_t step, begun_ns;
+    struct str state_json; /* the writer's while due */
+    /* why this rank's part of the save can't be: told at once, and to the others where they
+     * agree */
+    int refused;
+    struct err refused_detail;
+    int status; /* of the last save, until it is told */
+    struct err detail;
+    struct ckpt_saver_stats stats;
+};
+
+static inline const struct log *saver_log(const struct ckpt_saver *saver)
+{
+    return saver->has_log ? &saver->log : NULL;
+}
+
+/* The writer thread, until saver->quit. context: the saver. */
+void *saver_write(void *context);
+
+#endif

@@ -1,0 +1,208 @@
+/*
+ * benchmark — see benchmark.h.
+ */
+#include "ckpt/tools/benchmark.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/crc.h"
+#include "ckpt/format/folder.h"
+#include "ckpt/format/manifest.h"
+#include "ckpt/load/reader.h"
+#include "io/file_util.h"
+#include "io/page_cache.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t bytes_of(const struct ckpt_benchmark_state *state)
+{
+    return state->options.arrays_count * state->options.array_bytes;
+}
+
+/* Bytes that no disk makes smaller. */
+static void fill(void *memory, uint64_t bytes)
+{
+    uint64_t value = 1;
+    for (uint64_t i = 0; i + sizeof value <= bytes; i += sizeof value) {
+        value ^= value << 13, value ^= value >> 7, value ^= value << 17;
+        memcpy((char *)memory + i, &value, sizeof value);
+    }
+}
+
+int ckpt_benchmark_make(const struct ckpt_benchmark_options *options,
+                        struct ckpt_benchmark_state *ret_state, struct err *err)
+{
+    uint64_t count = options->arrays_count, bytes = options->array_bytes;
+    struct ckpt_benchmark_state state = {.options = *options};
+    state.tensors = calloc(count + 1, sizeof *state.tensors);
+    state.names = calloc(count + 1, sizeof *state.names);
+    int status = state.tensors && state.names
+                     ? device_open("cpu", &state.device, err)
+                     : err_set(err, -ENOMEM, "out of memory for %" PRIu64 " arrays", count);
+    if (!status)
+        status =
+            state.device->ops->mem_alloc(state.device, MEM_HUGE, count * bytes, &state.memory, err);
+    if (status) {
+        ckpt_benchmark_free(&state);
+        return status;
+    }
+    fill(state.memory, count * bytes);
+    for (uint64_t i = 0; i < count; i++) {
+        snprintf(state.names[i], sizeof state.names[i], "array.%06u", (unsigned)(i % 1000000));
+        uint64_t elements = bytes / dtype_bytes(DTYPE_F32);
+        state.tensors[i] = (struct ckpt_tensor){.name = state.names[i],
+                                                .dtype = DTYPE_F32,
+                                                .rank = 1,
+                                                .shape = {elements},
+                                                .extent = {elements},
+                                                .group = (uint32_t)i,
+                                                .data = (char *)state.memory + i * bytes};
+    }
+    *ret_state = state;
+    return 0;
+}
+
+void ckpt_benchmark_free(struct ckpt_benchmark_state *state)
+{
+    free(state->tensors);
+    free(state->names);
+    if (state->memory)
+        state->device->ops->mem_free(state->device, MEM_HUGE, state->memory, bytes_of(state));
+    device_close(state->device);
+    *state = (struct ckpt_benchmark_state){0};
+}
+
+static int open_saver(const struct ckpt_benchmark_state *state, struct ckpt_saver **ret_saver,
+                      struct err *err)
+{
+    struct ckpt_saver_options options = {.folder = state->options.folder,
+                                         .io = state->options.io,
+                                         .groups_count = (uint32_t)state->options.arrays_count,
+                                         .staging_bytes = state->options.staging_bytes,
+                                         .numerics_id = "bench"};
+    return ckpt_saver_open(&options, state->tensors, state->options.arrays_count, ret_saver, err);
+}
+
+int ckpt_benchmark_save(const struct ckpt_benchmark_state *state, uint64_t step,
+                        struct io_benchmark *speed, struct err *err)
+{
+    struct ckpt_saver *saver = NULL;
+    int status = open_saver(state, &saver, err);
+    if (status)
+        return status;
+    io_benchmark_begin(speed);
+    status = ckpt_saver_save(saver, step, "{}", err);
+    if (!status)
+        status = ckpt_saver_wait(saver, err);
+    io_benchmark_end(speed);
+    speed->bytes += bytes_of(state);
+    speed->operations_count += state->options.arrays_count;
+    ckpt_saver_close(saver);
+    return status;
+}
+
+static void sleep_ns(uint64_t ns)
+{
+    struct timespec left = {.tv_sec = (time_t)(ns / CLOCK_NS_PER_S),
+                            .tv_nsec = (long)(ns % CLOCK_NS_PER_S)};
+    while (nanosleep(&left, &left) && errno == EINTR)
+        ;
+}
+
+static int save_and_update(const struct ckpt_benchmark_state *state, struct ckpt_saver *saver,
+                           uint64_t step, uint64_t updates_after_ns,
+                           struct ckpt_benchmark_blocked *ret_blocked, struct err *err)
+{
+    struct ckpt_benchmark_blocked blocked = {0};
+    uint64_t copied_before = ckpt_saver_stats(saver).copied_bytes;
+    sleep_ns(updates_after_ns); /* as a step before it takes */
+    uint64_t begun_ns = clock_now_ns();
+    int status = ckpt_saver_save(saver, step, "{}", err);
+    blocked.call_ns = clock_now_ns() - begun_ns;
+    sleep_ns(updates_after_ns);
+    begun_ns = clock_now_ns();
+    for (uint64_t i = 0; i < state->options.arrays_count && !status; i++)
+        ckpt_saver_before_update(saver, (uint32_t)i);
+    blocked.updates_ns = clock_now_ns() - begun_ns;
+    if (!status)
+        status = ckpt_saver_wait(saver, err);
+    struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
+    blocked.copied_bytes = stats.copied_bytes - copied_before;
+    blocked.save_ns = stats.last_save_ns;
+    if (!status)
+        *ret_blocked = blocked;
+    return status;
+}
+
+int ckpt_benchmark_block(const struct ckpt_benchmark_state *state, uint64_t step,
+                         uint64_t updates_after_ns,
+                         struct ckpt_benchmark_blocked ret_blocked[CKPT_BENCHMARK_SAVES_COUNT],
+                         struct err *err)
+{
+    struct ckpt_saver *saver = NULL;
+    int status = open_saver(state, &saver, err);
+    for (unsigned i = 0; i < CKPT_BENCHMARK_SAVES_COUNT && !status; i++)
+        status = save_and_update(state, saver, step + i, updates_after_ns, &ret_blocked[i], err);
+    ckpt_saver_close(saver);
+    return status;
+}
+
+int ckpt_benchmark_drop(struct io *io, const char *path, struct err *err)
+{
+    struct ckpt_reader *reader;
+    char file[IO_PATH_BYTES_MAX];
+    int status = ckpt_reader_open(io, path, &reader, err);
+    if (status)
+        return status;
+    const struct manifest *manifest = ckpt_reader_manifest(reader);
+    for (uint64_t i = 0; i < manifest->files_count && !status; i++) {
+        status = io_join_path(path, manifest->files[i].name, file, err);
+        if (!status)
+            status = page_cache_drop(file, err);
+    }
+    ckpt_reader_close(reader);
+    if (!status)
+        status = io_join_path(path, MANIFEST_NAME, file, err);
+    return status ? status : page_cache_drop(file, err);
+}
+
+int ckpt_benchmark_load(const struct ckpt_benchmark_state *state, uint64_t step, bool is_cold,
+                        struct io_benchmark *speed, struct err *err)
+{
+    struct io *io = state->options.io;
+    struct ckpt_reader *reader = NULL;
+    char path[IO_PATH_BYTES_MAX];
+    int status = folder_step_path(state->options.folder, step, path, err);
+    if (!status && is_cold)
+        status = ckpt_benchmark_drop(io, path, err);
+    if (status)
+        return status;
+    io_benchmark_begin(speed);
+    status = ckpt_reader_open(io, path, &reader, err);
+    if (!status)
+        status = ckpt_reader_load(reader, state->tensors, state->options.arrays_count, NULL, err);
+    ckpt_reader_close(reader);
+    io_benchmark_end(speed);
+    speed->bytes += bytes_of(state);
+    speed->operations_count += state->options.arrays_count;
+    return status;
+}
+
+uint32_t ckpt_benchmark_checksum(const struct ckpt_benchmark_state *state,
+                                 struct io_benchmark *speed)
+{
+    uint64_t bytes = bytes_of(state);
+    uint32_t all = 0;
+    io_benchmark_begin(speed);
+    for (uint64_t at = 0; at < bytes; at += CKPT_BLOCK_BYTES)
+        all ^= crc32c(0, (const char *)state->memory + at, bytes_min(CKPT_BLOCK_BYTES, bytes - at));
+    io_benchmark_end(speed);
+    speed->bytes += bytes;
+    speed->operations_count++;
+    return all;
+}

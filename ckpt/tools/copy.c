@@ -1,0 +1,371 @@
+/*
+ * copy — a step from one folder to another, on any backends: each block is verified between its
+ * read and its write, and the whole is committed as a save is. See ckpt_copy in ckpt.h.
+ *
+ *     buffers, one a block:   free ── being read (blocks.h) ── verified ── being written ── free
+ *
+ * Files come one after the other: a file is finalized when its last write is done, the manifest,
+ * byte for byte the source's, comes last.
+ */
+#include "base/bytes.h"
+#include "ckpt/ckpt.h"
+#include "ckpt/format/folder.h"
+#include "ckpt/load/blocks.h"
+#include "ckpt/load/reader.h"
+#include "io/file_util.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WRITES_MAX = 16,
+    BUFFERS = BLOCKS_AHEAD + WRITES_MAX, /* while none is free, some are being written */
+};
+
+struct copy_write {
+    struct io_request request;
+    char *data; /* of CKPT_BLOCK_BYTES */
+    bool in_use;
+};
+
+struct copy {
+    const struct ckpt_copy_options *options;
+    char source[IO_PATH_BYTES_MAX], target[IO_PATH_BYTES_MAX];
+    struct io_shared_lock *source_lock; /* of the source */
+    struct io_lock *lock;               /* of the target folder */
+    struct io_transaction *transaction;
+    struct io_queue *queue;
+    struct io_file *file;     /* being written */
+    struct manifest manifest; /* without the files that are on other nodes */
+    char *text;               /* the manifest's */
+    size_t text_bytes;
+    struct blocks *blocks;
+    char *memory;
+    struct copy_write writes[BUFFERS];
+    unsigned writing_count;
+    uint32_t next_file, created_count; /* files to be read next, and made so far */
+    uint64_t next_block, done_bytes, bytes;
+    int status; /* of writes that were waited for while blocks were asked for */
+    struct err *err;
+};
+
+/* Waits for one write at least. */
+static int reap(struct copy *copy)
+{
+    struct io *io = copy->options->to;
+    struct io_request *done[BUFFERS];
+    int count = io->ops->reap(copy->queue, done, BUFFERS, 1, IO_FOREVER), status = 0;
+    if (count < 0)
+        return err_errno(copy->err, count, "could not wait for writes");
+    for (int i = 0; i < count; i++) {
+        struct copy_write *write = done[i]->user;
+        ssize_t result = done[i]->result;
+        write->in_use = false;
+        copy->writing_count--;
+        if (result >= 0 && (size_t)result == done[i]->bytes)
+            continue;
+        status = err_errno(copy->err, result < 0 ? (int)result : -EIO, "could not write the copy");
+        err_at(copy->err, copy->target, (int64_t)done[i]->offset);
+    }
+    return status;
+}
+
+static int finish_file(struct copy *copy)
+{
+    int status = 0;
+    while (copy->writing_count > 0 && !status)
+        status = reap(copy);
+    if (status || !copy->file)
+        return status;
+    struct io_file *file = copy->file;
+    copy->file = NULL;
+    return copy->options->to->transactions->finalize(
+        copy->transaction, file, copy->manifest.files[copy->created_count - 1].size_bytes,
+        copy->err);
+}
+
+/* Until files are made up to this one, and all before it are finalized. */
+static int begin_files(struct copy *copy, uint64_t count)
+{
+    int status = 0;
+    while (copy->created_count < count && !status) {
+        status = finish_file(copy);
+        if (status)
+            break;
+        const struct manifest_file *file = &copy->manifest.files[copy->created_count++];
+        status = copy->options->to->transactions->create(
+            copy->transaction, file->name, bytes_round_up(file->size_bytes, IO_ALIGN_BYTES),
+            &copy->file, copy->err);
+    }
+    return status;
+}
+
+static struct copy_write *free_buffer(struct copy *copy)
+{
+    for (unsigned i = 0; i < BUFFERS; i++)
+        if (!copy->writes[i].in_use)
+            return &copy->writes[i];
+    return NULL;
+}
+
+/* Asked for up to BLOCKS_AHEAD before take_block gets it. */
+static bool next_block(void *context, struct block_want *ret_want)
+{
+    struct copy *copy = context;
+    while (copy->next_file < copy->manifest.files_count &&
+           copy->next_block == copy->manifest.files[copy->next_file].blocks_count) {
+        copy->next_file++;
+        copy->next_block = 0;
+    }
+    if (copy->next_file == copy->manifest.files_count)
+        return false;
+    struct copy_write *buffer;
+    while (!(buffer = free_buffer(copy))) {
+        copy->status = reap(copy);
+        if (copy->status)
+            return false;
+    }
+    buffer->in_use = true;
+    *ret_want = (struct block_want){
+        .file = copy->next_file, .block = copy->next_block++, .direct = buffer->data};
+    return true;
+}
+
+static void tell_progress(struct copy *copy, uint64_t bytes)
+{
+    const struct ckpt_watch *watch = copy->options->watch;
+    copy->done_bytes += bytes;
+    if (watch && watch->progress)
+        watch->progress(watch->context, copy->done_bytes, copy->bytes);
+}
+
+/* Verified: to be written where it was read. */
+static int take_block(void *context, const struct block_got *got)
+{
+    struct copy *copy = context;
+    struct copy_write *write = &copy->writes[(size_t)(got->data - copy->memory) / CKPT_BLOCK_BYTES];
+    if (copy->status)
+        return copy->status;
+    if (got->status) {
+        if (copy->err)
+            *copy->err = *got->detail;
+        return got->status;
+    }
+    int status = begin_files(copy, got->file + UINT64_C(1));
+    if (status)
+        return status;
+    size_t padded_bytes = bytes_round_up(got->bytes, IO_ALIGN_BYTES);
+    memset(write->data + got->bytes, 0, padded_bytes - got->bytes);
+    write->request = (struct io_request){.kind = IO_WRITE,
+                                         .file = copy->file,
+                                         .offset = got->block * CKPT_BLOCK_BYTES,
+                                         .data = write->data,
+                                         .bytes = padded_bytes,
+                                         .flags = IO_NOREUSE,
+                                         .user = write};
+    struct io_request *request = &write->request;
+    int taken = copy->options->to->ops->submit(copy->queue, &request, 1);
+    assert(taken != 0); /* the queue is as deep as there are buffers */
+    if (taken < 0)
+        return err_errno(copy->err, taken, "a write could not be submitted");
+    copy->writing_count++;
+    tell_progress(copy, got->bytes);
+    return 0;
+}
+
+static int copy_files(struct copy *copy)
+{
+    const struct ckpt_copy_options *o = copy->options;
+    struct blocks_options blocks = {
+        .io = o->from, .path = copy->source, .manifest = &copy->manifest};
+    copy->memory = aligned_alloc(IO_ALIGN_BYTES, (size_t)BUFFERS * CKPT_BLOCK_BYTES);
+    if (!copy->memory)
+        return err_set(copy->err, -ENOMEM, "out of memory to copy a checkpoint");
+    for (unsigned i = 0; i < BUFFERS; i++)
+        copy->writes[i].data = copy->memory + (size_t)i * CKPT_BLOCK_BYTES;
+    for (uint64_t i = 0; i < copy->manifest.files_count; i++)
+        copy->bytes += copy->manifest.files[i].size_bytes;
+    int status = o->to->ops->queue_open(o->to, BUFFERS, &copy->queue, copy->err);
+    if (!status)
+        status = blocks_open(&blocks, &copy->blocks, copy->err);
+    struct blocks_visitor visitor = {next_block, take_block, copy};
+    if (!status)
+        status = blocks_walk(copy->blocks, &visitor);
+    if (!status)
+        status = copy->status;
+    if (!status)
+        status = begin_files(copy, copy->manifest.files_count);
+    return status ? status : finish_file(copy);
+}
+
+static int copy_manifest(struct copy *copy)
+{
+    struct io *io = copy->options->to;
+    struct io_file *file;
+    int status = io->transactions->create(copy->transaction, MANIFEST_NAME, copy->text_bytes, &file,
+                                          copy->err);
+    if (!status)
+        status = io_write_exact(copy->queue, io, file, copy->target, 0, copy->text,
+                                copy->text_bytes, copy->err);
+    return status
+               ? status
+               : io->transactions->finalize(copy->transaction, file, copy->text_bytes, copy->err);
+}
+
+/* What lies on other nodes is not copied; the manifest's text goes on naming it. */
+static void forget_absent(struct copy *copy)
+{
+    struct manifest *manifest = &copy->manifest;
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < manifest->files_count; i++)
+        if (folder_has_file(copy->options->from, copy->source, &manifest->files[i]))
+            manifest->files[kept++] = manifest->files[i];
+    manifest->files_count = kept;
+}
+
+/* The source as it is read: held, and its manifest by what its bytes say. */
+static int open_source(struct copy *copy)
+{
+    const struct ckpt_copy_options *o = copy->options;
+    char path[IO_PATH_BYTES_MAX];
+    int status =
+        reader_find(o->from, o->source, NULL, copy->source, &copy->source_lock, o->log, copy->err);
+    if (!status)
+        status = io_join_path(copy->source, MANIFEST_NAME, path, copy->err);
+    if (!status)
+        status = io_read_file(o->from, path, MANIFEST_BYTES_MAX, &copy->text, &copy->text_bytes,
+                              copy->err);
+    if (!status)
+        status = manifest_parse(copy->text, copy->text_bytes, path, &copy->manifest, copy->err);
+    if (!status)
+        forget_absent(copy);
+    return status;
+}
+
+/* Against readers of what gives way; -EBUSY where there is one. NULL where there is nothing that
+ * can be read. */
+static int lock_target(struct copy *copy, struct io_shared_lock **ret_lock)
+{
+    struct io *io = copy->options->to;
+    char path[IO_PATH_BYTES_MAX];
+    *ret_lock = NULL;
+    int status = io_join_path(copy->target, MANIFEST_NAME, path, copy->err);
+    if (!status)
+        status = io_lock_shared(io, path, true, ret_lock, copy->err);
+    return status == -ENOENT ? 0 : status; /* one without a manifest is nobody's to read */
+}
+
+/* What is there already gives way only by force, and never while somebody reads it: looked at
+ * before the work, and kept at its end. */
+static int check_target(struct copy *copy)
+{
+    const struct ckpt_copy_options *o = copy->options;
+    struct io_shared_lock *lock = NULL;
+    struct io_stat info;
+    if (o->to->names->stat(o->to, copy->target, &info, NULL))
+        return 0;
+    if (!o->force) {
+        err_set(copy->err, -EEXIST, "the folder has that step already");
+        err_at(copy->err, copy->target, ERR_NO_OFFSET);
+        err_advise(copy->err, "--force replaces it");
+        return -EEXIST;
+    }
+    int status =
+        folder_refuse_misnamed(o->to, copy->target, copy->err); /* it may be the only copy */
+    if (!status)
+        status = lock_target(copy, &lock);
+    io_unlock_shared(o->to, lock);
+    return status;
+}
+
+/* The folder becomes ours, as that of a run that saves. */
+static int own_target(struct copy *copy)
+{
+    const struct ckpt_copy_options *o = copy->options;
+    struct io *io = o->to;
+    int status = folder_refuse_step(io, o->folder, copy->err);
+    if (!status)
+        status = io->names->make_folder(io, o->folder, copy->err);
+    if (!status)
+        status = io->locks->acquire(io, o->folder, NULL, &copy->lock, copy->err);
+    if (!status)
+        status = folder_step_path(o->folder, copy->manifest.step, copy->target, copy->err);
+    if (!status)
+        status = check_target(copy);
+    int swept_count =
+        status ? 0 : io->transactions->sweep(io, o->folder, NULL, folder_is_leftover, copy->err);
+    if (swept_count > 0)
+        log_line(o->log, LOG_INFO, "%s: swept %d unfinished outputs of a process that died",
+                 o->folder, swept_count);
+    return swept_count < 0 ? swept_count : status;
+}
+
+static int commit(struct copy *copy)
+{
+    const struct ckpt_copy_options *o = copy->options;
+    struct io_shared_lock *lock = NULL;
+    int status = o->force ? lock_target(copy, &lock) : 0;
+    if (!status) /* who was stopped for long may own the folder no more */
+        status = o->to->locks->check(copy->lock, copy->err);
+    if (!status) {
+        struct io_transaction *whole = copy->transaction;
+        copy->transaction = NULL;
+        status = o->to->transactions->commit(whole, copy->err);
+    }
+    io_unlock_shared(o->to, lock);
+    return status;
+}
+
+static int copy_step(struct copy *copy)
+{
+    const struct ckpt_copy_options *o = copy->options;
+    struct io_transaction_options transaction = {
+        .path = copy->target, .replace = o->force, .owner_id = "copy"};
+    int status = open_source(copy);
+    if (!status)
+        status = own_target(copy);
+    if (!status)
+        status = o->to->transactions->begin(o->to, &transaction, &copy->transaction, copy->err);
+    if (!status)
+        status = copy_files(copy);
+    if (!status)
+        status = copy_manifest(copy);
+    return status ? status : commit(copy);
+}
+
+static void close_copy(struct copy *copy)
+{
+    const struct ckpt_copy_options *o = copy->options;
+    blocks_close(copy->blocks);
+    if (copy->queue)
+        o->to->ops->queue_close(copy->queue); /* waits for what is being written */
+    o->to->transactions->abort(copy->transaction);
+    if (copy->lock)
+        o->to->locks->release(copy->lock);
+    io_unlock_shared(o->from, copy->source_lock);
+    manifest_deinit(&copy->manifest);
+    free(copy->memory);
+    free(copy->text);
+}
+
+int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copied *ret_copied,
+              struct err *err)
+{
+    struct copy *copy = calloc(1, sizeof *copy);
+    if (!copy)
+        return err_set(err, -ENOMEM, "out of memory to copy a checkpoint");
+    copy->options = options;
+    copy->err = err;
+    int status = copy_step(copy);
+    if (!status) {
+        *ret_copied = (struct ckpt_copied){.step = copy->manifest.step,
+                                           .files_count = copy->manifest.files_count + 1,
+                                           .written_bytes = copy->bytes + copy->text_bytes};
+        strcpy(ret_copied->path, copy->target);
+    }
+    close_copy(copy);
+    free(copy);
+    return status;
+}

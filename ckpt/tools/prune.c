@@ -1,0 +1,198 @@
+/*
+ * prune — see prune.h and ckpt_prune in ckpt.h.
+ */
+#include "ckpt/tools/prune.h"
+
+#include "ckpt/format/folder.h"
+#include "ckpt/tools/retention.h"
+#include "io/file_util.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct candidate {
+    uint64_t step, size_bytes;
+    bool is_whole, is_gone;
+};
+
+struct prune {
+    struct io *io;
+    const char *folder;
+    const struct ckpt_prune_options *options;
+    struct io_lock *lock;
+    uint64_t saved_step;
+    struct candidate *candidates; /* [count] every step, rising */
+    struct retention_step *rules; /* those of them that are whole */
+    size_t count, rules_count;
+    int status; /* of the first removal that failed */
+    struct err *err;
+};
+
+static void say(const struct prune *prune, const char *what, const struct err *detail)
+{
+    char line[ERR_LINE_BYTES_MAX];
+    log_line(prune->options->log, LOG_WARN, "%s: %s", what, err_format(detail, line, sizeof line));
+}
+
+/* What the rules see of a step. */
+static void look_at(struct prune *prune, struct candidate *candidate)
+{
+    const struct ckpt_keep *keep = &prune->options->keep;
+    char path[IO_PATH_BYTES_MAX];
+    struct manifest manifest;
+    struct err detail = {0};
+    int status = folder_step_path(prune->folder, candidate->step, path, &detail);
+    if (!status)
+        status = folder_read_step(prune->io, path, &manifest, &candidate->size_bytes, &detail);
+    if (status) {
+        say(prune, "a step that is not whole is neither counted nor removed", &detail);
+        return;
+    }
+    struct retention_step *rule = &prune->rules[prune->rules_count++];
+    *rule = (struct retention_step){.step = candidate->step,
+                                    .is_saved = candidate->step == prune->saved_step};
+    if (keep->best.metric)
+        rule->has_metric =
+            ckpt_metric(manifest.state, keep->best.metric, rule->step, &rule->metric);
+    candidate->is_whole = true;
+    manifest_deinit(&manifest);
+}
+
+/* While it is ours, and if nobody reads it; one without a manifest is nobody's to read. */
+int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, bool *ret_is_read,
+                        struct err *err)
+{
+    char manifest[IO_PATH_BYTES_MAX];
+    struct io_shared_lock *manifest_lock = NULL;
+    *ret_is_read = false;
+    int status = io->locks->check(lock, err);
+    if (!status)
+        status = io_join_path(path, MANIFEST_NAME, manifest, err);
+    if (status)
+        return status;
+    status = io_lock_shared(io, manifest, true, &manifest_lock, err);
+    if (status == -EBUSY) {
+        *ret_is_read = true;
+        return 0;
+    }
+    if (!status || status == -ENOENT)
+        status = io->names->remove(io, path, err);
+    io_unlock_shared(io, manifest_lock);
+    return status;
+}
+
+/* Its status goes to verdict. */
+static void remove_step(struct prune *prune, struct ckpt_verdict *verdict)
+{
+    struct err detail = {0};
+    bool is_read;
+    verdict->status = prune_remove_unread(prune->io, prune->lock, verdict->path, &is_read, &detail);
+    if (is_read)
+        verdict->reasons = CKPT_KEPT_READ;
+    if (!verdict->status)
+        return;
+    say(prune, "an old checkpoint could not be removed", &detail);
+    if (!prune->status && prune->err)
+        *prune->err = detail;
+    prune->status = prune->status ? prune->status : verdict->status;
+}
+
+static int carry_out(struct prune *prune, struct candidate *candidate, unsigned reasons,
+                     struct err *err)
+{
+    const struct ckpt_prune_options *options = prune->options;
+    char path[IO_PATH_BYTES_MAX];
+    struct ckpt_verdict verdict = {.step = candidate->step,
+                                   .path = path,
+                                   .size_bytes = candidate->size_bytes,
+                                   .reasons = reasons};
+    int status = folder_step_path(prune->folder, candidate->step, path, err);
+    if (status)
+        return status;
+    if (reasons == 0 && !options->dry_run)
+        remove_step(prune, &verdict);
+    candidate->is_gone = verdict.reasons == 0 && verdict.status == 0;
+    if (options->verdict)
+        options->verdict(options->context, &verdict);
+    return 0;
+}
+
+/* What was put aside for a step goes with it. */
+static int remove_aside(void *context, const struct io_entry *entry)
+{
+    struct prune *prune = context;
+    char path[IO_PATH_BYTES_MAX];
+    struct err detail = {0};
+    uint64_t step;
+    bool is_read;
+    if (entry->kind != IO_ENTRY_FOLDER || !folder_parse_aside(entry->name, &step))
+        return 0;
+    for (size_t i = 0; i < prune->count; i++)
+        if (prune->candidates[i].step == step && !prune->candidates[i].is_gone)
+            return 0;
+    int status = io_join_path(prune->folder, entry->name, path, &detail);
+    if (!status)
+        status = prune_remove_unread(prune->io, prune->lock, path, &is_read, &detail);
+    if (status)
+        say(prune, "what was put aside could not be removed", &detail);
+    return 0;
+}
+
+static int judge(struct prune *prune, struct err *err)
+{
+    for (size_t i = 0; i < prune->count; i++)
+        look_at(prune, &prune->candidates[i]);
+    retention_decide(&prune->options->keep, prune->rules, prune->rules_count);
+    const struct retention_step *rule = prune->rules;
+    int status = 0;
+    for (size_t i = 0; i < prune->count && !status; i++) {
+        struct candidate *candidate = &prune->candidates[i];
+        status = carry_out(prune, candidate,
+                           candidate->is_whole ? rule++->reasons : CKPT_KEPT_BROKEN, err);
+    }
+    if (!status && !prune->options->dry_run)
+        status = prune->io->names->list(prune->io, prune->folder, remove_aside, prune, err);
+    return status ? status : prune->status;
+}
+
+int prune_folder(struct io *io, const char *folder, const struct ckpt_prune_options *options,
+                 struct io_lock *lock, uint64_t saved_step, struct err *err)
+{
+    struct prune prune = {.io = io,
+                          .folder = folder,
+                          .options = options,
+                          .lock = lock,
+                          .saved_step = saved_step,
+                          .err = err};
+    uint64_t *steps;
+    int status = folder_steps(io, folder, &steps, &prune.count, err);
+    if (status)
+        return status;
+    prune.candidates = calloc(prune.count + 1, sizeof *prune.candidates);
+    prune.rules = calloc(prune.count + 1, sizeof *prune.rules);
+    if (!prune.candidates || !prune.rules)
+        status = err_set(err, -ENOMEM, "out of memory for %zu steps", prune.count);
+    for (size_t i = 0; i < prune.count && !status; i++)
+        prune.candidates[i].step = steps[i];
+    if (!status)
+        status = judge(&prune, err);
+    free(prune.rules);
+    free(prune.candidates);
+    free(steps);
+    return status;
+}
+
+int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_options *options,
+               struct err *err)
+{
+    struct io_lock *lock = NULL;
+    int status = folder_check_of_steps(io, folder, err);
+    if (!status && !options->dry_run)
+        status = io->locks->acquire(io, folder, NULL, &lock, err);
+    if (!status)
+        status = prune_folder(io, folder, options, lock, UINT64_MAX, err);
+    if (lock)
+        io->locks->release(lock);
+    return status;
+}

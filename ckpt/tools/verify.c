@@ -1,0 +1,280 @@
+/*
+ * verify — every checksum and every header of a step against its manifest; see verify.h, and
+ * ckpt_verify in ckpt.h.
+ */
+#include "ckpt/tools/verify.h"
+
+#include "base/jsonx.h"
+#include "ckpt/format/box.h"
+#include "ckpt/format/folder.h"
+#include "ckpt/format/safetensors.h"
+#include "ckpt/load/blocks.h"
+#include "ckpt/load/reader.h"
+#include "io/file_util.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct check {
+    const struct verify_options *options;
+    struct io *io;
+    const char *path;
+    const struct manifest *manifest;
+    bool *skipped;   /* [files] not there, be it on another node, or of another size */
+    uint64_t *first; /* [files] where the marks of a file's blocks begin */
+    bool *is_bad;    /* the marks of all blocks: those to be read again, and named */
+    uint32_t file;   /* the next block to be asked for */
+    uint64_t block;
+    int bad_count;
+    struct err *err; /* why it can't go on */
+};
+
+/* -ESTALE where that is no damage, but another save took the step's place. */
+static int tell(struct check *check, const struct err *detail)
+{
+    struct err cause = *detail;
+    if (folder_judge_failure(check->io, check->path, check->manifest, detail->code, &cause) ==
+        -ESTALE) {
+        if (check->err)
+            *check->err = cause;
+        return -ESTALE;
+    }
+    if (check->options->bad)
+        check->options->bad(check->options->context, detail);
+    if (check->bad_count < INT_MAX)
+        check->bad_count++;
+    return 0;
+}
+
+/* Of those that are marked. */
+static bool next_block(void *context, struct block_want *ret_want)
+{
+    struct check *check = context;
+    const struct manifest *manifest = check->manifest;
+    for (; check->file < manifest->files_count; check->file++, check->block = 0) {
+        for (; check->block < manifest->files[check->file].blocks_count; check->block++) {
+            if (check->is_bad[check->first[check->file] + check->block]) {
+                *ret_want = (struct block_want){.file = check->file, .block = check->block++};
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The first tensor with bytes in the block; NULL: none, it is all header. */
+static const char *tensor_in(const struct check *check, uint32_t file, uint64_t block)
+{
+    const struct manifest *manifest = check->manifest;
+    uint64_t begin = block * CKPT_BLOCK_BYTES, end = begin + CKPT_BLOCK_BYTES, first = UINT64_MAX,
+             bytes;
+    const char *name = NULL;
+    for (uint64_t i = 0; i < manifest->tensors_count; i++) {
+        const struct manifest_tensor *tensor = &manifest->tensors[i];
+        for (uint64_t c = 0; c < tensor->chunks_count; c++) {
+            const struct manifest_chunk *chunk = &tensor->chunks[c];
+            if (chunk->file == file && chunk->offset_bytes < end && chunk->offset_bytes < first &&
+                !box_shape_bytes(chunk->extent, tensor->rank, tensor->dtype, &bytes) && bytes > 0 &&
+                chunk->offset_bytes + bytes > begin) {
+                first = chunk->offset_bytes;
+                name = tensor->name;
+            }
+        }
+    }
+    return name;
+}
+
+static void describe_unsteady(const struct check *check, const struct block_got *got,
+                              struct err *detail)
+{
+    char path[IO_PATH_BYTES_MAX] = "";
+    io_join_path(check->path, check->manifest->files[got->file].name, path, NULL);
+    err_set(detail, -EIO, "a block was bad, but not so when it was read again");
+    err_at(detail, path, (int64_t)(got->block * CKPT_BLOCK_BYTES));
+    err_advise(detail, "look at the disk and the memory of this machine");
+}
+
+static int take_block(void *context, const struct block_got *got)
+{
+    struct check *check = context;
+    struct err detail, again = *got->detail;
+    if (got->status == 0)
+        describe_unsteady(check, got, &again);
+    detail = again;
+    const char *name = tensor_in(check, got->file, got->block);
+    snprintf(detail.what, sizeof detail.what, "%s%.100s%s: %.100s",
+             name ? "tensor \"" : "the header", name ? name : "", name ? "\"" : "", again.what);
+    return tell(check, &detail);
+}
+
+/* The chunk of a tensor that the manifest places in the file; NULL: none. */
+static const struct manifest_chunk *chunk_in(const struct manifest_tensor *tensor, uint32_t file)
+{
+    for (uint64_t c = 0; tensor && c < tensor->chunks_count; c++)
+        if (tensor->chunks[c].file == file)
+            return &tensor->chunks[c];
+    return NULL;
+}
+
+static int check_entry(struct check *check, uint32_t file, const char *path,
+                       const struct safetensors_entry *entry)
+{
+    const struct manifest_tensor *tensor = manifest_find(check->manifest, entry->name);
+    const struct manifest_chunk *chunk = chunk_in(tensor, file);
+    if (chunk && entry->offset_bytes == chunk->offset_bytes && entry->dtype == tensor->dtype &&
+        entry->rank == tensor->rank &&
+        memcmp(entry->shape, chunk->extent, tensor->rank * sizeof *entry->shape) == 0)
+        return 0;
+    struct err detail = {0};
+    err_set(&detail, -EBADMSG, "tensor \"%.100s\": the file's header and the manifest differ",
+            entry->name);
+    err_at(&detail, path, (int64_t)entry->offset_bytes);
+    return tell(check, &detail);
+}
+
+/* The header of a file names just the chunks that the manifest places in it; that of another node
+ * also its own copies of what is replicated. */
+static int check_header(struct check *check, uint32_t file)
+{
+    const struct manifest *manifest = check->manifest;
+    struct safetensors header;
+    struct err detail = {0};
+    char path[IO_PATH_BYTES_MAX];
+    int status = io_join_path(check->path, manifest->files[file].name, path, &detail);
+    if (!status)
+        status = safetensors_read(check->io, path, &header, &detail);
+    if (status)
+        return tell(check, &detail);
+    uint64_t placed = 0;
+    for (uint64_t i = 0; i < manifest->tensors_count; i++)
+        placed += chunk_in(&manifest->tensors[i], file) != NULL;
+    uint64_t copies = 0;
+    for (uint64_t i = 0; i < header.count && !status; i++) {
+        const struct safetensors_entry *entry = &header.entries[i];
+        if (manifest->files[file].elsewhere &&
+            !chunk_in(manifest_find(manifest, entry->name), file))
+            copies++;
+        else
+            status = check_entry(check, file, path, entry);
+    }
+    if (!status && placed + copies != header.count) {
+        err_set(&detail, -EBADMSG, "the file has other tensors than the manifest places in it");
+        err_at(&detail, path, 0);
+        err_expected(&detail, "%" PRIu64, placed);
+        err_found(&detail, "%" PRIu64, header.count - copies);
+        status = tell(check, &detail);
+    }
+    safetensors_deinit(&header);
+    return status;
+}
+
+/* Whose header and size are this share's to look at. */
+static bool is_my_file(const struct check *check, uint32_t file)
+{
+    return scan_is_mine(&check->options->share, file, 0);
+}
+
+/* Which files are there, and how many bytes they have. */
+static int look_at_files(struct check *check, uint64_t *ret_bytes, struct err *err)
+{
+    const struct manifest *manifest = check->manifest;
+    uint64_t blocks = 0, bytes = 0;
+    check->skipped = calloc(manifest->files_count + 1, sizeof *check->skipped);
+    check->first = calloc(manifest->files_count + 1, sizeof *check->first);
+    if (!check->skipped || !check->first)
+        return err_set(err, -ENOMEM, "out of memory to verify a checkpoint");
+    for (uint32_t i = 0; i < manifest->files_count; i++) {
+        struct err detail = {0};
+        check->first[i] = blocks;
+        blocks += manifest->files[i].blocks_count;
+        bool has_file = folder_has_file(check->io, check->path, &manifest->files[i]);
+        check->skipped[i] = !has_file || folder_check_file(check->io, check->path,
+                                                           &manifest->files[i], &detail) != 0;
+        int status =
+            has_file && check->skipped[i] && is_my_file(check, i) ? tell(check, &detail) : 0;
+        if (status)
+            return status;
+        if (!check->skipped[i])
+            bytes += manifest->files[i].size_bytes;
+    }
+    check->is_bad = calloc(blocks + 1, sizeof *check->is_bad);
+    if (!check->is_bad)
+        return err_set(err, -ENOMEM, "out of memory to verify %" PRIu64 " blocks", blocks);
+    *ret_bytes = bytes;
+    return 0;
+}
+
+/* All blocks by several threads; those that are bad again by this one, to be told in their
+ * order. */
+static int check_blocks(struct check *check, uint64_t bytes, struct err *err)
+{
+    struct blocks *blocks = NULL;
+    struct blocks_visitor visitor = {next_block, take_block, check};
+    const struct scan_options scan = {.io = check->io,
+                                      .path = check->path,
+                                      .manifest = check->manifest,
+                                      .share = check->options->share,
+                                      .skipped = check->skipped,
+                                      .first = check->first,
+                                      .bytes = bytes / check->options->share.count,
+                                      .watch = check->options->watch};
+    struct blocks_options options = {
+        .io = check->io, .path = check->path, .manifest = check->manifest};
+    int64_t bad = scan_blocks(&scan, check->is_bad, err);
+    if (bad <= 0)
+        return (int)bad;
+    int status = blocks_open(&options, &blocks, err);
+    if (!status)
+        status = blocks_walk(blocks, &visitor);
+    blocks_close(blocks);
+    return status;
+}
+
+int verify_share(const struct verify_options *options, struct err *err)
+{
+    struct io *io = options->io;
+    struct manifest manifest;
+    struct check check = {.options = options,
+                          .io = io,
+                          .path = options->step_path,
+                          .manifest = &manifest,
+                          .err = err};
+    struct io_shared_lock *lock = NULL;
+    uint64_t bytes;
+    int status = reader_lock(io, check.path, &lock, err);
+    if (!status)
+        status = folder_read_manifest(io, check.path, &manifest, &bytes, err);
+    if (status) {
+        io_unlock_shared(io, lock);
+        return status;
+    }
+    status = look_at_files(&check, &bytes, err);
+    if (!status)
+        status = check_blocks(&check, bytes, err);
+    for (uint32_t i = 0; i < manifest.files_count && !status; i++)
+        if (!check.skipped[i] && is_my_file(&check, i))
+            status = check_header(&check, i);
+    free(check.skipped);
+    free(check.first);
+    free(check.is_bad);
+    io_unlock_shared(io, lock);
+    manifest_deinit(&manifest);
+    return status ? status : check.bad_count;
+}
+
+int ckpt_verify(struct io *io, const char *step_path,
+                void (*bad)(void *context, const struct err *detail), void *context,
+                const struct ckpt_watch *watch, struct err *err)
+{
+    const struct verify_options all = {.io = io,
+                                       .step_path = step_path,
+                                       .share = {.number = 0, .count = 1},
+                                       .bad = bad,
+                                       .context = context,
+                                       .watch = watch};
+    return verify_share(&all, err);
+}
