@@ -14,7 +14,7 @@
 #include "cli/ranks/local_ranks.h"
 #include "cli/ranks/rank_session.h"
 #include "comm/benchmark.h"
-#include "comm/ranks.h"
+#include "comm/ranks/ranks.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "base/machine.h"
 #include "base/versions.h"
 #include "cli/core/first_line.h"
-#include "comm/ranks.h"
+#include "comm/ranks/ranks.h"
 #include "device/device.h"
 #include "image/jpeg.h"
 #include "shards/index_cache.h"

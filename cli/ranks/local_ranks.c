@@ -6,7 +6,7 @@
 #include "base/thread_pool.h"
 #include "cli/core/signals.h"
 #include "cli/ranks/launch.h"
-#include "comm/ranks.h"
+#include "comm/ranks/ranks.h"
 
 #include <errno.h>
 #include <stdlib.h>

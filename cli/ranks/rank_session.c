@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
-#include "comm/ranks.h"
+#include "comm/ranks/ranks.h"
 
 #include <errno.h>
 #include <stdlib.h>

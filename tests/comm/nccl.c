@@ -4,7 +4,7 @@
  */
 #include "tests/comm/cases.h"
 
-#include "comm/comm_nccl.h"
+#include "comm/nccl/comm_nccl.h"
 #include "device/device_cuda.h"
 #include "tests/comm/buffer.h"
 #include "tests/cuda_on_cpu/order.h"

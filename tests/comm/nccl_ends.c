@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "comm/comm_checked.h"
 #include "comm/comm_mpi.h"
-#include "comm/comm_nccl.h"
+#include "comm/nccl/comm_nccl.h"
 #include "device/device_cuda.h"
 #include "tests/comm/ends.h"
 #include "tests/cuda_on_cpu/queue.h"

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "comm/comm_checked.h"
-#include "comm/ranks.h"
+#include "comm/ranks/ranks.h"
 
 #include <errno.h>
 #include <signal.h>

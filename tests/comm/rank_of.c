@@ -1,7 +1,7 @@
 /*
  * A program that finds out about its ranks as millrace does; rank_of.sh runs it.
  */
-#include "comm/ranks.h"
+#include "comm/ranks/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

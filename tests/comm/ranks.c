@@ -1,7 +1,7 @@
 /*
  * What launchers say of ranks, in environments of the test's own.
  */
-#include "comm/ranks.h"
+#include "comm/ranks/ranks.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

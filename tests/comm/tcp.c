@@ -4,7 +4,7 @@
  */
 #include "tests/comm/cases.h"
 
-#include "comm/ranks.h"
+#include "comm/ranks/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,10 +2,10 @@
  * tcp_engine — tests: what another rank may send, and when; the test is that rank, at the other end
  * of the connection.
  */
-#include "comm/tcp_engine.h"
+#include "comm/tcp/tcp_engine.h"
 
-#include "comm/engine_comm.h"
-#include "comm/tcp_thread.h"
+#include "comm/engine/engine_comm.h"
+#include "comm/tcp/tcp_thread.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

@@ -2,11 +2,11 @@
  * tcp_rendezvous — tests: ranks find each other, whoever else calls; and say what is wrong where
  * they don't. Each rank is a thread.
  */
-#include "comm/tcp_rendezvous.h"
+#include "comm/tcp/tcp_rendezvous.h"
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "comm/tcp_bootstrap.h"
+#include "comm/tcp/tcp_bootstrap.h"
 #include "tests/support/test.h"
 
 #include <arpa/inet.h>

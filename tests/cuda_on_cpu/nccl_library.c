@@ -1,7 +1,7 @@
 /*
- * nccl_library — comm/nccl_library.h for tests on the CPU: the NCCL that stands in (nccl.c).
+ * nccl_library — comm/nccl/nccl_library.h for tests on the CPU: the NCCL that stands in (nccl.c).
  */
-#include "comm/nccl_library.h"
+#include "comm/nccl/nccl_library.h"
 
 int nccl_library_load(const struct nccl_library **ret_library, struct err *err)
 {

@@ -1,9 +1,9 @@
 /*
  * frames — fuzz target: what another rank sends over TCP once all have met, through a connection as
- * ranks have it (comm/tcp_thread.h). Some messages are awaited; nothing may end in more than an
+ * ranks have it (comm/tcp/tcp_thread.h). Some messages are awaited; nothing may end in more than an
  * error of it.
  */
-#include "comm/tcp_thread.h"
+#include "comm/tcp/tcp_thread.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <errno.h>

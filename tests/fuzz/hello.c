@@ -1,8 +1,8 @@
 /*
  * hello — fuzz target: what a caller of a TCP rank says first, and where rank 0 says that all ranks
- * are (comm/tcp_wire.h). The token of the first hello is made right.
+ * are (comm/tcp/tcp_wire.h). The token of the first hello is made right.
  */
-#include "comm/tcp_wire.h"
+#include "comm/tcp/tcp_wire.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <netinet/in.h>

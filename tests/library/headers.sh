@@ -22,7 +22,7 @@ mpi_flags=
 if [[ -n ${MPI_INCLUDE_DIR:-} ]]; then
   mpi_flags="-isystem $MPI_INCLUDE_DIR"
 else
-  mapfile -t all < <(printf '%s\n' "${all[@]}" | grep -v '^comm/mpi_')
+  mapfile -t all < <(printf '%s\n' "${all[@]}" | grep -v '^comm/mpi/')
 fi
 # REAL_BITS is the parameter of a template of kernels, see trainer/ops/cpu/real.h.
 as_ours='-x c -std=gnu11 -D_GNU_SOURCE -DREAL_BITS=32 -Wno-unused-function '$mpi_flags

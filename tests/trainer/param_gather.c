@@ -4,7 +4,7 @@
  */
 #include "trainer/parallel/param_gather.h"
 
-#include "comm/ranks.h"
+#include "comm/ranks/ranks.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

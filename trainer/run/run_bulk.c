@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 #include "base/machine.h"
-#include "comm/comm_nccl.h"
+#include "comm/nccl/comm_nccl.h"
 #include "device/device_cuda.h"
 
 #include <errno.h>

@@ -1,0 +1,218 @@
+/*
+ * engine_calls — see engine.h: what callers hand over. The thread is in engine_thread.c.
+ */
+#include "comm/engine/engine_thread.h"
+
+#include "base/clock.h"
+#include "base/trace.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LASTED_NS = 1000000000 }; /* what takes less makes nobody late */
+
+void engine_init(struct engine *engine, const struct engine_ops *ops)
+{
+    engine->ops = ops;
+    engine->doing_since_ns = clock_now_ns();
+    pthread_mutex_init(&engine->mutex, NULL);
+    pthread_cond_init(&engine->changed, NULL);
+}
+
+void engine_deinit(struct engine *engine)
+{
+    for (struct engine_op *op = engine->made, *next; op; op = next) {
+        next = op->next_made;
+        engine->ops->deinit(op);
+        free(op->scratch);
+        free(op);
+    }
+    pthread_cond_destroy(&engine->changed);
+    pthread_mutex_destroy(&engine->mutex);
+}
+
+/* Callers. */
+
+int engine_name(struct engine *engine, unsigned *ret_name, struct err *err)
+{
+    int status = -ENOBUFS;
+    pthread_mutex_lock(&engine->mutex);
+    for (unsigned i = 0; i < ENGINE_COMMS_MAX && status; i++) {
+        unsigned name = (engine->name_next + i) % engine->names_count;
+        if (engine->name_is_used[name % ENGINE_COMMS_MAX])
+            continue;
+        engine->name_is_used[name % ENGINE_COMMS_MAX] = true;
+        engine->name_next = name + 1;
+        *ret_name = name;
+        status = 0;
+    }
+    pthread_mutex_unlock(&engine->mutex);
+    return status ? err_set(err, status, "a process has %d communicators open", ENGINE_COMMS_MAX)
+                  : 0;
+}
+
+void engine_forget_name(struct engine *engine, unsigned name)
+{
+    pthread_mutex_lock(&engine->mutex);
+    engine->name_is_used[name % ENGINE_COMMS_MAX] = false;
+    pthread_mutex_unlock(&engine->mutex);
+}
+
+int engine_tell_ended(const struct engine *engine, struct err *err)
+{
+    return err_set(err, -ECONNABORTED, "the run was ended: %.230s", engine->why);
+}
+
+int engine_check(struct engine *engine, struct err *err)
+{
+    pthread_mutex_lock(&engine->mutex);
+    int status = engine->ended ? engine_tell_ended(engine, err) : 0;
+    pthread_mutex_unlock(&engine->mutex);
+    return status;
+}
+
+static struct engine_op *make_op(struct engine *engine)
+{
+    struct engine_op *op = calloc(1, engine->ops->op_bytes);
+    if (!op)
+        return NULL;
+    op->engine = engine;
+    pthread_mutex_lock(&engine->mutex);
+    op->next_made = engine->made;
+    engine->made = op;
+    pthread_mutex_unlock(&engine->mutex);
+    return op;
+}
+
+int engine_take(struct engine *engine, struct engine_op **ret_op, struct err *err)
+{
+    pthread_mutex_lock(&engine->mutex);
+    int status = engine->ended ? engine_tell_ended(engine, err) : 0;
+    struct engine_op *op = engine->unused;
+    if (!status && op)
+        engine->unused = op->next;
+    pthread_mutex_unlock(&engine->mutex);
+    if (status)
+        return status;
+    if (!op)
+        op = make_op(engine);
+    if (!op)
+        return err_set(err, -ENOMEM, "out of memory for an exchange");
+    op->next = NULL;
+    op->advance = NULL;
+    op->planned_count = op->done_count = 0;
+    op->deadline_ns = op->heard_ns = op->traced_ns = op->sent_bytes = op->sum = 0;
+    op->is_done = false;
+    op->status = 0;
+    err_clear(&op->detail);
+    if (engine->ops->clear)
+        engine->ops->clear(op);
+    *ret_op = op;
+    return 0;
+}
+
+void engine_give(struct engine_op *op)
+{
+    struct engine *engine = op->engine;
+    pthread_mutex_lock(&engine->mutex);
+    op->next = engine->unused;
+    engine->unused = op;
+    pthread_mutex_unlock(&engine->mutex);
+}
+
+void *engine_op_scratch(struct engine_op *op, size_t bytes)
+{
+    if (bytes > op->scratch_bytes) {
+        void *scratch = realloc(op->scratch, bytes);
+        if (!scratch)
+            return NULL;
+        op->scratch = scratch;
+        op->scratch_bytes = bytes;
+    }
+    return op->scratch;
+}
+
+void engine_start(struct engine_op *op)
+{
+    struct engine *engine = op->engine;
+    pthread_mutex_lock(&engine->mutex);
+    bool is_over = engine->ended;
+    if (is_over) {
+        op->status = engine_tell_ended(engine, &op->detail);
+        op->is_done = true;
+    } else {
+        if (engine->queue_last)
+            engine->queue_last->next = op;
+        else
+            engine->queue_first = op;
+        engine->queue_last = op;
+    }
+    pthread_mutex_unlock(&engine->mutex);
+    if (!is_over)
+        engine->ops->wake(engine);
+}
+
+bool engine_is_done(struct engine_op *op)
+{
+    pthread_mutex_lock(&op->engine->mutex);
+    bool is_done = op->is_done;
+    pthread_mutex_unlock(&op->engine->mutex);
+    return is_done;
+}
+
+void engine_wait(struct engine_op *op)
+{
+    struct engine *engine = op->engine;
+    pthread_mutex_lock(&engine->mutex);
+    while (!op->is_done)
+        pthread_cond_wait(&engine->changed, &engine->mutex);
+    pthread_mutex_unlock(&engine->mutex);
+}
+
+void engine_note(struct engine *engine, const char *what, uint64_t number, bool may_last)
+{
+    uint64_t now_ns = clock_now_ns();
+    pthread_mutex_lock(&engine->mutex);
+    if (engine->doing_may_last && now_ns - engine->doing_since_ns >= LASTED_NS)
+        engine->lasted_until_ns = now_ns;
+    engine->doing = what;
+    engine->doing_number = number;
+    engine->doing_may_last = may_last;
+    engine->doing_since_ns = now_ns;
+    pthread_mutex_unlock(&engine->mutex);
+}
+
+void engine_add_track(struct engine *engine, struct trace *trace, const char *name)
+{
+    struct trace_track *track = trace_add_track(trace, name, 0);
+    pthread_mutex_lock(&engine->mutex);
+    engine->track_given = track;
+    pthread_mutex_unlock(&engine->mutex);
+}
+
+void engine_abort(struct engine *engine, const char *why)
+{
+    pthread_mutex_lock(&engine->mutex);
+    if (!engine->ended && !engine->abort_asked) {
+        snprintf(engine->why, sizeof engine->why, "%s", why);
+        engine->abort_asked = true;
+    }
+    pthread_mutex_unlock(&engine->mutex);
+    engine->ops->wake(engine);
+    pthread_mutex_lock(&engine->mutex);
+    while (!engine->ended)
+        pthread_cond_wait(&engine->changed, &engine->mutex);
+    pthread_mutex_unlock(&engine->mutex);
+}
+
+void engine_quit(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->mutex);
+    engine->quit = true;
+    pthread_cond_broadcast(&engine->changed);
+    pthread_mutex_unlock(&engine->mutex);
+    engine->ops->wake(engine);
+    pthread_join(engine->thread, NULL);
+}

@@ -1,0 +1,283 @@
+/*
+ * engine_comm — see engine_comm.h: opening, splitting, waiting, closing.
+ */
+#include "comm/engine/engine_comm.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define NO_NAME UINT32_MAX
+
+/* Operations. */
+
+int engine_comm_begin(struct comm *base, const struct comm_options *options, const char *kind,
+                      struct engine_op **ret_op, struct err *err)
+{
+    struct engine_comm *comm = engine_comm_of(base);
+    int status = engine_take(comm->engine, ret_op, err);
+    if (status)
+        return status;
+    struct engine_op *op = *ret_op;
+    op->deadline_ns = options ? options->deadline_ns : 0;
+    op->flight = options && options->flight ? options->flight : kind;
+    op->world_ranks = comm->world_ranks;
+    op->ranks = base->ranks;
+    snprintf(op->what, sizeof op->what, "%s", options && options->what ? options->what : kind);
+    return 0;
+}
+
+int engine_comm_start(struct comm *base, struct engine_op *op, int status,
+                      const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    if (status) {
+        engine_comm_of(base)->sums_open &= ~op->sum;
+        engine_give(op);
+        return err_set(err, status, "out of memory for an exchange of %d ranks", base->ranks);
+    }
+    *work = (struct comm_work){.comm = base,
+                               .state = op,
+                               .deadline_ns = op->deadline_ns,
+                               .what = options ? options->what : NULL};
+    engine_start(op);
+    return 0;
+}
+
+static int end_work(struct comm_work *work, struct err *err)
+{
+    struct engine_op *op = work->state;
+    engine_comm_of(work->comm)->sums_open &= ~op->sum;
+    work->status = op->status;
+    work->done = true;
+    work->state = NULL;
+    if (op->status && err)
+        *err = op->detail;
+    engine_give(op);
+    return work->status;
+}
+
+int engine_comm_test(struct comm_work *work, bool *ret_done, struct err *err)
+{
+    if (!work->done && engine_is_done(work->state))
+        end_work(work, err);
+    *ret_done = work->done;
+    return work->done ? work->status : 0;
+}
+
+/* The engine sees to the deadline. */
+int engine_comm_wait(struct comm_work *work, struct err *err)
+{
+    engine_wait(work->state);
+    return end_work(work, err);
+}
+
+/* Life. */
+
+void engine_comm_note(struct comm *comm, const char *what, uint64_t step, bool may_last)
+{
+    engine_note(engine_comm_of(comm)->engine, what, step, may_last);
+}
+
+void engine_comm_add_tracks(struct comm *comm, struct trace *trace)
+{
+    engine_add_track(engine_comm_of(comm)->engine, trace, comm->ops->name);
+}
+
+void engine_comm_set_timeout(struct comm *comm, uint64_t timeout_ns)
+{
+    atomic_store(&engine_comm_of(comm)->engine->timeout_ns, timeout_ns);
+}
+
+int engine_comm_check(struct comm *comm, struct err *err)
+{
+    return engine_check(engine_comm_of(comm)->engine, err);
+}
+
+void engine_comm_abort(struct comm *comm)
+{
+    struct engine *engine = engine_comm_of(comm)->engine;
+    char why[80];
+    snprintf(why, sizeof why, "rank %d gave it up", engine->rank);
+    engine_abort(engine, why);
+}
+
+static void free_comm(struct engine_comm *comm)
+{
+    free(comm->world_ranks);
+    free(comm->tags);
+    free(comm);
+}
+
+void engine_comm_close(struct comm *base)
+{
+    struct engine_comm *comm = engine_comm_of(base);
+    struct engine *engine = comm->engine;
+    engine_forget_name(engine, comm->name);
+    free_comm(comm);
+    if (atomic_fetch_sub(&engine->comms_count, 1) == 1)
+        engine->ops->close(engine);
+}
+
+/* With nobody in it. It counts as one of the engine's until it is closed, and the name with it. */
+static int make_comm(struct engine *engine, unsigned name, int ranks, struct engine_comm **ret_comm,
+                     struct err *err)
+{
+    struct engine_comm *comm = calloc(1, engine->comm_bytes);
+    int *world_ranks = calloc((size_t)ranks, sizeof *world_ranks);
+    uint64_t *tags = calloc((size_t)ranks, sizeof *tags);
+    if (!comm || !world_ranks || !tags) {
+        free(comm);
+        free(world_ranks);
+        free(tags);
+        return err_set(err, -ENOMEM, "out of memory for a communicator of %d ranks", ranks);
+    }
+    *comm = (struct engine_comm){.base = {.ops = engine->comm_ops, .ranks = ranks},
+                                 .engine = engine,
+                                 .world_ranks = world_ranks,
+                                 .tags = tags,
+                                 .name = name};
+    atomic_fetch_add(&engine->comms_count, 1);
+    *ret_comm = comm;
+    return 0;
+}
+
+static void add_rank(struct engine_comm *comm, int rank, int world_rank, unsigned name)
+{
+    comm->world_ranks[rank] = world_rank;
+    comm->tags[rank] = name * comm->engine->tags_count;
+    if (world_rank == comm->engine->rank)
+        comm->base.rank = rank;
+}
+
+int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t comm_bytes,
+                     struct comm **ret_comm, struct err *err)
+{
+    engine->comm_ops = ops;
+    engine->comm_bytes = comm_bytes;
+    struct engine_comm *comm;
+    unsigned name;
+    int status = engine_name(engine, &name, err); /* the first name, on all ranks */
+    if (!status)
+        status = make_comm(engine, name, engine->ranks, &comm, err);
+    if (status) {
+        engine->ops->close(engine);
+        return status;
+    }
+    for (int r = 0; r < engine->ranks; r++)
+        add_rank(comm, r, r, name);
+    *ret_comm = &comm->base;
+    return 0;
+}
+
+/* Splitting. */
+
+/* What each rank tells. rank: of the communicator that is split. */
+struct split_request {
+    int32_t color, key, rank;
+    uint32_t name;
+};
+
+static int compare_requests(const void *a, const void *b)
+{
+    const struct split_request *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* Those of the color to the front; how many. */
+static int select_color(struct split_request *requests, int count, int color)
+{
+    int selected = 0;
+    for (int i = 0; i < count; i++)
+        if (requests[i].color == color)
+            requests[selected++] = requests[i];
+    qsort(requests, (size_t)selected, sizeof *requests, compare_requests);
+    return selected;
+}
+
+static int gather_requests(struct comm *base, struct split_request *requests, struct err *err)
+{
+    uint64_t timeout_ns = atomic_load(&engine_comm_of(base)->engine->timeout_ns);
+    const struct comm_options options = {
+        .deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0, .what = "splitting the ranks"};
+    struct comm_work work;
+    int status = engine_comm_all_gather(base, &requests[base->rank], requests, sizeof *requests,
+                                        &options, &work, err);
+    return status ? status : engine_comm_wait(&work, err);
+}
+
+/* What came may be anything; later it is an index and part of a tag. */
+static int check_requests(struct comm *base, const struct split_request *requests, struct err *err)
+{
+    const struct engine_comm *comm = engine_comm_of(base);
+    for (int r = 0; r < base->ranks; r++) {
+        bool is_name = requests[r].name < comm->engine->names_count || requests[r].name == NO_NAME;
+        if (requests[r].rank == r && is_name)
+            continue;
+        err_set(err, -EPROTO, "splitting the ranks: rank %d of the run told a wrong name",
+                comm->world_ranks[r]);
+        err_expected(err, "rank %d and a name below %u", r, comm->engine->names_count);
+        err_found(err, "rank %" PRId32 " and %" PRIu32, requests[r].rank, requests[r].name);
+        err_advise(err, "start the same version of millrace on all ranks");
+        return -EPROTO;
+    }
+    return 0;
+}
+
+/* Whether all of them have a name for it. */
+static int check_names(const struct split_request *members, int count, struct err *err)
+{
+    for (int i = 0; i < count; i++)
+        if (members[i].name == NO_NAME)
+            return err_set(err, -ENOBUFS, "rank %d has %d communicators open", members[i].rank,
+                           ENGINE_COMMS_MAX);
+    return 0;
+}
+
+static int make_split(const struct engine_comm *comm, const struct split_request *members,
+                      int count, unsigned name, struct comm **ret_comm, struct err *err)
+{
+    struct engine_comm *made;
+    int status = check_names(members, count, err);
+    if (!status)
+        status = make_comm(comm->engine, name, count, &made, err);
+    if (status)
+        return status;
+    for (int i = 0; i < count; i++)
+        add_rank(made, i, comm->world_ranks[members[i].rank], members[i].name);
+    *ret_comm = &made->base;
+    return 0;
+}
+
+int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_comm,
+                      struct err *err)
+{
+    struct engine_comm *comm = engine_comm_of(base);
+    struct split_request *requests = calloc((size_t)base->ranks, sizeof *requests);
+    struct comm *made = NULL;
+    unsigned name = NO_NAME; /* where none is left, which the others are told */
+    if (!requests)
+        return err_set(err, -ENOMEM, "out of memory to split %d ranks", base->ranks);
+    engine_name(comm->engine, &name, NULL);
+    requests[base->rank] = (struct split_request){color, key, base->rank, name};
+    int status = gather_requests(base, requests, err);
+    if (status) {
+        comm_retain(requests);
+        requests = NULL;
+    }
+    if (!status)
+        status = check_requests(base, requests, err);
+    int count = status || color < 0 ? 0 : select_color(requests, base->ranks, color);
+    if (count > 0)
+        status = make_split(comm, requests, count, name, &made, err);
+    if (!made && name != NO_NAME)
+        engine_forget_name(comm->engine, name);
+    free(requests);
+    if (!status)
+        *ret_comm = made;
+    return status;
+}

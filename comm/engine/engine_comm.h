@@ -1,0 +1,113 @@
+/*
+ * engine_comm — communicators whose operations are messages that an engine moves (comm_mpi,
+ * comm_tcp): a list of ranks of the world each.
+ *
+ * Each rank of a communicator has a name of its own for it, which it tells the others as they
+ * split; what is sent to that rank carries it in the tag. So splitting needs no more than telling
+ * each other the names. Messages between two ranks with one tag arrive in order, and the ranks make
+ * the same calls in the same order: collectives of one round need no numbers. A canonical sum has
+ * several rounds, others' messages between them, and so has a tag of its own:
+ *
+ *     name * tags_count + 0                                collectives
+ *                       + 1 .. COMM_CANONICAL_MAX          canonical sums, in turn
+ *                       + 1 + COMM_CANONICAL_MAX + tag     messages
+ */
+#ifndef MILLRACE_COMM_ENGINE_ENGINE_COMM_H
+#define MILLRACE_COMM_ENGINE_ENGINE_COMM_H
+
+#include "comm/engine/engine.h"
+
+enum {
+    ENGINE_TAG_COLLECTIVE = 0,
+    ENGINE_TAG_SUM,
+    ENGINE_TAG_LETTER = ENGINE_TAG_SUM + COMM_CANONICAL_MAX
+};
+
+/* Immutable after open, but sums. */
+struct engine_comm {
+    struct comm base;
+    struct engine *engine;
+    int *world_ranks; /* [ranks] */
+    uint64_t *tags;   /* [ranks]: the first one of each */
+    unsigned name;    /* this rank's */
+    /* the caller's, as the communicator is: */
+    uint64_t sums_open; /* a bit a tag */
+    unsigned sums_count;
+};
+
+static inline struct engine_comm *engine_comm_of(struct comm *comm)
+{
+    return (struct engine_comm *)comm;
+}
+
+/* The communicator of all ranks, the engine's first. It takes the engine, also where it fails. ops:
+ * of this communicator and those that stem from it, static; comm_bytes: of each, which begins with
+ * engine_comm and else is all zero when it is blank. */
+int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t comm_bytes,
+                     struct comm **ret_comm, struct err *err);
+
+/* A blank operation of this communicator; kind: what it is called in a trace and in errors where
+ * options do not say; static. -ECONNABORTED after the end. */
+int engine_comm_begin(struct comm *comm, const struct comm_options *options, const char *kind,
+                      struct engine_op **ret_op, struct err *err);
+/* Starts it; or takes it back where planning it failed, by status: -ENOMEM. */
+int engine_comm_start(struct comm *comm, struct engine_op *op, int status,
+                      const struct comm_options *options, struct comm_work *work, struct err *err);
+int engine_comm_plan_send(struct comm *comm, struct engine_op *op, int to, uint64_t tag,
+                          const void *data, size_t bytes);
+int engine_comm_plan_receive(struct comm *comm, struct engine_op *op, int from, uint64_t tag,
+                             void *data, size_t bytes);
+/* `bytes`, not 0, from each other rank to receive + rank * bytes, and send to each. */
+int engine_comm_plan_gather(struct comm *comm, struct engine_op *op, const void *send,
+                            char *receive, size_t bytes);
+/* The other ranks from the next one on, so that not all begin with the same one. i: 1 .. ranks -
+ * 1. */
+static inline int engine_comm_other(const struct comm *comm, int i)
+{
+    return (comm->rank + i) % comm->ranks;
+}
+
+/* The hooks of comm_ops, see there: engine_exchange.c has what moves bytes, engine_sum.c what adds,
+ * engine_comm.c the others. */
+int engine_comm_split(struct comm *comm, int color, int key, struct comm **ret_comm,
+                      struct err *err);
+int engine_comm_all_gather(struct comm *comm, const void *send, void *receive, size_t bytes,
+                           const struct comm_options *options, struct comm_work *work,
+                           struct err *err);
+int engine_comm_all_to_all(struct comm *comm, const void *send, const size_t *send_offsets,
+                           const size_t *send_bytes, void *receive, const size_t *receive_offsets,
+                           const size_t *receive_bytes, const struct comm_options *options,
+                           struct comm_work *work, struct err *err);
+int engine_comm_send(struct comm *comm, const void *data, size_t bytes, int to, int tag,
+                     const struct comm_options *options, struct comm_work *work, struct err *err);
+int engine_comm_receive(struct comm *comm, void *data, size_t bytes, int from, int tag,
+                        const struct comm_options *options, struct comm_work *work,
+                        struct err *err);
+int engine_comm_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
+                               enum comm_i64_op how, const struct comm_options *options,
+                               struct comm_work *work, struct err *err);
+/* The canonical one, whatever the order that is asked for. */
+int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
+                               enum dtype dtype, enum comm_order order,
+                               const struct comm_options *options, struct comm_work *work,
+                               struct err *err);
+int engine_comm_test(struct comm_work *work, bool *ret_done, struct err *err);
+int engine_comm_wait(struct comm_work *work, struct err *err);
+void engine_comm_note(struct comm *comm, const char *what, uint64_t step, bool may_last);
+void engine_comm_add_tracks(struct comm *comm, struct trace *trace);
+void engine_comm_set_timeout(struct comm *comm, uint64_t timeout_ns);
+int engine_comm_check(struct comm *comm, struct err *err);
+void engine_comm_abort(struct comm *comm);
+/* With the last one of an engine it closes that. */
+void engine_comm_close(struct comm *comm);
+
+/* Of comm_ops what all of them have alike; a backend adds its name, reduce_scatter, close, and what
+ * else it has. */
+#define ENGINE_COMM_HOOKS                                                                          \
+    .split = engine_comm_split, .all_gather = engine_comm_all_gather,                              \
+    .all_reduce_i64 = engine_comm_all_reduce_i64, .all_to_all = engine_comm_all_to_all,            \
+    .send = engine_comm_send, .receive = engine_comm_receive, .test = engine_comm_test,            \
+    .wait = engine_comm_wait, .note = engine_comm_note, .add_tracks = engine_comm_add_tracks,      \
+    .set_timeout = engine_comm_set_timeout, .check = engine_comm_check, .abort = engine_comm_abort
+
+#endif

@@ -1,0 +1,177 @@
+/*
+ * engine_sum — operations that add: exact integers, canonical sums. See engine_comm.h.
+ */
+#include "base/bytes.h"
+#include "comm/engine/engine_comm.h"
+#include "comm/engine/tree_sum.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+enum {
+    PIECE_BYTES = 1 << 20
+}; /* of a slice, in a canonical sum: a rank holds one of each rank's at a time */
+
+/* A canonical sum: what is left of it. */
+struct sum {
+    struct comm *comm;
+    const char *send;
+    char *receive;
+    size_t stride_bytes; /* of the leaves: a piece, or a slice that is shorter */
+    size_t slice_bytes, at_bytes, piece_bytes; /* at: of the piece in flight */
+    uint64_t tag;
+    enum dtype dtype;
+};
+
+/* An exact reduction. */
+struct exact {
+    const struct comm *comm;
+    int64_t *values;
+    size_t count;
+    enum comm_i64_op op;
+};
+
+static void reduce_words(int64_t *values, const int64_t *more, size_t count, enum comm_i64_op op)
+{
+    for (size_t i = 0; i < count; i++) {
+        switch (op) {
+        case COMM_SUM:
+            values[i] = (int64_t)((uint64_t)values[i] + (uint64_t)more[i]);
+            break;
+        case COMM_MAX:
+            values[i] = more[i] > values[i] ? more[i] : values[i];
+            break;
+        case COMM_OR:
+            values[i] |= more[i];
+            break;
+        }
+    }
+}
+
+/* In the scratch: exact, then the words of each rank, this one's too: those are what is sent. */
+static int reduce_exactly(struct engine_op *op, struct err *err)
+{
+    (void)err;
+    const struct exact *exact = op->scratch;
+    const int64_t *words = (const void *)(exact + 1);
+    for (int r = 0; r < exact->comm->ranks; r++)
+        if (r != exact->comm->rank)
+            reduce_words(exact->values, words + (size_t)r * exact->count, exact->count, exact->op);
+    return 0;
+}
+
+int engine_comm_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
+                               enum comm_i64_op how, const struct comm_options *options,
+                               struct comm_work *work, struct err *err)
+{
+    struct engine_op *op;
+    size_t bytes = count * sizeof *values;
+    int status = engine_comm_begin(comm, options, "a reduction", &op, err);
+    if (status)
+        return status;
+    struct exact *exact = engine_op_scratch(op, sizeof *exact + (size_t)comm->ranks * bytes);
+    if (exact && bytes > 0) {
+        *exact = (struct exact){comm, values, count, how};
+        op->advance = reduce_exactly;
+        char *words = (char *)(exact + 1), *own = words + (size_t)comm->rank * bytes;
+        memcpy(own, values, bytes);
+        status = engine_comm_plan_gather(comm, op, own, words, bytes);
+    }
+    return engine_comm_start(comm, op, exact ? status : -ENOMEM, options, work, err);
+}
+
+/* The next piece of this rank's slice from all, and of all others' slices to them. */
+static int plan_piece(struct engine_op *op)
+{
+    struct sum *sum = op->scratch;
+    struct comm *comm = sum->comm;
+    size_t left = sum->slice_bytes - sum->at_bytes, own = (size_t)comm->rank;
+    char *leaves = (char *)(sum + 1);
+    int status = 0;
+    sum->piece_bytes = bytes_min(left, PIECE_BYTES);
+    memcpy(leaves + own * sum->stride_bytes, sum->send + own * sum->slice_bytes + sum->at_bytes,
+           sum->piece_bytes);
+    for (int i = 1; i < comm->ranks && !status; i++) {
+        size_t rank = (size_t)engine_comm_other(comm, i);
+        status = engine_comm_plan_receive(comm, op, (int)rank, sum->tag,
+                                          leaves + rank * sum->stride_bytes, sum->piece_bytes);
+        if (!status)
+            status = engine_comm_plan_send(comm, op, (int)rank, sum->tag,
+                                           sum->send + rank * sum->slice_bytes + sum->at_bytes,
+                                           sum->piece_bytes);
+    }
+    return status;
+}
+
+static int sum_piece(struct engine_op *op, struct err *err)
+{
+    struct sum *sum = op->scratch;
+    size_t ranks = (size_t)sum->comm->ranks;
+    char *leaves = (char *)(sum + 1);
+    do {
+        tree_sum(leaves, ranks, sum->stride_bytes, sum->piece_bytes / dtype_bytes(sum->dtype),
+                 sum->dtype);
+        memcpy(sum->receive + sum->at_bytes, leaves, sum->piece_bytes);
+        sum->at_bytes += sum->piece_bytes;
+        if (sum->at_bytes == sum->slice_bytes)
+            return 0;
+        if (plan_piece(op))
+            return err_set(err, -ENOMEM, "out of memory for an exchange of %zu ranks", ranks);
+    } while (ranks == 1); /* which awaits nothing */
+    return 0;
+}
+
+/* One that no other sum has that is not waited for, the same on all ranks; -EBUSY. */
+static int take_number(struct comm *base, struct engine_op *op, struct err *err)
+{
+    struct engine_comm *comm = engine_comm_of(base);
+    unsigned number = comm->sums_count % COMM_CANONICAL_MAX;
+    uint64_t bit = UINT64_C(1) << number;
+    if (comm->sums_open & bit)
+        return err_set(err, -EBUSY, "the canonical sum %d before this one has not been waited for",
+                       COMM_CANONICAL_MAX);
+    comm->sums_count++;
+    comm->sums_open |= bit;
+    op->sum = bit;
+    return (int)number;
+}
+
+int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
+                               enum dtype dtype, enum comm_order order,
+                               const struct comm_options *options, struct comm_work *work,
+                               struct err *err)
+{
+    static_assert(COMM_CANONICAL_MAX <= 64, "a bit each");
+    struct engine_op *op;
+    (void)order;
+    assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
+    int status = engine_comm_begin(comm, options, "a sum over the ranks", &op, err);
+    if (status)
+        return status;
+    if (count == 0)
+        return engine_comm_start(comm, op, 0, options, work, err);
+    size_t slice_bytes = count * dtype_bytes(dtype),
+           stride_bytes = bytes_min(slice_bytes, PIECE_BYTES);
+    struct sum *sum = engine_op_scratch(op, sizeof *sum + (size_t)comm->ranks * stride_bytes);
+    if (!sum)
+        return engine_comm_start(comm, op, -ENOMEM, options, work, err);
+    int number = take_number(comm, op, err);
+    if (number < 0) {
+        engine_give(op);
+        return number;
+    }
+    *sum = (struct sum){.comm = comm,
+                        .send = send,
+                        .receive = receive,
+                        .stride_bytes = stride_bytes,
+                        .slice_bytes = slice_bytes,
+                        .tag = ENGINE_TAG_SUM + (uint64_t)number,
+                        .dtype = dtype};
+    op->advance = sum_piece;
+    status = plan_piece(op);
+    if (status)
+        engine_comm_of(comm)
+            ->sums_count--; /* another try has the number that the other ranks' has */
+    return engine_comm_start(comm, op, status, options, work, err);
+}

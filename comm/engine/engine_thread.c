@@ -1,0 +1,317 @@
+/*
+ * engine_thread — see engine_thread.h: operations from their taking over to their end, the end of
+ * the run, who is late.
+ */
+#include "comm/engine/engine_thread.h"
+
+#include "base/clock.h"
+#include "base/trace.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LATE_NAMED_MAX = 8 };
+
+/* The end of an operation, and of the run. */
+
+/* Takes it out of the active ones. */
+static void deactivate(struct engine_op *op)
+{
+    struct engine_op **link = &op->engine->active;
+    while (*link != op)
+        link = &(*link)->next;
+    *link = op->next;
+}
+
+/* It is no active one any more. */
+static void finish(struct engine_op *op, int status, const struct err *detail)
+{
+    struct engine *engine = op->engine;
+    if (!status)
+        trace_end_flight(engine->track, op->flight, op->traced_ns, "sent_bytes", op->sent_bytes);
+    pthread_mutex_lock(&engine->mutex);
+    op->status = status;
+    op->detail = *detail;
+    op->is_done = true;
+    pthread_cond_broadcast(&engine->changed);
+    pthread_mutex_unlock(&engine->mutex);
+}
+
+/* Those that were handed over since are done as well, whom nobody takes over any more. */
+static void end_queue(struct engine *engine, const struct err *own, struct err *ret_detail)
+{
+    pthread_mutex_lock(&engine->mutex);
+    engine->ended = true;
+    engine_tell_ended(engine, ret_detail);
+    if (own)
+        *ret_detail = *own;
+    for (struct engine_op *op = engine->queue_first; op; op = op->next) {
+        op->status = ret_detail->code;
+        op->detail = *ret_detail;
+        op->is_done = true;
+    }
+    engine->queue_first = engine->queue_last = NULL;
+    pthread_cond_broadcast(&engine->changed);
+    pthread_mutex_unlock(&engine->mutex);
+}
+
+void engine_end(struct engine *engine, const char *why, const struct err *own, bool others_know)
+{
+    struct err detail = {0};
+    if (engine->ended)
+        return;
+    pthread_mutex_lock(&engine->mutex);
+    engine->abort_asked =
+        true; /* from here on callers leave `why` as it is, which the others are sent */
+    memmove(engine->why, why, strnlen(why, ENGINE_WHY_BYTES - 1) + 1);
+    engine->why[ENGINE_WHY_BYTES - 1] = '\0';
+    pthread_mutex_unlock(&engine->mutex);
+    if (!others_know)
+        engine->ops->tell_others(engine);
+    end_queue(engine, own, &detail);
+    for (struct engine_op *op = engine->active, *next; op; op = next) {
+        next = op->next; /* whoever waits for it may take it as soon as it is done */
+        finish(op, detail.code, &detail);
+    }
+    engine->active = NULL;
+}
+
+/* The operation, an active one, fails. */
+static void fail(struct engine_op *op, const struct err *detail)
+{
+    struct engine *engine = op->engine;
+    char why[ENGINE_WHY_BYTES];
+    assert(detail->code < 0);
+    int found = (int)strcspn(detail->found, ";"); /* they need not know what else was asked */
+    snprintf(why, sizeof why, "rank %d: %.150s%s%.*s", engine->rank, detail->what,
+             found > 0 ? ": " : "", found < 60 ? found : 60, detail->found);
+    engine_end(engine, why, detail, false);
+}
+
+/* Progress. */
+
+struct engine_op *engine_take_over(struct engine *engine)
+{
+    struct engine_op *first = engine->queue_first, **link = &engine->active;
+    while (*link)
+        link = &(*link)->next;
+    *link = first;
+    engine->queue_first = engine->queue_last = NULL;
+    engine->track = engine->track_given;
+    return first;
+}
+
+/* False where that fails. */
+static bool post(struct engine_op *op)
+{
+    struct engine *engine = op->engine;
+    struct err detail = {0};
+    op->heard_ns = clock_now_ns();
+    op->traced_ns = trace_begin(engine->track);
+    int status = engine->ops->post(op, &detail);
+    trace_end(engine->track, "post", op->traced_ns);
+    if (status)
+        fail(op, &detail);
+    return !status;
+}
+
+void engine_begin(struct engine *engine, struct engine_op *first, bool abort_asked)
+{
+    for (struct engine_op *op = first; op && post(op); op = op->next)
+        ;
+    if (abort_asked)
+        engine_end(engine, engine->why, NULL, false);
+}
+
+/* Rounds follow each other until there is something to wait for, or nothing more. */
+static int move_on(struct engine_op *op, bool *ret_done, struct err *err)
+{
+    struct engine *engine = op->engine;
+    while (op->done_count == op->planned_count && op->advance) {
+        uint64_t began_ns = trace_begin(engine->track);
+        op->planned_count = op->done_count = 0;
+        int status = op->advance(op, err);
+        if (!status && op->planned_count == 0)
+            op->advance = NULL;
+        if (!status)
+            status = engine->ops->post(op, err);
+        trace_end(engine->track, "next round", began_ns);
+        if (status)
+            return status;
+    }
+    *ret_done = op->done_count == op->planned_count;
+    return 0;
+}
+
+static bool progress(struct engine_op *op)
+{
+    const struct engine_ops *ops = op->engine->ops;
+    struct err detail = {0};
+    bool done = false;
+    int count = ops->ask ? ops->ask(op, &detail) : 0;
+    int status = count < 0 ? count : move_on(op, &done, &detail);
+    if (status) {
+        fail(op, &detail);
+    } else if (done) {
+        deactivate(op);
+        finish(op, 0, &detail);
+    }
+    return count > 0 || done;
+}
+
+bool engine_progress(struct engine *engine)
+{
+    bool has_moved = false;
+    for (struct engine_op *op = engine->active, *next; op && !engine->ended; op = next) {
+        next = op->next;
+        has_moved = progress(op) || has_moved;
+    }
+    return has_moved;
+}
+
+uint64_t engine_due_ns(const struct engine_op *op)
+{
+    uint64_t timeout_ns = atomic_load(&op->engine->timeout_ns);
+    if (op->deadline_ns)
+        return op->deadline_ns;
+    return timeout_ns > 0 && timeout_ns < UINT64_MAX - op->heard_ns ? op->heard_ns + timeout_ns
+                                                                    : UINT64_MAX;
+}
+
+void engine_watch_deadlines(struct engine *engine)
+{
+    uint64_t now_ns = clock_now_ns();
+    for (struct engine_op *op = engine->active, *next; op && !engine->ended; op = next) {
+        next = op->next;
+        if (now_ns >= engine_due_ns(op))
+            engine->ops->fail_late(op);
+    }
+}
+
+/* Who is late. */
+
+static int list_awaited(const struct engine_op *op, bool is_send, int *ranks, int most)
+{
+    int count = 0;
+    for (int r = 0; r < op->ranks && count < most; r++)
+        if (op->engine->ops->awaits(op, op->world_ranks[r], is_send))
+            ranks[count++] = r;
+    return count;
+}
+
+int engine_list_late(const struct engine_op *op, int *ranks, int most)
+{
+    int count = list_awaited(op, false, ranks, most);
+    return count > 0 ? count : list_awaited(op, true, ranks, most);
+}
+
+/* "nothing from ranks 1, 3": those whose messages are awaited; "ranks 2 took nothing" where only
+ * sends are. */
+static void tell_late(const struct engine_op *op, char *text, size_t bytes)
+{
+    int late[LATE_NAMED_MAX + 1];
+    int count = list_awaited(op, false, late, LATE_NAMED_MAX + 1);
+    bool takes = count == 0;
+    if (takes)
+        count = list_awaited(op, true, late, LATE_NAMED_MAX + 1);
+    if (count == 0) {
+        snprintf(text, bytes, "the library's own reduction, which does not tell who is late");
+        return;
+    }
+    const char *plural = count > 1 ? "s" : "";
+    size_t used = (size_t)snprintf(text, bytes, takes ? "rank%s " : "nothing from rank%s ", plural);
+    for (int i = 0; i < count && i < LATE_NAMED_MAX && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%d", i > 0 ? ", " : "", late[i]);
+    if (used < bytes)
+        snprintf(text + used, bytes - used, "%s%s", count > LATE_NAMED_MAX ? ", ..." : "",
+                 takes ? " took nothing" : "");
+}
+
+static bool is_late(const struct engine_op *op, int rank)
+{
+    int peer = op->world_ranks[rank];
+    return op->engine->ops->awaits(op, peer, false) || op->engine->ops->awaits(op, peer, true);
+}
+
+/* All of those who were asked and are late still. */
+static bool have_answered(const struct engine_op *op, const int *asked, const char *const *answers,
+                          int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!answers[i] && is_late(op, asked[i]))
+            return false;
+    return true;
+}
+
+/* Of those who are late still. */
+static bool any_may_last(const struct engine_op *op, const int *asked, const char *const *answers,
+                         int count)
+{
+    for (int i = 0; i < count; i++)
+        if (answers[i] && answers[i][0] == '+' && is_late(op, asked[i]))
+            return true;
+    return false;
+}
+
+static void wait_on(struct engine_op *op)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (op->deadline_ns)
+        op->deadline_ns = now_ns + (op->deadline_ns - op->heard_ns);
+    op->heard_ns = now_ns;
+    if (op->engine->ops->clear)
+        op->engine->ops->clear(op);
+}
+
+void engine_fail_late(struct engine_op *op, const int *asked, const char *const *answers, int count)
+{
+    const struct engine *engine = op->engine;
+    if (have_answered(op, asked, answers, count) &&
+        (!op->deadline_ns || any_may_last(op, asked, answers, count))) {
+        wait_on(op);
+        return;
+    }
+    struct err detail = {0};
+    char text[ERR_TEXT_BYTES_MAX];
+    tell_late(op, text, sizeof text);
+    size_t used = strlen(text);
+    for (int i = 0; i < count && used < sizeof text; i++)
+        if (is_late(op, asked[i]))
+            used += (size_t)snprintf(
+                text + used, sizeof text - used, "; rank %d: %.*s", asked[i], ENGINE_DOING_BYTES,
+                answers[i] && *answers[i] ? answers[i] + 1
+                                          : "no answer, as of a process that is stopped");
+    err_set(&detail, -ETIMEDOUT, "rank %d of %d waited too long for %s", engine->rank,
+            engine->ranks, op->what);
+    err_found(&detail, "%s", text);
+    err_advise(&detail,
+               "look for the rank that stopped or is slow; raise the timeout if it is only slow");
+    fail(op, &detail);
+}
+
+void engine_answer(struct engine *engine, char answer[ENGINE_DOING_BYTES])
+{
+    uint64_t now_ns = clock_now_ns(), timeout_ns = atomic_load(&engine->timeout_ns);
+    pthread_mutex_lock(&engine->mutex);
+    double seconds = clock_seconds(now_ns - engine->doing_since_ns);
+    bool has_lasted = engine->lasted_until_ns && now_ns - engine->lasted_until_ns < timeout_ns;
+    char sign = engine->doing_may_last || has_lasted ? '+' : '-';
+    if (engine->doing)
+        snprintf(answer, ENGINE_DOING_BYTES, "%cat %.32s of step %llu for %.1f s", sign,
+                 engine->doing, (unsigned long long)engine->doing_number, seconds);
+    else
+        snprintf(answer, ENGINE_DOING_BYTES, "%chere for %.1f s", sign, seconds);
+    pthread_mutex_unlock(&engine->mutex);
+}
+
+int engine_tell_size(const struct engine_op *op, int peer, uint64_t expected_bytes,
+                     const char *found, struct err *err)
+{
+    err_set(err, -EPROTO, "%s: rank %d of the run sent another number of bytes", op->what, peer);
+    err_expected(err, "%llu", (unsigned long long)expected_bytes);
+    err_found(err, "%s", found);
+    err_advise(err, "all ranks must make the same calls in the same order");
+    return -EPROTO;
+}

@@ -1,0 +1,36 @@
+/*
+ * tree_sum — see tree_sum.h.
+ *
+ * Level by level: leaf i takes in leaf i + width where i is a multiple of 2 * width. That is T,
+ * since in both the left part of a sum is a whole power of two, and what is left over at the right
+ * goes up unchanged.
+ */
+#include "comm/engine/tree_sum.h"
+
+#include <assert.h>
+
+static void add_f32(float *restrict sum, const float *restrict more, size_t elements)
+{
+    for (size_t i = 0; i < elements; i++)
+        sum[i] += more[i];
+}
+
+static void add_f64(double *restrict sum, const double *restrict more, size_t elements)
+{
+    for (size_t i = 0; i < elements; i++)
+        sum[i] += more[i];
+}
+
+void tree_sum(void *leaves, size_t count, size_t stride_bytes, size_t elements, enum dtype dtype)
+{
+    assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
+    for (size_t width = 1; width < count; width *= 2) {
+        for (size_t i = 0; i + width < count; i += 2 * width) {
+            char *sum = (char *)leaves + i * stride_bytes, *more = sum + width * stride_bytes;
+            if (dtype == DTYPE_F32)
+                add_f32((void *)sum, (void *)more, elements);
+            else
+                add_f64((void *)sum, (void *)more, elements);
+        }
+    }
+}

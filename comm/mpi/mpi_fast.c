@@ -1,0 +1,143 @@
+/*
+ * mpi_fast — see mpi_fast.h.
+ */
+#include "comm/mpi/mpi_fast.h"
+
+#include "comm/mpi/mpi_op.h"
+
+#include <errno.h>
+#include <limits.h>
+
+/* Slices of more than INT_MAX elements in all are reduced one after the other. */
+struct fast {
+    struct comm_mpi *comm;
+    const char *send;
+    char *receive;
+    size_t count;
+    enum dtype dtype;
+    bool started;
+};
+
+static struct comm_mpi *mpi_of(struct comm *comm)
+{
+    return (struct comm_mpi *)comm;
+}
+
+/* The ranks of the communicator as one of MPI's. It blocks the engine, but not for long: all have
+ * come. */
+static int make_fast(struct comm_mpi *comm, struct err *err)
+{
+    enum { TAGS = 32768 }; /* that any MPI has */
+    const struct engine_comm *base = &comm->base;
+    MPI_Comm world = mpi_engine_world(base->engine);
+    MPI_Group all, members;
+    uint64_t name = base->tags[0] / base->engine->tags_count; /* the first rank's */
+    int tag = (int)(((uint64_t)base->world_ranks[0] * ENGINE_COMMS_MAX + name) % TAGS);
+    MPI_Comm_group(world, &all);
+    MPI_Group_incl(all, base->base.ranks, base->world_ranks, &members);
+    int status = mpi_check(MPI_Comm_create_group(world, members, tag, &comm->fast),
+                           "making a communicator", err);
+    MPI_Group_free(&members);
+    MPI_Group_free(&all);
+    comm->is_made = !status;
+    if (!status)
+        MPI_Comm_set_errhandler(comm->fast, MPI_ERRORS_RETURN);
+    return status;
+}
+
+/* One slice after the other, each in parts that MPI can count. */
+static int start_slices(struct engine_op *op, const struct fast *fast, MPI_Datatype type,
+                        struct err *err)
+{
+    const struct comm_mpi *comm = fast->comm;
+    size_t element = dtype_bytes(fast->dtype);
+    int status = 0;
+    for (int root = 0; root < op->ranks; root++) {
+        for (size_t at = 0, part; at < fast->count && !status; at += part) {
+            part = fast->count - at < INT_MAX ? fast->count - at : INT_MAX;
+            MPI_Request request;
+            status = mpi_check(MPI_Ireduce(fast->send + ((size_t)root * fast->count + at) * element,
+                                           fast->receive + at * element, (int)part, type, MPI_SUM,
+                                           root, comm->fast, &request),
+                               "reducing", err);
+            if (!status && mpi_op_adopt(op, request))
+                status = err_set(err, -ENOMEM, "out of memory for a reduction");
+        }
+    }
+    return status;
+}
+
+static int start_fast(struct engine_op *op, struct err *err)
+{
+    struct fast *fast = op->scratch;
+    MPI_Datatype type = fast->dtype == DTYPE_F32 ? MPI_FLOAT : MPI_DOUBLE;
+    MPI_Request request;
+    if (fast->started)
+        return 0;
+    fast->started = true;
+    int status = fast->comm->is_made ? 0 : make_fast(fast->comm, err);
+    if (status)
+        return status;
+    if (fast->count > INT_MAX / (size_t)op->ranks)
+        return start_slices(op, fast, type, err);
+    status = mpi_check(MPI_Ireduce_scatter_block(fast->send, fast->receive, (int)fast->count, type,
+                                                 MPI_SUM, fast->comm->fast, &request),
+                       "reducing", err);
+    if (!status && mpi_op_adopt(op, request))
+        status = err_set(err, -ENOMEM, "out of memory for a reduction");
+    return status;
+}
+
+/* First, an arrival check. */
+static int plan_fast(struct comm_mpi *comm, struct engine_op *op, const struct fast *request)
+{
+    struct comm *base = &comm->base.base;
+    struct fast *fast = engine_op_scratch(op, sizeof *fast + (size_t)base->ranks);
+    if (!fast)
+        return -ENOMEM;
+    *fast = *request;
+    op->advance = start_fast;
+    char *here = (char *)(fast + 1), *own = here + base->rank;
+    *own = 0;
+    int status = comm->is_prepared ? 0 : engine_comm_plan_gather(base, op, own, here, 1);
+    comm->is_prepared = true;
+    return status;
+}
+
+int mpi_fast_reduce_scatter(struct comm *base, const void *send, void *receive, size_t count,
+                            enum dtype dtype, const struct comm_options *options,
+                            struct comm_work *work, struct err *err)
+{
+    struct comm_mpi *comm = mpi_of(base);
+    struct engine_op *op;
+    int status = engine_comm_begin(base, options, "a sum over the ranks", &op, err);
+    if (status)
+        return status;
+    status = plan_fast(comm, op, &(struct fast){comm, send, receive, count, dtype, false});
+    return engine_comm_start(base, op, status, options, work, err);
+}
+
+static int free_fast(struct engine_op *op, struct err *err)
+{
+    (void)err;
+    struct comm_mpi **comm = op->scratch;
+    if ((*comm)->is_made)
+        MPI_Comm_free(&(*comm)->fast);
+    return 0;
+}
+
+void mpi_fast_close(struct comm *base)
+{
+    struct comm_mpi *comm = mpi_of(base);
+    struct engine_op *op;
+    if (!comm->is_prepared || engine_comm_begin(base, NULL, "closing", &op, NULL))
+        return; /* or nothing of MPI is called any more */
+    struct comm_mpi **context = engine_op_scratch(op, sizeof *context);
+    if (context) {
+        *context = comm;
+        op->advance = free_fast;
+        engine_start(op);
+        engine_wait(op);
+    }
+    engine_give(op);
+}

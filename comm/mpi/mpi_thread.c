@@ -1,0 +1,221 @@
+/*
+ * mpi_thread — see mpi_thread.h.
+ */
+#include "comm/mpi/mpi_thread.h"
+
+#include "base/clock.h"
+#include "base/trace.h"
+#include "comm/engine/engine_thread.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+enum {
+    TAG_CONTROL = 0, /* on a copy of the world that mpi_inquiry uses too */
+    NO_PAUSE_NS = 30000,
+    PAUSE_SHARE = 16, /* of the time for which nothing happened */
+    PAUSE_FIRST_NS = 20000,
+    PAUSE_LAST_NS = 1000000,
+    PAUSE_IDLE_NS = 50000000,
+    LOOK_TRACED_NS = 20000,   /* MPI was busy itself, though nothing has ended */
+    ANSWER_NS = 1000000000,   /* for a rank that is late to say what it does */
+    FAREWELL_NS = 1000000000, /* for telling the others that the run has ended */
+};
+
+/* Starting and ending MPI, on the thread. */
+
+static int init_mpi(struct mpi_engine *engine, struct err *err)
+{
+    int initialized = 0, finalized = 0, provided = MPI_THREAD_SINGLE;
+    MPI_Initialized(&initialized);
+    MPI_Finalized(&finalized);
+    if (finalized)
+        return err_set(err, -EALREADY, "MPI was ended in this process, and can't be started again");
+    int status = initialized
+                     ? mpi_check(MPI_Query_thread(&provided), "its threads", err)
+                     : mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided),
+                                 "starting", err);
+    if (status)
+        return status;
+    engine->owns_mpi = !initialized;
+    if (!initialized || provided == MPI_THREAD_MULTIPLE)
+        return 0;
+    err_set(
+        err, -EINVAL,
+        "the program started MPI without MPI_THREAD_MULTIPLE, so that no other thread may call it");
+    err_advise(err, "call MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or leave starting MPI to "
+                    "comm_mpi_open");
+    return -EINVAL;
+}
+
+static int make_worlds(struct mpi_engine *engine, struct err *err)
+{
+    int *tag_max = NULL, is_set = 0;
+    int status = mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &engine->world), "copying the world", err);
+    if (!status)
+        status =
+            mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &engine->control), "copying the world", err);
+    if (status)
+        return status;
+    MPI_Comm_set_errhandler(engine->world, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(engine->control, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(engine->world, &engine->base.rank);
+    MPI_Comm_size(engine->world, &engine->base.ranks);
+    MPI_Comm_get_attr(engine->world, MPI_TAG_UB, &tag_max, &is_set);
+    engine->base.names_count = ENGINE_COMMS_MAX;
+    engine->base.tags_count = (uint64_t)(is_set ? *tag_max : 32767) / ENGINE_COMMS_MAX;
+    status = mpi_inquiry_open(&engine->base, engine->control, &engine->inquiry, err);
+    return status ? status
+                  : mpi_check(MPI_Irecv(engine->control_why, ENGINE_WHY_BYTES, MPI_BYTE,
+                                        MPI_ANY_SOURCE, TAG_CONTROL, engine->control,
+                                        &engine->control_request),
+                              "listening", err);
+}
+
+static void end_mpi(struct mpi_engine *engine)
+{
+    mpi_inquiry_close(engine->inquiry, engine->base.ended);
+    if (engine->base.ended)
+        return; /* others may be gone: what waits for them would never return */
+    if (engine->control_request != MPI_REQUEST_NULL) {
+        MPI_Cancel(&engine->control_request);
+        MPI_Wait(&engine->control_request, MPI_STATUS_IGNORE);
+    }
+    MPI_Comm_free(&engine->control);
+    MPI_Comm_free(&engine->world);
+    if (engine->owns_mpi)
+        MPI_Finalize();
+}
+
+/* Ending the run. */
+
+/* A word to each other rank, as far as they take it in time. */
+void mpi_thread_tell_others(struct engine *base)
+{
+    struct mpi_engine *engine = mpi_engine_of(base);
+    MPI_Request *requests = calloc((size_t)base->ranks, sizeof *requests);
+    uint64_t until_ns = clock_now_ns() + FAREWELL_NS;
+    int count = 0, all = 0;
+    for (int r = 0; r < base->ranks && requests; r++)
+        if (r != base->rank && MPI_Isend(base->why, ENGINE_WHY_BYTES, MPI_BYTE, r, TAG_CONTROL,
+                                         engine->control, &requests[count]) == MPI_SUCCESS)
+            count++;
+    while (!all && clock_now_ns() < until_ns && requests) {
+        if (MPI_Testall(count, requests, &all, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
+            break;
+        sched_yield();
+    }
+    free(requests);
+}
+
+void mpi_thread_fail_late(struct engine_op *op)
+{
+    const char *answers[ENGINE_ASKED_MAX];
+    int asked[ENGINE_ASKED_MAX], waits_count = 0, dead_count = 0;
+    int count = engine_list_late(op, asked, ENGINE_ASKED_MAX);
+    uint64_t due_ns = engine_due_ns(op), asked_ns;
+    uint64_t limit_ns = op->deadline_ns ? ANSWER_NS : atomic_load(&op->engine->timeout_ns);
+    for (int i = 0; i < count; i++) {
+        answers[i] = mpi_inquiry_check(mpi_engine_of(op->engine)->inquiry,
+                                       op->world_ranks[asked[i]], due_ns, &asked_ns);
+        bool is_dead = !answers[i] && clock_now_ns() - asked_ns >= limit_ns;
+        dead_count += is_dead;
+        waits_count += !answers[i] && !is_dead;
+    }
+    if (dead_count > 0 || waits_count == 0)
+        engine_fail_late(op, asked, answers, count);
+}
+
+/* Progress. */
+
+static void hear_control(struct mpi_engine *engine)
+{
+    int heard = 0;
+    mpi_inquiry_serve(engine->inquiry);
+    if (MPI_Test(&engine->control_request, &heard, MPI_STATUS_IGNORE) != MPI_SUCCESS || !heard)
+        return;
+    engine->control_why[ENGINE_WHY_BYTES - 1] = '\0';
+    engine_end(&engine->base, engine->control_why, NULL, true);
+}
+
+/* Whatever there is to do now. */
+static void work(struct mpi_engine *engine, struct engine_op *first, bool abort_asked)
+{
+    struct engine *base = &engine->base;
+    uint64_t began_ns = trace_begin(base->track);
+    engine_begin(base, first, abort_asked);
+    if (first)
+        engine->last_event_ns = clock_now_ns();
+    if (!base->ended)
+        hear_control(engine);
+    if (engine_progress(base))
+        engine->last_event_ns = clock_now_ns();
+    engine_watch_deadlines(base);
+    if (began_ns > 0 &&
+        (engine->last_event_ns >= began_ns || clock_now_ns() - began_ns >= LOOK_TRACED_NS))
+        trace_end(base->track, "progress", began_ns);
+}
+
+/* The mutex is held. */
+static void pause_thread(struct mpi_engine *engine)
+{
+    struct engine *base = &engine->base;
+    uint64_t now_ns = clock_now_ns(), pause_ns = PAUSE_IDLE_NS;
+    if (base->active) {
+        uint64_t quiet_ns = now_ns - engine->last_event_ns;
+        if (quiet_ns < NO_PAUSE_NS) {
+            pthread_mutex_unlock(&base->mutex);
+            sched_yield();
+            pthread_mutex_lock(&base->mutex);
+            return;
+        }
+        pause_ns = quiet_ns / PAUSE_SHARE;
+        pause_ns = pause_ns < PAUSE_FIRST_NS ? PAUSE_FIRST_NS : pause_ns;
+        pause_ns = pause_ns > PAUSE_LAST_NS ? PAUSE_LAST_NS : pause_ns;
+    }
+    uint64_t until_ns = now_ns + pause_ns;
+    struct timespec until = {.tv_sec = (time_t)(until_ns / CLOCK_NS_PER_S),
+                             .tv_nsec = (long)(until_ns % CLOCK_NS_PER_S)};
+    if (!base->queue_first && !base->abort_asked && !base->quit)
+        pthread_cond_timedwait(&engine->wake, &base->mutex, &until);
+}
+
+/* Until it is told to quit and nothing is left. The mutex is held. */
+static void serve(struct mpi_engine *engine)
+{
+    struct engine *base = &engine->base;
+    while (!base->quit || base->queue_first || base->active) {
+        if (base->ended) { /* nothing is handed over any more */
+            pthread_cond_wait(&engine->wake, &base->mutex);
+            continue;
+        }
+        bool abort_asked = base->abort_asked;
+        struct engine_op *first = engine_take_over(base);
+        pthread_mutex_unlock(&base->mutex);
+        work(engine, first, abort_asked);
+        pthread_mutex_lock(&base->mutex);
+        if (!base->ended)
+            pause_thread(engine);
+    }
+}
+
+void *mpi_thread_main(void *argument)
+{
+    struct mpi_engine *engine = argument;
+    struct err detail = {0};
+    int status = init_mpi(engine, &detail);
+    if (!status)
+        status = make_worlds(engine, &detail);
+    pthread_mutex_lock(&engine->base.mutex);
+    engine->open_status = status;
+    engine->open_detail = detail;
+    engine->is_open = true;
+    pthread_cond_broadcast(&engine->base.changed);
+    if (!status)
+        serve(engine);
+    pthread_mutex_unlock(&engine->base.mutex);
+    if (!status)
+        end_mpi(engine);
+    return NULL;
+}

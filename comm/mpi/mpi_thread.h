@@ -1,0 +1,39 @@
+/*
+ * mpi_thread — the engine from within: what its thread and its callers share. See mpi_engine.h.
+ */
+#ifndef MILLRACE_COMM_MPI_MPI_THREAD_H
+#define MILLRACE_COMM_MPI_MPI_THREAD_H
+
+#include "comm/mpi/mpi_engine.h"
+#include "comm/mpi/mpi_inquiry.h"
+
+struct mpi_engine {
+    struct engine base;
+    bool owns_mpi; /* immutable after open, as all down to inquiry */
+    size_t message_bytes_max;
+    MPI_Comm world, control;
+    struct mpi_inquiry *inquiry;
+
+    MPI_Request control_request; /* the thread's, as all down to last_event_ns */
+    char control_why[ENGINE_WHY_BYTES];
+    uint64_t last_event_ns;
+
+    pthread_cond_t wake; /* the thread: something was handed over */
+    bool is_open;        /* guarded by the base's mutex, as the two below */
+    int open_status;
+    struct err open_detail;
+};
+
+static inline struct mpi_engine *mpi_engine_of(struct engine *engine)
+{
+    return (struct mpi_engine *)engine;
+}
+
+/* The thread: starts MPI and says so by is_open, carries out what comes until quit, ends MPI.
+ * argument: the engine. */
+void *mpi_thread_main(void *argument);
+/* Hooks of engine_ops. */
+void mpi_thread_tell_others(struct engine *engine);
+void mpi_thread_fail_late(struct engine_op *op);
+
+#endif

@@ -1,0 +1,503 @@
+/*
+ * comm_nccl — see comm_nccl.h. Opening, splitting, waiting, closing, and the operations as they are
+ * asked for; nccl_op.c carries them out.
+ */
+#include "comm/nccl/comm_nccl.h"
+
+#include "base/clock.h"
+#include "comm/nccl/nccl_comm.h"
+#include "device/device_cuda.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define CLOSE_TIMEOUT_NS                                                                           \
+    (10 * CLOCK_NS_PER_S) /* for what NCCL has to tell the others; then it is aborted */
+
+enum {
+    PAUSE_SHARE = 16, /* of the time waited so far */
+    PAUSE_FIRST_NS = 5000,
+    PAUSE_LAST_NS = 500000,
+};
+
+static const struct comm_ops nccl_ops;
+
+static void pause_after(uint64_t since_ns)
+{
+    uint64_t pause_ns = (clock_now_ns() - since_ns) / PAUSE_SHARE;
+    pause_ns = pause_ns < PAUSE_FIRST_NS ? PAUSE_FIRST_NS : pause_ns;
+    pause_ns = pause_ns > PAUSE_LAST_NS ? PAUSE_LAST_NS : pause_ns;
+    nanosleep(&(struct timespec){.tv_nsec = (long)pause_ns}, NULL);
+}
+
+/* Operations. */
+
+static int start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_options *options,
+                 struct comm_work *work, struct err *err)
+{
+    *work = (struct comm_work){.comm = &comm->base,
+                               .state = op,
+                               .deadline_ns = op->deadline_ns,
+                               .what = options ? options->what : NULL};
+    return nccl_op_start(comm, op, options, err);
+}
+
+static int nccl_all_gather(struct comm *base, const void *send, void *receive, size_t bytes,
+                           const struct comm_options *options, struct comm_work *work,
+                           struct err *err)
+{
+    struct comm_nccl *comm = nccl_of(base);
+    struct nccl_op *op;
+    pthread_mutex_lock(&comm->shared->mutex);
+    int status = nccl_op_take(comm, options, "gathering", &op, err);
+    if (!status) {
+        op->kind = NCCL_ALL_GATHER;
+        op->send = send;
+        op->receive = receive;
+        op->count = bytes;
+        op->type = ncclInt8;
+        status = start(comm, op, options, work, err);
+    }
+    pthread_mutex_unlock(&comm->shared->mutex);
+    return status;
+}
+
+static int nccl_reduce_scatter(struct comm *base, const void *send, void *receive, size_t count,
+                               enum dtype dtype, enum comm_order order,
+                               const struct comm_options *options, struct comm_work *work,
+                               struct err *err)
+{
+    struct comm_nccl *comm = nccl_of(base);
+    struct nccl_op *op;
+    assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
+    if (order != COMM_FAST)
+        return err_set(err, -ENOTSUP, "NCCL adds in an order of its own");
+    pthread_mutex_lock(&comm->shared->mutex);
+    int status = nccl_op_take(comm, options, "a sum over the ranks", &op, err);
+    if (!status) {
+        op->kind = NCCL_REDUCE_SCATTER;
+        op->send = send;
+        op->receive = receive;
+        op->count = count;
+        op->type = dtype == DTYPE_F32 ? ncclFloat32 : ncclFloat64;
+        status = start(comm, op, options, work, err);
+    }
+    pthread_mutex_unlock(&comm->shared->mutex);
+    return status;
+}
+
+static int nccl_all_to_all(struct comm *base, const void *send, const size_t *send_offsets,
+                           const size_t *send_bytes, void *receive, const size_t *receive_offsets,
+                           const size_t *receive_bytes, const struct comm_options *options,
+                           struct comm_work *work, struct err *err)
+{
+    struct comm_nccl *comm = nccl_of(base);
+    struct nccl_op *op;
+    size_t bytes = (size_t)base->ranks * sizeof(size_t);
+    assert(send_bytes[base->rank] == receive_bytes[base->rank]);
+    pthread_mutex_lock(&comm->shared->mutex);
+    int status = nccl_op_take(comm, options, "an all-to-all", &op, err);
+    if (!status) {
+        op->kind = NCCL_ALL_TO_ALL;
+        op->send = send;
+        op->receive = receive;
+        memcpy(op->send_offsets, send_offsets, bytes);
+        memcpy(op->send_bytes, send_bytes, bytes);
+        memcpy(op->receive_offsets, receive_offsets, bytes);
+        memcpy(op->receive_bytes, receive_bytes, bytes);
+        status = start(comm, op, options, work, err);
+    }
+    pthread_mutex_unlock(&comm->shared->mutex);
+    return status;
+}
+
+/* What is the host's. */
+
+static int nccl_all_reduce_i64(struct comm *base, int64_t *values, size_t count,
+                               enum comm_i64_op op, const struct comm_options *options,
+                               struct comm_work *work, struct err *err)
+{
+    struct comm *host = nccl_of(base)->host;
+    return host->ops->all_reduce_i64(host, values, count, op, options, work, err);
+}
+
+static int nccl_send(struct comm *base, const void *data, size_t bytes, int to, int tag,
+                     const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    struct comm *host = nccl_of(base)->host;
+    return host->ops->send(host, data, bytes, to, tag, options, work, err);
+}
+
+static int nccl_receive(struct comm *base, void *data, size_t bytes, int from, int tag,
+                        const struct comm_options *options, struct comm_work *work, struct err *err)
+{
+    struct comm *host = nccl_of(base)->host;
+    return host->ops->receive(host, data, bytes, from, tag, options, work, err);
+}
+
+static void nccl_note(struct comm *base, const char *what, uint64_t step, bool may_last)
+{
+    struct comm *host = nccl_of(base)->host;
+    if (host->ops->note)
+        host->ops->note(host, what, step, may_last);
+}
+
+/* The arrival checks. */
+static void nccl_add_tracks(struct comm *base, struct trace *trace)
+{
+    struct comm *host = nccl_of(base)->host;
+    if (host->ops->add_tracks)
+        host->ops->add_tracks(host, trace);
+}
+
+static void nccl_tell_library(const struct comm *base, char text[COMM_LIBRARY_BYTES])
+{
+    static_assert((int)COMM_NCCL_TEXT_BYTES <= (int)COMM_LIBRARY_BYTES, "it has room");
+    (void)base;
+    comm_nccl_library(text, NULL);
+}
+
+static int nccl_check(struct comm *base, struct err *err)
+{
+    struct comm *host = nccl_of(base)->host;
+    return host->ops->check ? host->ops->check(host, err) : 0;
+}
+
+/* Waiting. */
+
+/* One look. The mutex is held. */
+static void look(struct comm_work *work, struct err *err)
+{
+    struct comm_nccl *comm = nccl_of(work->comm);
+    struct nccl_op *op = work->state;
+    if (op->state != NCCL_DONE)
+        nccl_progress(comm->shared);
+    if (op->state != NCCL_DONE)
+        return;
+    work->status = op->status;
+    work->done = true;
+    work->state = NULL;
+    if (op->status && err)
+        *err = op->detail;
+    nccl_op_give(comm, op);
+}
+
+static int nccl_test(struct comm_work *work, bool *ret_done, struct err *err)
+{
+    if (work->comm->ops != &nccl_ops)
+        return work->comm->ops->test(work, ret_done, err);
+    struct nccl_shared *shared = nccl_of(work->comm)->shared;
+    pthread_mutex_lock(&shared->mutex);
+    if (!work->done)
+        look(work, err);
+    pthread_mutex_unlock(&shared->mutex);
+    *ret_done = work->done;
+    return work->done ? work->status : 0;
+}
+
+static int nccl_wait(struct comm_work *work, struct err *err)
+{
+    uint64_t since_ns = clock_now_ns();
+    bool done = false;
+    if (work->comm->ops != &nccl_ops)
+        return comm_wait(work->comm, work, err);
+    for (;;) {
+        int status = nccl_test(work, &done, err);
+        if (done)
+            return status;
+        pause_after(since_ns);
+    }
+}
+
+/* Life. */
+
+static void nccl_abort(struct comm *base)
+{
+    struct comm_nccl *comm = nccl_of(base);
+    struct err why = {0};
+    err_set(&why, -ECONNABORTED, "the run was ended: rank %d gave it up", base->rank);
+    pthread_mutex_lock(&comm->shared->mutex);
+    nccl_end(comm, &why);
+    pthread_mutex_unlock(&comm->shared->mutex);
+    comm->host->ops->abort(comm->host); /* also where it had ended here alone */
+}
+
+void comm_nccl_halt(struct comm *base)
+{
+    struct nccl_shared *shared = nccl_of(base)->shared;
+    assert(base->ops == &nccl_ops);
+    pthread_mutex_lock(&shared->mutex);
+    nccl_halt(shared);
+    pthread_mutex_unlock(&shared->mutex);
+}
+
+/* Until NCCL is not at it any more. */
+static int await_nccl(const struct comm_nccl *comm, uint64_t timeout_ns, const char *what,
+                      struct err *err)
+{
+    uint64_t since_ns = clock_now_ns();
+    for (;;) {
+        ncclResult_t result = ncclSuccess;
+        int status = nccl_status(comm, comm->shared->nccl->CommGetAsyncError(comm->handle, &result),
+                                 what, err);
+        if (!status)
+            status = nccl_status(comm, result, what, err);
+        if (status || result == ncclSuccess)
+            return status;
+        if (timeout_ns > 0 && clock_now_ns() - since_ns >= timeout_ns)
+            break;
+        pause_after(since_ns);
+    }
+    err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for NCCL: %s", comm->base.rank,
+            comm->base.ranks, what);
+    err_advise(
+        err,
+        "NCCL_DEBUG=INFO tells more, NCCL_SOCKET_IFNAME chooses the network; raise the timeout "
+        "if it is only slow");
+    return -ETIMEDOUT;
+}
+
+static void disconnect(struct comm_nccl *comm)
+{
+    const struct nccl_library *nccl = comm->shared->nccl;
+    if (!comm->handle)
+        return;
+    device_cuda_use(comm->shared->device, NULL);
+    int status =
+        comm->first ? -EBUSY : nccl_status(comm, nccl->CommFinalize(comm->handle), "closing", NULL);
+    if (!status)
+        status = await_nccl(comm, CLOSE_TIMEOUT_NS, "closing", NULL);
+    if (status)
+        nccl->CommAbort(comm->handle);
+    else
+        nccl->CommDestroy(comm->handle);
+    comm->handle = NULL;
+}
+
+static void leave(struct nccl_shared *shared)
+{
+    pthread_mutex_lock(&shared->mutex);
+    bool is_last = --shared->comms_count == 0;
+    pthread_mutex_unlock(&shared->mutex);
+    if (!is_last)
+        return;
+    pthread_mutex_destroy(&shared->mutex);
+    free(shared);
+}
+
+static void nccl_close(struct comm *base)
+{
+    struct comm_nccl *comm = nccl_of(base);
+    struct nccl_shared *shared = comm->shared;
+    pthread_mutex_lock(&shared->mutex);
+    for (struct comm_nccl **link = &shared->comms; *link; link = &(*link)->next)
+        if (*link == comm) {
+            *link = comm->next;
+            break;
+        }
+    pthread_mutex_unlock(&shared->mutex);
+    disconnect(comm);
+    nccl_ops_free(comm);
+    if (comm->stream)
+        shared->device->ops->stream_close(shared->device, comm->stream);
+    comm_close(comm->host);
+    free(comm);
+    leave(shared);
+}
+
+/* The first rank's, by the host's communicator. */
+static int share_id(struct comm_nccl *comm, const struct comm_options *options,
+                    ncclUniqueId *ret_id, struct err *err)
+{
+    struct comm *host = comm->host;
+    struct comm_work work;
+    ncclUniqueId *ids = calloc((size_t)host->ranks, sizeof *ids);
+    int status =
+        ids ? 0
+            : err_set(err, -ENOMEM, "out of memory for a communicator of %d ranks", host->ranks);
+    if (!status && host->rank == 0)
+        status = nccl_status(comm, comm->shared->nccl->GetUniqueId(&ids[0]),
+                             "naming a communicator", err);
+    status = comm_agree(host, status, options, err);
+    if (status) {
+        free(ids);
+        return status;
+    }
+    status = host->ops->all_gather(host, &ids[host->rank], ids, sizeof *ids, options, &work, err);
+    if (!status)
+        status = comm_wait(host, &work, err);
+    if (status) {
+        comm_retain(ids);
+        return status;
+    }
+    *ret_id = ids[0];
+    free(ids);
+    return 0;
+}
+
+/* Of all that ranks wait for in an open or a split that begins now. */
+static struct comm_options connect_options(uint64_t timeout_ns)
+{
+    return (struct comm_options){.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
+                                 .what = "connecting by NCCL"};
+}
+
+static int connect_ranks(struct comm_nccl *comm, const struct comm_options *options,
+                         struct err *err)
+{
+    struct nccl_shared *shared = comm->shared;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclUniqueId id;
+    config.blocking = 0;
+    int status = share_id(comm, options, &id, err);
+    if (!status)
+        status = device_cuda_use(shared->device, err);
+    if (!status)
+        status = nccl_status(comm,
+                             shared->nccl->CommInitRankConfig(&comm->handle, comm->base.ranks, id,
+                                                              comm->base.rank, &config),
+                             "connecting", err);
+    if (!status)
+        status = await_nccl(comm, shared->timeout_ns, "connecting", err);
+    return comm_agree(comm->host, status, options, err);
+}
+
+/* Takes host, also where it fails. */
+static int make_comm(struct nccl_shared *shared, struct comm *host,
+                     const struct comm_options *options, struct comm **ret_comm, struct err *err)
+{
+    struct comm_nccl *comm = calloc(1, sizeof *comm);
+    if (!comm) {
+        err_set(err, -ENOMEM, "out of memory for a communicator of %d ranks", host->ranks);
+        host->ops->abort(host); /* the others are about to connect */
+        comm_close(host);
+        return -ENOMEM;
+    }
+    *comm = (struct comm_nccl){.base = {.ops = &nccl_ops,
+                                        .rank = host->rank,
+                                        .ranks = host->ranks,
+                                        .takes_device_memory = true},
+                               .shared = shared,
+                               .host = host};
+    pthread_mutex_lock(&shared->mutex);
+    shared->comms_count++;
+    pthread_mutex_unlock(&shared->mutex);
+    int status = shared->device->ops->stream_open(shared->device, &comm->stream, err);
+    status = comm_agree(host, status, options, err);
+    if (!status)
+        status = connect_ranks(comm, options, err);
+    if (status) {
+        if (comm->handle)
+            shared->nccl->CommAbort(comm->handle);
+        comm->handle = NULL;
+        nccl_close(&comm->base);
+        return status;
+    }
+    pthread_mutex_lock(&shared->mutex);
+    comm->next = shared->comms;
+    shared->comms = comm;
+    pthread_mutex_unlock(&shared->mutex);
+    *ret_comm = &comm->base;
+    return 0;
+}
+
+static int nccl_split(struct comm *base, int color, int key, struct comm **ret_comm,
+                      struct err *err)
+{
+    struct comm_nccl *comm = nccl_of(base);
+    struct comm *part = NULL;
+    const struct comm_options options = connect_options(comm->shared->timeout_ns);
+    int status = comm->host->ops->split(comm->host, color, key, &part, err);
+    if (!status && part)
+        return make_comm(comm->shared, part, &options, ret_comm, err);
+    if (!status)
+        *ret_comm = NULL;
+    return status;
+}
+
+static const struct comm_ops nccl_ops = {
+    .name = "nccl",
+    .split = nccl_split,
+    .all_gather = nccl_all_gather,
+    .reduce_scatter = nccl_reduce_scatter,
+    .all_reduce_i64 = nccl_all_reduce_i64,
+    .all_to_all = nccl_all_to_all,
+    .send = nccl_send,
+    .receive = nccl_receive,
+    .test = nccl_test,
+    .wait = nccl_wait,
+    .note = nccl_note,
+    .add_tracks = nccl_add_tracks,
+    .check = nccl_check,
+    .abort = nccl_abort,
+    .close = nccl_close,
+    .tell_library = nccl_tell_library,
+};
+
+/* What a newer one was built with, an older one does not read: its configuration among it. */
+static int check_version(const struct nccl_library *nccl, struct err *err)
+{
+    int version = 0;
+    if (nccl->GetVersion(&version) == ncclSuccess && version >= NCCL_VERSION_CODE)
+        return 0;
+    err_set(err, -ENOTSUP, "NCCL is older than the one that millrace was built with");
+    err_expected(err, "%d.%d.%d", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
+    err_found(err, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    err_advise(err, "let LD_LIBRARY_PATH name the newer one first");
+    return -ENOTSUP;
+}
+
+/* -ENOTSUP with what is missing. */
+static int load_library(const struct nccl_library **ret_library, struct err *err)
+{
+    int status = nccl_library_load(ret_library, err);
+    return status ? status : check_version(*ret_library, err);
+}
+
+int comm_nccl_check(struct err *err)
+{
+    const struct nccl_library *nccl;
+    return load_library(&nccl, err);
+}
+
+int comm_nccl_library(char text[COMM_NCCL_TEXT_BYTES], struct err *err)
+{
+    const struct nccl_library *nccl;
+    int version = 0;
+    int status = load_library(&nccl, err);
+    if (status)
+        return status;
+    nccl->GetVersion(&version);
+    snprintf(text, COMM_NCCL_TEXT_BYTES, "NCCL %d.%d.%d", version / 10000, version / 100 % 100,
+             version % 100);
+    return 0;
+}
+
+int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns,
+                   struct comm **ret_comm, struct err *err)
+{
+    struct comm *part;
+    const struct comm_options options = connect_options(timeout_ns);
+    struct nccl_shared *shared = calloc(1, sizeof *shared);
+    int status = shared ? 0 : err_set(err, -ENOMEM, "out of memory for a communicator");
+    if (!status)
+        status = load_library(&shared->nccl, err);
+    status = comm_agree(host, status, &options, err);
+    if (!status)
+        status = host->ops->split(host, 0, host->rank, &part, err);
+    if (status) {
+        free(shared);
+        return status;
+    }
+    shared->device = device;
+    shared->timeout_ns = timeout_ns;
+    shared->comms_count = 1; /* this call's */
+    pthread_mutex_init(&shared->mutex, NULL);
+    status = make_comm(shared, part, &options, ret_comm, err);
+    leave(shared);
+    return status;
+}

@@ -1,0 +1,32 @@
+/*
+ * comm_nccl_absent — comm_nccl.h where programs have no NCCL.
+ */
+#include "comm/nccl/comm_nccl.h"
+
+#include <errno.h>
+
+int comm_nccl_check(struct err *err)
+{
+    err_set(err, -ENOTSUP, "this build has no NCCL");
+    err_advise(
+        err, "build it where CMake finds the CUDA toolkit and nccl.h, or use parallel.comm: host");
+    return -ENOTSUP;
+}
+
+int comm_nccl_library(char text[COMM_NCCL_TEXT_BYTES], struct err *err)
+{
+    (void)text;
+    return comm_nccl_check(err);
+}
+
+void comm_nccl_halt(struct comm *comm)
+{
+    (void)comm;
+}
+
+int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns,
+                   struct comm **ret_comm, struct err *err)
+{
+    (void)host, (void)device, (void)timeout_ns, (void)ret_comm;
+    return comm_nccl_check(err);
+}

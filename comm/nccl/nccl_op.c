@@ -1,0 +1,391 @@
+/*
+ * nccl_op — operations of comm_nccl: on NCCL's side and in the arrival check, from their start to
+ * their end. See nccl_comm.h.
+ */
+#include "base/clock.h"
+#include "comm/nccl/nccl_comm.h"
+#include "device/device_cuda.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { REASON_NS = 1000000000, REASON_PAUSE_NS = 1000000 };
+
+int nccl_status(const struct comm_nccl *comm, ncclResult_t result, const char *what,
+                struct err *err)
+{
+    const struct nccl_library *nccl = comm->shared->nccl;
+    if (result == ncclSuccess || result == ncclInProgress)
+        return 0;
+    err_set(err, -EIO, "NCCL failed: %.60s: %.80s", what, nccl->GetErrorString(result));
+    err_found(err, "%.200s", nccl->GetLastError(comm->handle));
+    err_advise(err, "NCCL_DEBUG=INFO tells more; start again from the last checkpoint");
+    return -EIO;
+}
+
+/* Storage. */
+
+static void free_op(struct comm_nccl *comm, struct nccl_op *op)
+{
+    struct device *device = comm->shared->device;
+    device->ops->event_close(device, op->ready);
+    device->ops->event_close(device, op->moved);
+    free(op->send_offsets);
+    free(op);
+}
+
+static int make_op(struct comm_nccl *comm, struct nccl_op **ret_op, struct err *err)
+{
+    struct device *device = comm->shared->device;
+    size_t ranks = (size_t)comm->base.ranks;
+    struct nccl_op *op = calloc(1, sizeof *op);
+    if (!op)
+        return err_set(err, -ENOMEM, "out of memory for an exchange");
+    op->send_offsets = calloc(4 * ranks, sizeof *op->send_offsets);
+    int status = op->send_offsets
+                     ? 0
+                     : err_set(err, -ENOMEM, "out of memory for an exchange of %zu ranks", ranks);
+    if (!status)
+        status = device->ops->event_open(device, &op->ready, err);
+    if (!status)
+        status = device->ops->event_open(device, &op->moved, err);
+    if (status) {
+        free_op(comm, op);
+        return status;
+    }
+    op->send_bytes = op->send_offsets + ranks;
+    op->receive_offsets = op->send_bytes + ranks;
+    op->receive_bytes = op->receive_offsets + ranks;
+    *ret_op = op;
+    return 0;
+}
+
+void nccl_ops_free(struct comm_nccl *comm)
+{
+    struct nccl_op *next;
+    for (struct nccl_op *op = comm->unused; op; op = next) {
+        next = op->next;
+        if (comm->shared->ended)
+            comm_retain(op);
+        else
+            free_op(comm, op);
+    }
+    for (struct nccl_op *op = comm->first; op; op = next) {
+        next = op->next;
+        comm_retain(op);
+    }
+    comm->unused = comm->first = comm->last = NULL;
+}
+
+static int tell_ended(const struct nccl_shared *shared, struct err *err)
+{
+    if (err)
+        *err = shared->why;
+    return -ECONNABORTED;
+}
+
+int nccl_op_take(struct comm_nccl *comm, const struct comm_options *options, const char *name,
+                 struct nccl_op **ret_op, struct err *err)
+{
+    struct nccl_op *op = comm->unused;
+    if (comm->shared->ended)
+        return tell_ended(comm->shared, err);
+    int status = op ? 0 : make_op(comm, &op, err);
+    if (status)
+        return status;
+    if (op == comm->unused)
+        comm->unused = op->next;
+    op->next = NULL;
+    op->state = NCCL_QUEUED;
+    op->follows = false;
+    op->status = 0;
+    op->word = 0;
+    err_clear(&op->detail);
+    op->began_ns = clock_now_ns();
+    op->deadline_ns = options ? options->deadline_ns : 0;
+    snprintf(op->what, sizeof op->what, "%s", options && options->what ? options->what : name);
+    *ret_op = op;
+    return 0;
+}
+
+void nccl_op_give(struct comm_nccl *comm, struct nccl_op *op)
+{
+    op->next = comm->unused;
+    comm->unused = op;
+}
+
+/* On NCCL's side. */
+
+static ncclResult_t post_slices(const struct comm_nccl *comm, const struct nccl_op *op)
+{
+    const struct nccl_library *nccl = comm->shared->nccl;
+    cudaStream_t stream = device_cuda_stream(comm->stream);
+    ncclResult_t result = nccl->GroupStart();
+    if (result != ncclSuccess)
+        return result;
+    for (int i = 1; i < comm->base.ranks; i++) {
+        int rank = (comm->base.rank + i) % comm->base.ranks;
+        if (op->receive_bytes[rank] > 0 && (result == ncclSuccess || result == ncclInProgress))
+            result = nccl->Recv(op->receive + op->receive_offsets[rank], op->receive_bytes[rank],
+                                ncclInt8, rank, comm->handle, stream);
+        if (op->send_bytes[rank] > 0 && (result == ncclSuccess || result == ncclInProgress))
+            result = nccl->Send(op->send + op->send_offsets[rank], op->send_bytes[rank], ncclInt8,
+                                rank, comm->handle, stream);
+    }
+    ncclResult_t ended = nccl->GroupEnd(); /* in any case: the group is the thread's */
+    return result == ncclSuccess || result == ncclInProgress ? ended : result;
+}
+
+static ncclResult_t post(const struct comm_nccl *comm, const struct nccl_op *op)
+{
+    const struct nccl_library *nccl = comm->shared->nccl;
+    cudaStream_t stream = device_cuda_stream(comm->stream);
+    if (op->kind == NCCL_ALL_TO_ALL)
+        return post_slices(comm, op);
+    if (op->count == 0)
+        return ncclSuccess;
+    return op->kind == NCCL_ALL_GATHER
+               ? nccl->AllGather(op->send, op->receive, op->count, op->type, comm->handle, stream)
+               : nccl->ReduceScatter(op->send, op->receive, op->count, op->type, ncclSum,
+                                     comm->handle, stream);
+}
+
+static int copy_own_slice(struct comm_nccl *comm, const struct nccl_op *op, struct err *err)
+{
+    struct device *device = comm->shared->device;
+    int own = comm->base.rank;
+    if (op->send_bytes[own] == 0)
+        return 0;
+    return device->ops->copy(device, comm->stream, op->receive + op->receive_offsets[own],
+                             op->send + op->send_offsets[own], op->send_bytes[own], err);
+}
+
+static int launch(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
+{
+    struct device *device = comm->shared->device;
+    int status = op->follows ? device->ops->stream_wait_event(device, comm->stream, op->ready, err)
+                             : device_cuda_use(device, err);
+    if (!status && op->kind == NCCL_ALL_TO_ALL)
+        status = copy_own_slice(comm, op, err);
+    if (!status)
+        status = nccl_status(comm, post(comm, op), op->what, err);
+    op->state = NCCL_LAUNCHING;
+    comm->is_launching = true;
+    return status;
+}
+
+/* Has NCCL put it on the stream, and has the stream passed it? -EIO also for what went wrong
+ * since. */
+static int look_at_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_moved,
+                          struct err *err)
+{
+    struct device *device = comm->shared->device;
+    ncclResult_t result = ncclSuccess;
+    int status = nccl_status(comm, comm->shared->nccl->CommGetAsyncError(comm->handle, &result),
+                             op->what, err);
+    if (!status)
+        status = nccl_status(comm, result, op->what, err);
+    if (status)
+        return status;
+    if (op->state == NCCL_LAUNCHING && result == ncclSuccess) {
+        status = device->ops->event_record(device, op->moved, comm->stream, err);
+        op->state = NCCL_RUNNING;
+        comm->is_launching = false;
+    }
+    if (!status && op->state == NCCL_RUNNING)
+        status = device->ops->event_done(device, op->moved, ret_moved, err);
+    return status;
+}
+
+/* What NCCL calls a failure is often no more than that another rank ended the run, which tells why
+ * before it aborts: its word may be on the way. */
+static int find_reason(const struct comm_nccl *comm, int status, struct err *err)
+{
+    const struct comm_ops *host = comm->host->ops;
+    uint64_t until_ns = clock_now_ns() + REASON_NS;
+    while (host->check && clock_now_ns() < until_ns) {
+        int ended = host->check(comm->host, err);
+        if (ended)
+            return ended;
+        nanosleep(&(struct timespec){.tv_nsec = REASON_PAUSE_NS}, NULL);
+    }
+    return status;
+}
+
+/* The arrival check. */
+
+static int start_arrivals(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
+{
+    const struct comm_options options = {.deadline_ns = op->deadline_ns, .what = op->what};
+    return comm->host->ops->all_reduce_i64(comm->host, &op->word, 1, COMM_SUM, &options,
+                                           &op->arrivals, err);
+}
+
+static bool is_late(const struct nccl_op *op)
+{
+    return op->deadline_ns && clock_now_ns() >= op->deadline_ns;
+}
+
+/* After the deadline the host's communicator ends the call and names who is late, or lets it wait
+ * on; then what was called moves as long after as it would have. */
+static int await_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called,
+                          struct err *err)
+{
+    int status = comm_wait(comm->host, &op->arrivals, err);
+    *ret_called = true;
+    uint64_t now_ns = clock_now_ns();
+    op->deadline_ns += now_ns - op->began_ns;
+    op->began_ns = now_ns;
+    return status;
+}
+
+/* Have all called? */
+static int look_at_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called,
+                            struct err *err)
+{
+    *ret_called = op->arrivals.done;
+    if (op->arrivals.done && op->arrivals.status)
+        return op->arrivals.status;
+    if (op->arrivals.done) /* others may have ended the run since */
+        return comm->host->ops->check ? comm->host->ops->check(comm->host, err) : 0;
+    if (is_late(op))
+        return await_arrivals(comm, op, ret_called, err);
+    return comm->host->ops->test(&op->arrivals, ret_called, err);
+}
+
+static int tell_late(const struct comm_nccl *comm, const struct nccl_op *op, struct err *err)
+{
+    err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for %s", comm->base.rank,
+            comm->base.ranks, op->what);
+    err_found(err, "that all ranks came to it, but their GPUs or the network did not move it");
+    err_advise(err, "NCCL_DEBUG=INFO tells more; raise the timeout if they are only slow");
+    return -ETIMEDOUT;
+}
+
+/* Progress. */
+
+static int progress_op(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
+{
+    bool has_moved = false, have_called = false;
+    int status = 0;
+    if (op->state == NCCL_QUEUED && !comm->is_launching)
+        status = launch(comm, op, err);
+    if (!status && op->state != NCCL_QUEUED)
+        status = look_at_stream(comm, op, &has_moved, err);
+    if (status)
+        return find_reason(comm, status, err);
+    status = look_at_arrivals(comm, op, &have_called, err);
+    if (status)
+        return status;
+    if (has_moved && have_called)
+        op->state = NCCL_DONE;
+    else if (is_late(op))
+        return tell_late(comm, op, err);
+    return 0;
+}
+
+/* -errno: everything has ended. */
+static int progress_comm(struct comm_nccl *comm)
+{
+    struct nccl_op **link = &comm->first, *before = NULL;
+    while (*link) {
+        struct nccl_op *op = *link;
+        struct err detail = {0};
+        int status = progress_op(comm, op, &detail);
+        if (!status && op->state != NCCL_DONE) {
+            before = op;
+            link = &op->next;
+            continue;
+        }
+        *link = op->next;
+        if (comm->last == op)
+            comm->last = before;
+        if (status) {
+            op->state = NCCL_DONE;
+            op->status = status;
+            op->detail = detail;
+            nccl_end(comm, &detail);
+            return status;
+        }
+    }
+    return 0;
+}
+
+void nccl_progress(struct nccl_shared *shared)
+{
+    for (struct comm_nccl *comm = shared->comms; comm && !shared->ended; comm = comm->next)
+        progress_comm(comm);
+}
+
+int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_options *options,
+                  struct err *err)
+{
+    struct device *device = comm->shared->device;
+    struct err detail = {0};
+    int status = 0;
+    op->follows = options && options->stream;
+    if (op->follows)
+        status = device->ops->event_record(device, op->ready, options->stream, &detail);
+    if (!status)
+        status = start_arrivals(comm, op, &detail);
+    if (status) {
+        if (err)
+            *err = detail;
+        nccl_end(comm, &detail);
+        nccl_op_give(comm, op);
+        return status;
+    }
+    if (comm->last)
+        comm->last->next = op;
+    else
+        comm->first = op;
+    comm->last = op;
+    progress_comm(comm); /* what fails is the operation's status */
+    return 0;
+}
+
+/* In one group: an abort frees memory, which waits for all that the device has, and other
+ * communicators' kernels end by their own aborts. */
+static void end_here(struct nccl_shared *shared)
+{
+    shared->ended = true;
+    shared->nccl->GroupStart();
+    for (struct comm_nccl *each = shared->comms; each; each = each->next) {
+        for (struct nccl_op *op = each->first; op; op = op->next) {
+            op->state = NCCL_DONE;
+            op->status = -ECONNABORTED;
+            op->detail = shared->why;
+        }
+        each->first = each->last = NULL;
+        if (each->handle)
+            shared->nccl->CommAbort(each->handle);
+        each->handle = NULL;
+    }
+    shared->nccl->GroupEnd();
+}
+
+void nccl_end(struct comm_nccl *comm, const struct err *why)
+{
+    struct nccl_shared *shared = comm->shared;
+    if (shared->ended)
+        return;
+    shared->why = *why;
+    if (why->code != -ECONNABORTED)
+        err_set(&shared->why, -ECONNABORTED, "the run was ended: rank %d: %.180s", comm->base.rank,
+                why->what);
+    /* before NCCL's own end, which the others would see without a reason, and which may wait for
+     * theirs */
+    comm->host->ops->abort(comm->host);
+    end_here(shared);
+}
+
+void nccl_halt(struct nccl_shared *shared)
+{
+    if (shared->ended)
+        return;
+    err_set(&shared->why, -ECONNABORTED, "what was in flight between GPUs was given up");
+    end_here(shared);
+}

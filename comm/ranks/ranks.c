@@ -1,0 +1,361 @@
+/*
+ * ranks — see ranks.h.
+ */
+#include "comm/ranks/ranks.h"
+
+#include "base/clock.h"
+#include "base/dynlib.h"
+#include "base/hash.h"
+#include "comm/comm_mpi.h"
+#include "comm/tcp/comm_tcp.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEETING_NS (300 * CLOCK_NS_PER_S) /* for all ranks of torchrun to come */
+#define LIBRARY    "libmillrace_mpi.so.0"
+
+static const struct launcher {
+    const char *name, *rank, *ranks, *local_rank;
+    bool is_step;       /* a job step: a launcher that was started within it takes precedence */
+    const char *advice; /* where MPI counts other ranks than the launcher does */
+} launchers[] = {
+    [RANKS_ALONE] = {"one process"},
+    [RANKS_TORCHRUN] = {"torchrun (WORLD_SIZE)", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    [RANKS_OPEN_MPI] = {"mpirun (OMPI_COMM_WORLD_SIZE)", "OMPI_COMM_WORLD_RANK",
+                        "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    [RANKS_MVAPICH] = {"mpirun (MV2_COMM_WORLD_SIZE)", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE",
+                       "MV2_COMM_WORLD_LOCAL_RANK"},
+    [RANKS_PMI] = {"mpirun (PMI_SIZE)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    [RANKS_JSRUN] =
+        {"jsrun (JSM_NAMESPACE_SIZE)", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE",
+         "JSM_NAMESPACE_LOCAL_RANK", .is_step = true,
+         .advice = "load the MPI that belongs to jsrun, or start it by mpirun within the job"},
+    [RANKS_FLUX] = {"Flux (FLUX_JOB_SIZE)", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID",
+                    .is_step = true,
+                    .advice = "start it by flux run -o pmi=pmix, or by mpirun within the job"},
+    [RANKS_PALS] = {"PALS (PMI_SIZE)", "PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID",
+                    .is_step = true,
+                    .advice =
+                        "start it by mpiexec --pmi=pmix, or by the mpirun of the MPI that millrace "
+                        "was built with"},
+    [RANKS_SLURM] = {"Slurm (SLURM_STEP_NUM_TASKS)", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+                     "SLURM_LOCALID", .is_step = true,
+                     .advice = "start it by srun --mpi=pmix, or by mpirun within the job"},
+};
+
+enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
+
+/* A process with one of these variables is one of several, but nothing says how many there are. */
+static const struct partial {
+    const char *variable, *launcher, *advice;
+} partials[] = {
+    {"OMPI_COMM_WORLD_RANK", "Open MPI", "start the ranks by mpirun"},
+    {"MV2_COMM_WORLD_RANK", "MVAPICH", "start the ranks by mpirun"},
+    {"JSM_NAMESPACE_RANK", "jsrun", "start the ranks by jsrun or mpirun"},
+    {"FLUX_TASK_RANK", "Flux", "start the ranks by flux run or mpirun"},
+    {"PALS_RANKID", "PALS", "start the ranks by mpiexec --pmi=pmix"},
+    {"ALPS_APP_PE", "aprun", "start the ranks by mpirun within the job"},
+    {"PMI_RANK", "PMI", "start the ranks by mpirun, or by srun --mpi=pmix"},
+    {"PMIX_RANK", "PMIx", "start the ranks by mpirun, or by srun --mpi=pmix"},
+    {"JOB_COMPLETION_INDEX", "a Kubernetes indexed job",
+     "set RANK=$JOB_COMPLETION_INDEX, WORLD_SIZE to the job's completions, LOCAL_RANK=0, "
+     "MASTER_ADDR to "
+     "the host name of pod 0, and MASTER_PORT"},
+    {"AWS_BATCH_JOB_NODE_INDEX", "an AWS Batch multi-node job",
+     "set RANK=$AWS_BATCH_JOB_NODE_INDEX, WORLD_SIZE=$AWS_BATCH_JOB_NUM_NODES, LOCAL_RANK=0, "
+     "MASTER_ADDR "
+     "to the main node's address, and MASTER_PORT"},
+};
+
+const char *ranks_launcher_name(enum ranks_launcher launcher)
+{
+    return launchers[launcher].name;
+}
+
+/* -1 where it is absent. */
+static int number_of(const char *(*variable)(const char *name), const char *name, int *ret_number,
+                     struct err *err)
+{
+    const char *text = variable(name);
+    char *end;
+    *ret_number = -1;
+    if (!text || !*text)
+        return 0;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (errno || *end || number < 0 || number > INT_MAX) {
+        err_set(err, -EINVAL, "the environment's %s is no number", name);
+        err_found(err, "%.60s", text);
+        return -EINVAL;
+    }
+    *ret_number = (int)number;
+    return 0;
+}
+
+/* ranks 0: this launcher says nothing. */
+static int ask(const char *(*variable)(const char *name), enum ranks_launcher launcher,
+               struct ranks *ret_ranks, struct err *err)
+{
+    const struct launcher *from = &launchers[launcher];
+    struct ranks found = {.launcher = launcher};
+    int status = number_of(variable, from->ranks, &found.ranks, err);
+    if (!status)
+        status = number_of(variable, from->rank, &found.rank, err);
+    if (!status)
+        status = number_of(variable, from->local_rank, &found.local_rank, err);
+    if (status)
+        return status;
+    bool is_shared =
+        launcher == RANKS_TORCHRUN || launcher == RANKS_PALS; /* the name of the count */
+    if (found.ranks < 0 || (found.rank < 0 && is_shared)) {
+        *ret_ranks = (struct ranks){0};
+        return 0;
+    }
+    if (found.rank < 0 || found.rank >= found.ranks) {
+        err_set(err, -EINVAL, "the environment's %s and %s contradict each other", from->rank,
+                from->ranks);
+        err_expected(err, "a rank from 0 to %d", found.ranks - 1);
+        err_found(err, found.rank < 0 ? "none" : "%d", found.rank);
+        return -EINVAL;
+    }
+    *ret_ranks = found;
+    return 0;
+}
+
+/* The same on all ranks of a run. Its id may be that of others, too: torchrun's default is "none",
+ * and by hand there is none. The port is this run's own on its machine. The address is not asked:
+ * ranks may have names of their own for it. */
+static uint64_t token_of(const char *run, int port)
+{
+    char text[512];
+    int bytes = snprintf(text, sizeof text, "%d %.*s", port, (int)sizeof text - 16, run ? run : "");
+    return hash_64(text, (size_t)bytes);
+}
+
+/* Where torchrun's ranks meet. */
+static int ask_meeting(const char *(*variable)(const char *name), struct ranks *ranks,
+                       struct err *err)
+{
+    const char *address = variable("MASTER_ADDR"), *run = variable("TORCHELASTIC_RUN_ID");
+    int status = number_of(variable, "MASTER_PORT", &ranks->bootstrap.port, err);
+    if (status)
+        return status;
+    bool is_port = ranks->bootstrap.port > 0 && ranks->bootstrap.port <= UINT16_MAX;
+    if (!address || !*address || strlen(address) >= RANKS_ADDRESS_BYTES || !is_port)
+        return 0; /* told where it is missed */
+    strcpy(ranks->bootstrap.address, address);
+    ranks->bootstrap.token = token_of(run, ranks->bootstrap.port);
+    return 0;
+}
+
+static int contradict(const struct ranks *a, const struct ranks *b, struct err *err)
+{
+    err_set(err, -EINVAL, "two launchers contradict each other");
+    err_expected(err, "rank %d of %d as %s says", a->rank, a->ranks, launchers[a->launcher].name);
+    err_found(err, "rank %d of %d by %s", b->rank, b->ranks, launchers[b->launcher].name);
+    err_advise(err, "start it by one of them, and unset the variables of the other");
+    return -EINVAL;
+}
+
+static int refuse_partial(const struct partial *partial, const char *value, struct err *err)
+{
+    err_set(err, -EINVAL,
+            "%s started this process as one of several (%s), but not how many there are",
+            partial->launcher, partial->variable);
+    err_expected(err, "the number of ranks");
+    err_found(err, "%s=%.60s alone", partial->variable, value);
+    err_advise(err, "%s; for a run of one process, set RANK=0 and WORLD_SIZE=1", partial->advice);
+    return -EINVAL;
+}
+
+/* WORLD_SIZE without RANK: a script of several ranks forgot to pass one of the two on. */
+static int refuse_lone_world_size(const char *(*variable)(const char *name), struct err *err)
+{
+    int ranks;
+    int status = number_of(variable, "WORLD_SIZE", &ranks, err);
+    if (status || ranks <= 1)
+        return status;
+    err_set(err, -EINVAL,
+            "the environment says how many ranks there are, but not which one this is");
+    err_expected(err, "RANK");
+    err_found(err, "WORLD_SIZE=%d alone", ranks);
+    err_advise(err,
+               "start the ranks by torchrun or mpirun; for a run of one process, unset WORLD_SIZE");
+    return -EINVAL;
+}
+
+/* No launcher gives both a rank and a number of ranks. */
+static int ask_alone(const char *(*variable)(const char *name), struct ranks *ranks,
+                     struct err *err)
+{
+    int tasks;
+    for (size_t i = 0; i < sizeof partials / sizeof partials[0]; i++) {
+        const char *value = variable(partials[i].variable);
+        if (value && *value)
+            return refuse_partial(&partials[i], value, err);
+    }
+    int status = refuse_lone_world_size(variable, err);
+    if (!status)
+        status = number_of(variable, "SLURM_NTASKS", &tasks, err);
+    if (status)
+        return status;
+    ranks->job_tasks = tasks > 0 ? tasks : 0;
+    return 0;
+}
+
+static bool agree(const struct ranks *a, const struct ranks *b)
+{
+    return a->rank == b->rank && a->ranks == b->ranks;
+}
+
+int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks,
+                 struct err *err)
+{
+    struct ranks found = {.launcher = RANKS_ALONE, .ranks = 1, .local_rank = 0};
+    for (int i = RANKS_TORCHRUN; i < LAUNCHERS; i++) {
+        struct ranks said;
+        int status = ask(variable, (enum ranks_launcher)i, &said, err);
+        if (status)
+            return status;
+        bool is_first = found.launcher == RANKS_ALONE;
+        if (said.ranks == 0 || (launchers[i].is_step && !is_first && !agree(&found, &said)))
+            continue;
+        if (!is_first && !agree(&found, &said))
+            return contradict(&found, &said, err);
+        if (i == RANKS_TORCHRUN && (status = ask_meeting(variable, &said, err)))
+            return status;
+        if (said.local_rank < 0 && !is_first)
+            said.local_rank = found.local_rank;
+        /* Of two that agree, the one of MPI, which connects the ranks. PMI is a protocol of the
+         * others. */
+        if (is_first || !launchers[i].is_step || found.launcher == RANKS_PMI)
+            found = said;
+        else if (found.local_rank < 0)
+            found.local_rank = said.local_rank;
+    }
+    int status = found.launcher == RANKS_ALONE ? ask_alone(variable, &found, err) : 0;
+    if (status)
+        return status;
+    *ret_ranks = found;
+    return 0;
+}
+
+/* libmillrace_mpi's functions. The library stays loaded: MPI can't be started twice. */
+struct mpi_library {
+    int (*open)(const struct comm_mpi_options *options, struct comm **ret_comm, struct err *err);
+    const char *(*version)(void);
+    const char *(*library)(char text[COMM_MPI_TEXT_BYTES]);
+};
+
+static int load_mpi(struct mpi_library *ret_mpi, struct err *err)
+{
+    struct mpi_library mpi;
+    static const char *const names[] = {LIBRARY};
+    const struct dynlib_function wanted[] = {{"comm_mpi_open", &mpi.open},
+                                             {"comm_mpi_version", &mpi.version},
+                                             {"comm_mpi_library", &mpi.library}};
+    void *handle = dynlib_open(names, 1);
+    if (!handle) {
+        err_set(err, -ENOTSUP, "no MPI here: %.200s", dlerror());
+        err_advise(err,
+                   "install Open MPI (openmpi-bin, libopenmpi-dev) and build millrace with it");
+        return -ENOTSUP;
+    }
+    const char *lacking = dynlib_find(handle, wanted, sizeof wanted / sizeof wanted[0]);
+    if (lacking) {
+        err_set(err, -ENOTSUP, "%s lacks %s", LIBRARY, lacking);
+        return -ENOTSUP;
+    }
+    if (strcmp(mpi.version(), MILLRACE_VERSION) != 0) {
+        err_set(err, -ENOTSUP, "%s is of another version of millrace", LIBRARY);
+        err_expected(err, "%s", MILLRACE_VERSION);
+        err_found(err, "%s", mpi.version());
+        return -ENOTSUP;
+    }
+    *ret_mpi = mpi;
+    return 0;
+}
+
+int ranks_library(char text[RANKS_LIBRARY_BYTES], struct err *err)
+{
+    static_assert((int)RANKS_LIBRARY_BYTES == (int)COMM_MPI_TEXT_BYTES, "one size");
+    struct mpi_library mpi;
+    int status = load_mpi(&mpi, err);
+    if (!status)
+        mpi.library(text);
+    return status;
+}
+
+static int check_opened(const struct ranks *ranks, const struct comm *comm, struct err *err)
+{
+    if (comm->ranks == ranks->ranks && comm->rank == ranks->rank)
+        return 0;
+    err_set(err, -EINVAL, "the launcher and MPI contradict each other");
+    err_expected(err, "rank %d of %d as %s says", ranks->rank, ranks->ranks,
+                 launchers[ranks->launcher].name);
+    err_found(err, "rank %d of %d by MPI", comm->rank, comm->ranks);
+    const char *advice = launchers[ranks->launcher].advice;
+    err_advise(err, "%s",
+               advice ? advice : "start it by the mpirun of the MPI that millrace was built with");
+    return -EINVAL;
+}
+
+static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm,
+                struct err *err)
+{
+    struct tcp_secret secret;
+    const struct tcp_rendezvous_options options = {.address = ranks->bootstrap.address,
+                                                   .port = ranks->bootstrap.port,
+                                                   .rank = ranks->rank,
+                                                   .ranks = ranks->ranks,
+                                                   .token = ranks->bootstrap.token,
+                                                   .secret = &secret,
+                                                   .timeout_ns = MEETING_NS,
+                                                   .stop = stop};
+    if (ranks->ranks > TCP_MEET_RANKS_MAX) {
+        err_set(err, -EINVAL, "%d ranks are too many for connections of each with each",
+                ranks->ranks);
+        err_expected(err, "at most %d", TCP_MEET_RANKS_MAX);
+        err_advise(err, "start them by mpirun or srun");
+        return -EINVAL;
+    }
+    if (ranks->bootstrap.address[0]) {
+        int status = tcp_secret_read(&secret, err);
+        if (!status)
+            status = comm_tcp_open(&options, ret_comm, err);
+        tcp_secret_clear(&secret);
+        return status;
+    }
+    err_set(err, -EINVAL, "%d ranks of torchrun do not know where to meet", ranks->ranks);
+    err_advise(
+        err, "give MASTER_ADDR and MASTER_PORT as torchrun does, or start them by mpirun or srun");
+    return -EINVAL;
+}
+
+int ranks_open(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm,
+               struct err *err)
+{
+    struct mpi_library mpi;
+    struct comm *comm;
+    if (ranks->ranks == 1)
+        return comm_self_open(ret_comm, err);
+    if (ranks->launcher == RANKS_TORCHRUN)
+        return meet(ranks, stop, ret_comm, err);
+    int status = load_mpi(&mpi, err);
+    if (!status)
+        status = mpi.open(NULL, &comm, err);
+    if (status)
+        return status;
+    status = check_opened(ranks, comm, err);
+    if (status)
+        comm_close(comm);
+    else
+        *ret_comm = comm;
+    return status;
+}

@@ -1,0 +1,138 @@
+/*
+ * tcp_bootstrap — see tcp_bootstrap.h.
+ */
+#include "comm/tcp/tcp_bootstrap.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+
+enum { PAUSE_NS = 20000000 };
+
+/* The i-th at which the first rank may listen, from 1 on. */
+int tcp_bootstrap_port(const struct tcp_rendezvous_options *options, int i)
+{
+    return options->port > UINT16_MAX - TCP_RENDEZVOUS_PORTS ? options->port - i
+                                                             : options->port + i;
+}
+
+bool tcp_bootstrap_is_over(const struct tcp_bootstrap *bootstrap)
+{
+    const atomic_int *stop = bootstrap->options->stop;
+    return clock_now_ns() >= bootstrap->until_ns || (stop && atomic_load(stop));
+}
+
+void tcp_bootstrap_pause(const struct tcp_bootstrap *bootstrap, uint64_t time_ns)
+{
+    uint64_t until_ns = clock_now_ns() + time_ns;
+    do
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    while (!tcp_bootstrap_is_over(bootstrap) && clock_now_ns() < until_ns);
+}
+
+static void tell_missing(const struct tcp_bootstrap *bootstrap, struct err *err)
+{
+    char missing[120] = "", refused[60] = "";
+    size_t used = 0;
+    for (int r = 0; r < bootstrap->options->ranks && used < sizeof missing - 16; r++)
+        if (r != bootstrap->options->rank && bootstrap->sockets[r] < 0)
+            used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%d",
+                                     used ? ", " : "", r);
+    if (bootstrap->refused >= 0)
+        snprintf(refused, sizeof refused, "; rank %d called without the same secret",
+                 bootstrap->refused);
+    err_found(err, "nothing of rank %s%s%s%s", missing,
+              bootstrap->accept_status ? "; calls could not be taken: " : "",
+              bootstrap->accept_status ? strerrordesc_np(-bootstrap->accept_status) : "", refused);
+}
+
+int tcp_bootstrap_tell_over(const struct tcp_bootstrap *bootstrap, struct err *err)
+{
+    const atomic_int *stop = bootstrap->options->stop;
+    if (stop && atomic_load(stop)) {
+        err_set(err, -EINTR, "rank %d was stopped on request, before all ranks had come",
+                bootstrap->options->rank);
+        tell_missing(bootstrap, err);
+        return -EINTR;
+    }
+    err_set(err, -ETIMEDOUT, "rank %d of %d did not find all others by %.100s",
+            bootstrap->options->rank, bootstrap->options->ranks, bootstrap->options->address);
+    tell_missing(bootstrap, err);
+    err_advise(err,
+               "start all of them; MASTER_ADDR is to be rank 0's machine as the others see it, and "
+               "its ports "
+               "%d to %d open to them",
+               tcp_bootstrap_port(bootstrap->options, 1),
+               tcp_bootstrap_port(bootstrap->options, TCP_RENDEZVOUS_PORTS));
+    return -ETIMEDOUT;
+}
+
+/* Connecting and sending end in time, too. */
+void tcp_bootstrap_limit(int made)
+{
+    const struct timeval time = {.tv_sec = TCP_HELLO_NS / CLOCK_NS_PER_S};
+    setsockopt(made, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
+}
+
+bool tcp_bootstrap_give(int to, const void *data, size_t bytes)
+{
+    for (size_t sent = 0; sent < bytes;) {
+        ssize_t count = send(to, (const char *)data + sent, bytes - sent, MSG_NOSIGNAL);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return false;
+        sent += (size_t)count;
+    }
+    return true;
+}
+
+int tcp_bootstrap_hello(const struct tcp_bootstrap *bootstrap, struct tcp_hello *ret_hello)
+{
+    const struct tcp_rendezvous_options *options = bootstrap->options;
+    *ret_hello = (struct tcp_hello){.magic = TCP_HELLO_MAGIC,
+                                    .token = options->token,
+                                    .run = bootstrap->run,
+                                    .rank = options->rank,
+                                    .ranks = options->ranks,
+                                    .listens_at = bootstrap->listens_at,
+                                    .has_secret = options->secret && options->secret->bytes > 0};
+    ssize_t count =
+        getrandom(ret_hello->nonce, sizeof ret_hello->nonce, 0); /* never less of so few bytes */
+    return count == (ssize_t)sizeof ret_hello->nonce ? 0 : count < 0 ? -errno : -EIO;
+}
+
+int tcp_bootstrap_prove(const struct tcp_bootstrap *bootstrap, enum tcp_role role,
+                        const struct tcp_hello *caller, const struct tcp_hello *called,
+                        struct tcp_proof *ret_proof)
+{
+    static const struct tcp_secret none;
+    const struct tcp_secret *secret = bootstrap->options->secret;
+    return tcp_secret_prove(secret ? secret : &none, role, caller, called, ret_proof);
+}
+
+/* Somebody of this run, but how many are we? */
+int tcp_bootstrap_check_ranks(const struct tcp_bootstrap *bootstrap, const struct tcp_hello *hello,
+                              struct err *err)
+{
+    if (hello->ranks == bootstrap->options->ranks)
+        return 0;
+    err_set(err, -EINVAL, "ranks %d and %d were told different numbers of ranks",
+            bootstrap->options->rank, hello->rank);
+    err_expected(err, "%d", bootstrap->options->ranks);
+    err_found(err, "%d", hello->ranks);
+    err_advise(err, "give all ranks the same WORLD_SIZE");
+    return -EINVAL;
+}
+
+bool tcp_bootstrap_is_loopback(const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+    return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}

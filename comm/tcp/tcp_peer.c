@@ -1,0 +1,375 @@
+/*
+ * tcp_peer — the connection to one rank: frames out, in the order in which they were asked for, and
+ * frames in, to whoever wants them. See tcp_thread.h.
+ */
+#include "comm/tcp/tcp_thread.h"
+
+#include "comm/engine/engine_thread.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { LETTER_BYTES_LEAST = 1 << 16 };
+enum {
+    LOST_MS = 75000
+}; /* well over the 15 s after which an idle connection is asked for a sign of life */
+
+static void message_done(struct tcp_message *message)
+{
+    message->is_done = true;
+    message->op->base.done_count++;
+}
+
+static int tell_length(const struct tcp_message *message, uint64_t bytes, struct err *err)
+{
+    char found[24];
+    snprintf(found, sizeof found, "%llu", (unsigned long long)bytes);
+    return engine_tell_size(&message->op->base, message->peer, message->frame.bytes, found, err);
+}
+
+void tcp_peer_say(struct tcp_peer *peer, enum tcp_control control, const char *text)
+{
+    if (peer->socket < 0 || peer->controls[control].is_due)
+        return;
+    peer->controls[control].frame = (struct tcp_frame){TCP_TAG_WORDS + control, TCP_WORDS_BYTES};
+    snprintf(peer->controls[control].text, TCP_WORDS_BYTES, "%s", text);
+    peer->controls[control].sent = 0;
+    peer->controls[control].is_due = true;
+}
+
+static void free_unexpected(struct tcp_unexpected *unexpected)
+{
+    free(unexpected->data);
+    free(unexpected);
+}
+
+/* Room for more than got_bytes of it, and for all of what is short. */
+static int grow_unexpected(struct tcp_unexpected *unexpected, uint64_t got_bytes, struct err *err)
+{
+    if (got_bytes < unexpected->capacity || got_bytes == unexpected->frame.bytes)
+        return 0;
+    uint64_t capacity =
+        unexpected->capacity < LETTER_BYTES_LEAST ? LETTER_BYTES_LEAST : 2 * unexpected->capacity;
+    capacity = capacity < unexpected->frame.bytes ? capacity : unexpected->frame.bytes;
+    char *data = realloc(unexpected->data, capacity);
+    if (!data)
+        return err_set(err, -ENOMEM, "out of memory for a message of %llu bytes",
+                       (unsigned long long)unexpected->frame.bytes);
+    unexpected->data = data;
+    unexpected->capacity = capacity;
+    return 0;
+}
+
+/* An unexpected message for it, the oldest of its tag: taken out where it is whole. */
+static int take_message(struct tcp_peer *peer, struct tcp_message *message, bool *ret_found,
+                        struct err *err)
+{
+    struct tcp_unexpected **link = &peer->unexpected_first, *before = NULL;
+    *ret_found = false;
+    while (*link && ((*link)->frame.tag != message->frame.tag || (*link)->wanted)) {
+        before = *link;
+        link = &before->next;
+    }
+    struct tcp_unexpected *unexpected = *link;
+    if (!unexpected)
+        return 0;
+    *ret_found = true;
+    if (unexpected->frame.bytes != message->frame.bytes)
+        return tell_length(message, unexpected->frame.bytes, err);
+    unexpected->wanted = message;
+    if (!unexpected->has_come)
+        return 0;
+    if (message->frame.bytes > 0)
+        memcpy(message->data, unexpected->data, message->frame.bytes);
+    *link = unexpected->next;
+    if (peer->unexpected_last == unexpected)
+        peer->unexpected_last = before;
+    peer->kept_bytes -= sizeof *unexpected + unexpected->frame.bytes;
+    free_unexpected(unexpected);
+    message_done(message);
+    return 0;
+}
+
+static int add_unexpected(struct tcp_peer *peer, const struct tcp_frame *frame,
+                          struct tcp_unexpected **ret_message, struct err *err)
+{
+    if (frame->bytes > TCP_KEPT_BYTES_MAX || peer->kept_bytes + frame->bytes > TCP_KEPT_BYTES_MAX) {
+        err_set(err, -ENOBUFS, "rank %d sent too much that nobody wants yet", peer->rank);
+        err_expected(err, "at most %llu bytes", (unsigned long long)TCP_KEPT_BYTES_MAX);
+        err_found(err, "%llu and %llu more", (unsigned long long)peer->kept_bytes,
+                  (unsigned long long)frame->bytes);
+        err_advise(err, "ranks must wait for each other; or exchange less at a time");
+        return -ENOBUFS;
+    }
+    struct tcp_unexpected *unexpected = malloc(sizeof *unexpected);
+    if (!unexpected)
+        return err_set(err, -ENOMEM, "out of memory for a message of %llu bytes",
+                       (unsigned long long)frame->bytes);
+    peer->kept_bytes += sizeof *unexpected + frame->bytes;
+    *unexpected = (struct tcp_unexpected){.frame = *frame};
+    if (peer->unexpected_last)
+        peer->unexpected_last->next = unexpected;
+    else
+        peer->unexpected_first = unexpected;
+    peer->unexpected_last = unexpected;
+    *ret_message = unexpected;
+    return 0;
+}
+
+/* The oldest that wants a frame of this tag, taken out; NULL: none. */
+static struct tcp_message *take_wanted(struct tcp_peer *peer, uint64_t tag)
+{
+    struct tcp_message **link = &peer->wanted_first, *before = NULL;
+    while (*link && (*link)->frame.tag != tag) {
+        before = *link;
+        link = &before->next;
+    }
+    struct tcp_message *message = *link;
+    if (!message)
+        return NULL;
+    *link = message->next;
+    if (peer->wanted_last == message)
+        peer->wanted_last = before;
+    return message;
+}
+
+/* To this rank itself: done at once. */
+static int send_to_self(struct tcp_peer *peer, struct tcp_message *message, struct err *err)
+{
+    struct tcp_message *wanted = take_wanted(peer, message->frame.tag);
+    char *target;
+    if (wanted && wanted->frame.bytes != message->frame.bytes)
+        return tell_length(wanted, message->frame.bytes, err);
+    if (wanted) {
+        target = wanted->data;
+        message_done(wanted);
+    } else {
+        struct tcp_unexpected *unexpected;
+        int status = add_unexpected(peer, &message->frame, &unexpected, err);
+        if (status)
+            return status;
+        while (unexpected->capacity < unexpected->frame.bytes)
+            if (grow_unexpected(unexpected, unexpected->capacity, err))
+                return -ENOMEM;
+        unexpected->has_come = true;
+        target = unexpected->data;
+    }
+    if (message->frame.bytes > 0)
+        memcpy(target, message->data, message->frame.bytes);
+    message_done(message);
+    return 0;
+}
+
+int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_self, struct err *err)
+{
+    bool found = false;
+    message->next = NULL;
+    if (message->is_send && is_self)
+        return send_to_self(peer, message, err);
+    if (!message->is_send) {
+        int status = take_message(peer, message, &found, err);
+        if (status || found)
+            return status;
+    }
+    if (!is_self && (peer->socket < 0 || peer->has_left))
+        return err_set(err, -ECONNABORTED, "%s: rank %d has left", message->op->base.what,
+                       message->peer);
+    struct tcp_message **first = message->is_send ? &peer->sends_first : &peer->wanted_first,
+                       **last = message->is_send ? &peer->sends_last : &peer->wanted_last;
+    if (*last)
+        (*last)->next = message;
+    else
+        *first = message;
+    *last = message;
+    return 0;
+}
+
+bool tcp_peer_has_to_send(const struct tcp_peer *peer)
+{
+    bool has = peer->sends_first != NULL;
+    for (int control = 0; control < TCP_CONTROL_COUNT; control++)
+        has = has || peer->controls[control].is_due;
+    return has && peer->socket >= 0;
+}
+
+/* Of a frame and its data, from `*sent` on: 1 where all is sent, 0 where the socket takes no more,
+ * -EPIPE. */
+static int push(struct tcp_peer *peer, const struct tcp_frame *frame, const char *data,
+                size_t *sent)
+{
+    size_t all = sizeof *frame + frame->bytes;
+    while (*sent < all) {
+        bool in_frame = *sent < sizeof *frame;
+        const char *at = in_frame ? (const char *)frame + *sent : data + (*sent - sizeof *frame);
+        size_t left = in_frame ? sizeof *frame - *sent : all - *sent;
+        ssize_t count =
+            send(peer->socket, at, left, MSG_NOSIGNAL | (in_frame && frame->bytes ? MSG_MORE : 0));
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            return errno == EAGAIN ? 0 : -EPIPE;
+        *sent += (size_t)count;
+    }
+    return 1;
+}
+
+bool tcp_peer_has_unheard(const struct tcp_peer *peer)
+{
+    int unheard_bytes = 0;
+    if (peer->socket < 0)
+        return false;
+    for (int control = 0; control < TCP_CONTROL_COUNT; control++)
+        if (peer->controls[control].is_due)
+            return true;
+    return ioctl(peer->socket, SIOCOUTQ, &unheard_bytes) == 0 && unheard_bytes > 0;
+}
+
+/* The one that is half sent, else the first that is due; TCP_CONTROL_COUNT: none. */
+static int next_control(const struct tcp_peer *peer)
+{
+    int next = TCP_CONTROL_COUNT;
+    for (int control = TCP_CONTROL_COUNT - 1; control >= 0; control--)
+        if (peer->controls[control].is_due &&
+            (next == TCP_CONTROL_COUNT || peer->controls[next].sent == 0))
+            next = control;
+    return next;
+}
+
+int tcp_peer_send(struct tcp_peer *peer, bool is_end)
+{
+    for (;;) {
+        int control = next_control(peer), pushed;
+        struct tcp_message *message = is_end && peer->sent == 0 ? NULL : peer->sends_first;
+        if (control < TCP_CONTROL_COUNT && (peer->sent == 0 || peer->controls[control].sent > 0)) {
+            pushed = push(peer, &peer->controls[control].frame, peer->controls[control].text,
+                          &peer->controls[control].sent);
+            peer->controls[control].is_due = pushed != 1;
+        } else if (message) {
+            pushed = push(peer, &message->frame, message->data, &peer->sent);
+            if (pushed == 1) {
+                peer->sends_first = message->next;
+                peer->sends_last = message->next ? peer->sends_last : NULL;
+                peer->sent = 0;
+                message_done(message);
+            }
+        } else {
+            return 0;
+        }
+        if (pushed != 1)
+            return pushed;
+    }
+}
+
+/* The frame is there: where its data go. */
+static int begin_data(struct tcp_peer *peer, struct err *err)
+{
+    enum tcp_frame_kind kind = tcp_frame_check(&peer->frame, &peer->control);
+    peer->to = NULL;
+    peer->unexpected = NULL;
+    if (kind == TCP_FRAME_CONTROL)
+        return 0;
+    if (kind == TCP_FRAME_BAD)
+        return err_set(err, -EPROTO, "what came from rank %d is no frame", peer->rank);
+    peer->to = take_wanted(peer, peer->frame.tag);
+    if (peer->to)
+        return peer->to->frame.bytes == peer->frame.bytes
+                   ? 0
+                   : tell_length(peer->to, peer->frame.bytes, err);
+    return add_unexpected(peer, &peer->frame, &peer->unexpected, err);
+}
+
+/* All of it has come: 1 where it is a control frame. */
+static int end_data(struct tcp_peer *peer, enum tcp_control *ret_control)
+{
+    struct tcp_unexpected *unexpected = peer->unexpected;
+    peer->got = 0;
+    peer->unexpected = NULL;
+    if (peer->to) {
+        message_done(peer->to);
+        peer->to = NULL;
+        return 0;
+    }
+    if (!unexpected) {
+        peer->heard[TCP_WORDS_BYTES - 1] = '\0';
+        *ret_control = peer->control;
+        return 1;
+    }
+    unexpected->has_come = true;
+    if (unexpected->wanted) {
+        struct tcp_message *message = unexpected->wanted;
+        bool found;
+        unexpected->wanted = NULL;
+        take_message(peer, message, &found,
+                     NULL); /* of this tag it is the first that nobody wants */
+    }
+    return 0;
+}
+
+int tcp_peer_receive(struct tcp_peer *peer, enum tcp_control *ret_control, bool *ret_more,
+                     struct err *err)
+{
+    *ret_more = false;
+    for (;;) {
+        bool in_frame = peer->got < sizeof peer->frame;
+        size_t got = in_frame ? peer->got
+                              : peer->got - sizeof peer->frame; /* of the frame, or of its data */
+        int status =
+            in_frame || !peer->unexpected ? 0 : grow_unexpected(peer->unexpected, got, err);
+        if (status)
+            return status;
+        char *data = peer->to           ? peer->to->data
+                     : peer->unexpected ? peer->unexpected->data
+                                        : peer->heard;
+        char *at = in_frame ? (char *)&peer->frame + got : data + got;
+        uint64_t room =
+            peer->unexpected && !peer->to ? peer->unexpected->capacity : peer->frame.bytes;
+        size_t left = in_frame ? sizeof peer->frame - got : room - got;
+        ssize_t count = left > 0 ? recv(peer->socket, at, left, 0) : 0;
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0 && errno == EAGAIN)
+            return 0;
+        if (count < 0 || (count == 0 && left > 0))
+            return -EPIPE;
+        peer->got += (size_t)count;
+        if (in_frame && peer->got < sizeof peer->frame)
+            continue;
+        status = in_frame ? begin_data(peer, err) : 0;
+        if (status)
+            return status;
+        if (peer->got < sizeof peer->frame + peer->frame.bytes)
+            continue;
+        *ret_more = true;
+        return end_data(peer, ret_control);
+    }
+}
+
+bool tcp_peer_is_lost(const struct tcp_peer *peer)
+{
+    struct tcp_info info = {0};
+    socklen_t bytes = sizeof info;
+    return peer->socket >= 0 &&
+           getsockopt(peer->socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+           info.tcpi_unacked > 0 && info.tcpi_last_ack_recv > LOST_MS;
+}
+
+void tcp_peer_deinit(struct tcp_peer *peer)
+{
+    struct tcp_unexpected *next;
+    for (struct tcp_unexpected *unexpected = peer->unexpected_first; unexpected;
+         unexpected = next) {
+        next = unexpected->next;
+        free_unexpected(unexpected);
+    }
+    if (peer->socket >= 0)
+        close(peer->socket);
+    peer->socket = -1;
+}

@@ -1,0 +1,359 @@
+/*
+ * tcp_pending — see tcp_pending.h.
+ */
+#include "comm/tcp/tcp_pending.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PAUSE_NS (CLOCK_NS_PER_S / 50)
+enum { LOOK_MS = 100 };
+
+static socklen_t address_bytes(const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                          : sizeof(struct sockaddr_in);
+}
+
+static void stop_listening(struct tcp_bootstrap *bootstrap)
+{
+    while (bootstrap->listeners_count > 0)
+        close(bootstrap->listeners[--bootstrap->listeners_count].socket);
+}
+
+static bool listens_at_address(const struct tcp_bootstrap *bootstrap,
+                               const struct sockaddr_storage *address)
+{
+    for (int i = 0; i < bootstrap->listeners_count; i++)
+        if (memcmp(&bootstrap->listeners[i].address, address, sizeof *address) == 0)
+            return true;
+    return false;
+}
+
+/* One more listener, at a port of an address; port 0: any. The address has no port. */
+static int listen_at(struct tcp_bootstrap *bootstrap, const struct sockaddr_storage *address,
+                     int port)
+{
+    struct sockaddr_storage own = *address;
+    int both = 0, on = 1,
+        listener = socket(own.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener < 0)
+        return -errno;
+    if (own.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)&own)->sin6_port = htons((uint16_t)port);
+    else
+        ((struct sockaddr_in *)&own)->sin_port = htons((uint16_t)port);
+    if (own.ss_family == AF_INET6)
+        setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both);
+    /* connections do not keep the port from others */
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(listener, (struct sockaddr *)&own, address_bytes(&own)) ||
+        listen(listener, SOMAXCONN)) {
+        int status = -errno;
+        close(listener);
+        return status;
+    }
+    bootstrap->listeners[bootstrap->listeners_count].socket = listener;
+    bootstrap->listeners[bootstrap->listeners_count++].address = *address;
+    return 0;
+}
+
+/* At all addresses of this machine. */
+static int listen_everywhere(struct tcp_bootstrap *bootstrap, int port)
+{
+    struct sockaddr_storage any = {.ss_family = AF_INET6}; /* in6addr_any, which is zero */
+    int status = listen_at(bootstrap, &any, port);
+    if (status != -EAFNOSUPPORT)
+        return status;
+    any.ss_family = AF_INET; /* without IPv6 */
+    return listen_at(bootstrap, &any, port);
+}
+
+/* Whether the run is one machine's by the address that was given. Any other name of a loopback
+ * address may be one that only rank 0's machine has for itself, while others know it by another
+ * address. */
+static bool is_one_machine(const struct tcp_bootstrap *bootstrap)
+{
+    const char *address = bootstrap->options->address;
+    return strcmp(address, "localhost") == 0 || strcmp(address, "127.0.0.1") == 0 ||
+           strcmp(address, "::1") == 0;
+}
+
+/* At that port of those of the addresses that are this machine's own. -EADDRNOTAVAIL: none is, or
+ * others know it by another one. */
+static int listen_at_own(struct tcp_bootstrap *bootstrap, const struct addrinfo *all, int port)
+{
+    for (const struct addrinfo *found = all; found; found = found->ai_next) {
+        struct sockaddr_storage address = {0};
+        memcpy(&address, found->ai_addr, found->ai_addrlen);
+        if (tcp_bootstrap_is_loopback(&address) && !is_one_machine(bootstrap)) {
+            stop_listening(bootstrap);
+            return -EADDRNOTAVAIL;
+        }
+        if (bootstrap->listeners_count == TCP_LISTENERS_MAX ||
+            listens_at_address(bootstrap, &address))
+            continue;
+        int status = listen_at(bootstrap, &address, port);
+        if (status && status != -EADDRNOTAVAIL && status != -EAFNOSUPPORT) {
+            stop_listening(bootstrap);
+            return status;
+        }
+    }
+    return bootstrap->listeners_count > 0 ? 0 : -EADDRNOTAVAIL;
+}
+
+int tcp_pending_listen(struct tcp_bootstrap *bootstrap, struct err *err)
+{
+    const struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *all = NULL;
+    int status = -EADDRINUSE;
+    if (getaddrinfo(bootstrap->options->address, NULL, &wanted, &all))
+        all = NULL; /* a name may be known to the others alone */
+    for (int i = 1; i <= TCP_RENDEZVOUS_PORTS && status == -EADDRINUSE; i++) {
+        int port = tcp_bootstrap_port(bootstrap->options, i);
+        status = listen_at_own(bootstrap, all, port);
+        if (status == -EADDRNOTAVAIL)
+            status = listen_everywhere(bootstrap, port);
+        bootstrap->listens_at = port;
+    }
+    if (all)
+        freeaddrinfo(all);
+    if (status)
+        return err_errno(err, status, "rank 0 can't listen at any port from %d to %d",
+                         tcp_bootstrap_port(bootstrap->options, 1),
+                         tcp_bootstrap_port(bootstrap->options, TCP_RENDEZVOUS_PORTS));
+    return 0;
+}
+
+int tcp_pending_listen_beside(struct tcp_bootstrap *bootstrap, int connected, struct err *err)
+{
+    struct sockaddr_storage own = {0};
+    socklen_t bytes = sizeof own;
+    int rank = bootstrap->options->rank;
+    if (getsockname(connected, (struct sockaddr *)&own, &bytes))
+        return err_errno(err, -errno, "rank %d can't listen", rank);
+    if (own.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)&own)->sin6_port = 0;
+    else
+        ((struct sockaddr_in *)&own)->sin_port = 0;
+    bool is_everywhere = tcp_bootstrap_is_loopback(&own) && !is_one_machine(bootstrap);
+    if (is_everywhere)
+        own = (struct sockaddr_storage){.ss_family = AF_INET6};
+    if (listens_at_address(bootstrap, &own))
+        return 0;
+    stop_listening(bootstrap);
+    int status = is_everywhere ? listen_everywhere(bootstrap, 0) : listen_at(bootstrap, &own, 0);
+    if (status)
+        return err_errno(err, status, "rank %d can't listen", rank);
+    bytes = sizeof own;
+    if (getsockname(bootstrap->listeners[0].socket, (struct sockaddr *)&own, &bytes))
+        return err_errno(err, -errno, "rank %d can't listen", rank);
+    bootstrap->listens_at =
+        ntohs(own.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&own)->sin6_port
+                                        : ((struct sockaddr_in *)&own)->sin_port);
+    return 0;
+}
+
+static void close_pending(struct tcp_pending *pending)
+{
+    close(pending->socket);
+    pending->socket = -1;
+}
+
+/* A free place, or that of whoever has called first and said nothing. */
+static struct tcp_pending *place_for_pending(struct tcp_bootstrap *bootstrap)
+{
+    struct tcp_pending *first = &bootstrap->pending[0];
+    for (int i = 0; i < TCP_PENDING_MAX; i++) {
+        if (bootstrap->pending[i].socket < 0)
+            return &bootstrap->pending[i];
+        if (bootstrap->pending[i].until_ns < first->until_ns)
+            first = &bootstrap->pending[i];
+    }
+    close_pending(first);
+    return first;
+}
+
+void tcp_pending_be_plain(struct sockaddr_storage *address)
+{
+    const struct sockaddr_in6 wrapped = *(const struct sockaddr_in6 *)address;
+    if (address->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&wrapped.sin6_addr))
+        return;
+    struct sockaddr_in *plain = (struct sockaddr_in *)address;
+    *plain = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = wrapped.sin6_port};
+    memcpy(&plain->sin_addr, &wrapped.sin6_addr.s6_addr[12], sizeof plain->sin_addr);
+}
+
+static void take_pending(struct tcp_bootstrap *bootstrap, int listener)
+{
+    struct tcp_pending pending = {.until_ns = clock_now_ns() + TCP_HELLO_NS};
+    socklen_t bytes = sizeof pending.address;
+    pending.socket = accept4(listener, (struct sockaddr *)&pending.address, &bytes, SOCK_CLOEXEC);
+    if (pending.socket < 0 &&
+        (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+        bootstrap->accept_status = -errno; /* it stays at the door, perhaps not for long */
+        tcp_bootstrap_pause(bootstrap, PAUSE_NS);
+    }
+    if (pending.socket < 0)
+        return;
+    tcp_bootstrap_limit(pending.socket);
+    tcp_pending_be_plain(&pending.address);
+    *place_for_pending(bootstrap) = pending;
+}
+
+/* What it has said; true where that is all of its hello, or of its proof. */
+static bool hear_pending(struct tcp_pending *pending)
+{
+    size_t all = pending->is_answered ? sizeof(struct tcp_proof) : sizeof(struct tcp_hello);
+    ssize_t count =
+        recv(pending->socket, pending->heard + pending->got, all - pending->got, MSG_DONTWAIT);
+    bool has_left = count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN);
+    pending->got += count > 0 ? (size_t)count : 0;
+    if (pending->got == all)
+        return true;
+    if (has_left || clock_now_ns() >= pending->until_ns)
+        close_pending(pending);
+    return false;
+}
+
+/* Of its hello: it is answered where it is from a rank of this run that calls this one, else hung
+ * up on. */
+static void answer_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending)
+{
+    const struct tcp_hello *hello = &pending->hello;
+    bool is_ours = tcp_hello_decode(pending->heard, bootstrap->options->token, &pending->hello) &&
+                   hello->rank > bootstrap->options->rank && hello->listens_at > 0 &&
+                   (bootstrap->options->rank == 0 || hello->run == bootstrap->run);
+    if (!is_ours || tcp_bootstrap_hello(bootstrap, &pending->own) ||
+        !tcp_bootstrap_give(pending->socket, &pending->own, sizeof pending->own)) {
+        close_pending(pending);
+        return;
+    }
+    pending->is_answered = true;
+    pending->got = 0;
+    pending->until_ns = clock_now_ns() + TCP_PROOF_NS;
+}
+
+/* Of its proof: 1 where it is a rank that is awaited, whose socket now stands in sockets; else hung
+ * up on: 0, or -EINVAL of one that was told another number of ranks. */
+static int admit_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending,
+                         struct err *err)
+{
+    static const struct tcp_proof refusal;
+    const struct tcp_hello *hello = &pending->hello;
+    struct tcp_proof heard, expected, own;
+    memcpy(&heard, pending->heard, sizeof heard);
+    int status = tcp_bootstrap_prove(bootstrap, TCP_ROLE_CALLER, hello, &pending->own, &expected);
+    if (!status)
+        status = tcp_bootstrap_prove(bootstrap, TCP_ROLE_CALLED, hello, &pending->own, &own);
+    if (status) {
+        close_pending(pending);
+        return err_errno(err, status, "no proof of the ranks' secret");
+    }
+    bool is_proved = hmac_is_equal(heard.mac, expected.mac);
+    if (!is_proved)
+        bootstrap->refused = hello->rank;
+    bool is_told = tcp_bootstrap_give(pending->socket, is_proved ? &own : &refusal, sizeof own);
+    if (is_proved)
+        status = tcp_bootstrap_check_ranks(bootstrap, hello, err);
+    if (status || !is_told || !is_proved) {
+        close_pending(pending);
+        return status;
+    }
+    if (bootstrap->sockets[hello->rank] >= 0) /* it has called again */
+        close(bootstrap->sockets[hello->rank]);
+    bootstrap->sockets[hello->rank] = pending->socket;
+    pending->socket = -1;
+    return 1;
+}
+
+/* As far as it has come: as admit_pending. */
+static int serve_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending,
+                         struct err *err)
+{
+    if (pending->socket < 0 || !hear_pending(pending))
+        return 0;
+    if (pending->is_answered)
+        return admit_pending(bootstrap, pending, err);
+    answer_pending(bootstrap, pending);
+    return 0;
+}
+
+/* Those who called and left again are awaited anew. What one sent before it left is for the engine,
+ * which sees then that it has left. */
+static void forget_left(struct tcp_bootstrap *bootstrap)
+{
+    char byte;
+    for (int r = bootstrap->options->rank + 1; r < bootstrap->options->ranks; r++) {
+        int caller = bootstrap->sockets[r];
+        ssize_t count = caller < 0 ? 1 : recv(caller, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        if (count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR)))
+            continue;
+        close(caller);
+        bootstrap->sockets[r] = -1;
+    }
+}
+
+/* Of those that this rank has called, who wait for it: all do until all have met. */
+static int check_called(const struct tcp_bootstrap *bootstrap, struct err *err)
+{
+    for (int r = 0; r < bootstrap->options->rank; r++) {
+        struct pollfd called = {.fd = bootstrap->sockets[r], .events = POLLRDHUP};
+        if (poll(&called, 1, 0) > 0)
+            return err_set(err, -ECONNABORTED, "rank %d left before all had come", r);
+    }
+    return 0;
+}
+
+/* Until somebody calls or says something, or it is time to look again. Takes those who call. */
+static void await_pending(struct tcp_bootstrap *bootstrap)
+{
+    struct pollfd fds[TCP_LISTENERS_MAX + TCP_PENDING_MAX];
+    int listeners = bootstrap->listeners_count;
+    for (int i = 0; i < listeners; i++)
+        fds[i] = (struct pollfd){.fd = bootstrap->listeners[i].socket, .events = POLLIN};
+    for (int i = 0; i < TCP_PENDING_MAX; i++)
+        fds[listeners + i] = (struct pollfd){.fd = bootstrap->pending[i].socket, .events = POLLIN};
+    if (poll(fds, (nfds_t)listeners + TCP_PENDING_MAX, LOOK_MS) <= 0)
+        return;
+    for (int i = 0; i < listeners; i++)
+        if (fds[i].revents & POLLIN)
+            take_pending(bootstrap, fds[i].fd);
+}
+
+int tcp_pending_accept(struct tcp_bootstrap *bootstrap, struct tcp_hello *ret_hello,
+                       struct sockaddr_storage *ret_address, struct err *err)
+{
+    while (!tcp_bootstrap_is_over(bootstrap)) {
+        for (int i = 0; i < TCP_PENDING_MAX; i++) {
+            struct tcp_pending *pending = &bootstrap->pending[i];
+            int admitted = serve_pending(bootstrap, pending, err);
+            if (admitted < 0)
+                return admitted;
+            if (admitted == 0)
+                continue;
+            *ret_hello = pending->hello;
+            *ret_address = pending->address;
+            forget_left(bootstrap);
+            return 0;
+        }
+        int status = check_called(bootstrap, err);
+        if (status)
+            return status;
+        await_pending(bootstrap);
+        forget_left(bootstrap);
+    }
+    return tcp_bootstrap_tell_over(bootstrap, err);
+}
+
+void tcp_pending_close(struct tcp_bootstrap *bootstrap)
+{
+    for (int i = 0; i < TCP_PENDING_MAX; i++)
+        if (bootstrap->pending[i].socket >= 0)
+            close_pending(&bootstrap->pending[i]);
+    stop_listening(bootstrap);
+}

@@ -1,0 +1,354 @@
+/*
+ * tcp_rendezvous — see tcp_rendezvous.h.
+ */
+#include "comm/tcp/tcp_rendezvous.h"
+
+#include "comm/tcp/tcp_bootstrap.h"
+#include "comm/tcp/tcp_pending.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RESOLVE_NS (5 * CLOCK_NS_PER_S) /* between questions where rank 0 is */
+enum { PAUSE_NS = 20000000, LOOK_MS = 100 };
+
+/* All of it in that time, which is no longer than the bootstrap. False where it does not come. */
+static bool take(const struct tcp_bootstrap *bootstrap, int from, void *data, size_t bytes,
+                 uint64_t time_ns)
+{
+    struct pollfd ready = {.fd = from, .events = POLLIN};
+    uint64_t began_ns = clock_now_ns();
+    for (size_t got = 0; got < bytes;) {
+        int polled = poll(&ready, 1, LOOK_MS);
+        if (tcp_bootstrap_is_over(bootstrap) || clock_now_ns() - began_ns >= time_ns ||
+            (polled < 0 && errno != EINTR))
+            return false;
+        if (polled != 1)
+            continue;
+        ssize_t count = recv(from, (char *)data + got, bytes - got, MSG_DONTWAIT);
+        if (count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN))
+            return false;
+        got += count > 0 ? (size_t)count : 0;
+    }
+    return true;
+}
+
+static bool has_all_above(const struct tcp_bootstrap *bootstrap)
+{
+    for (int r = bootstrap->options->rank + 1; r < bootstrap->options->ranks; r++)
+        if (bootstrap->sockets[r] < 0)
+            return false;
+    return true;
+}
+
+static int port_in(const struct sockaddr_storage *address)
+{
+    return ntohs(address->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)address)->sin6_port
+                                                : ((const struct sockaddr_in *)address)->sin_port);
+}
+
+static void set_port(struct sockaddr_storage *address, int port)
+{
+    if (address->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)address)->sin6_port = htons((uint16_t)port);
+    else
+        ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
+}
+
+/* Those beside the first rank may have called it by an address that is only this machine's: for
+ * ranks elsewhere they are where they found it. */
+static bool tell_places(const struct tcp_bootstrap *bootstrap, int receiver)
+{
+    struct tcp_hello own;
+    struct sockaddr_storage here;
+    socklen_t bytes = sizeof here;
+    bool is_elsewhere = !tcp_bootstrap_is_loopback(&bootstrap->places[receiver].address);
+    if (tcp_bootstrap_hello(bootstrap, &own) ||
+        !tcp_bootstrap_give(bootstrap->sockets[receiver], &own, sizeof own) ||
+        getsockname(bootstrap->sockets[receiver], (struct sockaddr *)&here, &bytes))
+        return false;
+    tcp_pending_be_plain(&here);
+    for (int r = 0; r < bootstrap->options->ranks; r++) {
+        struct tcp_place place = bootstrap->places[r];
+        if (r > 0 && is_elsewhere && tcp_bootstrap_is_loopback(&place.address)) {
+            int port = port_in(&place.address);
+            place.address = here;
+            set_port(&place.address, port);
+        }
+        if (!tcp_bootstrap_give(bootstrap->sockets[receiver], &place, sizeof place))
+            return false;
+    }
+    return true;
+}
+
+/* The first rank: hears all, and then tells all. */
+static int gather_places(struct tcp_bootstrap *bootstrap, struct err *err)
+{
+    int ranks = bootstrap->options->ranks, status = 0;
+    if (getrandom(&bootstrap->run, sizeof bootstrap->run, 0) != sizeof bootstrap->run)
+        return err_errno(err, -errno, "no random number");
+    while (!has_all_above(bootstrap)) {
+        struct tcp_hello hello;
+        struct sockaddr_storage address;
+        status = tcp_pending_accept(bootstrap, &hello, &address, err);
+        if (status)
+            return status;
+        set_port(&address, hello.listens_at);
+        bootstrap->places[hello.rank].address = address;
+    }
+    for (int r = 1; r < ranks; r++)
+        if (!tell_places(bootstrap, r))
+            return err_set(err, -ECONNABORTED, "rank %d left before all had come", r);
+    return 0;
+}
+
+/* -1 where nobody answers. */
+static int call(const struct sockaddr *address, socklen_t bytes)
+{
+    int made = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (made >= 0)
+        tcp_bootstrap_limit(made);
+    if (made >= 0 && connect(made, address, bytes)) {
+        close(made);
+        made = -1;
+    }
+    return made;
+}
+
+static int refuse_secret(int rank, const struct tcp_hello *own, const struct tcp_hello *hello,
+                         struct err *err)
+{
+    err_set(err, -EACCES, "ranks %d and %d do not have the same secret", own->rank, rank);
+    err_found(err, "%s of rank %d, %s of rank %d", own->has_secret ? "a secret" : "none", own->rank,
+              hello->has_secret ? "a secret" : "none", rank);
+    err_advise(err, "give all ranks the same " TCP_SECRET_VARIABLE " or " TCP_SECRET_FILE_VARIABLE);
+    return -EACCES;
+}
+
+/* Of a rank that was called; see tcp_wire.h. 0: each knows the other. -EAGAIN: it is a stranger or
+ * does not answer; -EINVAL, -EACCES. */
+static int shake_hands(const struct tcp_bootstrap *bootstrap, int made, int rank, struct err *err)
+{
+    struct tcp_hello own, hello;
+    struct tcp_proof proof, expected;
+    uint8_t heard[sizeof hello];
+    int status = tcp_bootstrap_hello(bootstrap, &own);
+    if (status)
+        return err_errno(err, status, "no random number");
+    if (!tcp_bootstrap_give(made, &own, sizeof own) ||
+        !take(bootstrap, made, heard, sizeof heard, TCP_PROOF_NS) ||
+        !tcp_hello_decode(heard, own.token, &hello) || hello.rank != rank ||
+        (bootstrap->run && hello.run != bootstrap->run))
+        return -EAGAIN;
+    status = tcp_bootstrap_prove(bootstrap, TCP_ROLE_CALLER, &own, &hello, &proof);
+    if (!status)
+        status = tcp_bootstrap_prove(bootstrap, TCP_ROLE_CALLED, &own, &hello, &expected);
+    if (status)
+        return err_errno(err, status, "no proof of the ranks' secret");
+    if (!tcp_bootstrap_give(made, &proof, sizeof proof) ||
+        !take(bootstrap, made, &proof, sizeof proof, TCP_PROOF_NS))
+        return -EAGAIN;
+    if (!hmac_is_equal(proof.mac, expected.mac))
+        return refuse_secret(rank, &own, &hello, err);
+    return tcp_bootstrap_check_ranks(bootstrap, &hello, err);
+}
+
+/* Of the first rank, at one of its ports. 0: each knows the other; -EAGAIN: not yet there; else as
+ * shake_hands, or listening failed. */
+static int call_first(struct tcp_bootstrap *bootstrap, const struct addrinfo *found, int port,
+                      struct err *err)
+{
+    struct sockaddr_storage address;
+    memcpy(&address, found->ai_addr, found->ai_addrlen);
+    set_port(&address, port);
+    int made = call((struct sockaddr *)&address, found->ai_addrlen);
+    if (made < 0)
+        return -EAGAIN;
+    int status = tcp_pending_listen_beside(bootstrap, made, err);
+    if (!status)
+        status = shake_hands(bootstrap, made, 0, err);
+    if (status)
+        close(made);
+    else
+        bootstrap->sockets[0] = made;
+    return status;
+}
+
+/* It goes on when all have come. -EAGAIN: it has left before; -EPROTO, -ENOMEM. */
+static int hear_first(struct tcp_bootstrap *bootstrap, struct err *err)
+{
+    struct tcp_hello hello;
+    uint8_t heard[sizeof hello];
+    int status = -EAGAIN;
+    size_t bytes = (size_t)bootstrap->options->ranks * sizeof *bootstrap->places;
+    void *places = malloc(bytes);
+    if (!places)
+        return err_set(err, -ENOMEM, "out of memory for %d ranks", bootstrap->options->ranks);
+    if (take(bootstrap, bootstrap->sockets[0], heard, sizeof heard, UINT64_MAX) &&
+        tcp_hello_decode(heard, bootstrap->options->token, &hello) &&
+        take(bootstrap, bootstrap->sockets[0], places, bytes, TCP_PROOF_NS))
+        status = tcp_places_decode(places, bootstrap->options->ranks, bootstrap->places, err);
+    free(places);
+    if (status) {
+        close(bootstrap->sockets[0]);
+        bootstrap->sockets[0] = -1;
+    } else {
+        bootstrap->run = hello.run;
+    }
+    return status;
+}
+
+/* -EAGAIN: nobody is there yet. */
+static int find_first(struct tcp_bootstrap *bootstrap, const struct addrinfo *all, struct err *err)
+{
+    uint64_t until_ns =
+        clock_now_ns() + RESOLVE_NS; /* until its name may have got another address */
+    while (!tcp_bootstrap_is_over(bootstrap) && clock_now_ns() < until_ns) {
+        for (const struct addrinfo *found = all; found; found = found->ai_next)
+            for (int i = 1; i <= TCP_RENDEZVOUS_PORTS && !tcp_bootstrap_is_over(bootstrap); i++) {
+                int status =
+                    call_first(bootstrap, found, tcp_bootstrap_port(bootstrap->options, i), err);
+                if (!status)
+                    status = hear_first(bootstrap, err);
+                if (status != -EAGAIN)
+                    return status;
+            }
+        tcp_bootstrap_pause(bootstrap, PAUSE_NS);
+    }
+    return -EAGAIN;
+}
+
+/* Its name may be known late, as its machine may come late. */
+static int ask_places(struct tcp_bootstrap *bootstrap, struct err *err)
+{
+    const struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *all;
+    int code = 0, status = -EAGAIN;
+    while (status == -EAGAIN && !tcp_bootstrap_is_over(bootstrap)) {
+        code = getaddrinfo(bootstrap->options->address, NULL, &wanted, &all);
+        if (code) {
+            tcp_bootstrap_pause(bootstrap, RESOLVE_NS / 5);
+            continue;
+        }
+        status = find_first(bootstrap, all, err);
+        freeaddrinfo(all);
+    }
+    if (status != -EAGAIN)
+        return status;
+    status = tcp_bootstrap_tell_over(bootstrap, err);
+    if (code && status == -ETIMEDOUT) {
+        err_set(err, -EINVAL, "the first rank's address can't be found: %s", gai_strerror(code));
+        err_found(err, "%.200s", bootstrap->options->address);
+        return -EINVAL;
+    }
+    return status;
+}
+
+/* It listens until this rank has called: who refuses has left, everything else may pass. */
+static int call_other(struct tcp_bootstrap *bootstrap, int rank, struct err *err)
+{
+    const struct sockaddr *address = (const struct sockaddr *)&bootstrap->places[rank].address;
+    socklen_t bytes =
+        address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    char host[INET6_ADDRSTRLEN] = "?", port[8] = "?";
+    int status = -ETIMEDOUT;
+    for (; !tcp_bootstrap_is_over(bootstrap) && status != -ECONNREFUSED;
+         tcp_bootstrap_pause(bootstrap, PAUSE_NS)) {
+        int made = call(address, bytes);
+        status = made >= 0              ? shake_hands(bootstrap, made, rank, err)
+                 : errno == EINPROGRESS ? -ETIMEDOUT
+                                        : -errno;
+        if (made >= 0 && !status) {
+            bootstrap->sockets[rank] = made;
+            return 0;
+        }
+        if (made < 0)
+            continue;
+        close(made);
+        if (status != -EAGAIN)
+            return status;
+        status = -ECONNABORTED;
+    }
+    if (tcp_bootstrap_tell_over(bootstrap, err) == -EINTR)
+        return -EINTR;
+    getnameinfo(address, bytes, host, sizeof host, port, sizeof port,
+                NI_NUMERICHOST | NI_NUMERICSERV);
+    err_errno(err, status, "rank %d can't be reached by rank %d", rank, bootstrap->options->rank);
+    err_found(err, "%s port %s", host, port);
+    err_advise(err,
+               "look whether it has ended; all ports between the machines of a run must be open");
+    return status;
+}
+
+/* Those below it; then those above it call. */
+static int connect_others(struct tcp_bootstrap *bootstrap, struct err *err)
+{
+    struct tcp_hello hello;
+    struct sockaddr_storage address;
+    int status = 0;
+    for (int r = 1; r < bootstrap->options->rank && !status; r++)
+        status = call_other(bootstrap, r, err);
+    while (!status && !has_all_above(bootstrap))
+        status = tcp_pending_accept(bootstrap, &hello, &address, err);
+    return status;
+}
+
+/* For what comes. A rank's machine that vanishes is missed in a minute where nothing is sent to it;
+ * else see tcp_peer_is_lost. */
+static void prepare(int made)
+{
+    const int on = 1, idle_s = 15, interval_s = 5, count = 6;
+    setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(made, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(made, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(made, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    setsockopt(made, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    fcntl(made, F_SETFL, O_NONBLOCK);
+}
+
+int tcp_rendezvous(const struct tcp_rendezvous_options *options, int *ret_sockets, struct err *err)
+{
+    struct tcp_bootstrap bootstrap = {.options = options,
+                                      .until_ns = clock_now_ns() + options->timeout_ns,
+                                      .refused = -1,
+                                      .sockets = ret_sockets};
+    assert(options->ranks > 1 && options->rank >= 0 && options->rank < options->ranks);
+    assert(options->ranks <= TCP_MEET_RANKS_MAX);
+    for (int r = 0; r < options->ranks; r++)
+        ret_sockets[r] = -1;
+    for (int i = 0; i < TCP_PENDING_MAX; i++)
+        bootstrap.pending[i].socket = -1;
+    bootstrap.places = calloc((size_t)options->ranks, sizeof *bootstrap.places);
+    int status =
+        bootstrap.places ? 0 : err_set(err, -ENOMEM, "out of memory for %d ranks", options->ranks);
+    if (!status && options->rank == 0)
+        status = tcp_pending_listen(&bootstrap, err);
+    if (!status)
+        status = options->rank == 0 ? gather_places(&bootstrap, err) : ask_places(&bootstrap, err);
+    if (!status && options->rank > 0)
+        status = connect_others(&bootstrap, err);
+    for (int r = 0; r < options->ranks; r++) {
+        if (ret_sockets[r] < 0)
+            continue;
+        prepare(ret_sockets[r]);
+        if (status) {
+            close(ret_sockets[r]);
+            ret_sockets[r] = -1;
+        }
+    }
+    tcp_pending_close(&bootstrap);
+    free(bootstrap.places);
+    return status;
+}

@@ -1,0 +1,301 @@
+/*
+ * tcp_thread — the engine's thread: takes over operations, moves what the connections let it,
+ * watches deadlines, ends the run. See tcp_thread.h.
+ */
+#include "comm/tcp/tcp_thread.h"
+
+#include "base/clock.h"
+#include "base/trace.h"
+#include "comm/engine/engine_thread.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ANSWER_NS   CLOCK_NS_PER_S        /* for who is late to say what it does */
+#define FAREWELL_NS CLOCK_NS_PER_S        /* for telling the others that the run has ended */
+#define CLOSE_NS    (10 * CLOCK_NS_PER_S) /* for the others to close, too */
+#define LOOK_NS     (5 * CLOCK_NS_PER_S)  /* between looks for machines that are gone */
+enum { IDLE_MS = 1000, TICK_MS = 1 };
+
+/* Ending the run. */
+
+static bool sends(const struct tcp_engine *engine)
+{
+    for (int r = 0; r < engine->base.ranks; r++)
+        if (tcp_peer_has_to_send(&engine->peers[r]))
+            return true;
+    return false;
+}
+
+static void leave(struct tcp_peer *peer)
+{
+    close(peer->socket);
+    peer->socket = -1;
+}
+
+/* False where there is nothing more to tell. */
+static bool push_control(struct tcp_engine *engine)
+{
+    bool waits = false;
+    for (int r = 0; r < engine->base.ranks; r++) {
+        struct tcp_peer *peer = &engine->peers[r];
+        if (tcp_peer_has_to_send(peer) && tcp_peer_send(peer, true))
+            leave(peer);
+        waits = waits || tcp_peer_has_unheard(peer);
+    }
+    return waits;
+}
+
+/* A control frame to each other rank, as far as they take it in time. Their machines have it then:
+ * this process may exit, whatever it has not read, which would drop what is still on its way. */
+void tcp_thread_tell_others(struct engine *base)
+{
+    struct tcp_engine *engine = tcp_engine_of(base);
+    uint64_t until_ns = clock_now_ns() + FAREWELL_NS;
+    for (int r = 0; r < base->ranks; r++)
+        tcp_peer_say(&engine->peers[r], TCP_CONTROL_END, base->why);
+    while (push_control(engine) && clock_now_ns() < until_ns)
+        poll(NULL, 0, TICK_MS);
+}
+
+/* Who is late. */
+
+/* The i-th of those who were asked. */
+static struct tcp_peer *asked_peer(struct tcp_engine *engine, const struct tcp_op *op, int i)
+{
+    return &engine->peers[op->base.world_ranks[op->asked[i]]];
+}
+
+static void ask_late(struct tcp_engine *engine, struct tcp_op *op)
+{
+    op->asked_count = engine_list_late(&op->base, op->asked, ENGINE_ASKED_MAX);
+    for (int i = 0; i < op->asked_count; i++) {
+        struct tcp_peer *peer = asked_peer(engine, op, i);
+        peer->has_answered = false; /* to an earlier question, perhaps */
+        tcp_peer_say(peer, TCP_CONTROL_QUESTION, "");
+    }
+    op->asked_ns = clock_now_ns();
+}
+
+/* Once all that were asked have answered, or have had their time. */
+static void fail_late(struct tcp_engine *engine, struct tcp_op *op)
+{
+    const char *answers[ENGINE_ASKED_MAX];
+    int answered = 0;
+    for (int i = 0; i < op->asked_count; i++) {
+        const struct tcp_peer *peer = asked_peer(engine, op, i);
+        answers[i] = peer->has_answered ? peer->answer : NULL;
+        answered += peer->has_answered;
+    }
+    uint64_t limit_ns = op->base.deadline_ns ? ANSWER_NS : atomic_load(&engine->base.timeout_ns);
+    if (answered == op->asked_count || clock_now_ns() - op->asked_ns >= limit_ns)
+        engine_fail_late(&op->base, op->asked, answers, op->asked_count);
+}
+
+void tcp_thread_fail_late(struct engine_op *op)
+{
+    struct tcp_engine *engine = tcp_engine_of(op->engine);
+    if (tcp_op_of(op)->asked_ns == 0)
+        ask_late(engine, tcp_op_of(op));
+    else
+        fail_late(engine, tcp_op_of(op));
+}
+
+/* Words of other ranks. */
+
+static void hear(struct tcp_engine *engine, struct tcp_peer *peer, enum tcp_control control)
+{
+    char answer[ENGINE_DOING_BYTES];
+    switch (control) {
+    case TCP_CONTROL_END:
+        engine_end(&engine->base, peer->heard, NULL, true);
+        break;
+    case TCP_CONTROL_QUESTION:
+        engine_answer(&engine->base, answer);
+        tcp_peer_say(peer, TCP_CONTROL_ANSWER, answer);
+        break;
+    case TCP_CONTROL_ANSWER:
+        peer->has_answered = true;
+        memcpy(peer->answer, peer->heard, sizeof peer->answer);
+        break;
+    default:
+        peer->has_left = true;
+        break;
+    }
+}
+
+/* Connections. */
+
+/* What is wrong with it ends the run. detail: of a frame that is wrong; else NULL. */
+static void end_by_peer(struct tcp_engine *engine, struct tcp_peer *peer, int status,
+                        const struct err *detail)
+{
+    char why[TCP_WORDS_BYTES];
+    int rank = peer->rank, own = engine->base.rank;
+    leave(peer);
+    const struct tcp_message *waits = peer->wanted_first ? peer->wanted_first : peer->sends_first;
+    if (detail)
+        snprintf(why, sizeof why, "rank %d: %.150s", own, detail->what);
+    else if (status == -ETIMEDOUT)
+        snprintf(why, sizeof why, "rank %d is gone: its machine does not answer rank %d's", rank,
+                 own);
+    else if (!peer->has_left)
+        snprintf(why, sizeof why, "rank %d is gone: its connection to rank %d has ended", rank,
+                 own);
+    else if (waits)
+        snprintf(why, sizeof why, "rank %d has left, for which rank %d waits with %.60s", rank, own,
+                 waits->op->base.what);
+    else
+        return;
+    engine_end(&engine->base, why, detail, false);
+}
+
+/* Those whose connections would say nothing for long. */
+static void look_for_lost(struct tcp_engine *engine)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (now_ns - engine->looked_ns < LOOK_NS)
+        return;
+    engine->looked_ns = now_ns;
+    for (int r = 0; r < engine->base.ranks && !engine->base.ended; r++)
+        if (tcp_peer_is_lost(&engine->peers[r]))
+            end_by_peer(engine, &engine->peers[r], -ETIMEDOUT, NULL);
+}
+
+static void receive_from(struct tcp_engine *engine, struct tcp_peer *peer)
+{
+    bool more = true;
+    while (more && peer->socket >= 0 && !engine->base.ended) {
+        struct err detail = {0};
+        enum tcp_control control;
+        int status = tcp_peer_receive(peer, &control, &more, &detail);
+        if (status > 0)
+            hear(engine, peer, control);
+        if (status < 0)
+            end_by_peer(engine, peer, status, status == -EPIPE ? NULL : &detail);
+        else if (!engine->base.ended && peer->has_left &&
+                 (peer->wanted_first || peer->sends_first)) /* nothing follows */
+            end_by_peer(engine, peer, -EPIPE, NULL);
+    }
+}
+
+/* Where it has ended, the reason may be among what came before. */
+static void send_to(struct tcp_engine *engine, struct tcp_peer *peer)
+{
+    if (peer->socket < 0 || tcp_peer_send(peer, false) == 0)
+        return;
+    receive_from(engine, peer);
+    if (!engine->base.ended && peer->socket >= 0)
+        end_by_peer(engine, peer, -EPIPE, NULL);
+}
+
+/* Progress. */
+
+static int poll_ms(const struct tcp_engine *engine)
+{
+    uint64_t now_ns = clock_now_ns(), until_ns = now_ns + IDLE_MS * UINT64_C(1000000);
+    for (struct engine_op *op = engine->base.active; op; op = op->next) {
+        bool asked = tcp_op_of(op)->asked_ns > 0;
+        uint64_t next_ns = asked ? now_ns + 10 * TICK_MS * UINT64_C(1000000) : engine_due_ns(op);
+        if (next_ns < until_ns)
+            until_ns = next_ns;
+    }
+    return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / 1000000 + 1);
+}
+
+/* Until something can be moved, somebody wakes it, or a deadline passes; then moves it. fds: [ranks
+ * + 1]. */
+static void move(struct tcp_engine *engine, struct pollfd *fds)
+{
+    int ranks = engine->base.ranks;
+    uint64_t count;
+    fds[ranks] = (struct pollfd){.fd = engine->wake, .events = POLLIN};
+    for (int r = 0; r < ranks; r++) {
+        struct tcp_peer *peer = &engine->peers[r];
+        short wish = tcp_peer_has_to_send(peer) ? POLLIN | POLLOUT : POLLIN;
+        fds[r] =
+            (struct pollfd){.fd = peer->socket, .events = wish}; /* one below 0 is passed over */
+    }
+    int ready = poll(fds, (nfds_t)ranks + 1, poll_ms(engine));
+    if (ready < 0 || (fds[ranks].revents && read(engine->wake, &count, sizeof count) < 0))
+        return;
+    if (ready == (fds[ranks].revents != 0)) /* none of the others */
+        return;
+    uint64_t began_ns = trace_begin(engine->base.track);
+    for (int r = 0; r < ranks && !engine->base.ended; r++) {
+        if (fds[r].revents & (POLLIN | POLLHUP | POLLERR))
+            receive_from(engine, &engine->peers[r]);
+        if (!engine->base.ended && (fds[r].revents & POLLOUT))
+            send_to(engine, &engine->peers[r]);
+    }
+    engine_progress(&engine->base);
+    trace_end(engine->base.track, "progress", began_ns);
+}
+
+/* What was handed over: asked of the connections, and as far as they take it sent. */
+static void start_ops(struct tcp_engine *engine, struct engine_op *first, bool abort_asked)
+{
+    uint64_t began_ns = first ? trace_begin(engine->base.track) : 0;
+    engine_begin(&engine->base, first, abort_asked);
+    for (int r = 0; r < engine->base.ranks && !engine->base.ended; r++)
+        if (tcp_peer_has_to_send(&engine->peers[r]))
+            send_to(engine, &engine->peers[r]);
+    engine_progress(&engine->base);
+    trace_end(engine->base.track, "progress", began_ns);
+}
+
+/* One round. False once it is told to quit and nothing is left. */
+static bool serve(struct tcp_engine *engine, struct pollfd *fds)
+{
+    struct engine *base = &engine->base;
+    pthread_mutex_lock(&base->mutex);
+    while (base->ended && !base->quit)
+        pthread_cond_wait(&base->changed, &base->mutex);
+    bool abort_asked = base->abort_asked && !base->ended;
+    struct engine_op *first = engine_take_over(base);
+    bool quits = base->quit && !base->active && !abort_asked;
+    pthread_mutex_unlock(&base->mutex);
+    if (quits)
+        return false;
+    start_ops(engine, first, abort_asked);
+    if (!base->ended)
+        look_for_lost(engine);
+    engine_watch_deadlines(base);
+    if (!base->ended)
+        move(engine, fds);
+    return true;
+}
+
+/* All leave together, so that nobody takes another's end for a death. */
+static void part(struct tcp_engine *engine, struct pollfd *fds)
+{
+    uint64_t until_ns = clock_now_ns() + CLOSE_NS;
+    for (int r = 0; r < engine->base.ranks; r++)
+        tcp_peer_say(&engine->peers[r], TCP_CONTROL_FAREWELL, "");
+    while (!engine->base.ended && clock_now_ns() < until_ns) {
+        bool waits = sends(engine);
+        for (int r = 0; r < engine->base.ranks; r++)
+            waits = waits || (engine->peers[r].socket >= 0 && !engine->peers[r].has_left);
+        if (!waits)
+            return;
+        move(engine, fds);
+    }
+}
+
+void *tcp_thread_main(void *argument)
+{
+    struct tcp_engine *engine = argument;
+    struct pollfd *fds = calloc((size_t)engine->base.ranks + 1, sizeof *fds);
+    if (!fds)
+        engine_end(&engine->base, "out of memory for TCP", NULL, false);
+    while (serve(engine, fds))
+        ;
+    if (!engine->base.ended)
+        part(engine, fds);
+    free(fds);
+    return NULL;
+}

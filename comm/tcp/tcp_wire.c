@@ -1,0 +1,51 @@
+/*
+ * tcp_wire — see tcp_wire.h.
+ */
+#include "comm/tcp/tcp_wire.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+static_assert(sizeof(struct tcp_hello) == 72,
+              "a hello has no padding, whose bytes a proof would cover");
+
+bool tcp_hello_decode(const void *data, uint64_t token, struct tcp_hello *ret_hello)
+{
+    struct tcp_hello hello;
+    memcpy(&hello, data, sizeof hello);
+    if (hello.magic != TCP_HELLO_MAGIC || hello.token != token || hello.ranks < 2 ||
+        hello.ranks > TCP_MEET_RANKS_MAX || hello.rank < 0 || hello.rank >= hello.ranks ||
+        hello.listens_at < 0 || hello.listens_at > UINT16_MAX || (hello.has_secret & ~1) != 0)
+        return false;
+    *ret_hello = hello;
+    return true;
+}
+
+static bool is_place(const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET6)
+        return ((const struct sockaddr_in6 *)address)->sin6_port != 0;
+    return address->ss_family == AF_INET && ((const struct sockaddr_in *)address)->sin_port != 0;
+}
+
+int tcp_places_decode(const void *data, int ranks, struct tcp_place *ret_places, struct err *err)
+{
+    memcpy(ret_places, data, (size_t)ranks * sizeof *ret_places);
+    for (int r = 1; r < ranks; r++)
+        if (!is_place(&ret_places[r].address))
+            return err_set(err, -EPROTO, "rank 0 sent no address for rank %d", r);
+    return 0;
+}
+
+enum tcp_frame_kind tcp_frame_check(const struct tcp_frame *frame, enum tcp_control *ret_control)
+{
+    if (frame->tag < TCP_TAGS_COUNT * TCP_NAMES_COUNT)
+        return TCP_FRAME_DATA;
+    if (frame->tag < TCP_TAG_WORDS || frame->tag - TCP_TAG_WORDS >= TCP_CONTROL_COUNT ||
+        frame->bytes != TCP_WORDS_BYTES)
+        return TCP_FRAME_BAD;
+    *ret_control = (enum tcp_control)(frame->tag - TCP_TAG_WORDS);
+    return TCP_FRAME_CONTROL;
+}
