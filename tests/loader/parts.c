@@ -249,7 +249,7 @@ static void a_wait_is_for_reading_until_the_last_bytes_came_and_then_for_decodin
 static void the_stage_with_the_most_time_limits(void **state)
 {
     (void)state;
-    static const char *const names[] = {"read", "decode", "copy", "consumer"};
+    static const char *const names[] = {"read", "decode", "consumer"};
     for (int stage = 0; stage < LOADER_STAGE_COUNT; stage++) {
         struct loader loader = {.mutex = PTHREAD_MUTEX_INITIALIZER};
         for (int i = 0; i < LOADER_STAGE_COUNT; i++)
