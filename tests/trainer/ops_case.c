@@ -185,8 +185,12 @@ static void run_pointwise(struct ops *ops, struct ops_case_run *run)
     table->tree_add(ops, keep_random(ops, run, "tree_add", 18, COUNT), y, COUNT);
     double *sums = keep(run, "row_sumsq", malloc(ROWS * sizeof *sums), ROWS, sizeof *sums, false);
     table->row_sumsq(ops, sums, y, ROWS, COLS);
-    const struct adamw_options options = {0.9, 0.95, 1e-8, 0.1};
-    const struct sgd_options sgd = {0.9, 0.1, true}, plain = {0, 0.1, false};
+    const struct update_options adamw = {.beta1 = 0.9,
+                                         .beta2 = 0.95,
+                                         .epsilon = 1e-8,
+                                         .weight_decay = 0.1},
+                                sgd = {.momentum = 0.9, .weight_decay = 0.1, .nesterov = true},
+                                plain = {.weight_decay = 0.1};
     const struct update_scalars scalars = {1e-3, 1 / 0.271, 1 / 0.142625, 0.25, 0.2, false};
     void *params = keep_random(ops, run, "adamw params", 19, COUNT),
          *m = keep_random(ops, run, "adamw m", 20, COUNT);
@@ -199,12 +203,12 @@ static void run_pointwise(struct ops *ops, struct ops_case_run *run)
     for (size_t i = 0; i < sizeof decays; i++)
         decays[i] = i / 7 % 2;
     struct update_arrays arrays = {params, NULL, m, v, y, decays, COUNT};
-    table->adamw(ops, &arrays, &options, &scalars);
+    table->update(ops, UPDATE_ADAMW, &adamw, &arrays, &scalars);
     arrays.params = keep_random(ops, run, "sgd params", 22, COUNT);
     arrays.moment1 = keep_random(ops, run, "sgd m", 23, COUNT);
-    table->sgd(ops, &arrays, &sgd, &scalars);
+    table->update(ops, UPDATE_SGD, &sgd, &arrays, &scalars);
     arrays.params = keep_random(ops, run, "plain sgd params", 24, COUNT);
-    table->sgd(ops, &arrays, &plain, &scalars);
+    table->update(ops, UPDATE_SGD, &plain, &arrays, &scalars);
     free(x), free(y), free(squares);
 }
 

@@ -36,7 +36,8 @@ static int set_up(void **state)
     assert_ok(params_add(&f->params, &bias, &index, &err), &err);
     assert_true(f->params.elements <= ELEMENTS);
     struct optimizer_options options = {
-        .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .clip_norm = 1};
+        .update = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1},
+        .clip_norm = 1};
     const struct partition_options alone = {.rank = 0, .ranks = 1, .shards = 1};
     assert_ok(partition_init(&f->partition, &alone, &f->params, &err), &err);
     assert_ok(optimizer_init(&f->optimizer, &options, f->ops, &f->partition, &err), &err);
@@ -116,17 +117,16 @@ static void five_updates_of_sgd_equal_those_of_torch(void **state)
 {
     struct fixture *f = *state;
     static const struct {
-        struct optimizer_options options;
+        struct update_options options;
         const char *maker;
     } kinds[] = {{{.momentum = 0}, "SGD([w], lr=0.01, weight_decay=0.1)"},
                  {{.momentum = 0.9}, "SGD([w], lr=0.01, momentum=0.9, weight_decay=0.1)"},
                  {{.momentum = 0.9, .nesterov = true},
                   "SGD([w], lr=0.01, momentum=0.9, nesterov=True, weight_decay=0.1)"}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        struct optimizer_options options = kinds[i].options;
+        struct optimizer_options options = {.rule = UPDATE_SGD, .update = kinds[i].options};
         struct err err;
-        options.type = OPTIMIZER_SGD;
-        options.weight_decay = 0.1;
+        options.update.weight_decay = 0.1;
         optimizer_deinit(&f->optimizer);
         assert_ok(optimizer_init(&f->optimizer, &options, f->ops, &f->partition, &err), &err);
         check_five_updates(f, kinds[i].maker);

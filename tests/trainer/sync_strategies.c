@@ -52,7 +52,7 @@ static void open_run(uint32_t shards, bool shares_weights)
     assert_ok(weights_init(&run.weights, &weights, run.model, &run.stage, &err), &err);
     assert_ok(weights_connect(&run.weights, &err), &err);
     assert_ok(weights_open_gather(&run.weights, &err), &err);
-    const struct optimizer_options optimizer = {.beta1 = 0.9, .beta2 = 0.95};
+    const struct optimizer_options optimizer = {.update = {.beta1 = 0.9, .beta2 = 0.95}};
     assert_ok(optimizer_init(&run.optimizer, &optimizer, run.ops, &run.partition, &err), &err);
     fill_weights();
     assert_ok(run_open_sync_check(&run, &err), &err);

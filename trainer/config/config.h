@@ -105,7 +105,7 @@ struct train_config {
         bool sync_each;
     } batch;
     struct {
-        uint32_t type; /* enum optimizer_type */
+        uint32_t type; /* enum update_rule */
         double lr, beta1, beta2, eps, momentum, weight_decay;
         double clip_norm, clip_value; /* 0: none */
         uint64_t base_batch;          /* 0: rates are those of the batch */

@@ -24,7 +24,9 @@ static const char *const crop_names[] = {"none", "center", "random", NULL};
 static const char *const model_names[] = {"vit", "gpt2", "llama", NULL};
 static const char *const schedule_names[] = {"constant", "linear", "cosine", "warmup_linear", NULL};
 static const char *const schedule_by_names[] = {"step", "epoch", NULL};
-static const char *const optimizer_names[] = {"adamw", "sgd", NULL};
+#define ROW(name, ...) #name,
+static const char *const optimizer_names[] = {UPDATE_RULES(ROW) NULL};
+#undef ROW
 static const char *const compute_names[] = {"fp32", "bf16", "fp16", NULL};
 static const char *const reduction_names[] = {"canonical", "fast", NULL};
 static const char *const compression_names[] = {"none", "powersgd", NULL};
@@ -43,7 +45,6 @@ static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2,
               "order_names is in step");
 static_assert(LOADER_BAD_STOP == 0 && LOADER_BAD_SUBSTITUTE == 1, "policy_names is in step");
 static_assert(CROP_NONE == 0 && CROP_CENTER == 1 && CROP_RANDOM == 2, "crop_names is in step");
-static_assert(OPTIMIZER_ADAMW == 0 && OPTIMIZER_SGD == 1, "optimizer_names is in step");
 static_assert(MODEL_VIT == 0 && MODEL_GPT2 == 1 && MODEL_LLAMA == 2, "model_names is in step");
 static_assert(CONFIG_MASK_NONE == 0 && CONFIG_MASK_DOCUMENT == 1, "mask_names is in step");
 static_assert(CONFIG_MIXED_REFUSE == 0 && CONFIG_MIXED_ALLOW == 1, "mixed_names is in step");
@@ -233,7 +234,8 @@ static const struct config_field fields[] = {
      .help = "reduce gradients after every micro-batch; on one rank nothing changes"},
 
     {"optimizer.type", CONFIG_CHOICE, AT(optimizer.type), "adamw", .choices = optimizer_names,
-     .help = "how weights are updated; sgd is with momentum"},
+     .help = "update rule; sgd has momentum; lion wants a third to a tenth of adamw's learning "
+             "rate, betas of [0.9, 0.99] and three to ten times its weight decay"},
     {"optimizer.lr", CONFIG_REAL, AT(optimizer.lr), "3e-4", 0, 1e3,
      .help = "largest learning rate"},
     {"optimizer.base_batch", CONFIG_COUNT, AT(optimizer.base_batch), "0", 0, COUNT_MAX,
@@ -242,7 +244,8 @@ static const struct config_field fields[] = {
          "batch.global over it; 0: they "
          "are taken as they are"},
     {"optimizer.betas", CONFIG_PAIR, AT(optimizer.beta1), "[0.9, 0.95]", 0, 0.9999999,
-     .help = "adamw: decay of the two moments"},
+     .help = "adamw: decay of the two moments; lion: of the update's momentum and of the stored "
+             "one"},
     {"optimizer.eps", CONFIG_REAL, AT(optimizer.eps), "1e-8", 0, 1,
      .help = "adamw: added to the root of the second moment"},
     {"optimizer.momentum", CONFIG_REAL, AT(optimizer.momentum), "0.9", 0, 0.9999999,
@@ -250,7 +253,8 @@ static const struct config_field fields[] = {
     {"optimizer.nesterov", CONFIG_BOOL, AT(optimizer.nesterov), "false",
      .help = "sgd: Nesterov's momentum"},
     {"optimizer.weight_decay", CONFIG_REAL, AT(optimizer.weight_decay), "0.1", 0, 1e3,
-     .help = "decay of matrices: adamw's is decoupled and times the learning rate, sgd adds it to "
+     .help = "decay of matrices: adamw's and lion's is decoupled and times the learning rate, sgd "
+             "adds it to "
              "the gradient"},
     {"optimizer.clip_norm", CONFIG_REAL, AT(optimizer.clip_norm), "1.0", 0, 1e9,
      .help = "largest norm of all gradients together; 0: no clipping"},

@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "device/device.h"
+#include "trainer/ops/rules/rules.h"
 #include "trainer/ops/time_parts.h"
 
 #include <stdbool.h>
@@ -81,41 +82,11 @@ enum { OPS_DECAY_ELEMENTS = 64 };
  * excepted. */
 struct update_arrays {
     void *params;
-    void *
-        /* gets the new weights in the compute type; NULL where that is the master type, and then
-         * params */
-        compute;
-    void *moment1,
-        *moment2; /* changed in place; those smaller than the smallest normal number become 0 */
-    const void *gradients;
-    const uint8_t *decays; /* [i / OPS_DECAY_ELEMENTS] is 1 where element i decays, else 0 */
+    void *compute; /* set to the weights in the compute type; NULL: that is the master type */
+    void *moment1, *moment2; /* changed in place; subnormals become 0; NULL where a rule has none */
+    const void *gradients;   /* sums over all items */
+    const uint8_t *decays;   /* [i / OPS_DECAY_ELEMENTS] is 1 where element i decays, else 0 */
     uint64_t count;
-};
-
-/* Of one update; in device memory. g = gradient * gradient_scale, brought to [-gradient_limit,
- * gradient_limit], is what it sees. */
-struct update_scalars {
-    double lr;
-    double correction1, correction2; /* of AdamW: 1 / (1 - beta^t) */
-    double gradient_scale; /* gradients are sums: 1 / valid items, times the clip factor */
-    double gradient_limit; /* INFINITY: none */
-    bool is_skipped;       /* nothing is changed */
-};
-
-/* m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g^2, w -= lr * (m_hat /
- * (sqrt(v_hat) + epsilon) + decay * w), m_hat = m * correction1, v_hat = v * correction2
- * (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019). */
-struct adamw_options {
-    double beta1, beta2, epsilon, decay;
-};
-
-/* m = momentum * m + g + decay * w, w -= lr * m; with Nesterov's momentum w -= lr * (g + decay * w
- * + momentum * m) (Sutskever et al., "On the importance of initialization and momentum in deep
- * learning", ICML 2013, as torch.optim.SGD has it). moment2 is unused, and moment1 where momentum
- * is 0. */
-struct sgd_options {
-    double momentum, decay;
-    bool nesterov;
 };
 
 struct update_gate; /* trainer/ops/update_gate.h */
@@ -233,11 +204,9 @@ struct ops_table {
                    uint64_t count);
     void (*widen)(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
                   uint64_t count);
-    /* One update of the parameters. */
-    void (*adamw)(struct ops *ops, const struct update_arrays *arrays,
-                  const struct adamw_options *options, const struct update_scalars *scalars);
-    void (*sgd)(struct ops *ops, const struct update_arrays *arrays,
-                const struct sgd_options *options, const struct update_scalars *scalars);
+    /* Updates the parameters by a rule (trainer/ops/rules/), unless scalars->is_skipped. */
+    void (*update)(struct ops *ops, enum update_rule rule, const struct update_options *options,
+                   const struct update_arrays *arrays, const struct update_scalars *scalars);
     void (*to_compute)(struct ops *ops, void *compute, const void *master, uint64_t count);
     /* sums[row] = sum of squares of x[row, ...] (master), in fp64 and a fixed order. */
     void (*row_sumsq)(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols);

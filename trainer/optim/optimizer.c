@@ -9,23 +9,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *optimizer_type_name(enum optimizer_type type)
+static const struct rule_names {
+    const char *name, *moments[OPTIMIZER_MOMENTS_MAX];
+} rule_names[] = {
+#define ROW(name, NAME, moments, first, second) [UPDATE_##NAME] = {#name, {first, second}},
+    UPDATE_RULES(ROW)
+#undef ROW
+};
+
+const char *optimizer_rule_name(enum update_rule rule)
 {
-    return type == OPTIMIZER_SGD ? "sgd" : "adamw";
+    return rule_names[rule].name;
 }
 
 unsigned optimizer_moments_count(const struct optimizer_options *options)
 {
-    if (options->type == OPTIMIZER_SGD)
-        return options->momentum > 0;
-    return 2;
+    return update_moments(options->rule, &options->update);
 }
 
-const char *optimizer_moment_name(enum optimizer_type type, unsigned moment)
+const char *optimizer_moment_name(enum update_rule rule, unsigned moment)
 {
-    if (type == OPTIMIZER_SGD)
-        return "momentum_buffer";
-    return moment == 0 ? "exp_avg" : "exp_avg_sq";
+    return rule_names[rule].moments[moment];
 }
 
 static uint64_t moment_bytes(const struct optimizer *optimizer)
@@ -171,10 +175,8 @@ void optimizer_sum_squares(struct optimizer *optimizer,
 struct update_gate_factors optimizer_factors(const struct optimizer *optimizer, uint64_t updates,
                                              double lr)
 {
-    const struct optimizer_options *o = &optimizer->options;
+    const struct update_options *o = &optimizer->options.update;
     double t = (double)(updates + 1);
-    if (o->type == OPTIMIZER_SGD)
-        return (struct update_gate_factors){.lr = lr, .correction1 = 1, .correction2 = 1};
     return (struct update_gate_factors){.lr = lr,
                                         .correction1 = 1 / (1 - pow(o->beta1, t)),
                                         .correction2 = 1 / (1 - pow(o->beta2, t))};
@@ -191,9 +193,6 @@ static void update_stretch(struct optimizer *optimizer, uint64_t group,
                            const struct stretch *stretch, void *weights, void *compute,
                            const void *gradients, const struct update_scalars *scalars)
 {
-    const struct optimizer_options *o = &optimizer->options;
-    const struct adamw_options adamw = {o->beta1, o->beta2, o->epsilon, o->weight_decay};
-    const struct sgd_options sgd = {o->momentum, o->weight_decay, o->nesterov};
     struct ops *ops = optimizer->ops;
     const struct partition *partition = optimizer->partition;
     uint64_t moment = partition->trained_shards.offsets[group] + stretch->trained;
@@ -207,10 +206,8 @@ static void update_stretch(struct optimizer *optimizer, uint64_t group,
         .decays = optimizer->decays + (shard.offset + stretch->trained) / OPS_DECAY_ELEMENTS,
         .count = stretch->elements,
     };
-    if (o->type == OPTIMIZER_SGD)
-        ops->table->sgd(ops, &arrays, &sgd, scalars);
-    else
-        ops->table->adamw(ops, &arrays, &adamw, scalars);
+    const struct optimizer_options *options = &optimizer->options;
+    ops->table->update(ops, options->rule, &options->update, &arrays, scalars);
 }
 
 void optimizer_update_shard(struct optimizer *optimizer, uint64_t group, void *weights,

@@ -1,5 +1,6 @@
 /*
- * optimizer — AdamW or SGD over the arenas, group by group, with the gradients' exact norm.
+ * optimizer — an update rule (trainer/ops/rules/) over the arenas, group by group, with the exact
+ * norm of the gradients.
  */
 #ifndef MILLRACE_TRAINER_OPTIM_OPTIMIZER_H
 #define MILLRACE_TRAINER_OPTIM_OPTIMIZER_H
@@ -11,31 +12,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum optimizer_type { OPTIMIZER_ADAMW, OPTIMIZER_SGD };
-
 enum { OPTIMIZER_MOMENTS_MAX = 2 };
 
-/* Immutable. ops.h has what the types compute. */
+/* Immutable. */
 struct optimizer_options {
-    enum optimizer_type type;
-    double beta1, beta2, epsilon; /* of AdamW */
-    double momentum;              /* of SGD; 0: none */
-    bool nesterov;                /* of SGD, with momentum */
-    double
-        /* of parameters that decay: decoupled in AdamW, part of the gradient in SGD */
-        weight_decay;
+    enum update_rule rule;
+    struct update_options update;
     double clip_norm, clip_value; /* 0: none */
     /* The moments lie in pinned memory, where the update reads and writes them over the link: less
      * device memory, the same bits. */
     bool offloaded;
 };
 
-/* "adamw", "sgd" */
-const char *optimizer_type_name(enum optimizer_type type);
-/* How many moments an element has, and what they are called, as torch does: "exp_avg",
- * "exp_avg_sq", "momentum_buffer". */
+/* As optimizer.type has it: "adamw". */
+const char *optimizer_rule_name(enum update_rule rule);
+/* How many moments an element has, and their names in a checkpoint ("exp_avg"). */
 unsigned optimizer_moments_count(const struct optimizer_options *options);
-const char *optimizer_moment_name(enum optimizer_type type, unsigned moment);
+const char *optimizer_moment_name(enum update_rule rule, unsigned moment);
 
 /* Owner thread. Owns the moments: memory of the device, or pinned, master type, an arena of the
  * partition's trained shards; zero at first. */

@@ -259,7 +259,7 @@ static void restore_window(struct run *run, const struct json_t *state)
 static int check_optimizer(const struct run *run, const struct json_t *state, const char *path,
                            struct err *err)
 {
-    const char *saved, *now = optimizer_type_name(run->optimizer.options.type);
+    const char *saved, *now = optimizer_rule_name(run->optimizer.options.rule);
     int status = jsonx_get_string(jsonx_get(state, "optimizer"), "type", &saved, path, err);
     if (status || strcmp(saved, now) == 0)
         return status;

@@ -144,13 +144,13 @@ struct optimizer_options run_optimizer_options(const struct run *run)
 {
     const struct train_config *c = run->config;
     return (struct optimizer_options){
-        .type = (enum optimizer_type)c->optimizer.type,
-        .beta1 = c->optimizer.beta1,
-        .beta2 = c->optimizer.beta2,
-        .epsilon = c->optimizer.eps,
-        .momentum = c->optimizer.momentum,
-        .nesterov = c->optimizer.nesterov,
-        .weight_decay = c->optimizer.weight_decay,
+        .rule = (enum update_rule)c->optimizer.type,
+        .update = {.beta1 = c->optimizer.beta1,
+                   .beta2 = c->optimizer.beta2,
+                   .epsilon = c->optimizer.eps,
+                   .momentum = c->optimizer.momentum,
+                   .nesterov = c->optimizer.nesterov,
+                   .weight_decay = c->optimizer.weight_decay},
         .clip_norm = c->optimizer.clip_norm,
         .clip_value = c->optimizer.clip_value,
         .offloaded = c->parallel.offload.optimizer,

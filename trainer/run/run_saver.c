@@ -54,7 +54,7 @@ static void add_box(struct boxes *boxes, const struct param *param, unsigned kin
         return;
     char *name = boxes->names + boxes->count * NAME_BYTES;
     snprintf(name, NAME_BYTES, "%s%s%s%s", kind ? CKPT_OPTIMIZER_PREFIX : "",
-             kind ? optimizer_moment_name(run->optimizer.options.type, kind - 1) : "",
+             kind ? optimizer_moment_name(run->optimizer.options.rule, kind - 1) : "",
              kind ? "." : "", param->name);
     struct ckpt_tensor *tensor = &boxes->list[boxes->count++];
     *tensor = (struct ckpt_tensor){.name = name,

@@ -28,7 +28,7 @@ static void add_held(const struct run *run, const struct param *param, unsigned 
     struct row_range rows = span_rows(&shard, param);
     uint64_t row_bytes = param_row_elements(param) * ops_master_bytes(run->ops);
     const struct sync_piece piece = {
-        .kind = kind > 0 ? optimizer_moment_name(run->optimizer.options.type, kind - 1) : NULL,
+        .kind = kind > 0 ? optimizer_moment_name(run->optimizer.options.rule, kind - 1) : NULL,
         .name = param->name,
         .offset_bytes = rows.first * row_bytes,
         .bytes = rows.count * row_bytes,

@@ -105,7 +105,7 @@ int run_encode_state(struct run *run, struct err *err)
     encode_cursor(&w, &cursor, run->loader);
     data_schema_encode(&w, &run->reference);
     jsonx_begin_object(&w, "optimizer");
-    jsonx_write_string(&w, "type", optimizer_type_name(run->optimizer.options.type));
+    jsonx_write_string(&w, "type", optimizer_rule_name(run->optimizer.options.rule));
     jsonx_write_u64(&w, "updates_count", run->optimizer.updates);
     jsonx_end_object(&w);
     jsonx_begin_object(&w, "schedule");

@@ -394,17 +394,11 @@ static void xent(struct ops *ops, const struct xent_shape *shape, void *logits, 
           "the cross-entropy");
 }
 
-static void adamw(struct ops *ops, const struct update_arrays *arrays,
-                  const struct adamw_options *options, const struct update_scalars *scalars)
+static void update(struct ops *ops, enum update_rule rule, const struct update_options *options,
+                   const struct update_arrays *arrays, const struct update_scalars *scalars)
 {
-    check(cuda_of(ops), cuda_adamw(arrays, ops->compute, options, scalars, cuda_of(ops)->stream),
-          "an update");
-}
-
-static void sgd(struct ops *ops, const struct update_arrays *arrays,
-                const struct sgd_options *options, const struct update_scalars *scalars)
-{
-    check(cuda_of(ops), cuda_sgd(arrays, ops->compute, options, scalars, cuda_of(ops)->stream),
+    check(cuda_of(ops),
+          cuda_update(rule, options, arrays, ops->compute, scalars, cuda_of(ops)->stream),
           "an update");
 }
 
@@ -518,8 +512,7 @@ static const struct ops_table table = {
     .tree_add = tree_add,
     .narrow = narrow,
     .widen = widen,
-    .adamw = adamw,
-    .sgd = sgd,
+    .update = update,
     .to_compute = to_compute,
     .row_sumsq = row_sumsq,
     .exact_add = exact_add,

@@ -14,57 +14,20 @@
 
 #include <float.h>
 
+typedef float real;
+#define real_sqrt   sqrtf
+#define REAL_MIN    FLT_MIN
+#define RULE_INLINE __device__ static inline
+#include "trainer/ops/rules/step.h"
+
 enum { THREADS = 256, WARPS = THREADS / WARP_THREADS, SUM_BLOCKS_MAX = 128 };
 
-/* A moment that fades out ends at 0, as on the cpu. */
-__device__ static float without_subnormals(float x)
-{
-    return fabsf(x) < FLT_MIN ? 0.0f : x;
-}
-
-/* A rule is what an optimizer does to an element: it knows its options, takes an update's scalars,
- * and says which moments it has. */
-struct adamw_rule {
-    float beta1, beta2, rest1, rest2, epsilon, decay;
-    static constexpr bool has_moment1 = true, has_moment2 = true;
-
-    __device__ float step(const struct update_scalars &s, float w, float g, float decays, float *m,
-                          float *v) const
-    {
-        *m = without_subnormals(beta1 * *m + rest1 * g);
-        *v = without_subnormals(beta2 * *v + rest2 * g * g);
-        float step = *m * (float)s.correction1 / (sqrtf(*v * (float)s.correction2) + epsilon);
-        return w - (float)s.lr * (step + decays * w);
-    }
-};
-
-template <bool has_momentum> struct sgd_rule {
-    float momentum, decay;
-    bool nesterov;
-    static constexpr bool has_moment1 = has_momentum, has_moment2 = false;
-
-    __device__ float step(const struct update_scalars &s, float w, float g, float decays, float *m,
-                          float *) const
-    {
-        g += decays * w;
-        if (!has_momentum)
-            return w - (float)s.lr * g;
-        *m = without_subnormals(momentum * *m + g);
-        return w - (float)s.lr * (nesterov ? g + momentum * *m : *m);
-    }
-};
-
-__device__ static float seen_gradient(const struct update_scalars &s, float sum)
-{
-    float limit = (float)s.gradient_limit;
-    return fmaxf(fminf(sum * (float)s.gradient_scale, limit), -limit);
-}
-
-/* A thread takes four elements, which share their decision about decay. */
-template <typename Rule, typename T>
+/* A thread takes four elements, which share their decision about decay. Whether there are moments
+ * is the same for all threads, so that asking costs nothing beside the memory traffic. */
+template <enum update_rule rule, typename T>
 __global__ void __launch_bounds__(THREADS)
     update(float *params, float *moment1, float *moment2, const float *gradients,
-           const uint8_t *decays, T *compute, uint64_t count, Rule rule,
+           const uint8_t *decays, T *compute, uint64_t count, struct update_factors f,
            const struct update_scalars *scalars)
 {
     constexpr int width = packed<float>::count;
@@ -72,22 +35,22 @@ __global__ void __launch_bounds__(THREADS)
     uint64_t first = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * width;
     if (first >= count || scalars->is_skipped)
         return;
-    struct update_scalars s = *scalars;
-    float decay = decays[first / OPS_DECAY_ELEMENTS] ? rule.decay : 0.0f;
+    update_factors_set(&f, scalars);
+    float decay = decays[first / OPS_DECAY_ELEMENTS] ? f.weight_decay : 0.0f;
     if (first + width <= count) {
         packed<float> w = load_packed(params + first), g = load_packed(gradients + first), m = {},
                       v = {};
-        if (Rule::has_moment1)
+        if (moment1)
             m = load_packed(moment1 + first);
-        if (Rule::has_moment2)
+        if (moment2)
             v = load_packed(moment2 + first);
         for (int i = 0; i < width; i++)
-            w.element[i] = rule.step(s, w.element[i], seen_gradient(s, g.element[i]), decay,
-                                     &m.element[i], &v.element[i]);
+            w.element[i] = update_step(rule, &f, w.element[i], update_gradient(&f, g.element[i]),
+                                       decay, &m.element[i], &v.element[i]);
         store_packed(params + first, w);
-        if (Rule::has_moment1)
+        if (moment1)
             store_packed(moment1 + first, m);
-        if (Rule::has_moment2)
+        if (moment2)
             store_packed(moment2 + first, v);
         packed<T, width> rounded;
         for (int i = 0; i < width; i++)
@@ -97,48 +60,46 @@ __global__ void __launch_bounds__(THREADS)
         return;
     }
     for (uint64_t i = first; i < count; i++) {
-        float *m = Rule::has_moment1 ? &moment1[i] : nullptr,
-              *v = Rule::has_moment2 ? &moment2[i] : nullptr;
-        params[i] = rule.step(s, params[i], seen_gradient(s, gradients[i]), decay, m, v);
+        float m = moment1 ? moment1[i] : 0.0f, v = moment2 ? moment2[i] : 0.0f;
+        params[i] =
+            update_step(rule, &f, params[i], update_gradient(&f, gradients[i]), decay, &m, &v);
+        if (moment1)
+            moment1[i] = m;
+        if (moment2)
+            moment2[i] = v;
         if (compute)
             compute[i] = from_float<T>(params[i]);
     }
 }
 
-template <typename Rule>
-static cudaError_t launch_update(const struct update_arrays *a, enum dtype compute_type,
-                                 const Rule &rule, const struct update_scalars *scalars,
-                                 cudaStream_t stream)
+template <enum update_rule rule>
+static cudaError_t launch_update(const struct update_options *options,
+                                 const struct update_arrays *a, enum dtype compute_type,
+                                 const struct update_scalars *scalars, cudaStream_t stream)
 {
+    unsigned moments = update_moments(rule, options);
     return dispatch_type(compute_type, [&](auto t) {
         using T = decltype(t);
-        return LAUNCH(
-            (update<Rule, T>), blocks_of(a->count, (uint64_t)THREADS * packed<float>::count),
-            THREADS, 0, stream, (float *)a->params, (float *)a->moment1, (float *)a->moment2,
-            (const float *)a->gradients, a->decays, (T *)a->compute, a->count, rule, scalars);
+        return LAUNCH((update<rule, T>),
+                      blocks_of(a->count, (uint64_t)THREADS * packed<float>::count), THREADS, 0,
+                      stream, (float *)a->params, moments > 0 ? (float *)a->moment1 : nullptr,
+                      moments > 1 ? (float *)a->moment2 : nullptr, (const float *)a->gradients,
+                      a->decays, (T *)a->compute, a->count, update_factors_of(options), scalars);
     });
 }
 
-cudaError_t cuda_adamw(const struct update_arrays *arrays, enum dtype compute_type,
-                       const struct adamw_options *options, const struct update_scalars *scalars,
-                       cudaStream_t stream)
+cudaError_t cuda_update(enum update_rule rule, const struct update_options *options,
+                        const struct update_arrays *arrays, enum dtype compute_type,
+                        const struct update_scalars *scalars, cudaStream_t stream)
 {
-    const struct adamw_rule rule = {(float)options->beta1,       (float)options->beta2,
-                                    (float)(1 - options->beta1), (float)(1 - options->beta2),
-                                    (float)options->epsilon,     (float)options->decay};
-    return launch_update(arrays, compute_type, rule, scalars, stream);
-}
-
-cudaError_t cuda_sgd(const struct update_arrays *arrays, enum dtype compute_type,
-                     const struct sgd_options *options, const struct update_scalars *scalars,
-                     cudaStream_t stream)
-{
-    float momentum = (float)options->momentum, decay = (float)options->decay;
-    if (options->momentum > 0)
-        return launch_update(arrays, compute_type,
-                             sgd_rule<true>{momentum, decay, options->nesterov}, scalars, stream);
-    return launch_update(arrays, compute_type, sgd_rule<false>{momentum, decay, options->nesterov},
-                         scalars, stream);
+    switch (rule) {
+#define ROW(name, NAME, ...)                                                                       \
+    case UPDATE_##NAME:                                                                            \
+        return launch_update<UPDATE_##NAME>(options, arrays, compute_type, scalars, stream);
+        UPDATE_RULES(ROW)
+#undef ROW
+    }
+    return cudaErrorInvalidValue;
 }
 
 /* One thread's work; a block is a warp. */

@@ -6,6 +6,7 @@
 #define MILLRACE_TRAINER_OPS_CUDA_UPDATE_H
 
 #include "base/dtype.h"
+#include "trainer/ops/rules/rules.h"
 
 #include <cuda_runtime_api.h>
 #include <stdint.h>
@@ -15,19 +16,14 @@ extern "C" {
 #endif
 
 struct update_arrays;
-struct update_scalars;
-struct adamw_options;
-struct sgd_options;
 struct update_gate;
 struct update_gate_request;
 
-/* Arrays are 16-byte aligned, compute of the type said. All, and scalars, are device memory. */
-cudaError_t cuda_adamw(const struct update_arrays *arrays, enum dtype compute_type,
-                       const struct adamw_options *options, const struct update_scalars *scalars,
-                       cudaStream_t stream);
-cudaError_t cuda_sgd(const struct update_arrays *arrays, enum dtype compute_type,
-                     const struct sgd_options *options, const struct update_scalars *scalars,
-                     cudaStream_t stream);
+/* Updates the parameters by a rule. Arrays are 16-byte aligned; compute is of compute_type. Arrays
+ * and scalars are device memory. cudaErrorInvalidValue: no kernels for compute_type. */
+cudaError_t cuda_update(enum update_rule rule, const struct update_options *options,
+                        const struct update_arrays *arrays, enum dtype compute_type,
+                        const struct update_scalars *scalars, cudaStream_t stream);
 
 /* gate, losses, squares: device memory. */
 cudaError_t cuda_gate_update(struct update_gate *gate, const int64_t *losses,

@@ -256,17 +256,10 @@ static void cross_update(struct ops *ops, const struct update_arrays *arrays)
             device_null_cross(ops->device, 2 * arrays->count * ops_master_bytes(ops));
 }
 
-static void adamw(struct ops *ops, const struct update_arrays *arrays,
-                  const struct adamw_options *options, const struct update_scalars *scalars)
+static void update(struct ops *ops, enum update_rule rule, const struct update_options *options,
+                   const struct update_arrays *arrays, const struct update_scalars *scalars)
 {
-    (void)options, (void)scalars;
-    cross_update(ops, arrays);
-}
-
-static void sgd(struct ops *ops, const struct update_arrays *arrays,
-                const struct sgd_options *options, const struct update_scalars *scalars)
-{
-    (void)options, (void)scalars;
+    (void)rule, (void)options, (void)scalars;
     cross_update(ops, arrays);
 }
 
@@ -358,8 +351,7 @@ static const struct ops_table null_table = {
     .tree_add = tree_add,
     .narrow = narrow,
     .widen = narrow,
-    .adamw = adamw,
-    .sgd = sgd,
+    .update = update,
     .to_compute = to_compute,
     .row_sumsq = row_sumsq,
     .exact_add = exact_add,
