@@ -462,6 +462,8 @@ a_checkpoint_holds_the_moments_of_its_optimizer() {
   rm -r runs/moments
   same "$(moments optimizer.type=sgd optimizer.momentum=0)" ""
   rm -r runs/moments
+  same "$(moments optimizer.type=lion)" "exp_avg"
+  rm -r runs/moments
   same "$(moments optimizer.type=sgd optimizer.nesterov=true)" "momentum_buffer"
   same "$(status_of millrace train train.yaml --set run.dir=runs/moments --set run.steps=6)" 2 "status of a resume by adamw"
   contains "$(tail -1 errors)" "optimizer.type can't change in the middle of a run: runs/moments/ckpt/step-00000004: expected sgd, found adamw"

@@ -105,4 +105,23 @@ update(lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9, weight_decay=0.1), "s
 update(lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9, weight_decay=0.1, nesterov=True), "nesterov", {"m": "momentum_buffer"})
 update(lambda p: torch.optim.SGD(p, lr=1e-2, weight_decay=0.1), "plain_sgd", {})
 
+
+class Lion(torch.optim.Optimizer):
+    """Chen et al., "Symbolic Discovery of Optimization Algorithms", NeurIPS 2023, program 1."""
+
+    def __init__(self, params):
+        super().__init__(params, {})
+
+    @torch.no_grad()
+    def step(self, lr=1e-2, beta1=0.9, beta2=0.99, weight_decay=0.1):
+        for group in self.param_groups:
+            for p in group["params"]:
+                m = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                direction = torch.lerp(p.grad, m, beta1).sign()
+                p.sub_((direction + p * weight_decay) * lr)
+                m.copy_(torch.lerp(p.grad, m, beta2))
+
+
+update(Lion, "lion", {"m": "exp_avg"})
+
 sys.exit(failed)

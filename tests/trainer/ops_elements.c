@@ -365,7 +365,8 @@ static void adamw_is_that_of_the_definition_unless_it_is_skipped(void **state)
     uint8_t decays[(COUNT + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS];
     for (size_t i = 0; i < sizeof decays; i++)
         decays[i] = i % 3 != 1;
-    const struct adamw_options options = {0.9, 0.95, 1e-8, 0.1};
+    const struct update_options options = {
+        .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1};
     double ew[COUNT], em[COUNT] = {0}, ev[COUNT] = {0};
     memcpy(ew, w, sizeof ew);
     for (int step = 1; step <= 5; step++) {
@@ -381,9 +382,9 @@ static void adamw_is_that_of_the_definition_unless_it_is_skipped(void **state)
                       (decays[i / OPS_DECAY_ELEMENTS] ? 0.1 : 0) * ew[i]);
         }
         const struct update_arrays arrays = {w, NULL, m, v, g, decays, COUNT};
-        ops->table->adamw(ops, &arrays, &options, &s);
+        ops->table->update(ops, UPDATE_ADAMW, &options, &arrays, &s);
         s.is_skipped = true;
-        ops->table->adamw(ops, &arrays, &options, &s);
+        ops->table->update(ops, UPDATE_ADAMW, &options, &arrays, &s);
         free(g);
     }
     ops_case_assert_near("weights", w, ew, COUNT, TOLERANCE);
@@ -392,7 +393,7 @@ static void adamw_is_that_of_the_definition_unless_it_is_skipped(void **state)
     free(w), free(m), free(v);
 }
 
-static void check_sgd(struct ops *ops, const struct sgd_options *options)
+static void check_sgd(struct ops *ops, const struct update_options *options)
 {
     double *w = ops_case_values(22, COUNT, 1), m[COUNT] = {0}, ew[COUNT], em[COUNT] = {0};
     uint8_t decays[(COUNT + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS];
@@ -406,7 +407,7 @@ static void check_sgd(struct ops *ops, const struct sgd_options *options)
                                    .gradient_limit = step == 3 ? LIMIT : INFINITY};
         for (int i = 0; i < COUNT; i++) {
             double seen = fmax(-s.gradient_limit, fmin(s.gradient_limit, g[i] / 4));
-            seen += (decays[i / OPS_DECAY_ELEMENTS] ? options->decay : 0) * ew[i];
+            seen += (decays[i / OPS_DECAY_ELEMENTS] ? options->weight_decay : 0) * ew[i];
             em[i] = options->momentum * em[i] + seen;
             ew[i] -= s.lr * (options->nesterov ? seen + options->momentum * em[i] : em[i]);
         }
@@ -415,9 +416,9 @@ static void check_sgd(struct ops *ops, const struct sgd_options *options)
                                              .gradients = g,
                                              .decays = decays,
                                              .count = COUNT};
-        ops->table->sgd(ops, &arrays, options, &s);
+        ops->table->update(ops, UPDATE_SGD, options, &arrays, &s);
         s.is_skipped = true;
-        ops->table->sgd(ops, &arrays, options, &s);
+        ops->table->update(ops, UPDATE_SGD, options, &arrays, &s);
         free(g);
     }
     ops_case_assert_near("weights", w, ew, COUNT, TOLERANCE);
@@ -428,9 +429,46 @@ static void check_sgd(struct ops *ops, const struct sgd_options *options)
 
 static void sgd_is_that_of_the_definition_unless_it_is_skipped(void **state)
 {
-    check_sgd(*state, &(struct sgd_options){.momentum = 0.9, .decay = 0.1});
-    check_sgd(*state, &(struct sgd_options){.momentum = 0.9, .decay = 0.1, .nesterov = true});
-    check_sgd(*state, &(struct sgd_options){.decay = 0.1});
+    check_sgd(*state, &(struct update_options){.momentum = 0.9, .weight_decay = 0.1});
+    check_sgd(*state,
+              &(struct update_options){.momentum = 0.9, .weight_decay = 0.1, .nesterov = true});
+    check_sgd(*state, &(struct update_options){.weight_decay = 0.1});
+}
+
+/* sign(0) is 0: without a gradient and a moment only the decay changes a weight. */
+static void lion_is_that_of_the_definition_unless_it_is_skipped(void **state)
+{
+    struct ops *ops = *state;
+    const struct update_options options = {.beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1};
+    double *w = ops_case_values(22, COUNT, 1), m[COUNT] = {0}, ew[COUNT], em[COUNT] = {0};
+    uint8_t decays[(COUNT + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS];
+    for (size_t i = 0; i < sizeof decays; i++)
+        decays[i] = i % 3 != 1;
+    memcpy(ew, w, sizeof ew);
+    for (int step = 1; step <= 4; step++) {
+        double *g = ops_case_values(22 + (uint64_t)step, COUNT, 4);
+        struct update_scalars s = {
+            .lr = 0.1 / step, .gradient_scale = 0.25, .gradient_limit = LIMIT};
+        g[7] = 0;
+        for (int i = 0; i < COUNT; i++) {
+            double seen = fmax(-LIMIT, fmin(LIMIT, g[i] / 4));
+            double c = 0.9 * em[i] + (1 - 0.9) * seen;
+            em[i] = 0.99 * em[i] + (1 - 0.99) * seen;
+            ew[i] -= s.lr * ((c > 0   ? 1
+                              : c < 0 ? -1
+                                      : 0) +
+                             (decays[i / OPS_DECAY_ELEMENTS] ? 0.1 : 0) * ew[i]);
+        }
+        const struct update_arrays arrays = {
+            .params = w, .moment1 = m, .gradients = g, .decays = decays, .count = COUNT};
+        ops->table->update(ops, UPDATE_LION, &options, &arrays, &s);
+        s.is_skipped = true;
+        ops->table->update(ops, UPDATE_LION, &options, &arrays, &s);
+        free(g);
+    }
+    ops_case_assert_near("weights", w, ew, COUNT, TOLERANCE);
+    ops_case_assert_near("moment", m, em, COUNT, TOLERANCE);
+    free(w);
 }
 
 /* Every half, the floats beside it, and those beside the middle between it and the next one. */
@@ -499,6 +537,7 @@ int main(void)
         cmocka_unit_test(padding_of_logits_is_no_class_and_gets_no_gradient),
         cmocka_unit_test(adamw_is_that_of_the_definition_unless_it_is_skipped),
         cmocka_unit_test(sgd_is_that_of_the_definition_unless_it_is_skipped),
+        cmocka_unit_test(lion_is_that_of_the_definition_unless_it_is_skipped),
         cmocka_unit_test(halves_are_rounded_as_casts_of_checkpoints_are),
     };
     return cmocka_run_group_tests(tests, open_ops, close_ops);

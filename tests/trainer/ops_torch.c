@@ -116,35 +116,43 @@ static void save_mixed_xent(struct ops *ops)
 
 static void save_updates(struct ops *ops)
 {
-    double *w = save("weight.start", ops_case_values(8, COUNT, 1), COUNT), m[COUNT] = {0},
-           v[COUNT] = {0};
-    double by_sgd[2][COUNT], buffer[2][COUNT] = {{0}}, plain[COUNT];
-    memcpy(by_sgd[0], w, sizeof plain), memcpy(by_sgd[1], w, sizeof plain),
-        memcpy(plain, w, sizeof plain);
+    static const struct {
+        const char *name;
+        enum update_rule rule;
+        struct update_options options;
+    } rules[] = {
+        {"adamw",
+         UPDATE_ADAMW,
+         {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1}},
+        {"sgd", UPDATE_SGD, {.momentum = 0.9, .weight_decay = 0.1}},
+        {"nesterov", UPDATE_SGD, {.momentum = 0.9, .weight_decay = 0.1, .nesterov = true}},
+        {"plain_sgd", UPDATE_SGD, {.weight_decay = 0.1}},
+        {"lion", UPDATE_LION, {.beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1}},
+    };
+    double *start = save("weight.start", ops_case_values(8, COUNT, 1), COUNT), *gradients[STEPS];
     uint8_t decays[(COUNT + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS];
+    char name[64];
     memset(decays, 1, sizeof decays);
-    for (int step = 1; step <= STEPS; step++) {
-        char name[32];
-        snprintf(name, sizeof name, "gradient.%d", step);
-        double *gradients = save(name, ops_case_values(8 + (uint64_t)step, COUNT, 1), COUNT);
-        const struct adamw_options options = {0.9, 0.95, 1e-8, 0.1};
-        const struct update_scalars scalars = {
-            1e-2, 1 / (1 - pow(0.9, step)), 1 / (1 - pow(0.95, step)), 1.0 / 8, 0.1, false};
-        struct update_arrays arrays = {w, NULL, m, v, gradients, decays, COUNT};
-        ops->table->adamw(ops, &arrays, &options, &scalars);
-        for (int nesterov = 0; nesterov < 2; nesterov++) {
-            arrays.params = by_sgd[nesterov], arrays.moment1 = buffer[nesterov];
-            ops->table->sgd(ops, &arrays, &(struct sgd_options){0.9, 0.1, nesterov}, &scalars);
-        }
-        arrays.params = plain;
-        ops->table->sgd(ops, &arrays, &(struct sgd_options){0, 0.1, false}, &scalars);
-        free(gradients);
+    for (int step = 0; step < STEPS; step++) {
+        snprintf(name, sizeof name, "gradient.%d", step + 1);
+        gradients[step] = save(name, ops_case_values(9 + (uint64_t)step, COUNT, 1), COUNT);
     }
-    save("adamw.params", w, COUNT), save("adamw.m", m, COUNT), save("adamw.v", v, COUNT);
-    save("sgd.params", by_sgd[0], COUNT), save("sgd.m", buffer[0], COUNT);
-    save("nesterov.params", by_sgd[1], COUNT), save("nesterov.m", buffer[1], COUNT);
-    save("plain_sgd.params", plain, COUNT);
-    free(w);
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        double w[COUNT], m[COUNT] = {0}, v[COUNT] = {0};
+        memcpy(w, start, sizeof w);
+        for (int step = 1; step <= STEPS; step++) {
+            const struct update_scalars scalars = {
+                1e-2, 1 / (1 - pow(0.9, step)), 1 / (1 - pow(0.95, step)), 1.0 / 8, 0.1, false};
+            const struct update_arrays arrays = {w, NULL, m, v, gradients[step - 1], decays, COUNT};
+            ops->table->update(ops, rules[i].rule, &rules[i].options, &arrays, &scalars);
+        }
+        snprintf(name, sizeof name, "%s.params", rules[i].name), save(name, w, COUNT);
+        snprintf(name, sizeof name, "%s.m", rules[i].name), save(name, m, COUNT);
+        snprintf(name, sizeof name, "%s.v", rules[i].name), save(name, v, COUNT);
+    }
+    for (int step = 0; step < STEPS; step++)
+        free(gradients[step]);
+    free(start);
 }
 
 static void torch_computes_the_same(void **state)

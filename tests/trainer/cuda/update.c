@@ -19,11 +19,14 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
 /* Steps of up to a tenth, by quotients of some ten operations in float. */
-static const struct adamw_options ADAMW = {
-    .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1};
-static const struct sgd_options SGD = {.momentum = 0.9, .decay = 0.1},
-                                NESTEROV = {.momentum = 0.9, .decay = 0.1, .nesterov = true},
-                                PLAIN = {.decay = 0.1};
+static const struct rule {
+    enum update_rule rule;
+    struct update_options options;
+} ADAMW = {UPDATE_ADAMW, {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1}},
+  SGD = {UPDATE_SGD, {.momentum = 0.9, .weight_decay = 0.1}},
+  NESTEROV = {UPDATE_SGD, {.momentum = 0.9, .weight_decay = 0.1, .nesterov = true}},
+  PLAIN = {UPDATE_SGD, {.weight_decay = 0.1}},
+  LION = {UPDATE_LION, {.beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1}};
 static const struct update_scalars SCALARS = {
     .lr = 0.01,
     .correction1 = 1 / (1 - 0.9 * 0.9),
@@ -38,7 +41,7 @@ enum array { PARAMS, MOMENT1, MOMENT2, GRADIENTS, ARRAYS };
 static const char *const NAMES[ARRAYS] = {"parameter", "first moment", "second moment", "gradient"};
 
 struct state {
-    const struct sgd_options *sgd; /* NULL: AdamW */
+    const struct rule *rule;
     size_t count;
     double *array[ARRAYS];
     uint8_t *decays;
@@ -50,9 +53,9 @@ static size_t decays_of(size_t count)
 }
 
 /* Second moments from 0.5 on, so that no step is long. */
-static struct state state_init(const struct sgd_options *sgd, size_t count)
+static struct state state_init(const struct rule *rule, size_t count)
 {
-    struct state s = {sgd, count, {0}, malloc(decays_of(count))};
+    struct state s = {rule, count, {0}, malloc(decays_of(count))};
     assert_non_null(s.decays);
     for (int i = 0; i < ARRAYS; i++)
         s.array[i] = cuda_case_values(DTYPE_F32, 1 + (uint64_t)i, count, 1);
@@ -89,8 +92,7 @@ static void step_on_device(struct state *s, const struct update_scalars *scalars
         .decays = decays,
         .count = s->count,
     };
-    cuda_ok(s->sgd ? cuda_sgd(&arrays, type, s->sgd, on_device, NULL)
-                   : cuda_adamw(&arrays, type, &ADAMW, on_device, NULL));
+    cuda_ok(cuda_update(s->rule->rule, &s->rule->options, &arrays, type, on_device, NULL));
     for (int i = 0; i < ARRAYS; i++) {
         free(s->array[i]);
         s->array[i] = cuda_case_read(DTYPE_F32, device[i], s->count);
@@ -109,21 +111,17 @@ static void step_on_cpu(struct state *s)
     const struct update_arrays arrays = {
         s->array[PARAMS],    NULL,      s->array[MOMENT1], s->array[MOMENT2],
         s->array[GRADIENTS], s->decays, s->count};
-    if (s->sgd)
-        ops->table->sgd(ops, &arrays, s->sgd, &SCALARS);
-    else
-        ops->table->adamw(ops, &arrays, &ADAMW, &SCALARS);
+    ops->table->update(ops, s->rule->rule, &s->rule->options, &arrays, &SCALARS);
     cuda_case_cpu_close(ops);
 }
 
-static void check_step(const struct sgd_options *sgd, size_t count, enum dtype type,
-                       bool has_compute)
+static void check_step(const struct rule *rule, size_t count, enum dtype type, bool has_compute)
 {
-    struct state expected = state_init(sgd, count), first = {0};
+    struct state expected = state_init(rule, count), first = {0};
     step_on_cpu(&expected);
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        struct state found = state_init(sgd, count);
+        struct state found = state_init(rule, count);
         double *compute = NULL;
         step_on_device(&found, &SCALARS, type, has_compute ? &compute : NULL);
         for (int i = 0; i < ARRAYS; i++)
@@ -148,27 +146,27 @@ static void steps_are_those_of_the_cpu(void **state)
     static const size_t counts[] = {1, 3, 7, 63, 64, 65, 257, 768, 1000, 1024, 2049, 5003};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         for (int d = 0; d < DTYPES_COUNT; d++) {
-            check_step(NULL, counts[i], DTYPES[d], true);
-            check_step(NULL, counts[i], DTYPES[d], false);
+            check_step(&ADAMW, counts[i], DTYPES[d], true);
+            check_step(&ADAMW, counts[i], DTYPES[d], false);
         }
 }
 
-static void steps_of_sgd_are_those_of_the_cpu(void **state)
+static void steps_of_other_rules_are_those_of_the_cpu(void **state)
 {
     (void)state;
-    static const struct sgd_options *const options[] = {&SGD, &NESTEROV, &PLAIN};
+    static const struct rule *const rules[] = {&SGD, &NESTEROV, &PLAIN, &LION};
     static const size_t counts[] = {1, 3, 64, 65, 1000, 2049};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
-        for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
-            check_step(options[o], counts[i], DTYPES[i % DTYPES_COUNT], true);
-            check_step(options[o], counts[i], DTYPE_F32, false);
+        for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+            check_step(rules[r], counts[i], DTYPES[i % DTYPES_COUNT], true);
+            check_step(rules[r], counts[i], DTYPE_F32, false);
         }
 }
 
 static void moments_that_fade_end_at_zero(void **state)
 {
     (void)state;
-    struct state s = state_init(NULL, 70);
+    struct state s = state_init(&ADAMW, 70);
     for (size_t i = 0; i < s.count; i++) {
         s.array[GRADIENTS][i] = 0;
         s.array[MOMENT1][i] = i % 2 ? FLT_MIN : -FLT_MIN;
@@ -187,7 +185,7 @@ static void moments_that_fade_end_at_zero(void **state)
 static void a_skipped_step_changes_nothing(void **state)
 {
     (void)state;
-    struct state before = state_init(NULL, 1000), s = state_init(NULL, 1000);
+    struct state before = state_init(&ADAMW, 1000), s = state_init(&ADAMW, 1000);
     struct update_scalars scalars = SCALARS;
     scalars.is_skipped = true;
     scalars.gradient_scale = NAN;
@@ -201,9 +199,9 @@ static void a_skipped_step_changes_nothing(void **state)
 static void a_step_in_a_type_without_kernels_is_refused(void **state)
 {
     (void)state;
-    assert_int_equal(
-        cuda_adamw(&(struct update_arrays){.count = 1}, DTYPE_F64, &ADAMW, &SCALARS, NULL),
-        cudaErrorInvalidValue);
+    assert_int_equal(cuda_update(UPDATE_ADAMW, &ADAMW.options, &(struct update_arrays){.count = 1},
+                                 DTYPE_F64, &SCALARS, NULL),
+                     cudaErrorInvalidValue);
 }
 
 static void squares_of_rows_are_summed_as_in_double(void **state)
@@ -376,7 +374,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_those_of_the_cpu),
-        cmocka_unit_test(steps_of_sgd_are_those_of_the_cpu),
+        cmocka_unit_test(steps_of_other_rules_are_those_of_the_cpu),
         cmocka_unit_test(moments_that_fade_end_at_zero),
         cmocka_unit_test(a_skipped_step_changes_nothing),
         cmocka_unit_test(a_step_in_a_type_without_kernels_is_refused),

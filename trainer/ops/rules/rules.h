@@ -15,7 +15,8 @@
  *   first, second  the moments' names in a checkpoint, which are torch's; NULL: none */
 #define UPDATE_RULES(RULE)                                                                         \
     RULE(adamw, ADAMW, 2, "exp_avg", "exp_avg_sq")                                                 \
-    RULE(sgd, SGD, options->momentum > 0, "momentum_buffer", NULL)
+    RULE(sgd, SGD, options->momentum > 0, "momentum_buffer", NULL)                                 \
+    RULE(lion, LION, 1, "exp_avg", NULL)
 
 enum update_rule {
 #define ROW(name, NAME, ...) UPDATE_##NAME,

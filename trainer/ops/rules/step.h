@@ -65,6 +65,7 @@ RULE_INLINE real update_gradient(const struct update_factors *f, real sum)
 }
 
 #include "trainer/ops/rules/adamw.h"
+#include "trainer/ops/rules/lion.h"
 #include "trainer/ops/rules/sgd.h"
 
 /* `rule` is a constant where this is called: one rule is left. */
