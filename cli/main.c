@@ -1,6 +1,6 @@
 /*
- * main — the program `millrace`: finds the verb, parses its options, runs it, turns errors into one
- * line and an exit status.
+ * main — the program `millrace`: finds the verb, parses its options, runs it, and turns errors into
+ * one line and an exit status.
  */
 #include "base/str.h"
 #include "cli/core/output.h"
@@ -15,15 +15,15 @@
 
 enum { FILES_OPEN_MAX = 1 << 16 };
 
-/* A batch may be of as many shards as samples, each a file that is open: more than shells give by
- * default, but the machine would. */
+/* A batch may come from as many shards as it has samples, each an open file. Shells allow fewer by
+ * default than the machine does. */
 static void raise_open_files(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= FILES_OPEN_MAX)
         return;
     limit.rlim_cur = limit.rlim_max < FILES_OPEN_MAX ? limit.rlim_max : FILES_OPEN_MAX;
-    (void)setrlimit(RLIMIT_NOFILE, &limit); /* a wish */
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* best effort */
 }
 
 static bool is_one_of(const char *word, const char *a, const char *b)
@@ -31,7 +31,7 @@ static bool is_one_of(const char *word, const char *a, const char *b)
     return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-/* Status of a usage error whose detail is printed. */
+/* Prints a usage error with its detail and returns its exit status. */
 static int usage(struct console *console, const struct err *err)
 {
     console_error(console, err);
@@ -51,8 +51,8 @@ static int check_positional(const struct verb *verb, const struct option_list *p
     return -EINVAL;
 }
 
-/* What lies below advises to ask for an output that is there to be replaced, and does not know what
- * the verb's options are called. */
+/* Lower layers advise to ask for replacement of an existing output, but do not know the verb's
+ * option names. */
 static void advise_force(const struct verb *verb, struct err *err)
 {
     for (size_t i = 0; i < verb->options.count; i++)
@@ -85,7 +85,7 @@ static int run_verb(const struct verb *verb, void *args, const struct option_lis
     return status == -EINVAL ? EXIT_USAGE : status < 0 ? EXIT_FAILED : status;
 }
 
-/* argv: all words; verb_words of them, behind the program's name, are the verb's. */
+/* argv: all words; the verb's name is verb_words of them, after the program's name. */
 static int parse_and_run(const struct verb *verb, int verb_words, int argc, char **argv,
                          struct console *console)
 {

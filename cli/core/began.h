@@ -1,8 +1,8 @@
 /*
- * began — since when a run's time limit counts, where that is before the program began: launch's
- * first attempt hands it on to those after it.
+ * began — the start time of a run's time limit when it is before the program's own start. The first
+ * attempt of `launch` passes it to the restarts.
  *
- *     MILLRACE_BEGAN=1732280000    seconds since 1970-01-01 UTC, whole
+ *     MILLRACE_BEGAN=1732280000    whole seconds since 1970-01-01 UTC
  */
 #ifndef MILLRACE_CLI_CORE_BEGAN_H
 #define MILLRACE_CLI_CORE_BEGAN_H
@@ -13,8 +13,8 @@
 
 #define BEGAN_VARIABLE "MILLRACE_BEGAN"
 
-/* text: the variable's; NULL or empty: none. How long before wall_ns that was; 0: nobody says, or a
- * clock that is ahead. -EINVAL where it is no time. Pure. */
+/* text: the variable's value; NULL or empty: not set. Returns in *ret_ns how long before wall_ns
+ * that was; 0 if not set or if the clock is ahead. -EINVAL if text is not a time. Pure. */
 int began_before(const char *text, uint64_t wall_ns, uint64_t *ret_ns, struct err *err);
 
 #endif

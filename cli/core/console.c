@@ -1,5 +1,5 @@
 /*
- * console — see console.h. The bar's text is progress.c's.
+ * console — see console.h. progress.c formats the bar.
  */
 #include "cli/core/console.h"
 
@@ -28,7 +28,7 @@ unsigned console_columns(int descriptor)
     return console_columns_or(descriptor, CONSOLE_COLUMNS_DEFAULT);
 }
 
-/* lock is held */
+/* needs lock */
 static void wipe_bar(struct console *console)
 {
     if (!console->drawn)
@@ -38,7 +38,7 @@ static void wipe_bar(struct console *console)
     console->drawn = false;
 }
 
-/* lock is held */
+/* needs lock */
 static void draw_bar(struct console *console)
 {
     char text[CONSOLE_BAR_BYTES_MAX];
@@ -48,7 +48,7 @@ static void draw_bar(struct console *console)
     fprintf(stderr, console->terminal ? "\r%s\033[K" : "%s\n", text);
     fflush(stderr);
     if (console->terminal)
-        signals_set_last_words("\n"); /* the shell's prompt is not to stand behind the bar */
+        signals_set_last_words("\n"); /* the shell's prompt must not follow the bar on its line */
     console->drawn = console->terminal;
 }
 
@@ -140,12 +140,12 @@ void console_line(struct console *console, const char *format, ...)
     bool has_text = vasprintf(&text, format, arguments) >= 0;
     va_end(arguments);
     if (has_text)
-        add_lines(&shown, text); /* by value: text still points at its beginning */
+        add_lines(&shown, text); /* by value: text still points to the start */
     pthread_mutex_lock(&console->lock);
     wipe_bar(console);
     fprintf(stderr, "%s\n", str_text(&shown));
     if (!console->terminal)
-        console->shown_ns = clock_now_ns(); /* a sign of life */
+        console->shown_ns = clock_now_ns(); /* counts as a sign of life */
     pthread_mutex_unlock(&console->lock);
     str_deinit(&shown);
     free(has_text ? text : NULL);
@@ -158,7 +158,8 @@ void progress_begin(struct console *console, const char *label, enum progress_un
     console->progress = (struct progress){.label = console->label, .unit = unit};
     console->updated = false;
     console->began_ns = clock_now_ns();
-    if (!console->active) /* one that takes another's place is shown when that would have been */
+    /* A bar that replaces another keeps its redraw time. */
+    if (!console->active)
         console->shown_ns = console->began_ns;
     console->active = true;
     pthread_mutex_unlock(&console->lock);

@@ -1,9 +1,9 @@
 /*
- * console — stderr: log lines, errors, and one progress bar that the lines do not tear.
+ * console — writes log lines, errors and one progress bar to stderr, without mixing them.
  *
- * On a terminal the bar is one line, drawn again at most ten times a second in the width that the
- * terminal has at that moment; elsewhere a line where ten seconds passed without another; with
- * --quiet nothing. NO_COLOR is honoured.
+ * On a terminal the bar is one line, redrawn at most ten times a second in the terminal's current
+ * width. Elsewhere a progress line is printed after ten seconds without output. With --quiet there
+ * is no progress. NO_COLOR is honored.
  *
  * Threads: all calls may come from any thread.
  */
@@ -27,23 +27,23 @@ enum {
 
 enum progress_unit { PROGRESS_ITEMS, PROGRESS_SAMPLES, PROGRESS_STEPS, PROGRESS_BYTES };
 
-/* How far some work is. first: what was done when it began, as of a run that goes on; the rate is
- * that of what came after. */
+/* Progress of some work. first: the amount already done at the start, as in a resumed run; the rate
+ * does not include it. */
 struct progress {
-    const char *label; /* what is done: "converting" */
+    const char *label; /* the activity: "converting" */
     enum progress_unit unit;
     uint64_t first, done, total; /* total 0: unknown */
     uint64_t elapsed_ns;         /* since it began */
 };
 
-/* Guarded by lock, but for quiet, terminal, color and the rank, which are immutable after what sets
- * them. */
+/* Guarded by lock, except quiet, terminal, color and the rank, which are immutable after
+ * console_init and the setters. */
 struct console {
     pthread_mutex_t lock;
     bool quiet, terminal, color;
     struct log log;                    /* writes here */
-    char rank[CONSOLE_RANK_BYTES_MAX]; /* "rank 3: "; empty where it is alone */
-    bool is_first;                     /* of the ranks */
+    char rank[CONSOLE_RANK_BYTES_MAX]; /* "rank 3: "; empty for a single rank */
+    bool is_first;                     /* this is rank 0 */
     /* the bar */
     bool active, drawn, updated;
     char label[CONSOLE_LABEL_BYTES_MAX];
@@ -53,36 +53,36 @@ struct console {
 
 void console_init(struct console *console);
 void console_deinit(struct console *console);
-/* Once the command line is known; before other threads use it. */
+/* Call once the command line is parsed, before other threads use the console. */
 void console_set_quiet(struct console *console, bool quiet, bool verbose);
 
-/* Of several ranks the first alone writes lines and the bar; what goes wrong each tells, and says
- * which it is. Before other threads use it. */
+/* Of several ranks, only the first writes lines and the bar. Every rank prints its errors, with its
+ * rank. Call before other threads use the console. */
 void console_set_rank(struct console *console, int rank, int ranks);
 
-/* `millrace: LINE`, whatever --quiet says. */
+/* Prints `millrace: LINE`, even with --quiet. */
 void console_error(struct console *console, const struct err *err);
 void console_failure(struct console *console, const char *line);
-/* A line as it is, unless quiet. */
+/* Prints the line unless quiet. */
 void console_line(struct console *console, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* One at a time; another one may begin in its place. label: "converting". What the first update
- * tells of as done was done before. */
+/* One bar at a time; a new one may replace the current one. label: "converting". The `done` of the
+ * first update counts as done before the start. */
 void progress_begin(struct console *console, const char *label, enum progress_unit unit);
 /* total 0: unknown. */
 void progress_update(struct console *console, uint64_t done, uint64_t total);
 void progress_end(struct console *console);
-/* Takes the bar off its line before something is printed on stdout, which may be the same terminal;
- * the next update draws it again. */
+/* Erases the bar before something is printed on stdout, which may be the same terminal; the next
+ * update redraws it. */
 void progress_give_way(struct console *console);
 
-/* Columns of the terminal on that descriptor, CONSOLE_COLUMNS_DEFAULT where it is none. */
+/* Columns of the terminal on descriptor; CONSOLE_COLUMNS_DEFAULT if it is not a terminal. */
 unsigned console_columns(int descriptor);
-/* The same, `otherwise` where nobody knows: where it is no terminal, or one without a size, as
- * mpirun's for its ranks. */
+/* The same, but returns `otherwise` if the width is unknown: not a terminal, or one without a size,
+ * as mpirun gives its ranks. */
 unsigned console_columns_or(int descriptor, unsigned otherwise);
-/* The bar's text without its line end, at most columns wide; pure. Returns text. */
+/* Formats the bar without a newline, at most columns wide; pure. Returns text. */
 const char *progress_format(const struct progress *progress, unsigned columns,
                             char text[CONSOLE_BAR_BYTES_MAX]);
 

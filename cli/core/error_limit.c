@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double COUNT_MAX = 1e15; /* a double tells whole numbers apart well beyond it */
+static const double COUNT_MAX = 1e15; /* a double is exact for integers well beyond this */
 
-/* "12", "1.5%": digits with at most one point among or after them, where strtod would also take
- * signs, spaces, hexadecimal digits, exponents, "inf" and "nan". */
+/* "12", "1.5%": digits with at most one point. strtod alone would also accept signs, spaces,
+ * hexadecimal digits, exponents, "inf" and "nan". */
 static bool parse(const char *text, double *ret_value, bool *ret_is_percent)
 {
     static const char digits[] = "0123456789";
@@ -23,7 +23,7 @@ static bool parse(const char *text, double *ret_value, bool *ret_is_percent)
     *ret_is_percent = *end == '%';
     if (whole_digits == 0 || end[*ret_is_percent] != '\0')
         return false;
-    *ret_value = strtod(text, NULL); /* of very many digits: inf, which is refused below */
+    *ret_value = strtod(text, NULL); /* too many digits give inf, which is refused below */
     return *ret_is_percent ? *ret_value <= 100
                            : *ret_value <= COUNT_MAX && *ret_value == (double)(int64_t)*ret_value;
 }

@@ -17,7 +17,7 @@ static void add_word(struct grammar_words *words, const char *text, size_t bytes
     words->word[words->count++][bytes] = '\0';
 }
 
-/* True where the verb's name begins with group; ret_rest: what follows it. */
+/* True if the verb's name begins with group; *ret_rest is what follows. */
 static bool is_in_group(const struct verb *verb, const char *group, const char **ret_rest)
 {
     size_t bytes = group ? strlen(group) : 0;
@@ -65,7 +65,7 @@ void grammar_describe_verb(const char *group, const char *word, struct str *out)
         str_add_format(out, "%s%s", i ? ", " : "", seconds.word[i]);
 }
 
-/* Small letters and digits: typed as it stands. */
+/* Lowercase letters and digits: a literal word. */
 static bool is_literal(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -92,7 +92,7 @@ static enum grammar_kind kind_of(const char *text, size_t bytes, enum grammar_ki
     return otherwise;
 }
 
-/* The alternatives of a value's name. */
+/* Splits a value's name into its alternatives. */
 static void read_name(const char *name, enum grammar_kind otherwise,
                       struct grammar_value *ret_value)
 {
@@ -129,8 +129,8 @@ void grammar_option(const struct option *option, struct grammar_value *ret_value
         read_name(option->value_name ? option->value_name : "", GRAMMAR_NOTHING, ret_value);
 }
 
-/* "SRC DST", "SHARD...", "[VERB | formats | config]": a name a word, without brackets, dots and the
- * spaces around |. */
+/* "SRC DST", "SHARD...", "[VERB | formats | config]": one name per word, without brackets, dots and
+ * the spaces around |. */
 static void read_arguments(const char *text, struct grammar_words *ret_names, bool *ret_repeats)
 {
     char name[GRAMMAR_WORD_BYTES];
@@ -155,7 +155,7 @@ static void read_arguments(const char *text, struct grammar_words *ret_names, bo
     }
 }
 
-/* The n-th name, the last one for those beyond; ret_beyond: it stands for more than one word. */
+/* The n-th name; the last name for any beyond. *ret_beyond: it stands for more than one word. */
 static bool name_at(const struct verb *verb, size_t n, char *ret_name, bool *ret_beyond)
 {
     struct grammar_words names;

@@ -178,8 +178,8 @@ static int set_value(const struct option *option, const char *value, void *args,
     return status ? err_set(err, status, "out of memory for the command line") : 0;
 }
 
-/* The option that the word at argv[*index] names, and its value; *index moves on where the value is
- * the next word. */
+/* The option named by the word at argv[*index], and its value. Advances *index if the value is the
+ * next word. */
 static int take_option(const struct option_table *tables, size_t tables_count, int argc,
                        char **argv, int *index, const struct option **ret_option,
                        const char **ret_value, struct err *err)
@@ -194,7 +194,7 @@ static int take_option(const struct option_table *tables, size_t tables_count, i
         option = find_short(tables, tables_count, word[1]);
         value = word[2] ? word + 2 : NULL;
         if (option && option->kind == OPTION_FLAG && value)
-            option = NULL; /* flags are not run together */
+            option = NULL; /* flags cannot be combined */
     }
     if (!option)
         return unknown_option(tables, tables_count, word, err);

@@ -1,14 +1,14 @@
 /*
- * options — what a verb takes on the command line, as one table that drives parsing, `--help`,
+ * options — the command-line options of a verb, as one table that drives parsing, `--help`,
  * suggestions, manual pages and completions.
  *
  *     static const struct option rows[] = {
  *         {"workers", 'j', OPTION_COUNT, offsetof(struct read_args, workers), "N",
- *          .help = "decoding threads; 0: one a CPU"},
+ *          .help = "decoding threads; 0: one per CPU"},
  *     };
  *
- * Values land in a struct of the verb's own, at the row's offset, as the type that the kind says. A
- * row's default_text is parsed like a value typed by the user, so that what is shown is what holds.
+ * Values are stored in the verb's own struct, at the row's offset, with the type of the row's kind.
+ * default_text is parsed like user input, so the default that help shows is the one in effect.
  *
  * Accepted: --name VALUE, --name=VALUE, -j VALUE, -jVALUE; "--" ends the options. A flag takes no
  * value.
@@ -28,9 +28,9 @@ enum option_kind {
     OPTION_COUNT,    /* uint64_t, least..most */
     OPTION_SIZE,     /* uint64_t, bytes */
     OPTION_DURATION, /* uint64_t, nanoseconds */
-    OPTION_CHOICE,   /* uint32_t, the place in choices */
+    OPTION_CHOICE,   /* uint32_t, the index in choices */
     OPTION_LIST,     /* struct option_list: a,b,c */
-    OPTION_REPEAT,   /* struct option_list: one item for each time it is given */
+    OPTION_REPEAT,   /* struct option_list: one item per occurrence */
 };
 
 struct option_list {
@@ -41,7 +41,7 @@ struct option_list {
 /* A row. Immutable. */
 struct option {
     const char *name; /* without dashes */
-    char letter;      /* the short one, 0: none */
+    char letter;      /* short option; 0: none */
     enum option_kind kind;
     size_t offset;              /* in the verb's struct */
     const char *value_name;     /* as help shows it (grammar.h); NULL for flags and choices */
@@ -57,21 +57,21 @@ struct option_table {
     size_t count;
 };
 
-/* Fills args (zeroed, of the verb's own size) with defaults, then with what argv says. Everything
- * that is no option goes to ret_positional. Both own memory afterwards, also on failure:
+/* Fills args (zeroed, of the verb's size) with the defaults, then with the values from argv. All
+ * other words go to ret_positional. Both own memory afterwards, even on failure: call
  * options_deinit. -EINVAL with detail: wrong usage. */
 int options_parse(const struct option_table *tables, size_t tables_count, int argc, char **argv,
                   void *args, struct option_list *ret_positional, struct err *err);
 
-/* -EINVAL names a required option that was not given. Apart from parsing, so that `--help` needs
- * none. */
+/* -EINVAL names a required option that is missing. Separate from parsing, so that `--help` works
+ * without them. */
 int options_check_required(const struct option_table *tables, size_t tables_count, int argc,
                            char **argv, struct err *err);
 
 void options_deinit(const struct option_table *tables, size_t tables_count, void *args,
                     struct option_list *positional);
 
-/* What stands for the value in help: "N", "keys|json|none". Returns text, which holds bytes. */
+/* The value as help shows it: "N", "keys|json|none". Returns text, which has room for bytes. */
 const char *option_value_text(const struct option *option, char *text, size_t bytes);
 
 #endif

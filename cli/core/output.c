@@ -54,14 +54,14 @@ static void add_name(struct str *out, const char *key)
     struct str name = {0};
     for (size_t i = 0; i < bytes; i++)
         str_add(&name, key[i] == '_' ? " " : &key[i], 1);
-    display_add(out, str_text(&name)); /* a key may be a class name, or stand in a file */
+    display_add(out, str_text(&name)); /* a key may be a class name, or come from a file */
     str_fail_with(out, &name);
     str_deinit(&name);
     for (const char *at = rate ? rate : ""; *at; at++)
         str_add(out, *at == '_' ? " " : at, 1);
 }
 
-/* exact: bytes to the last one, too. */
+/* exact: also prints the exact number of bytes */
 static void add_number(struct str *out, const char *key, const struct json_t *value, bool exact)
 {
     uint64_t whole = 0;
@@ -110,7 +110,7 @@ static void add_scalar(struct str *out, const char *key, const struct json_t *va
         add_number(out, key, value, exact);
 }
 
-/* "val loss 1.2, val accuracy 0.5": an entry of an object in a cell. */
+/* "val loss 1.2, val accuracy 0.5": one entry of an object inside a cell. */
 static int add_entry_to_cell(void *context, const char *key, struct json_t *value)
 {
     struct str *out = context;
@@ -151,8 +151,8 @@ static void add_cell(struct str *out, const char *key, const struct json_t *valu
     str_add_text(out, numbers ? "]" : "");
 }
 
-/* A text, from its line's column at on, broken at spaces before the last of so many columns; what
- * follows stands below its beginning. */
+/* Adds text that starts at column `at`, wrapped at spaces to fit columns; continuation lines start
+ * at the same column. */
 static void add_wrapped(struct str *out, const char *text, size_t at, unsigned columns)
 {
     const size_t indent = at;
@@ -183,7 +183,7 @@ struct table {
     const char *columns[COLUMNS_MAX];
     size_t widths[COLUMNS_MAX];
     size_t count;
-    size_t column; /* of the cell at hand */
+    size_t column; /* of the current cell */
     unsigned indent;
     bool measure;
 };
@@ -239,7 +239,7 @@ static void table_lines(struct table *table, const struct json_t *rows)
 struct place {
     struct str *out;
     unsigned indent, columns;
-    size_t values_at; /* the column of values, behind the longest name of the object */
+    size_t values_at; /* the column of the values, after the object's longest name */
 };
 
 static bool is_table(const struct json_t *value)
@@ -275,7 +275,7 @@ static void add_object(struct str *out, unsigned indent, unsigned columns, struc
     jsonx_each(object, add_entry, &place);
 }
 
-/* A table that would not fit the terminal is told row by row. */
+/* A table too wide for the terminal is printed row by row. */
 static void add_table(struct str *out, unsigned indent, unsigned columns, struct json_t *rows)
 {
     struct table table = {.out = out, .indent = indent, .measure = true};

@@ -1,15 +1,15 @@
 /*
- * output — stdout: a result, told once, shown as one JSON document or as text for people.
+ * output — prints a result on stdout, as one JSON document or as text for people.
  *
  *     struct output output;
  *     output_begin(&output);
  *     jsonx_write_u64(&output.json, "samples_count", 3068);
  *     return output_end(&output, common->json, err);
  *
- * Text is made from the same document: keys lose their unit, values gain it ("mean_sample_bytes":
- * 28774 becomes `mean sample 28.1 KiB (28774)`, in a table `28.1 KiB`), a `_share` or `_fraction`
- * becomes a percentage, nested objects are indented, an array of objects becomes a table. On a
- * terminal long texts are broken, and a table that is too wide is told row by row.
+ * Text is made from the same document. Units move from keys to values: "mean_sample_bytes": 28774
+ * becomes `mean sample 28.1 KiB (28774)`, in a table `28.1 KiB`. A `_share` or `_fraction` becomes
+ * a percentage. Nested objects are indented, and an array of objects becomes a table. On a
+ * terminal, long texts are wrapped, and a table that is too wide is printed row by row.
  */
 #ifndef MILLRACE_CLI_CORE_OUTPUT_H
 #define MILLRACE_CLI_CORE_OUTPUT_H
@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Owner thread. Between begin and end the writer stands within the document's object. */
+/* Owner thread. Between begin and end the writer is inside the document's object. */
 struct output {
     struct str text;
     struct jsonx_writer json;
@@ -29,12 +29,12 @@ struct output {
 void output_begin(struct output *output);
 /* Prints to stream and frees. -ENOMEM, -EIO. */
 int output_end(struct output *output, bool as_json, FILE *stream, struct err *err);
-/* The same for an act that is done for something else than what it tells, as files: on stdout, and
- * with --quiet only where --json asks for it. */
+/* The same on stdout, for a verb whose main result is not the output, such as files. With --quiet,
+ * prints only if --json is given. */
 int output_end_report(struct output *output, bool as_json, bool quiet, struct err *err);
 void output_abort(struct output *output); /* frees without printing */
 
-/* What was printed has arrived: -EIO (-ENOSPC, -EPIPE) where it has not. */
+/* Checks that stdout was written: -EIO (-ENOSPC, -EPIPE) if not. */
 int output_flush(struct err *err);
 
 #endif

@@ -21,7 +21,7 @@
 #define STEP_PREFIX  "step-"
 #define METRICS_NAME "metrics.jsonl"
 
-enum { HEAD_BYTES = 263, TAR_MAGIC_AT = 257 }; /* as far as a tar's magic, which old ones lack */
+enum { HEAD_BYTES = 263, TAR_MAGIC_AT = 257 }; /* up to the tar magic, which old tars lack */
 
 const char *path_kind_name(enum path_kind kind)
 {
@@ -100,8 +100,8 @@ static int kind_of_folder(struct io *io, const char *path, enum path_kind *ret_k
     return -ENOTSUP;
 }
 
-/* The first bytes, as many as there are up to HEAD_BYTES, and whether the file ends in a trailer of
- * ours. */
+/* Reads the first bytes, at most HEAD_BYTES, and checks whether the file ends in a millrace
+ * trailer. */
 static int look_into(struct io *io, const char *path, uint64_t file_bytes, uint8_t head[HEAD_BYTES],
                      bool *ret_trailer, struct err *err)
 {
@@ -141,7 +141,7 @@ static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes,
     int status = look_into(io, path, file_bytes, head, &trailer, err);
     if (status)
         return status;
-    /* a file that its name alone tells of: opening it says what is wrong */
+    /* a file recognized by its name alone: opening it reports what is wrong */
     if (trailer || ends_in(path, ".tar") || memcmp(head + TAR_MAGIC_AT, "ustar", 5) == 0)
         *ret_kind = PATH_SHARD;
     else if (ends_in(path, ".jsonl"))

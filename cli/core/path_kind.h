@@ -1,5 +1,5 @@
 /*
- * path_kind — what stands at a path, told by its content, not its name.
+ * path_kind — identifies what is at a path, by content rather than by name.
  */
 #ifndef MILLRACE_CLI_CORE_PATH_KIND_H
 #define MILLRACE_CLI_CORE_PATH_KIND_H
@@ -10,7 +10,7 @@
 enum path_kind {
     PATH_DATASET,     /* dataset.json or its folder, a pattern of shards */
     PATH_DATASETS,    /* a folder of such folders, as --split makes */
-    PATH_SHARD,       /* a file with our trailer, a tar of another tool */
+    PATH_SHARD,       /* a file with millrace's trailer, or a plain tar */
     PATH_CHECKPOINT,  /* a step's folder, or its manifest.json */
     PATH_CHECKPOINTS, /* a folder of steps */
     PATH_SAFETENSORS,
@@ -25,14 +25,14 @@ enum path_kind {
 
 const char *path_kind_name(enum path_kind kind); /* for people */
 
-/* Reads at most a few bytes. ret_path (IO_PATH_BYTES_MAX) is the path to open: the folder for a
- * manifest.json, metrics.jsonl for the folder of a run, else as given. -ENOENT; -ENOTSUP with
- * detail where it is none of these. */
+/* Reads a few bytes at most. ret_path (IO_PATH_BYTES_MAX) is the path to open: the folder for a
+ * manifest.json, metrics.jsonl for a run's folder, otherwise path. -ENOENT; -ENOTSUP with detail if
+ * it is none of these. */
 int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path,
                  struct err *err);
 
-/* Each dataset of a PATH_DATASETS folder, in byte order; the callback's first non-zero result ends
- * it and is returned. */
+/* Calls each for every dataset of a PATH_DATASETS folder, in byte order. The first nonzero result
+ * stops the walk and is returned. */
 int path_each_dataset(struct io *io, const char *folder,
                       int (*each)(void *context, const char *path), void *context, struct err *err);
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static atomic_int stop_signal; /* a handler has no other way to tell anybody */
+static atomic_int stop_signal; /* a handler can only communicate through atomics */
 static struct signals_counts counts;
 static atomic_bool counts_only;
 static _Atomic(const char *) last_words;
@@ -27,7 +27,7 @@ static void on_signal(int signal)
     if (is_repeated && !atomic_load(&counts_only)) {
         const char *words = atomic_load(&last_words);
         ssize_t written = words ? write(STDERR_FILENO, words, strlen(words)) : 0;
-        (void)written; /* where it can't be heard it is not missed */
+        (void)written; /* a failed write is ignored */
         io_temporary_remove_all();
         _exit(EXIT_INTERRUPTED);
     }

@@ -1,37 +1,35 @@
 /*
- * signals — a wish to stop, as a flag that long work looks at.
+ * signals — a stop request, as a flag that long work polls.
  *
- * SIGTERM, SIGINT and SIGUSR1 set the flag; a second SIGINT ends the program at once with status
- * 130, unless somebody counts; half-written files go then (io/temporary_registry.h). SIGTERM and
- * SIGUSR1 may come as often as they like, for batch systems and timeout(1) send them again.
+ * SIGTERM, SIGINT and SIGUSR1 set the flag. A second SIGINT removes half-written files
+ * (io/temporary_registry.h) and exits immediately with status 130, unless signals are counted.
+ * SIGTERM and SIGUSR1 may repeat, because batch systems and timeout(1) resend them.
  */
 #ifndef MILLRACE_CLI_CORE_SIGNALS_H
 #define MILLRACE_CLI_CORE_SIGNALS_H
 
 #include <stdatomic.h>
 
-/* Installs the handlers and gives the flag, which lives for ever: the number of the signal, 0
- * before any. */
+/* Installs the handlers. Returns the flag, valid forever: the signal's number, 0 before any. */
 atomic_int *signals_install(void);
 
-/* The flag where the handlers may not be installed: then it stays 0. */
+/* The flag without installing handlers; it stays 0 if they are not installed. */
 const atomic_int *signals_flag(void);
 
-/* The same for who has to end others before itself: how often a wish to stop came, and how often it
- * was SIGINT, which never ends the program. */
+/* For a process that must end others before itself: counts the stop requests and how many of them
+ * were SIGINT, which then never exits. */
 struct signals_counts {
     atomic_uint wishes, interrupts;
 };
 const struct signals_counts *signals_install_counting(void);
-/* How often such signals came, whatever they do. */
+/* The same counts without installing handlers. */
 const struct signals_counts *signals_counts(void);
 
-/* What a second SIGINT writes to stderr before it ends the program, so that a line that stands
- * there is ended; NULL: nothing. text lives for ever. */
+/* What a second SIGINT writes to stderr before it exits, to end an unfinished line; NULL: nothing.
+ * text must stay valid forever. */
 void signals_set_last_words(const char *text);
 
-/* For work that matters more than who watches it: a pipe closed at its other end no longer ends the
- * program. */
+/* For work that must not end when its reader does: a closed pipe no longer kills the program. */
 void signals_outlive_pipes(void);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * verbs — the list of all verbs, and finding one by what the user typed.
+ * verbs — lists all verbs and finds one by name.
  */
 #include "cli/core/verbs.h"
 

@@ -18,7 +18,7 @@ static const char head[] =
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
     "<meta name=\"color-scheme\" content=\"light dark\"/>\n";
 
-/* Bytes of the UTF-8 character at text, 0 where there is none that may stand in a page. */
+/* Bytes of the UTF-8 character at text; 0 if it is invalid or not allowed in a page. */
 static size_t character_bytes(const uint8_t *text, size_t bytes)
 {
     uint8_t first = text[0];
@@ -160,7 +160,7 @@ void page_facts_end(struct str *out)
 void page_table_begin(struct str *out, const char *caption, const struct page_column *columns,
                       size_t count)
 {
-    /* tabindex: a keyboard can scroll it */
+    /* tabindex makes it scrollable by keyboard */
     str_add_text(out, "<div class=\"wide\" tabindex=\"0\"><table><caption>");
     page_text(out, caption);
     str_add_text(out, "</caption>\n<thead><tr>");

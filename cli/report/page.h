@@ -1,6 +1,6 @@
 /*
- * page — HTML built piece by piece into a str: one self-contained page, no scripts, nothing fetched
- * from anywhere.
+ * page — builds an HTML page piece by piece in a str. The page is self-contained: no scripts,
+ * nothing fetched.
  *
  *     page_begin(&out, "dataset", "shards/train");
  *     page_section_begin(&out, "Shards", NULL);
@@ -14,10 +14,9 @@
  *     page_end(&out);
  *     status = str_status(&out);
  *
- * Whatever text comes from outside is escaped by page_text and those that call it: the page is
- * well-formed as HTML and as XML, whatever the names in a dataset are. A content security policy in
- * its head forbids scripts and the network on top. Light or dark, narrow or wide, as the reader's
- * window is.
+ * page_text and the functions that call it escape all external text, so the page is well-formed
+ * HTML and XML for any names in a dataset. A content security policy also forbids scripts and
+ * network access. The page adapts to light or dark mode and to the window's width.
  */
 #ifndef MILLRACE_CLI_REPORT_PAGE_H
 #define MILLRACE_CLI_REPORT_PAGE_H
@@ -27,25 +26,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Head and title. kind: what the page is of, in a word; title: its path. */
+/* Head and title. kind: the page's subject, in one word; title: its path. */
 void page_begin(struct str *out, const char *kind, const char *title);
 void page_end(struct str *out);
 
-/* note: a sentence under the heading, NULL: none. */
+/* note: a sentence under the heading; NULL: none. */
 void page_section_begin(struct str *out, const char *heading, const char *note);
 void page_section_end(struct str *out);
 
-/* Escaped, so that it may stand in an element or in a quoted attribute; what is no UTF-8, or a
- * control character other than line end and tab, becomes U+FFFD. */
+/* Escapes text for an element or a quoted attribute. Invalid UTF-8 and control characters other
+ * than newline and tab become U+FFFD. */
 void page_text(struct str *out, const char *text);
 void page_text_bytes(struct str *out, const void *text, size_t bytes);
-/* Formatted, then escaped. Cut after PAGE_FORMAT_BYTES_MAX. */
+/* Formatted, then escaped. Truncated to PAGE_FORMAT_BYTES_MAX. */
 enum { PAGE_FORMAT_BYTES_MAX = 1024 };
 void page_format(struct str *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* data:TYPE;base64,... */
 void page_data_uri(struct str *out, const char *type, const void *data, size_t bytes);
 
-/* Names with a value each, as large figures. */
+/* Name-value pairs, as large figures. */
 void page_facts_begin(struct str *out);
 void page_fact(struct str *out, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -53,15 +52,15 @@ void page_facts_end(struct str *out);
 
 struct page_column {
     const char *heading;
-    bool number; /* aligned to the right */
+    bool number; /* right-aligned */
 };
-/* caption is read aloud, not shown. */
+/* caption is for screen readers, not shown. */
 void page_table_begin(struct str *out, const char *caption, const struct page_column *columns,
                       size_t count);
 void page_row_begin(struct str *out);
 void page_cell(struct str *out, const char *text);
 void page_number(struct str *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A bar, 0..1 of the cell's width. */
+/* A bar that fills the fraction `share` (0..1) of the cell's width. */
 void page_bar(struct str *out, double share);
 void page_row_end(struct str *out);
 void page_table_end(struct str *out);

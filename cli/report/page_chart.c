@@ -9,20 +9,18 @@
 #include <math.h>
 #include <stdio.h>
 
-/* In the chart's own units; a narrow window scales them down by at most a third. */
+/* In chart units; a narrow window scales them down by at most a third. */
 enum {
+    /* room for an 8-character number on each axis; those on the x axis are centered at its ends */
     WIDTH = 480,
     HEIGHT = 260,
-    LEFT =
-        /* room for a number of 8 letters on each axis, which is centered at the ends of the lower
-         * one */
-    68,
+    LEFT = 68,
     RIGHT = 448,
     TOP = 12,
     BOTTOM = 214,
     TICKS_X = 6,
     TICKS_Y = 5,
-    DOTS_MAX = 300, /* a longer line has no dots that tell their value */
+    DOTS_MAX = 300, /* a longer line has no dots with values */
     LABELS_MAX = 5, /* of a histogram's edges */
 };
 
@@ -123,7 +121,7 @@ static void draw_line(struct str *out, const struct chart_series *series, unsign
     str_add_text(out, "\"/>\n");
 }
 
-/* What a pointer finds, and what shows where the points are few. */
+/* Dots carry the values for the pointer, and are visible if there are few points. */
 static void draw_dots(struct str *out, const struct chart_series *series, unsigned number,
                       const struct axis *x, const struct axis *y)
 {
@@ -158,7 +156,7 @@ static void draw_marks(struct str *out, const struct chart *chart, const struct 
     }
 }
 
-/* shape: the legend's little picture, within 28 x 10. */
+/* shape: the legend's symbol, within 28 x 10. */
 static void draw_legend_entry(struct str *out, const char *css_class, const char *shape,
                               const char *name)
 {

@@ -1,9 +1,9 @@
 /*
- * page_chart — charts as SVG inside a page: lines over steps, columns of a histogram. Their colours
- * are the page's.
+ * page_chart — SVG charts inside a page: lines over steps, and histograms. They use the page's
+ * colors.
  *
- * Everything a chart shows is also said in words: its title, its legend, and a label that a screen
- * reader speaks.
+ * Everything a chart shows is also available as text: its title, its legend and a label for screen
+ * readers.
  */
 #ifndef MILLRACE_CLI_REPORT_PAGE_CHART_H
 #define MILLRACE_CLI_REPORT_PAGE_CHART_H
@@ -16,7 +16,7 @@
 
 enum { CHART_SERIES_MAX = 2, CHART_TICK_BYTES = 32 };
 
-/* y NaN or infinite: a gap in the line. x rises. */
+/* y NaN or infinite: a gap in the line. x is ascending. */
 struct chart_point {
     double x, y;
 };
@@ -27,38 +27,38 @@ struct chart_series {
     size_t count;
 };
 
-/* Two series differ by colour and by dashes. */
+/* Two series differ in color and dashes. */
 struct chart {
     const char *title, *x_name, *unit;
-    double
-        x_end; /* the x axis reaches from 0 to here, or to the last point where that is further */
-    bool from_zero; /* the y axis begins at 0 */
+    /* the x axis spans from 0 to here, or to the last point if that is larger */
+    double x_end;
+    bool from_zero; /* the y axis starts at 0 */
     struct chart_series series[CHART_SERIES_MAX];
-    const double *marks; /* places on the x axis, as triangles; NULL: none */
+    const double *marks; /* x positions drawn as triangles; NULL: none */
     size_t marks_count;
     const char *marks_name;
 };
 
-/* Charts stand between these two, side by side where there is room. */
+/* Encloses charts, which are placed side by side where they fit. */
 void chart_group_begin(struct str *out);
 void chart_group_end(struct str *out);
 
-/* Nothing where no series has a finite point. */
+/* Draws nothing if no series has a finite point. */
 void chart_lines(struct str *out, const struct chart *chart);
 
-/* Column i counts what lies in edges[i]..edges[i + 1]; columns are equally wide. */
+/* Column i counts the values in edges[i]..edges[i + 1]; all columns have the same width. */
 struct chart_histogram {
     const char *title, *x_name;
-    const double *edges;    /* count + 1 */
+    const double *edges;    /* [count + 1] */
     const uint64_t *counts; /* [count] */
     size_t count;
     const char *(*edge_text)(double edge, char text[CHART_TICK_BYTES]);
 };
 void chart_columns(struct str *out, const struct chart_histogram *histogram);
 
-/* A number short enough for an axis: "0.05", "12k", "3M". Returns text. */
+/* Formats a number short enough for an axis: "0.05", "12k", "3M". Returns text. */
 const char *chart_number_text(double value, char text[CHART_TICK_BYTES]);
-/* 1, 2 or 5 times a power of ten, such that about `ticks` of them make span. */
+/* 1, 2 or 5 times a power of ten, so that about `ticks` steps span `span`. */
 double chart_step(double span, unsigned ticks);
 
 #endif

@@ -23,13 +23,13 @@ enum {
     CLASSES_MAX = 200, /* rows */
     SHARDS_MAX = 500,  /* rows */
     SIDE_BINS_MAX = 40,
-    SIDE_BINS = 16, /* about so many */
+    SIDE_BINS = 16, /* approximately */
     CLASS_NAME_BYTES_MAX = 256,
 };
 
-/* What the page is made of. */
+/* The input of the page. */
 struct source {
-    struct dataset *dataset; /* NULL of a shard */
+    struct dataset *dataset; /* NULL for a shard */
     const char *path;
     struct survey survey;
     struct page_sheet *sheet;

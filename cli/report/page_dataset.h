@@ -1,7 +1,7 @@
 /*
- * page_dataset — the page of a dataset or of one shard: a contact sheet or a sample of text, sizes,
- * classes, fields, shards and how it was converted. Reads the samples that it shows (see survey.h),
- * so it takes seconds where `inspect` alone takes none.
+ * page_dataset — the page of a dataset or of one shard: a contact sheet or sample text, sizes,
+ * classes, fields, shards and how it was converted. Building it reads the samples shown (survey.h),
+ * so it takes seconds, while `inspect` alone is instant.
  */
 #ifndef MILLRACE_CLI_REPORT_PAGE_DATASET_H
 #define MILLRACE_CLI_REPORT_PAGE_DATASET_H
@@ -12,8 +12,8 @@
 
 #include <stdbool.h>
 
-/* path: dataset.json or its folder; or, where is_shard, a shard. Appends to out. The same files
- * give the same page. */
+/* path: dataset.json or its folder; a shard if is_shard. Appends to out. Deterministic: the same
+ * files give the same page. */
 int page_dataset_build(struct io *io, const char *path, bool is_shard, struct str *out,
                        struct err *err);
 

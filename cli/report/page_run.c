@@ -20,7 +20,7 @@
 
 enum { MARKS_MAX = 200, ROWS_MAX = 500 };
 
-/* What is collected of the checkpoints before anything is written. */
+/* Data collected from the checkpoints before writing. */
 struct checkpoints {
     struct str rows;   /* of the table */
     struct str config; /* rows of the newest one's configuration */
@@ -66,7 +66,7 @@ static int add_checkpoint(void *context, const struct ckpt_entry *entry)
     return 0;
 }
 
-/* A folder that is absent holds no checkpoints. */
+/* A missing folder means no checkpoints. */
 static int collect_checkpoints(struct io *io, const char *folder, const struct log *log,
                                struct checkpoints *checkpoints, struct err *err)
 {
@@ -110,7 +110,7 @@ static void show_checkpoints(struct str *out, const struct checkpoints *c, const
     page_section_end(out);
 }
 
-/* A curve as it is drawn: the values of the file times scale. */
+/* How a curve is drawn: the values of the file times scale. */
 struct curve {
     const char *title, *unit;
     double scale;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    TEXT_BYTES_MAX = 160, /* shown of a field of text */
+    TEXT_BYTES_MAX = 160, /* shown of a text field */
     CLASS_NAME_BYTES_MAX = 256,
 };
 
@@ -27,7 +27,7 @@ struct page_sheet {
 
 int page_sheet_open(const struct dataset *dataset, struct page_sheet **ret_sheet, struct err *err)
 {
-    /* only image_pipeline_whole is called, which ignores the target's size */
+    /* only image_pipeline_whole is called, which ignores the target size */
     struct image_options options = {.width = SHEET_SIDE_PIXELS,
                                     .height = SHEET_SIDE_PIXELS,
                                     .crop = crop_options_default(CROP_NONE)};
@@ -71,7 +71,7 @@ const char *page_class_name(const struct dataset *dataset, int64_t number, char 
     return name;
 }
 
-/* alt: what a reader who does not see it is told. */
+/* The alt text names class and key. */
 static void show_picture(struct page_sheet *sheet, const struct survey_sample *sample,
                          const struct str *jpeg, uint32_t width, uint32_t height)
 {
@@ -116,7 +116,7 @@ static int show_thumbnail(struct page_sheet *sheet, const struct survey_sample *
     return status;
 }
 
-/* How fields are shown, the first that a sample has. */
+/* How fields are shown; the first one that a sample has is used. */
 static const struct {
     const char *extension;
     bool is_picture; /* else text */
@@ -125,7 +125,7 @@ static const struct {
     {"ppm", true}, {"txt", false}, {"json", false},
 };
 
-/* *ret_is_picture: what is shown, or stands for one. */
+/* *ret_is_picture: an image or its placeholder is shown. */
 static int show_field(struct page_sheet *sheet, struct survey *survey,
                       const struct survey_sample *sample, bool *ret_is_picture, struct err *err)
 {
@@ -155,7 +155,7 @@ static int show_field(struct page_sheet *sheet, struct survey *survey,
     return 0;
 }
 
-/* The words that belong to a picture. */
+/* The text that belongs to an image. */
 static int show_caption(struct page_sheet *sheet, struct survey *survey,
                         const struct survey_sample *sample, struct err *err)
 {

@@ -1,9 +1,9 @@
 /*
- * page_sheet — samples as figures of a contact sheet: a thumbnail, or what else there is to see,
- * with class and key.
+ * page_sheet — samples as figures of a contact sheet: a thumbnail or other content, with class and
+ * key.
  *
- * Bounded: at most SHEET_SAMPLES_MAX figures, and once the sheet holds SHEET_BYTES_MAX no further
- * pictures.
+ * Bounded: at most SHEET_SAMPLES_MAX figures, and no more images once the sheet has
+ * SHEET_BYTES_MAX.
  */
 #ifndef MILLRACE_CLI_REPORT_PAGE_SHEET_H
 #define MILLRACE_CLI_REPORT_PAGE_SHEET_H
@@ -12,8 +12,8 @@
 
 enum {
     SHEET_SAMPLES_MAX = 96,
-    SHEET_SIDE_PIXELS = 192, /* the longer side of a thumbnail: twice the space it gets */
-    SHEET_QUALITY = 80,      /* some 5 KB each */
+    SHEET_SIDE_PIXELS = 192, /* the longer side of a thumbnail: twice its displayed size */
+    SHEET_QUALITY = 80,      /* about 5 KB each */
     SHEET_BYTES_MAX = 4 << 20,
 };
 
@@ -21,14 +21,14 @@ struct page_sheet; /* owner thread */
 /* dataset (may be NULL) names the classes; borrowed. */
 int page_sheet_open(const struct dataset *dataset, struct page_sheet **ret_sheet, struct err *err);
 void page_sheet_close(struct page_sheet *sheet); /* NULL is fine */
-/* Adds a figure. A picture that can't be decoded is said to be so, and no error. */
+/* Adds a figure. An image that cannot be decoded is labeled as such and is not an error. */
 int page_sheet_add(struct page_sheet *sheet, struct survey *survey,
                    const struct survey_sample *sample, struct err *err);
-/* The figures, one after the other, and how many. */
+/* The figures, concatenated, and their count. */
 const struct str *page_sheet_figures(const struct page_sheet *sheet, uint64_t *ret_count);
 
-/* A class's name, or its number where it has none; "" of a negative number. Returns name, which
- * holds bytes. */
+/* A class's name, or its number if it has no name; "" for a negative number. Returns name, which
+ * has room for bytes. */
 const char *page_class_name(const struct dataset *dataset, int64_t number, char *name,
                             size_t bytes);
 

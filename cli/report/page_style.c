@@ -1,9 +1,9 @@
 /*
  * page_style — see page_style.h.
  *
- * Colours are named once, for light and for dark windows. Widths are in rem, so that everything
- * grows with the reader's letters; grids put side by side what fits, and tables scroll by
- * themselves where they are wider than the window.
+ * Colors are defined once, for light and for dark mode. Widths are in rem, so everything scales
+ * with the font size. Grids place as many items in a row as fit; a table wider than the window
+ * scrolls by itself.
  */
 #include "cli/report/page_style.h"
 

@@ -4,7 +4,7 @@
 #ifndef MILLRACE_CLI_REPORT_PAGE_STYLE_H
 #define MILLRACE_CLI_REPORT_PAGE_STYLE_H
 
-/* Holds no character that HTML or XML would take for markup, and names nothing outside the page. */
+/* Contains no HTML or XML markup characters and no references outside the page. */
 extern const char page_style[];
 
 #endif

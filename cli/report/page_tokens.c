@@ -12,7 +12,7 @@
 
 enum { HEADER_ROOM_BYTES = 4096, IDS_MAX = 300 };
 
-/* A token's value; data has room for it. Little-endian, 2 or 4 bytes. */
+/* The value of a token. Little-endian, 2 or 4 bytes. */
 static uint32_t token_at(const uint8_t *data, size_t place, unsigned bytes)
 {
     const uint8_t *at = data + place * bytes;
@@ -25,7 +25,7 @@ static bool continues_character(uint32_t token)
     return token < 256 && (token & 0xc0) == 0x80;
 }
 
-/* Bytes in the middle of whose character the member begins or the excerpt ends are left out. */
+/* Leaves out the bytes of a character cut by the start of the member or the end of the excerpt. */
 static void show_bytes(struct str *out, const uint8_t *data, size_t count, unsigned bytes,
                        uint32_t end_token)
 {

@@ -1,16 +1,15 @@
 /*
- * page_tokens — the beginning of a member of tokens, as text where its tokens are bytes, else as
- * their numbers.
+ * page_tokens — the beginning of a token member: as text if tokens are bytes, otherwise as token
+ * ids.
  */
 #ifndef MILLRACE_CLI_REPORT_PAGE_TOKENS_H
 #define MILLRACE_CLI_REPORT_PAGE_TOKENS_H
 
 #include "cli/report/survey.h"
 
-enum { PAGE_TOKENS_MAX = 1200 }; /* shown of a member */
+enum { PAGE_TOKENS_MAX = 1200 }; /* shown per member */
 
-/* text: of the dataset, NULL where it is not known. Appends to out; nothing where the sample has no
- * npy field. */
+/* text: the dataset's, NULL if unknown. Appends to out; nothing if the sample has no npy field. */
 int page_tokens_add(struct survey *survey, const struct survey_sample *sample,
                     const struct dataset_text *text, struct str *out, struct err *err);
 

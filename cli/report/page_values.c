@@ -50,8 +50,8 @@ static int show_entry(void *context, const char *key, struct json_t *value)
         snprintf(path + bytes, sizeof path - bytes, ".");
         return jsonx_each(value, show_entry, &(struct place){place->out, path});
     }
-    if (jsonx_kind(jsonx_at(value, 0)) ==
-        JSON_KIND_OBJECT) { /* a list of them: an entry's keys are "train[0].path" */
+    /* a list of objects: keys of an entry are "train[0].path" */
+    if (jsonx_kind(jsonx_at(value, 0)) == JSON_KIND_OBJECT) {
         for (size_t i = 0; i < jsonx_count(value); i++) {
             snprintf(entry, sizeof entry, "%.*s[%zu].", (int)(sizeof entry - 32), path, i);
             jsonx_each(jsonx_at(value, i), show_entry, &(struct place){place->out, entry});
@@ -69,7 +69,7 @@ static int show_entry(void *context, const char *key, struct json_t *value)
 
 void page_values_rows(struct str *out, struct json_t *object)
 {
-    (void)jsonx_each(object, show_entry, &(struct place){out, ""}); /* show_entry always goes on */
+    (void)jsonx_each(object, show_entry, &(struct place){out, ""}); /* show_entry never stops */
 }
 
 void page_values_begin(struct str *out, const char *caption)

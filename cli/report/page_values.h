@@ -7,11 +7,11 @@
 #include "base/jsonx.h"
 #include "base/str.h"
 
-/* Rows only, for a table that was begun with two columns. Objects within are joined by dots:
+/* Rows only, for a table begun with two columns. Keys of nested objects are joined by dots:
  * "image.size". */
 void page_values_rows(struct str *out, struct json_t *object);
 void page_values_table(struct str *out, const char *caption, struct json_t *object);
-/* Begins the table that the rows stand in; page_table_end ends it. */
+/* Begins the table for the rows; end it with page_table_end. */
 void page_values_begin(struct str *out, const char *caption);
 
 #endif

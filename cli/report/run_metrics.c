@@ -88,7 +88,7 @@ static int add_line(struct run_metrics *metrics, const char *line, size_t bytes,
     for (int kind = 0; kind < RUN_SERIES_COUNT; kind++) {
         const struct json_t *node = jsonx_get(root, run_series_key(kind));
         double value;
-        if (node) /* null is a number that was not finite */
+        if (node) /* null is a non-finite number */
             add_value(&metrics->series[kind], (double)step, jsonx_f64(node, &value) ? NAN : value);
     }
     if (jsonx_f64(jsonx_get(root, "wall_seconds"), &wall) == 0 && wall > 0 &&
@@ -98,14 +98,16 @@ static int add_line(struct run_metrics *metrics, const char *line, size_t bytes,
         metrics->last_wall_seconds = wall;
     }
     (void)jsonx_u64(jsonx_get(root, "epoch"),
-                    &metrics->last_epoch); /* one that is absent stays as it was */
+                    /* unchanged if absent */
+                    &metrics->last_epoch);
     metrics->last_step = step;
     metrics->lines_count++;
     jsonx_free(root);
     return 0;
 }
 
-/* Takes the whole lines of text, which begins at offset of the file; *ret_used bytes of it. */
+/* Parses the complete lines of text, which starts at offset of the file; *ret_used is their length.
+ * */
 static int add_lines(struct run_metrics *metrics, const char *text, size_t bytes, const char *path,
                      uint64_t offset, size_t *ret_used, struct err *err)
 {

@@ -1,10 +1,9 @@
 /*
- * run_metrics — a run's metrics.jsonl as series over steps, in bounded memory however long the run
- * was.
+ * run_metrics — a run's metrics.jsonl as series over steps, in bounded memory for any length of
+ * run.
  *
- * The file is read once, line by line. A series keeps at most RUN_POINTS_MAX points: beyond that,
- * neighbours are merged into their mean, and from then on each point stands for twice as many
- * lines.
+ * The file is read once, line by line. A series keeps at most RUN_POINTS_MAX points. When it is
+ * full, neighbors are merged into their mean, and each point then stands for twice as many lines.
  */
 #ifndef MILLRACE_CLI_REPORT_RUN_METRICS_H
 #define MILLRACE_CLI_REPORT_RUN_METRICS_H
@@ -29,14 +28,14 @@ enum run_series_kind {
     RUN_SERIES_COUNT
 };
 
-/* Values as the file has them. Owner thread. */
+/* Values as in the file. Owner thread. */
 struct run_series {
     struct chart_point points[RUN_POINTS_MAX];
     size_t count;
     uint64_t lines_a_point; /* a power of two */
-    struct chart_point sum; /* of the lines that make no whole point yet */
+    struct chart_point sum; /* of the lines not yet in a point */
     uint64_t sum_lines;
-    double last; /* as reported, NaN where it was not finite */
+    double last; /* as reported, NaN if not finite */
 };
 
 struct run_metrics {
@@ -45,11 +44,11 @@ struct run_metrics {
     double first_wall_seconds, last_wall_seconds; /* since 1970, of the first and last line */
 };
 
-/* The key in the file: "val_loss". */
+/* The key in the file, such as "val_loss". */
 const char *run_series_key(enum run_series_kind kind);
 
-/* A torn last line, as a run that goes on may have, is left out. -EBADMSG with the offset of a line
- * that is none of ours. Gives the metrics, to be freed with free(). */
+/* Ignores an incomplete last line, as a running job may leave. -EBADMSG, with the offset of a line
+ * that is not a metrics line. Returns the metrics; release with free(). */
 int run_metrics_read(struct io *io, const char *path, struct run_metrics **ret_metrics,
                      struct err *err);
 

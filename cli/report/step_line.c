@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How much of it there is. */
+/* How much detail the line has. */
 enum detail { DETAIL_ALL, DETAIL_LARGEST_PART, DETAIL_NO_UPDATE, DETAIL_NO_DEVICE, DETAIL_COUNT };
 
 static void add_remaining(struct str *out, double seconds)
@@ -20,7 +20,7 @@ static void add_remaining(struct str *out, double seconds)
         str_add_format(out, "  left %.1f h", seconds / 3600);
 }
 
-/* "  peak 41%  gpu 97%  memory 12.5 GiB": what is known of a device. On the CPU nothing. */
+/* "  peak 41%  gpu 97%  memory 12.5 GiB": the known device metrics. Nothing on the CPU. */
 static void add_device_metrics(struct str *out, const struct trainer_device_metrics *metrics)
 {
     char size[STR_SIZE_BYTES];
@@ -33,8 +33,8 @@ static void add_device_metrics(struct str *out, const struct trainer_device_metr
     str_add_format(out, "  memory %s", str_format_size(metrics->device_used_bytes, size));
 }
 
-/* What the time went to: " time: load 1% forward 31% backward 62%", each percent of it and more; or
- * " backward 62%". */
+/* Time by part: " time: load 1% forward 31% backward 62%", parts of at least 1 %; or only the
+ * largest: " backward 62%". */
 static void add_time(struct str *out, const struct trainer_report *report, bool is_largest_alone)
 {
     static const enum time_part order[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,

@@ -83,7 +83,7 @@ static void add_sizes(struct survey *survey, const struct shard_index *index, ui
     survey->samples++;
 }
 
-/* The number that the sample's label is, -1 where it has none. */
+/* The class number of the sample's label; -1 if it has none. */
 static int read_label(struct survey *survey, const struct survey_sample *sample, int64_t *ret_class,
                       struct err *err)
 {
@@ -126,7 +126,7 @@ static int measure_sides(struct survey *survey, const struct survey_sample *samp
     if (status || bytes == 0)
         return status;
     bool known = image_check_headers(survey->checker, data, bytes, NULL, &info, NULL) == 0;
-    if (!known && bytes == HEAD_BYTES) { /* headers longer than that: profiles, thumbnails */
+    if (!known && bytes == HEAD_BYTES) { /* longer headers: profiles, thumbnails */
         status = survey_read(survey, sample, extension, SURVEY_READ_BYTES_MAX, &data, &bytes, err);
         if (status)
             return status;
@@ -139,7 +139,7 @@ static int measure_sides(struct survey *survey, const struct survey_sample *samp
     return 0;
 }
 
-/* NULL: samples have none. */
+/* NULL: samples have no image. */
 static const char *image_of(const struct shard_index *index)
 {
     size_t i = 0;

@@ -1,6 +1,6 @@
 /*
- * usage_json — what a rank takes and moves (trainer/report/usage.h), as results have it: measured
- * and told before under the same names.
+ * usage_json — writes what a rank uses and transfers (trainer/report/usage.h) as JSON, with the
+ * same names for measured and predicted values.
  */
 #ifndef MILLRACE_CLI_REPORT_USAGE_JSON_H
 #define MILLRACE_CLI_REPORT_USAGE_JSON_H
@@ -8,10 +8,10 @@
 #include "base/jsonx_writer.h"
 #include "trainer/report/usage.h"
 
-/* "parameters", ...; lives for ever. */
+/* "parameters", ...; static. */
 const char *usage_name(enum mem_use use);
-/* "memory" by use, with the total and how much of it is the device's own where that has memory;
- * "a_step": the bytes that it moves. */
+/* "memory": bytes by use, the total, and the part on the device if it has its own memory. "a_step":
+ * the bytes transferred per step. */
 void usage_write_memory(struct jsonx_writer *json, const struct usage *usage);
 void usage_write_traffic(struct jsonx_writer *json, const struct usage *usage);
 
