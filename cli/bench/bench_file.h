@@ -1,6 +1,6 @@
 /*
- * bench_file — a temporary file that is written and made durable, and how long that took: what
- * `bench io` and `bench ckpt` hold others against, and read afterwards.
+ * bench_file — writes a durable temporary file and measures the time. `bench io` and `bench ckpt`
+ * read it back and compare other figures with it.
  */
 #ifndef MILLRACE_CLI_BENCH_BENCH_FILE_H
 #define MILLRACE_CLI_BENCH_BENCH_FILE_H
@@ -11,17 +11,17 @@
 struct bench_file {
     struct io *io;
     const char *folder;
-    const char *name;       /* as errors name it: it never appears */
+    const char *name;       /* for errors; the file never gets this name */
     uint64_t bytes;         /* a multiple of BENCH_FILE_BLOCK_BYTES */
-    uint64_t ns_max;        /* no block is begun after so long */
-    const atomic_int *stop; /* io_benchmark_job's */
+    uint64_t ns_max;        /* no block begins after this time */
+    const atomic_int *stop; /* as io_benchmark_job.stop */
 };
 
 enum { BENCH_FILE_BLOCK_BYTES = 1 << 20, BENCH_FILE_DEPTH = 32 };
 
-/* Blocks. Adds to speed, whose bytes are then those of the file, its fsync too. The file lies at
- * transaction_staging of the set, until the caller aborts that. -EINTR: stopped; otherwise what the
- * engine reports. */
+/* Blocks. Adds to speed, whose bytes are then those of the file; the time includes fsync. The file
+ * is at the transaction's staging path until the caller aborts the transaction. -EINTR: stopped;
+ * otherwise the engine's error. */
 int bench_file_write(const struct bench_file *wanted, struct io_benchmark *speed,
                      struct io_transaction **ret_transaction, struct err *err);
 

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 
 enum {
-    FIRSTS = 5,        /* of which the median counts */
-    PHOTOS_MOST = 256, /* that one thread decodes whole, again and again */
+    FIRSTS = 5,        /* the median counts */
+    PHOTOS_MOST = 256, /* decoded by one thread, repeatedly */
 };
 
 static double rate_by(const struct loader_benchmark *speed, double count, enum bench_cost cost)
@@ -86,8 +86,8 @@ static int make_cold(const struct bench_loader *bench, struct err *err)
     return status;
 }
 
-/* The files through the page cache or around it; its samples are as many as so many bytes are
- * worth. */
+/* Reads the files through or around the page cache. Converts the bytes read to a number of
+ * samples. */
 static int read_plainly(struct bench_loader *bench, bool is_cold, enum io_cache cache,
                         struct loader_benchmark *ret_speed, struct err *err)
 {
@@ -110,8 +110,7 @@ static int read_plainly(struct bench_loader *bench, bool is_cold, enum io_cache 
     return status;
 }
 
-/* Bytes are what both move, so they are compared; how many samples that were is the loader's
- * matter. */
+/* Compares bytes, which both read; only the loader counts samples. */
 static void hold_against_plain(struct bench_row *row, enum bench_cost cost,
                                const struct loader_benchmark *plain)
 {
@@ -158,7 +157,7 @@ static int measure_warm(struct bench_loader *bench, struct err *err)
         .options = &options, .ns_max = bench->each_ns, .is_one_epoch = true, .stop = bench->stop};
     struct loader_benchmark plain, speed;
     options.single_pass = false;
-    int status = read_plainly(bench, false, IO_CACHE_ALL, &plain, err); /* into the page cache */
+    int status = read_plainly(bench, false, IO_CACHE_ALL, &plain, err); /* fills the page cache */
     if (!status)
         status = read_plainly(bench, false, IO_CACHE_ALL, &plain, err);
     if (status)
@@ -174,7 +173,7 @@ static int measure_warm(struct bench_loader *bench, struct err *err)
     return 0;
 }
 
-/* ---- As a training run takes them. ---- */
+/* ---- In the form that training takes. ---- */
 
 static unsigned next_workers(const struct bench_loader *bench, unsigned workers)
 {
@@ -215,7 +214,7 @@ static int measure_workers(struct bench_loader *bench, const struct loader_bench
     return status;
 }
 
-/* As many as a loader can hold twice in half of the budget, were all as large as the mean. */
+/* The number of mean-size photos that fit twice in half of the memory budget. */
 static uint32_t photos_in_memory(const struct bench_loader *bench)
 {
     double most = (double)bench->memory_bytes / 4 / bench->sample_bytes;
@@ -265,7 +264,7 @@ static int measure_first(struct bench_loader *bench, const char *what, uint64_t 
     return status;
 }
 
-/* In the middle of a step a loader delivers the rest of it only, so a whole one is begun. */
+/* From the middle of a step a loader delivers only the rest of it, so start at a step boundary. */
 static int measure_firsts(struct bench_loader *bench, struct err *err)
 {
     uint64_t middle = bench->positions / 2 / bench->batch * bench->batch;
@@ -307,7 +306,7 @@ static bool has_photos(const struct dataset *dataset)
     return false;
 }
 
-/* What a training run would take of it. */
+/* Determines what a training run would take from the dataset. */
 static int look_at_list(struct bench_loader *bench, struct io *io, struct err *err)
 {
     struct dataset *dataset;

@@ -94,7 +94,7 @@ int bench_model_make_data(enum bench_model model, struct io *io, const char *fol
     char path[IO_PATH_BYTES_MAX];
     struct io_stat there;
     int status = io_join_path(folder, models[model].data, path, err);
-    if (status || io->names->stat(io, path, &there, NULL) == 0) /* another model's, too */
+    if (status || io->names->stat(io, path, &there, NULL) == 0) /* may be another model's data */
         return status;
     return model == BENCH_VIT ? made_photos_write(io, path, PHOTOS_COUNT, stop, err)
                               : make_tokens(io, folder, path, stop, log, err);

@@ -1,9 +1,8 @@
 /*
- * bench_models — the models that `millrace bench train` measures by itself, and data for them out
- * of nothing.
+ * bench_models — the built-in models of `millrace bench train`, and generated data for them.
  *
- * Text is of random letters, a token each; pictures are made_photos.h's. What is computed does not
- * depend on what they show.
+ * Text consists of random letters, one token each; images come from made_photos.h. The cost of
+ * computation does not depend on the content.
  */
 #ifndef MILLRACE_CLI_BENCH_BENCH_MODELS_H
 #define MILLRACE_CLI_BENCH_BENCH_MODELS_H
@@ -19,18 +18,19 @@ enum bench_model { BENCH_GPT2, BENCH_LLAMA, BENCH_VIT, BENCH_MODELS };
 /* "gpt2" */
 const char *bench_model_name(enum bench_model model);
 
-/* Immutable. What is asked for of a model; sets: as config_load's, over all of it. */
+/* Immutable. The options of a model's run. sets: as for config_load; they override all other
+ * settings. */
 struct bench_model_options {
-    const char *folder;                  /* of the data, and of the run */
-    uint64_t batch, accumulation, ranks; /* samples of a micro-batch; micro-batches a rank */
+    const char *folder;                  /* for data and run */
+    uint64_t batch, accumulation, ranks; /* samples per micro-batch; micro-batches per rank */
     const char *const *sets;
     size_t sets_count;
 };
 
-/* The configuration of its run, checked. */
+/* The checked configuration of the model's run. */
 int bench_model_configure(enum bench_model model, const struct bench_model_options *options,
                           struct train_config *ret_config, struct err *err);
-/* What it trains on, in an existing folder. stop: non-zero ends it with -EINTR. */
+/* Makes the model's training data in an existing folder. stop: nonzero ends it with -EINTR. */
 int bench_model_make_data(enum bench_model model, struct io *io, const char *folder,
                           const atomic_int *stop, const struct log *log, struct err *err);
 

@@ -1,11 +1,11 @@
 /*
- * cmd_bench_ckpt — `millrace bench ckpt [FOLDER]`: how fast a state is saved and loaded there,
- * beside what the disk does.
+ * cmd_bench_ckpt — `millrace bench ckpt [FOLDER]`: measures how fast a state is saved and loaded,
+ * and compares it with the disk.
  *
- * A state of a few large arrays, and one of many small ones. What each measurement is held against
- * is taken in its own turn, in the same folder: for a save, a file of as many bytes written around
- * the page cache and made durable; for a load, that file read; for checksums, copying memory, by
- * the CPU time that both take.
+ * It measures a state of a few large arrays and one of many small ones. The limits are measured
+ * separately in the same folder. The limit of a save is writing a file of the same size around the
+ * page cache and making it durable; of a load, reading that file; of checksums, copying memory,
+ * compared by CPU time.
  */
 #include "base/clock.h"
 #include "ckpt/tools/benchmark.h"
@@ -50,7 +50,7 @@ static const struct option rows[] = {
     {"only", 0, OPTION_CHOICE, AT(only), NULL, "all", "what to measure", only_choices},
 };
 
-enum { STEP_LARGE = 1, STEP_SMALL = 2, STEP_ASYNC = 3 /* and those behind it */ };
+enum { STEP_LARGE = 1, STEP_SMALL = 2, STEP_ASYNC = 3 /* and higher */ };
 
 enum limit { LIMIT_NONE, LIMIT_WRITTEN, LIMIT_READ, LIMIT_COPIED };
 
@@ -65,7 +65,7 @@ struct bench {
     const struct invocation *invocation;
     const struct bench_ckpt_args *args;
     const char *folder;
-    char steps[IO_PATH_BYTES_MAX]; /* a folder of our own in it */
+    char steps[IO_PATH_BYTES_MAX]; /* our own folder inside it */
     struct io *io;
     atomic_int *stop;
     struct measurement list[MEASUREMENTS_MAX];
@@ -117,7 +117,7 @@ static int read_back(const struct bench *bench, const char *path, struct io_benc
     return status;
 }
 
-/* A file that is written and made durable, read while it has no name yet, and dropped. */
+/* Writes a durable file, reads it while it has no name yet, and drops it. */
 static int measure_disk(struct bench *bench, bool reads, struct err *err)
 {
     const struct bench_file wanted = {.io = bench->io,
@@ -221,7 +221,7 @@ static int measure(struct bench *bench, struct err *err)
 
 /* ---- The result. ---- */
 
-/* The first measurement of a kind is the file alone. */
+/* The first measurement of each kind is the file alone. */
 static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
 {
     if (of->limit == LIMIT_COPIED)

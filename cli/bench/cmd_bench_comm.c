@@ -1,10 +1,10 @@
 /*
- * cmd_bench_comm — `millrace bench comm`: how fast ranks exchange, each figure beside what the
- * machine itself takes.
+ * cmd_bench_comm — `millrace bench comm`: measures how fast ranks exchange data, and compares it
+ * with the limits of the machine.
  *
- * What an exchange is held against: each rank copying as many bytes as come to it, all at once, and
- * two threads waking each other, as an exchange by a thread of its own must. Both are measured in
- * their own turn, by the same ranks.
+ * The limit of an exchange is the time in which all ranks at once copy the bytes that they receive,
+ * plus the time of two threads waking each other, which an exchange on its own thread needs. The
+ * same ranks measure both separately.
  */
 #include "base/clock.h"
 #include "base/thread_pool.h"
@@ -24,10 +24,10 @@ enum {
     EACH_LEAST_NS = 1000000,
     SMALLEST_BYTES = 4 << 10,
     LARGEST_BYTES = 1 << 30,
-    RATIO = 16,      /* from a size to the next */
-    RANKS_MAX = 512, /* each has 8 bytes of the smallest */
+    RATIO = 16,      /* between successive sizes */
+    RANKS_MAX = 512, /* each has 8 bytes of the smallest size */
     MEASUREMENTS_MAX = 64,
-    WAKES = 2, /* of an exchange: MPI's thread, and who waits for it */
+    WAKES = 2, /* per exchange: MPI's thread, and the waiting thread */
 };
 #define TIMEOUT_NS (60 * CLOCK_NS_PER_S)
 
@@ -96,7 +96,7 @@ static int measure_one(struct bench *bench, enum comm_benchmark_what what, uint6
     return status;
 }
 
-/* All exchanges of a size, and the copying that they are held against. */
+/* Measures all exchanges of one size, and the copy that limits them. */
 static int measure_size(struct bench *bench, uint64_t bytes, struct err *err)
 {
     static const enum comm_benchmark_what whats[] = {COMM_BENCHMARK_ALL_GATHER,

@@ -1,10 +1,10 @@
 /*
- * cmd_bench_io — `millrace bench io [FOLDER]`: how fast this machine reads and writes there, engine
- * beside engine.
+ * cmd_bench_io — `millrace bench io [FOLDER]`: measures how fast this machine reads and writes in a
+ * folder, with each engine.
  *
- * One temporary file, written first, then read in every way. What each measurement is held against:
- * reads that find the page cache cold, and writes, against the fastest of them, which is the best
- * that is known of the disk; warm ones against copying memory, by the CPU time that both take.
+ * Writes one temporary file, then reads it in several ways. Writes and cold reads are compared with
+ * the fastest of their kind, the best known rate of the disk. Warm reads are compared with copying
+ * memory, by CPU time.
  */
 #include "base/clock.h"
 #include "cli/bench/bench_file.h"
@@ -25,7 +25,7 @@ enum {
     BLOCK_SAMPLE_BYTES = 128 << 10,
     BLOCK_SMALL_BYTES = 4 << 10,
     DEPTH_USUAL = 32,
-    FILL_RATIO = 4, /* filling the file may take so many times a measurement's time */
+    FILL_RATIO = 4, /* writing the file may take this multiple of a measurement's time */
     EACH_LEAST_NS = 1000000,
     MEASUREMENTS_MAX = 48,
 };
@@ -53,7 +53,7 @@ struct measurement {
     struct io_benchmark speed;
 };
 
-/* A way to read. */
+/* One way to read. */
 struct way {
     const char *what;
     uint64_t block_bytes;
@@ -83,7 +83,7 @@ struct bench {
     const char *folder;
     atomic_int *stop;
     bool has_direct;
-    uint64_t file_bytes; /* that were written */
+    uint64_t file_bytes; /* actually written */
     struct measurement list[MEASUREMENTS_MAX];
     size_t count;
     struct io_benchmark copying;
@@ -105,7 +105,7 @@ static struct measurement *add(struct bench *bench, const char *what, const stru
 
 /* ---- Writing. ---- */
 
-/* Into speed. The set goes on for as long as the file is to be there. */
+/* Adds to speed. The file exists until the caller aborts the transaction. */
 static int write_file(const struct bench *bench, struct io *io, uint64_t ns_max,
                       struct io_benchmark *speed, struct io_transaction **ret_transaction,
                       struct err *err)
@@ -153,7 +153,7 @@ static int read_by(struct bench *bench, enum io_engine engine, const struct way 
     return status;
 }
 
-/* Reads all of it once, so that it is in the page cache. */
+/* Reads the file once, to fill the page cache. */
 static int warm(const struct bench *bench, const char *path, struct err *err)
 {
     struct io *io;
@@ -227,7 +227,7 @@ static int nothing_filled(const struct bench *bench, struct err *err)
     return -ETIMEDOUT;
 }
 
-/* The file that all ways of reading share. */
+/* Makes the file for all ways of reading. */
 static int with_file(struct bench *bench, const enum io_engine *engines, size_t engines_count,
                      struct err *err)
 {
@@ -251,8 +251,7 @@ static int with_file(struct bench *bench, const enum io_engine *engines, size_t 
 
 /* ---- The result. ---- */
 
-/* What comes from memory costs a processor's time, whatever else runs; what does not, the
- * disk's. */
+/* Reads from memory cost CPU time, regardless of other load; other reads cost disk time. */
 static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
 {
     if (of->medium == MEDIUM_WARM)

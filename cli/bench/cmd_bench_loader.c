@@ -1,6 +1,6 @@
 /*
- * cmd_bench_loader — `millrace bench loader [DATASET]`: how fast this machine reads and decodes a
- * dataset. What is measured, and what each figure is held against, is bench_loader.c's.
+ * cmd_bench_loader — `millrace bench loader [DATASET]`: measures how fast this machine reads and
+ * decodes a dataset. bench_loader.h describes the measurements and their limits.
  */
 #include "base/clock.h"
 #include "base/thread_pool.h"
@@ -136,7 +136,7 @@ static int measure_photos_in(const struct invocation *invocation, struct bench_l
     return status;
 }
 
-/* In the current folder, in the place of an output that never appears. */
+/* In the current folder, as the staging folder of an output that is never committed. */
 static int measure_made_photos(const struct invocation *invocation, struct bench_loader *bench,
                                struct io *io, struct err *err)
 {

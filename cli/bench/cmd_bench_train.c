@@ -1,6 +1,6 @@
 /*
- * cmd_bench_train — `millrace bench train [CONFIG.yaml]`: how fast steps are here, beside the
- * products in them alone, and where their time goes.
+ * cmd_bench_train — `millrace bench train [CONFIG.yaml]`: measures the speed of training steps,
+ * compares it with their matrix products alone, and shows where the time goes.
  */
 #include "base/clock.h"
 #include "base/thread_pool.h"
@@ -117,7 +117,7 @@ static int measure_models(struct bench *bench, struct err *err)
     return status;
 }
 
-/* Its own data and model; but it leaves nothing, whatever the run of it would. */
+/* Uses the configuration's data and model, but leaves nothing behind. */
 static int measure_config(struct bench *bench, const char *path, struct err *err)
 {
     struct train_config config;
@@ -134,8 +134,8 @@ static int measure_config(struct bench *bench, const char *path, struct err *err
 
 /* ---- The result. ---- */
 
-/* Of the time of all steps, by another clock than that of the parts: what they left out would
- * show. */
+/* Fractions of the time of all steps, by another clock than that of the parts, so that time missing
+ * from the parts shows. */
 static void print_time(struct jsonx_writer *json, const struct trainer_benchmark *speed)
 {
     static const enum time_part parts[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,

@@ -1,6 +1,6 @@
 /*
- * cmd_ckpt_diff — `millrace ckpt diff A B`: what differs between two checkpoints; status 1 if
- * anything does.
+ * cmd_ckpt_diff — `millrace ckpt diff A B`: shows what differs between two checkpoints; exit status
+ * 1 if anything does.
  */
 #include "ckpt/tools/diff.h"
 
@@ -27,7 +27,7 @@ static const struct option rows[] = {
      "lines of each list, the others counted; 0: all"},
 };
 
-/* Words instead of numbers that JSON can't hold: nan, inf, naturals beyond int64. */
+/* Writes text for numbers that JSON cannot represent: nan, inf, integers above INT64_MAX. */
 static void write_element(struct jsonx_writer *json, const char *key, struct element value)
 {
     char digits[24];
@@ -62,7 +62,7 @@ static void write_shape(struct jsonx_writer *json, const char *key,
     jsonx_end_array(json);
 }
 
-/* The index of the element with that number in row-major order. */
+/* The index of the number-th element in row-major order. */
 static void write_index(struct jsonx_writer *json, const char *key,
                         const struct manifest_tensor *tensor, uint64_t number)
 {
@@ -114,12 +114,12 @@ static void write_lone(struct jsonx_writer *json, const struct diff_tensor *tens
     write_shape(json, "shape", there);
 }
 
-/* What the lists share. */
+/* Shared by the lists. */
 struct report {
     const struct diff *diff;
     struct jsonx_writer *json;
     uint64_t limit;     /* UINT64_MAX: none */
-    bool lists_nothing; /* empty lists too */
+    bool lists_nothing; /* also writes empty lists */
 };
 
 static void write_rest(const struct report *report, const char *key, uint64_t count)
@@ -182,7 +182,7 @@ static void write_side(struct jsonx_writer *json, const char *key, const struct 
 {
     jsonx_begin_object(json, key);
     jsonx_write_string(json, "path", reader->path);
-    if (reader->manifest.state) { /* a step, not a lone file */
+    if (reader->manifest.state) { /* a step, not a single file */
         jsonx_write_u64(json, "step", reader->manifest.step);
         jsonx_write_u64(json, "ranks_count", reader->manifest.ranks);
     }

@@ -22,9 +22,9 @@ struct list {
     struct io *io;
     struct output *output;
     const char *folder;
-    const char *only;  /* the name of the one step that is asked for; NULL: all */
+    const char *only;  /* the name of the one step to list; NULL: all */
     bool has_listed;   /* anything */
-    struct str broken; /* rows of what is not whole */
+    struct str broken; /* rows of incomplete steps */
     struct jsonx_writer broken_json;
 };
 
@@ -83,7 +83,7 @@ static int list_each_step(void *context, uint64_t step, const char *path)
     return 0;
 }
 
-/* What lies beside the steps. */
+/* Entries that are not steps. */
 static int list_other(void *context, const struct io_entry *entry)
 {
     struct list *list = context;
@@ -111,7 +111,7 @@ static int list_folder(struct list *list, struct err *err)
     return status;
 }
 
-/* A step stands for itself alone. */
+/* A step is listed alone. */
 static int list_path(struct list *list, const char *path, struct err *err)
 {
     char step[IO_PATH_BYTES_MAX], manifest[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
@@ -129,7 +129,7 @@ static int list_path(struct list *list, const char *path, struct err *err)
     list->folder = step;
     if (list->io->names->stat(list->io, manifest, &info, NULL))
         return list_folder(list, err);
-    if (!folder_parse_step(name, &number)) { /* moved out of its folder, or put aside */
+    if (!folder_parse_step(name, &number)) { /* moved out of its folder, or a backup */
         list_step(list, step);
         return 0;
     }

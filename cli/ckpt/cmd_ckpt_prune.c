@@ -80,7 +80,8 @@ static void write_verdict(void *context, const struct ckpt_verdict *verdict)
     pruning->removed_bytes += goes ? verdict->size_bytes : 0;
 }
 
-/* A metric that no checkpoint has is a typing error, which must not cost the best ones. */
+/* A metric that no checkpoint has is probably a typo, which must not delete the best
+ * checkpoints. */
 struct metric_search {
     const char *name;
     bool has_steps, found;
@@ -102,7 +103,8 @@ static int check_metric(const struct prune_args *args, const char *folder, struc
     if (!args->best_metric)
         return 0;
     int status = ckpt_list(io, folder, look_for_metric, &search, NULL, err);
-    if (status < 0 || search.found || !search.has_steps) /* without any the pruning says so */
+    /* the caller reports a folder without steps */
+    if (status < 0 || search.found || !search.has_steps)
         return status < 0 ? status : 0;
     err_set(err, -ENOENT, "no checkpoint has the metric %s", args->best_metric);
     err_at(err, folder, ERR_NO_OFFSET);
@@ -188,10 +190,10 @@ static int run(const struct invocation *invocation, struct err *err)
     jsonx_write_u64(&output.json, "kept_count", pruning.kept_count);
     jsonx_write_u64(&output.json, "removed_count", pruning.removed_count);
     jsonx_write_u64(&output.json, "freed_bytes", pruning.removed_bytes);
-    if (pruning.kept_count + pruning.removed_count >
-        0) { /* also where a removal failed: the others are told */
-        bool is_asked =
-            args->dry_run || !args->common.quiet; /* what would go is what a dry run is for */
+    /* also if a removal failed: the others are listed */
+    if (pruning.kept_count + pruning.removed_count > 0) {
+        /* a dry run exists to list what would be removed */
+        bool is_asked = args->dry_run || !args->common.quiet;
         int printed = output_end_report(&output, args->common.json, !is_asked, status ? NULL : err);
         status = status ? status : printed;
     } else {

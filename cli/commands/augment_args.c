@@ -8,7 +8,7 @@
 
 enum { NUMBERS_MAX = 4 };
 
-/* Numbers with commas between them, `least` to `most` of them; those left out are 0. */
+/* Parses `least` to `most` comma-separated numbers; omitted ones are 0. */
 static int parse_numbers(const char *text, const char *option, unsigned least, unsigned most,
                          double *numbers, struct err *err)
 {

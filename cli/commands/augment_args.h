@@ -1,5 +1,5 @@
 /*
- * augment_args — what is typed after --randaugment, --jitter, --mixup and --cutmix.
+ * augment_args — parses the values of --randaugment, --jitter, --mixup and --cutmix.
  */
 #ifndef MILLRACE_CLI_COMMANDS_AUGMENT_ARGS_H
 #define MILLRACE_CLI_COMMANDS_AUGMENT_ARGS_H
@@ -7,12 +7,12 @@
 #include "image/augment.h"
 #include "image/mixup.h"
 
-/* randaugment: "OPS,MAGNITUDE"; jitter: "BRIGHTNESS,CONTRAST,SATURATION,HUE", of which those at the
- * end may be left out. NULL: none. -EINVAL with detail. */
+/* randaugment: "OPS,MAGNITUDE"; jitter: "BRIGHTNESS,CONTRAST,SATURATION,HUE", whose last values may
+ * be omitted. NULL: none. -EINVAL with detail. */
 int augment_args_parse(const char *randaugment, const char *jitter,
                        struct augment_options *ret_options, struct err *err);
 
-/* Each an alpha; NULL: none. The rest of *options stays. -EINVAL with detail. */
+/* Each is an alpha; NULL: none. Sets only the alphas in *options. -EINVAL with detail. */
 int mixup_args_parse(const char *mixup, const char *cutmix, struct mixup_options *options,
                      struct err *err);
 

@@ -28,7 +28,7 @@ static const struct option rows[] = {
 
 struct reporter {
     struct console *console;
-    bool has_told; /* why the evaluation failed */
+    bool has_told; /* has printed why the evaluation failed */
 };
 
 static void show(void *context, const struct trainer_report *report)

@@ -1,5 +1,5 @@
 /*
- * cmd_index — `millrace index SHARD...`: makes the index of tars that other tools wrote.
+ * cmd_index — `millrace index SHARD...`: indexes tars written by other tools.
  */
 #include "cli/core/output.h"
 #include "cli/core/verbs.h"
@@ -18,7 +18,7 @@ struct index_args {
     bool check, force;
 };
 
-/* What the functions below share. */
+/* State shared by the functions below. */
 struct indexing {
     const struct invocation *invocation;
     const struct index_args *args;
@@ -80,7 +80,8 @@ static int write_dali(struct indexing *in, const struct shard *shard)
     return status;
 }
 
-/* A shard that has its own index keeps it; any other tar is walked, whatever the cache holds. */
+/* A shard with its own index keeps it; any other tar is scanned, even if the cache has its
+ * index. */
 static int index_shard(struct indexing *in, const char *path)
 {
     struct io *io = NULL;
@@ -112,7 +113,7 @@ static int index_shard(struct indexing *in, const char *path)
     return status;
 }
 
-/* A name that exists is no pattern. */
+/* An existing name is never taken as a pattern. */
 static int expand(const struct invocation *invocation, struct url_list *list, struct err *err)
 {
     for (size_t i = 0; i < invocation->positional_count; i++) {

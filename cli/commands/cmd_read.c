@@ -1,5 +1,5 @@
 /*
- * cmd_read — `millrace read DATASET`: the samples in the order a training run would see.
+ * cmd_read — `millrace read DATASET`: reads the samples in the order of a training run.
  */
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -141,8 +141,8 @@ static enum loader_decode decode_of(const struct read_args *args)
     return args->block ? LOADER_TOKENS : args->decode == DECODE_IMAGE ? LOADER_IMAGE : LOADER_BYTES;
 }
 
-/* The default of --micro. Where there are more ranks than samples, 1 is left, and batching_check
- * names them. */
+/* The default of --micro. With more ranks than samples this returns 1, and batching_check reports
+ * the error. */
 static uint64_t choose_micro(uint64_t batch, uint64_t ranks)
 {
     uint64_t micro = bytes_min(batch, MICRO_DEFAULT_MAX);
@@ -195,7 +195,7 @@ static struct loader_options options_of(const struct invocation *invocation)
     return options;
 }
 
-/* What print_summary tells of. */
+/* Input of print_summary. */
 struct reading {
     struct read_mix mix;
     struct loader *loader;
@@ -254,8 +254,7 @@ static int print_summary(const struct read_args *args, const struct reading *rea
     return output_end(&output, args->common.json, to_stdout ? stdout : stderr, err);
 }
 
-/* How many of positions first..end-1 the micro-batches of this rank hold, about: for the progress
- * bar only. */
+/* Estimates how many of the remaining positions this rank delivers; for the progress bar only. */
 static uint64_t samples_expected(const struct read_args *args, const struct batching *batching,
                                  uint64_t samples)
 {
@@ -266,14 +265,15 @@ static uint64_t samples_expected(const struct read_args *args, const struct batc
                       (double)batching_micros(batching));
 }
 
-/* A wish to stop, and what of the step in the making came already. */
+/* A stop request, and the state of the current step. */
 struct stopping {
-    uint64_t wish_ns;           /* when it was found; 0: none was */
-    uint64_t whole_steps_count; /* samples that came in whole steps */
+    uint64_t wish_ns;           /* when the request was seen; 0: none */
+    uint64_t whole_steps_count; /* samples in complete steps */
 };
 
-/* Where to go on can be told of whole steps alone: the micro-batches of one share its positions
- * like cards that are dealt. So a step is read to its end first, where that needs no long wait. */
+/* Only complete steps can be resumed, because the micro-batches of a step share its positions in
+ * alternation. On a stop request the current step is therefore read to its end, if that takes no
+ * long wait. */
 enum { STEP_END_WAIT_MS_MAX = 1000, STEP_END_POLL_MS = 5 };
 
 static bool step_goes_on(const struct stopping *stopping, struct loader *loader)
@@ -285,8 +285,8 @@ static bool step_goes_on(const struct stopping *stopping, struct loader *loader)
     return is_ready && clock_now_ns() < until_ns;
 }
 
-/* A command that begins where the last whole step ended; again_count samples behind that came
- * already. */
+/* The error of a stopped read: advises a command that starts after the last complete step.
+ * again_count samples beyond it were already delivered. */
 static int stopped(const struct read_args *args, const struct cursor *cursor, uint64_t again_count,
                    struct err *err)
 {
@@ -302,8 +302,8 @@ static int stopped(const struct read_args *args, const struct cursor *cursor, ui
     return -EINTR;
 }
 
-/* After each micro-batch, and where a wait for one was cut short: 0, also where nothing is left to
- * be stopped. */
+/* Called after each micro-batch and after an interrupted wait for one. Also 0 if everything was
+ * delivered. */
 static int heed_stop(struct stopping *stopping, const struct read_args *args, struct loader *loader,
                      const atomic_int *stop, bool is_step_whole, const struct read_sink *sink,
                      struct err *err)
@@ -356,7 +356,7 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
     int status;
     bool is_step_whole = true;
     bool prints_here = args->print != READ_PRINT_NONE && isatty(STDOUT_FILENO);
-    /* lines that run over the same terminal show that it goes on, and a bar would stand in them */
+    /* Lines printed on the same terminal show progress, and a bar would interfere. */
     if (!prints_here)
         progress_begin(invocation->console, "reading", PROGRESS_SAMPLES);
     do {
@@ -370,7 +370,7 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
                 status = check_skipped(loader, limit, sink->skipped_count + left_out, samples, err);
             if (!status && ferror(stdout))
                 status = output_flush(err);
-        } else if (status == -EINTR) { /* while it waited */
+        } else if (status == -EINTR) { /* during a wait */
             err_clear(err);
             status = 0;
         } else {
@@ -405,7 +405,8 @@ static int check_usage(const struct read_args *args, const struct batching *batc
     return batching_check(batching, err) ? EXIT_USAGE : 0;
 }
 
-/* Drops the datasets' files from the page cache. Faults are for what is read afterwards. */
+/* Drops the datasets' files from the page cache. Injected faults apply only to the reads that
+ * follow. */
 static int make_cold(const struct read_mix *mix, struct err *err)
 {
     struct io *io;
@@ -427,7 +428,7 @@ static int open_io(const struct read_args *args, struct reading *reading, struct
     return status ? status : io_open(reading->mix.sources[0].path, &options, &reading->io, err);
 }
 
-/* Files in a dataset's folder would be taken for a part of it the next time that it is read. */
+/* Files written inside a dataset's folder would be read as part of it the next time. */
 static int open_out(const struct read_args *args, struct reading *reading, struct err *err)
 {
     struct io **io = &reading->sink.io;

@@ -70,8 +70,8 @@ static const struct option rows[] = {
 struct reporter {
     struct console *console;
     bool as_json;
-    bool has_bar;  /* of the steps */
-    bool has_told; /* why the run failed */
+    bool has_bar;  /* for the steps */
+    bool has_told; /* has printed why the run failed */
 };
 
 static void print_step(struct console *console, const struct trainer_report *report)
@@ -83,7 +83,7 @@ static void print_step(struct console *console, const struct trainer_report *rep
     str_deinit(&line);
 }
 
-/* With -v. */
+/* Logs memory and traffic, with -v. */
 static void log_used(const struct log *log, const struct trainer_report *report)
 {
     char text[256] = "", size[STR_SIZE_BYTES];
@@ -136,8 +136,8 @@ static bool is_progress(const struct trainer_report *report)
     return report->event == TRAINER_STEPPED || report->event == TRAINER_EVALUATING;
 }
 
-/* An evaluation has a bar of its own; that of the steps then begins anew, so that its rate is of
- * steps alone. */
+/* An evaluation has its own bar. The bar of the steps then restarts, so that its rate counts steps
+ * only. */
 static void show_progress(struct reporter *reporter, const struct trainer_report *report)
 {
     if (report->event == TRAINER_EVALUATING) {
@@ -185,12 +185,12 @@ static void print_json_event(const struct trainer_report *report)
         scalars_write(json, scalars, scalars_of(report, scalars));
         jsonx_write_f64(json, "remaining_seconds", report->remaining_seconds);
     }
-    output_end(&output, true, stdout,
-               NULL); /* a lost line shows when stdout is flushed at the end */
+    /* a lost line is detected when stdout is flushed at the end */
+    output_end(&output, true, stdout, NULL);
     fflush(stdout);
 }
 
-/* From another thread than the run's, which may be in a write that never ends. */
+/* Called from a thread other than the run's, which may hang in a write. */
 static void end_at_once(struct console *console, const char *text)
 {
     console_failure(console, text);
@@ -219,8 +219,7 @@ static void show(void *context, const struct trainer_report *report)
     }
 }
 
-/* Of the steps that --profile names, those that were made: where the time of the program's own
- * thread went. */
+/* The executed steps among those of --profile: how the program's main thread spent its time. */
 static void write_profile(struct jsonx_writer *json, const struct trainer_result *result)
 {
     double seconds = clock_seconds(result->profiled_ns);
@@ -247,7 +246,7 @@ static void write_profile(struct jsonx_writer *json, const struct trainer_result
     jsonx_end_object(json);
 }
 
-/* A profile was asked for, whatever --quiet says. */
+/* A requested profile is printed even with --quiet. */
 static int print_result(const struct trainer_result *result, const struct common_args *common,
                         struct err *err)
 {
@@ -294,7 +293,7 @@ static int print_config(const struct train_config *given, uint32_t ranks, bool a
     return status;
 }
 
-/* "A:B"; NULL is none. -EINVAL. */
+/* "A:B"; NULL: none. -EINVAL. */
 static int parse_profile(const char *text, struct trainer_steps *ret_steps, struct err *err)
 {
     struct trainer_steps steps = {0};
@@ -318,7 +317,7 @@ static bool is_dry(const struct train_args *args, const struct train_config *con
     return args->dry_run || config_counts_only(config);
 }
 
-/* Those that were started, or that a dry run is of. */
+/* The ranks started, or those that a dry run simulates. */
 static uint32_t ranks_of(const struct train_args *args, const struct train_config *config,
                          const struct comm *comm)
 {
@@ -340,7 +339,7 @@ static int check_dry_run(const struct train_args *args, const struct train_confi
     return -EINVAL;
 }
 
-/* What the command line and the configuration say; config is filled. */
+/* Reads the command line and the configuration; fills config. */
 static int read_options(const struct invocation *invocation, struct train_config *config,
                         struct trainer_options *options, struct err *err)
 {
@@ -372,7 +371,7 @@ static int read_options(const struct invocation *invocation, struct train_config
     return status ? status : io_open(config->run.dir, NULL, &options->io, err);
 }
 
-/* The first rank's. */
+/* On the first rank only. */
 static int tell_end(const struct invocation *invocation, const struct trainer_result *result,
                     struct err *err)
 {
@@ -435,7 +434,7 @@ static int run_dry(const struct invocation *invocation, const struct trainer_opt
     return -EINVAL;
 }
 
-/* Ranks that differ in what the verb does would wait for each other for ever. */
+/* Ranks with different options would wait for each other forever. */
 static int compare_ranks(const struct train_args *args, const struct trainer_options *options,
                          struct err *err)
 {
@@ -454,9 +453,9 @@ static int run(const struct invocation *invocation, struct err *err)
 {
     const struct train_args *args = invocation->args;
     struct train_config config;
-    struct trainer_options options = {.began_ns =
-                                          clock_now_ns()}; /* before the others are waited for */
-    options.stop = signals_install(); /* as early: a signal to one is for all */
+    /* before waiting for the other ranks */
+    struct trainer_options options = {.began_ns = clock_now_ns()};
+    options.stop = signals_install(); /* as early, because a signal to one rank stops all */
     options.stop_asks = &signals_counts()->wishes;
     signals_outlive_pipes();
     int status = rank_session_open(invocation, &options.comm, &options.local_rank, err);
@@ -475,7 +474,7 @@ static int run(const struct invocation *invocation, struct err *err)
             print_config(&config, ranks_of(args, &config, options.comm), args->common.json, err);
     io_close(options.io);
     status = rank_session_close(invocation, options.comm, status, err);
-    trace_close(options.trace); /* of the ranks' threads too, which have ended */
+    trace_close(options.trace); /* contains the ranks' threads, which have ended */
     return status;
 }
 

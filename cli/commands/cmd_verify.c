@@ -1,5 +1,5 @@
 /*
- * cmd_verify — `millrace verify PATH`: every checksum, every count; names what is bad.
+ * cmd_verify — `millrace verify PATH`: checks every checksum and count, and names what is bad.
  */
 #include "base/str.h"
 #include "ckpt/ckpt.h"
@@ -26,14 +26,14 @@ static const struct option rows[] = {
          "decode each image whole, on all CPUs; without it only the headers of images are read"},
 };
 
-/* What the functions below share. */
+/* State shared by the functions below. */
 struct checking {
     struct io *io;
     const struct invocation *invocation;
-    struct output *output; /* with --json: within the array "bad" */
+    struct output *output; /* with --json: inside the array "bad" */
     struct image_checker *checker;
     struct verify_decode *decode;  /* NULL: images are not decoded */
-    const struct dataset *dataset; /* whose members are looked at; NULL: a shard alone */
+    const struct dataset *dataset; /* the dataset of the members; NULL: a single shard */
     struct verify_result totals;   /* of datasets and shards */
     uint64_t checkpoints_count, tensors_count;
     uint64_t bad_count;
@@ -84,7 +84,7 @@ static int look_at_member(void *context, const struct verify_member *member,
                      : verify_member_image(v->checker, member, false, err);
 }
 
-/* Of an image that was decoded beside the pass, which does not count it. */
+/* An image decoded outside the pass, which does not count it. */
 static void note_undecodable(void *context, const struct verify_problem *problem)
 {
     struct checking *v = context;
@@ -99,7 +99,7 @@ static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
     progress_update(v->invocation->console, bytes_done, bytes);
 }
 
-/* For each thing that counts its own bytes. */
+/* One bar per dataset, shard or checkpoint, each of which counts its own bytes. */
 static void begin_progress(struct checking *v)
 {
     progress_begin(v->invocation->console, "verifying", PROGRESS_BYTES);
@@ -122,7 +122,7 @@ static int check_dataset(void *context, const char *path)
     struct checking *v = context;
     struct verify_options options = options_of(v);
     struct dataset *dataset;
-    /* so that one damaged tar does not hide the next: each is named below */
+    /* salvage, so that one damaged tar does not hide the next; each is reported below */
     int status = dataset_open_salvaging(v->io, path, NULL, &dataset, v->err);
     if (status)
         return status;
@@ -158,8 +158,7 @@ static int check_checkpoint(struct checking *v, const char *path)
     return 0;
 }
 
-/* One of several: a manifest that can't be read is bad, and the others are looked at all the
- * same. */
+/* One of several: an unreadable manifest is bad, but the other steps are still checked. */
 static int check_step(void *context, uint64_t step, const char *path)
 {
     struct checking *v = context;
@@ -261,7 +260,7 @@ static int verdict(const struct checking *v, const char *path)
     return -EBADMSG;
 }
 
-/* The document, from its kind to its counts. */
+/* Writes the document, from "kind" to the counts. */
 static int check(struct checking *v, enum path_kind kind, const char *path)
 {
     bool as_json = v->invocation->common->json;

@@ -1,6 +1,6 @@
 /*
- * dry_run — `millrace train --dry-run`: prints what a run will take, move and compute, as
- * trainer/plan/dry_run.h finds it.
+ * dry_run — `millrace train --dry-run`: prints what a run will use, transfer and compute, as
+ * computed by trainer/plan/dry_run.h.
  */
 #ifndef MILLRACE_CLI_COMMANDS_DRY_RUN_H
 #define MILLRACE_CLI_COMMANDS_DRY_RUN_H
@@ -14,18 +14,18 @@
 #include <stdint.h>
 
 struct dry_run_options {
-    const struct train_config *config; /* its batch is resolved for so many ranks */
+    const struct train_config *config; /* its batch is resolved for `ranks` */
     struct io *io;
     const struct log *log;
-    uint64_t
-        accumulation; /* batch.accumulation, where the batch was resolved by it; 0: it was not */
-    uint32_t ranks, local_ranks; /* in all, and on each machine */
-    bool all_strategies;         /* else the configuration's */
-    uint64_t fits_bytes;         /* 0: nothing is looked for; else of a rank */
+    /* batch.accumulation if the batch was resolved from it; otherwise 0 */
+    uint64_t accumulation;
+    uint32_t ranks, local_ranks; /* in total, and per machine */
+    bool all_strategies;         /* otherwise the configuration's strategy */
+    uint64_t fits_bytes;         /* memory limit per rank to search settings for; 0: no search */
     bool as_json;
 };
 
-/* Prints the result on stdout. -ENOMEM where something was to fit and nothing does. */
+/* Prints the result on stdout. -ENOMEM if no setting fits. */
 int dry_run(const struct dry_run_options *options, struct err *err);
 
 #endif

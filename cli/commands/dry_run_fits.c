@@ -2,9 +2,8 @@
  * dry_run_fits — see dry_run_fits.h.
  *
  * The search tries every strategy with and without recomputation of all blocks and, on a GPU, with
- * and without offloading of activations, the optimizer's state and parameters: none of these
- * changes a bit of the result. It halves the micro-batch, which does change bits, only while
- * nothing fits.
+ * and without offloading of activations, optimizer state and parameters. None of these changes the
+ * result's bits. It halves the micro-batch, which does change bits, only while nothing fits.
  */
 #include "cli/commands/dry_run_fits.h"
 
@@ -29,23 +28,23 @@ struct setting {
     bool offloads_optimizer, offloads_params;
 };
 
-/* One that was tried. */
+/* A setting that was tried. */
 struct tried {
     struct setting setting;
-    uint64_t place; /* in the order in which they were tried */
-    uint64_t bytes; /* of what has to fit */
+    uint64_t place; /* in the order of trials */
+    uint64_t bytes; /* that must fit */
     uint64_t moved_bytes, crossed_bytes;
     double flops;
 };
 
 struct search {
     const struct dry_run_options *options;
-    struct train_config *config; /* of the setting at hand */
+    struct train_config *config; /* with the current setting */
     struct planned *planned;
     struct tried list[SETTINGS_MAX];
     size_t count;
     uint64_t least_bytes;
-    struct setting least; /* the setting that takes least_bytes */
+    struct setting least; /* the setting that needs least_bytes */
 };
 
 static void apply(struct train_config *config, const struct setting *setting)
@@ -58,9 +57,8 @@ static void apply(struct train_config *config, const struct setting *setting)
     config->batch.micro = setting->micro;
 }
 
-/* Settings with equal figures differ in nothing that a user could choose by: the first one stands
- * for them. Local updates and compression make strategies differ in more, but those allow one
- * strategy. */
+/* Settings with equal figures offer the user no choice, so only the first is listed. Local updates
+ * and compression make strategies differ in other ways, but allow only one strategy. */
 static bool is_listed(const struct search *search, const struct tried *tried)
 {
     for (size_t i = 0; i < search->count; i++) {
@@ -106,8 +104,8 @@ static int compare_u64(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* By what ranks give each other, then by what is computed, then by what crosses the link between
- * host and device. Of equals the one that was tried first. */
+/* Orders by bytes sent between ranks, then by computation, then by bytes between host and device,
+ * then by order of trials. */
 static int by_cost(const void *a, const void *b)
 {
     const struct tried *x = a, *y = b;
@@ -119,8 +117,8 @@ static int by_cost(const void *a, const void *b)
     return order ? order : compare_u64(x->place, y->place);
 }
 
-/* Writes the given value and, unless it is already the other one, the other one. Returns how
- * many. */
+/* Writes the given value and the other one if it is to be tried and differs. Returns their
+ * number. */
 static unsigned choices(uint64_t given, uint64_t other, bool tries_other, uint64_t ret_values[2])
 {
     ret_values[0] = given;
@@ -128,7 +126,7 @@ static unsigned choices(uint64_t given, uint64_t other, bool tries_other, uint64
     return tries_other && given != other ? 2 : 1;
 }
 
-/* One strategy and micro-batch: everything that can be recomputed or offloaded. */
+/* Tries one strategy and micro-batch with all choices of recomputation and offloading. */
 static int try_strategy(struct search *search, uint32_t strategy, uint64_t micro, bool is_host,
                         struct err *err)
 {
@@ -148,7 +146,7 @@ static int try_strategy(struct search *search, uint32_t strategy, uint64_t micro
             .offloads_optimizer = optimizer[i / recomputes / offloads % optimizers],
             .offloads_params = params[i / recomputes / offloads / optimizers],
         };
-        /* One rank has nobody to share with: another strategy only allows it to offload
+        /* A single rank has nothing to share: other strategies only allow it to offload
          * parameters. */
         if (search->options->ranks > 1 || strategy == given->parallel.strategy ||
             setting.offloads_params)
@@ -157,7 +155,7 @@ static int try_strategy(struct search *search, uint32_t strategy, uint64_t micro
     return status;
 }
 
-/* The given strategy comes first, so that it is the one listed of those with equal figures. */
+/* The given strategy comes first, so that it is the one listed among equals. */
 static int try_all(struct search *search, uint64_t micro, bool is_host, struct err *err)
 {
     uint32_t given = search->options->config->parallel.strategy;
@@ -168,7 +166,7 @@ static int try_all(struct search *search, uint64_t micro, bool is_host, struct e
     return status;
 }
 
-/* Halves as long as nothing fits and there are halves. */
+/* Halves the micro-batch while nothing fits and it is even. */
 static int look(struct search *search, struct err *err)
 {
     const struct ops_null_model *model;
@@ -183,7 +181,7 @@ static int look(struct search *search, struct err *err)
     return status;
 }
 
-/* What makes the setting of the configuration: "parallel.strategy=zero1 model.recompute=1". */
+/* The overrides that produce the setting: "parallel.strategy=zero1 model.recompute=1". */
 static void describe(const struct search *search, const struct setting *setting,
                      char text[SET_BYTES])
 {
@@ -202,8 +200,8 @@ static void describe(const struct search *search, const struct setting *setting,
     if (setting->micro == given->batch.micro)
         return;
     at += snprintf(text + at, SET_BYTES - (size_t)at, " batch.micro=%" PRIu64, setting->micro);
-    if (search->options->accumulation >
-        0) /* else it made another batch, or contradicted this one */
+    /* otherwise it would make another batch, or contradict this one */
+    if (search->options->accumulation > 0)
         snprintf(text + at, SET_BYTES - (size_t)at, " batch.accumulation=%" PRIu64,
                  given->batch.global / setting->micro / search->options->ranks);
 }

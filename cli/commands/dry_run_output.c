@@ -49,7 +49,7 @@ int dry_run_config(const struct dry_run_options *options, const struct train_con
             return status;
         if (i == 0)
             ret_planned->first = one;
-        dry_run.shape = &ret_planned->first.shape; /* the loaders of all ranks are alike */
+        dry_run.shape = &ret_planned->first.shape; /* all ranks have the same loader */
         if (i > 0)
             memcpy(one.usage.peak_bytes[MEM_FOR_LOADER],
                    ret_planned->first.usage.peak_bytes[MEM_FOR_LOADER],
@@ -121,7 +121,7 @@ static void print_size(uint64_t bytes)
     printf(" %9s", str_format_size(bytes, text));
 }
 
-/* A line of the table, by use in the order of enum mem_use. */
+/* One row of the table, by use in the order of enum mem_use. */
 static void print_row(const char *strategy, const struct planned *planned)
 {
     printf("%-13s", strategy);
@@ -195,7 +195,7 @@ static int tell_all(const struct dry_run_options *options, struct err *err)
     return status;
 }
 
-/* What the figures are of, where that is not in the configuration. */
+/* Logs the assumptions that are not in the configuration. */
 static void tell_assumptions(const struct dry_run_options *options)
 {
     const struct ops_null_model *model;

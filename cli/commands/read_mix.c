@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUALITY_ENOUGH 0.97 /* of a full shuffle: what is advised reaches it where that can be */
+#define QUALITY_ENOUGH 0.97 /* of a full shuffle; the advice reaches this if possible */
 
 /* ---- The command line. ---- */
 
 static int add_weighted(struct read_mix *mix, const char *text, struct err *err)
 {
-    const char *equals = strrchr(text, '='); /* a path may hold one, a weight does not */
+    const char *equals = strrchr(text, '='); /* a path may contain '=', a weight does not */
     uint64_t weight = 0;
     if (!equals || equals == text || mix_weight_parse(equals + 1, &weight)) {
         err_set(err, -EINVAL, "--mix does not take this value");
@@ -67,7 +67,7 @@ void read_mix_apply(const struct read_mix *mix, struct loader_options *options)
     options->mix_count = mix->count;
 }
 
-/* ---- What is told. ---- */
+/* ---- Reports. ---- */
 
 static void write_params(struct jsonx_writer *json, const struct order_params *params)
 {
@@ -97,7 +97,7 @@ void read_mix_write_order(struct jsonx_writer *json, const struct loader *loader
     jsonx_end_array(json);
 }
 
-/* What batches touch of one dataset, and could; the latter is added to best_sum. */
+/* Writes what batches touch of one dataset, now and at best; adds the latter to best_sum. */
 static int write_quality_of(struct jsonx_writer *json, const struct loader_dataset *dataset,
                             const struct quality *now, struct quality *best_sum, struct err *err)
 {

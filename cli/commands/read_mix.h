@@ -1,5 +1,5 @@
 /*
- * read_mix — the datasets that `millrace read` was given, and what it says of them: how each is
+ * read_mix — the datasets given to `millrace read`, and reports of their order: how each is
  * shuffled, and how well.
  */
 #ifndef MILLRACE_CLI_COMMANDS_READ_MIX_H
@@ -12,7 +12,7 @@
 /* Zero before read_mix_init. */
 struct read_mix {
     struct loader_source sources[MIX_DATASETS_MAX];
-    char *texts[MIX_DATASETS_MAX]; /* paths of sources, where they are ours */
+    char *texts[MIX_DATASETS_MAX]; /* paths in sources that are owned */
     uint32_t count;
 };
 
@@ -20,12 +20,13 @@ struct read_mix {
 int read_mix_init(struct read_mix *mix, const char *dataset, const struct option_list *weighted,
                   struct err *err);
 void read_mix_deinit(struct read_mix *mix);
-/* Into the loader's options, which borrow. */
+/* Sets the loader's options, which borrow from mix. */
 void read_mix_apply(const struct read_mix *mix, struct loader_options *options);
 
-/* The order of the one dataset as members of the open object, or of each as "datasets". */
+/* Writes the order of one dataset as members of the open object, or of several as "datasets". */
 void read_mix_write_order(struct jsonx_writer *json, const struct loader *loader);
-/* How well batches of so many samples are mixed, and what would mix them better. -ENOMEM. */
+/* Writes how well batches of that many samples are mixed, and which parameters would mix them
+ * better. -ENOMEM. */
 int read_mix_write_quality(struct jsonx_writer *json, const struct loader *loader, uint64_t batch,
                            struct err *err);
 

@@ -24,8 +24,8 @@ static int set_name(struct read_sink *sink, const struct batch_item *item, struc
     return str_status(&sink->name) ? err_set(err, -ENOMEM, "out of memory for a key") : 0;
 }
 
-/* The label among the fields of a sample that is not decoded; -1: it has none, or one that is no
- * class number. */
+/* The label in the fields of an undecoded sample; -1 if there is none or it is not a class
+ * number. */
 static int32_t stored_label(const struct batch_item *item)
 {
     int32_t label = -1;
@@ -36,8 +36,8 @@ static int32_t stored_label(const struct batch_item *item)
     return label;
 }
 
-/* A sample without a label has no such key. Of an image that may be mixed with another also whose
- * labels count, and how much. */
+/* Writes no label if the sample has none. For an image that may be mixed, also writes the partner's
+ * label and the weight. */
 static void write_labels(struct jsonx_writer *json, const struct batch *batch, uint32_t n)
 {
     const struct batch_field *labels = batch_field_named(batch, "label"),
@@ -80,7 +80,7 @@ static int print_item(struct read_sink *sink, const struct batch *batch, uint32_
     return 0;
 }
 
-/* A key comes from a file: it must not lead out of the folder that the user named. */
+/* Keys come from files: they must not leave the folder that the user named. */
 static bool stays_inside(const char *name, size_t bytes)
 {
     if (bytes == 0 || strlen(name) != bytes || name[0] == '/')

@@ -1,6 +1,6 @@
 /*
- * read_sink — where `millrace read` puts the samples: their keys on stdout, their bytes or pixels
- * in files, their digests in two sums.
+ * read_sink — outputs the samples of `millrace read`: keys on stdout, bytes or pixels in files, and
+ * two digests.
  */
 #ifndef MILLRACE_CLI_COMMANDS_READ_SINK_H
 #define MILLRACE_CLI_COMMANDS_READ_SINK_H
@@ -15,24 +15,25 @@
 
 enum read_print { READ_PRINT_KEYS, READ_PRINT_JSON, READ_PRINT_NONE };
 
-/* Zero but for the first seven. Owner thread. */
+/* Zero except the first seven members. Owner thread. */
 struct read_sink {
     enum read_print print;
     enum loader_decode decode;
-    const char *folder; /* for files; NULL: none are written */
-    bool force;         /* existing files give way */
-    bool is_mix;      /* files go below a folder a dataset and epoch of its own: keys come again */
+    const char *folder; /* for files; NULL: no files */
+    bool force;         /* replaces existing files */
+    /* files go to a folder per dataset and epoch, because keys may repeat */
+    bool is_mix;
     struct io *io;    /* of folder */
-    bool is_terminal; /* where keys are printed: a terminal gets them as display.h says */
+    bool is_terminal; /* keys are printed to a terminal, so display.h formats them */
 
     uint64_t samples_count, skipped_count, files_count;
     uint64_t once, order; /* digests, as in sampler/sampler.h */
     struct str name, line, file;
-    char made[IO_PATH_BYTES_MAX]; /* the folder that was made last */
+    char made[IO_PATH_BYTES_MAX]; /* the last folder created */
 };
 
-/* Takes the items in their order; those that were skipped are counted and in no digest. -EEXIST,
- * -EBADMSG for a key that leads out of the folder, what io says. */
+/* Outputs the items in order; skipped items are counted but are in no digest. -EEXIST; -EBADMSG for
+ * a key that leaves the folder; I/O errors. */
 int read_sink_take(struct read_sink *sink, const struct batch *batch, struct err *err);
 void read_sink_deinit(struct read_sink *sink);
 

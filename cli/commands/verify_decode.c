@@ -12,7 +12,7 @@
 #include <string.h>
 
 struct job {
-    struct verify_member member; /* its texts and data lie in bytes */
+    struct verify_member member; /* its texts and data point into bytes */
     struct str bytes;
     struct err err;
     int status;
@@ -22,7 +22,7 @@ struct verify_decode {
     void (*bad)(void *context, const struct verify_problem *problem);
     void *context;
     struct thread_pool *pool;
-    struct image_checker *checkers[THREAD_POOL_THREADS_MAX]; /* one a worker */
+    struct image_checker *checkers[THREAD_POOL_THREADS_MAX]; /* one per worker */
     struct job jobs[VERIFY_DECODE_MEMBERS_MAX];
     size_t count;
     uint64_t bytes;

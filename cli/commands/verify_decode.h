@@ -1,10 +1,8 @@
 /*
- * verify_decode — images of a pass over shards, decoded whole by all CPUs while the pass goes on by
- * one.
+ * verify_decode — decodes the images of a single-threaded pass over shards on all CPUs.
  *
- * Members are copied into a batch; a full batch is decoded in parallel, and what is bad in it is
- * reported in the order of the members. So reports come up to a batch later than the pass reaches
- * the member.
+ * Members are copied into a batch. A full batch is decoded in parallel, and its bad images are
+ * reported in the order of the members, up to a batch after the pass reached the member.
  */
 #ifndef MILLRACE_CLI_COMMANDS_VERIFY_DECODE_H
 #define MILLRACE_CLI_COMMANDS_VERIFY_DECODE_H
@@ -13,22 +11,22 @@
 #include "shards/verify.h"
 
 enum {
-    VERIFY_DECODE_MEMBERS_MAX = 256,    /* of a batch */
-    VERIFY_DECODE_BYTES_MAX = 64 << 20, /* of a batch, and one member beyond it */
+    VERIFY_DECODE_MEMBERS_MAX = 256,    /* per batch */
+    VERIFY_DECODE_BYTES_MAX = 64 << 20, /* per batch, plus one member beyond it */
 };
 
 /* Owner thread. */
 struct verify_decode;
 
-/* bad: each problem, from the owner's thread during add and flush. Gives the decoder. -ENOMEM,
- * -EAGAIN. */
+/* bad: called for each problem, on the owner's thread during add and flush. Returns the decoder.
+ * -ENOMEM, -EAGAIN. */
 int verify_decode_open(void (*bad)(void *context, const struct verify_problem *problem),
                        void *context, struct verify_decode **ret_decode, struct err *err);
 void verify_decode_close(struct verify_decode *decode); /* NULL is fine */
-/* Copies the member. May block for a batch. -ENOMEM. */
+/* Copies the member. May block to decode a batch. -ENOMEM. */
 int verify_decode_add(struct verify_decode *decode, const struct verify_member *member,
                       struct err *err);
-/* Decodes what is left. */
+/* Decodes the remaining members. */
 void verify_decode_flush(struct verify_decode *decode);
 
 #endif

@@ -21,7 +21,7 @@ static int bad(const struct verify_member *member, uint64_t within, const char *
     return -EBADMSG;
 }
 
-/* What the index says of an uncompressed picture, against its header. */
+/* Compares what the index says of an uncompressed image with its header. */
 static int check_rows(const struct verify_member *member, struct err *err)
 {
     struct ppm ppm;

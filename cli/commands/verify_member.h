@@ -1,6 +1,6 @@
 /*
- * verify_member — what a member must hold, beyond its checksum: an image (JPEG, PNG, WebP, PPM)
- * that decodes, the number of a class that exists, tokens of the layout that the dataset names.
+ * verify_member — checks a member's content, beyond its checksum: an image (JPEG, PNG, WebP, PPM)
+ * must decode, a class number must exist, and tokens must have the dataset's layout.
  */
 #ifndef MILLRACE_CLI_COMMANDS_VERIFY_MEMBER_H
 #define MILLRACE_CLI_COMMANDS_VERIFY_MEMBER_H
@@ -10,14 +10,15 @@
 #include "shards/dataset.h"
 #include "shards/verify.h"
 
-/* Of a member that is no image; dataset may be NULL. 0, or -EBADMSG with a detail that names the
- * member and the place in the shard, and *ret_kind. */
+/* For a member that is not an image; dataset may be NULL. 0, or -EBADMSG with *ret_kind and a
+ * detail that names the member and its position in the shard. */
 int verify_member_content(const struct dataset *dataset, const struct verify_member *member,
                           enum verify_kind *ret_kind, struct err *err);
-/* Of one that is an image: its headers, or all of it. -EBADMSG likewise, -ENOMEM. */
+/* For an image: checks its headers, or decodes all of it. -EBADMSG as above, -ENOMEM. */
 int verify_member_image(struct image_checker *checker, const struct verify_member *member,
                         bool whole, struct err *err);
-/* Both are images of one name, as "left.jpg" and "left.png": a sample needs one of them. */
+/* True for two images with the same name, such as "left.jpg" and "left.png": a sample needs only
+ * one. */
 bool verify_member_is_alternative(const char *a, const char *b);
 
 #endif

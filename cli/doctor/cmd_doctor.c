@@ -1,6 +1,6 @@
 /*
- * cmd_doctor — `millrace doctor [PATH]...`: what this machine offers and lacks for millrace, and
- * what to do about it.
+ * cmd_doctor — `millrace doctor [PATH]...`: reports what this machine offers and lacks for
+ * millrace, with advice.
  */
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
@@ -18,7 +18,7 @@ struct doctor_args {
     const char *dir;
 };
 
-/* What the functions below share. */
+/* State shared by the functions below. */
 struct examination {
     bool as_json;
     atomic_int *stop;
@@ -99,7 +99,8 @@ static int run_check(struct examination *examination, const struct doctor_group 
     return status;
 }
 
-/* What was begun is ended, so that a probe's temporary folder goes; nothing else is begun. */
+/* A check that has begun is finished, so that a probe removes its temporary folder; no other
+ * begins. */
 static int check_stop(const struct examination *examination)
 {
     return atomic_load(examination->stop) ? -EINTR : 0;

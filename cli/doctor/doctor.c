@@ -1,5 +1,5 @@
 /*
- * doctor — how checks fill their findings. See doctor.h.
+ * doctor — fills findings. See doctor.h.
  */
 #include "cli/doctor/doctor.h"
 

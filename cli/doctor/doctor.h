@@ -1,9 +1,9 @@
 /*
- * doctor — the checks of `millrace doctor`, as tables: one group a file, one function a check.
+ * doctor — the checks of `millrace doctor`, as tables: one group per file, one function per check.
  *
- * A check looks at one thing and fills a finding: what was found, in words and as facts for --json,
- * and, where something is to be done, what. Where a choice is millrace's, it asks the code that
- * chooses. It leaves nothing behind and prints nothing.
+ * A check examines one thing and fills a finding: a text, facts for --json, and advice if something
+ * should be done. For millrace's own choices, it asks the code that makes them. A check prints
+ * nothing and leaves nothing behind.
  */
 #ifndef MILLRACE_CLI_DOCTOR_DOCTOR_H
 #define MILLRACE_CLI_DOCTOR_DOCTOR_H
@@ -19,40 +19,39 @@
 enum doctor_state {
     DOCTOR_OK,
     DOCTOR_NOTE, /* works, but could be better or should be known */
-    DOCTOR_LACK, /* millrace needs it */
+    DOCTOR_LACK, /* something millrace needs is missing */
 };
 
-/* Zero but for json, which stands within the object of facts; names end in their unit. Owner
- * thread. */
+/* Zero except json, which is inside the object of facts; names end in their unit. Owner thread. */
 struct doctor_finding {
     enum doctor_state state;
     struct str found, advice;
     struct jsonx_writer json;
 };
 
-/* What was found, as the beginning of a sentence; pieces follow each other. */
+/* Appends to what was found, the beginning of a sentence. */
 void doctor_found(struct doctor_finding *finding, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* The finding is no longer ok: the worse of its state and this one counts, and the first advice. */
+/* Adds advice. The worst state and the first advice are kept. */
 void doctor_advise(struct doctor_finding *finding, enum doctor_state state, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* A failure as a finding: what, found and the error's own advice. */
+/* Records an error as a finding: what, found and the error's advice. */
 void doctor_fail(struct doctor_finding *finding, enum doctor_state state, const struct err *err);
 
-/* A folder that is looked at; immutable during its checks. */
+/* A folder to check; immutable during its checks. */
 struct doctor_folder {
-    const char *path; /* as it was given */
-    bool for_outputs; /* something will be written there: what that needs is a must */
-    int status;       /* of looking */
+    const char *path; /* as given */
+    bool for_outputs; /* millrace will write here, so what writing needs is required */
+    int status;       /* of the probe */
     struct err err;
-    struct io_probe probe; /* where status is 0 */
-    size_t checks_count;   /* the first so many of doctor_disk's have something to ask */
+    struct io_probe probe; /* valid if status is 0 */
+    size_t checks_count;   /* only this many of doctor_disk's checks apply, from the first */
 };
 
 struct doctor_check {
     const char *name;
-    void (*run)(const struct doctor_folder *folder,
-                struct doctor_finding *finding); /* folder: NULL but in its group */
+    /* folder: NULL except in doctor_disk */
+    void (*run)(const struct doctor_folder *folder, struct doctor_finding *finding);
 };
 
 /* Immutable. */
@@ -65,9 +64,9 @@ struct doctor_group {
 extern const struct doctor_group doctor_machine;  /* doctor_machine.c */
 extern const struct doctor_group doctor_software; /* doctor_software.c */
 extern const struct doctor_group doctor_gpu;      /* doctor_gpu.c */
-extern const struct doctor_group doctor_disk;     /* doctor_disk.c; its checks want a folder */
+extern const struct doctor_group doctor_disk;     /* doctor_disk.c; its checks need a folder */
 
-/* Looks at the folder, which doctor_disk's checks then tell about. */
+/* Probes the folder for doctor_disk's checks. */
 void doctor_look(const char *path, bool for_outputs, struct doctor_folder *ret_folder);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * doctor_disk — the file system that a folder lies in. See doctor.h; io/probe.h has the questions.
+ * doctor_disk — checks the file system of a folder. See doctor.h; io/probe.h makes the tests.
  */
 #include "cli/doctor/doctor.h"
 
@@ -15,7 +15,7 @@ static const char *text_of(int status)
     return status ? strerror(-status) : "yes";
 }
 
-/* Bad where something is to be written, else worth knowing. */
+/* A lack in a folder for outputs, otherwise a note. */
 static enum doctor_state for_outputs(const struct doctor_folder *folder)
 {
     return folder->for_outputs ? DOCTOR_LACK : DOCTOR_NOTE;
@@ -82,7 +82,7 @@ static void check_writing(const struct doctor_folder *folder, struct doctor_find
                 : "data can be read here; for outputs, check owner and permissions");
 }
 
-/* Without them io/ goes other ways, which docs/explanation/io.md tells. */
+/* Without them io/ uses fallbacks (docs/explanation/io.md). */
 static void check_renames(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     const struct io_probe *probe = &folder->probe;
@@ -151,8 +151,7 @@ static void check_sync(const struct doctor_folder *folder, struct doctor_finding
     jsonx_write_f64(&finding->json, "fsync_seconds", (double)probe->sync_ns / 1e9);
 }
 
-/* In an order that lets them end where there is nothing more to ask: a folder that can't be looked
- * at, or be written to. */
+/* In an order that allows stopping early if a folder cannot be examined or written to. */
 enum { CHECKS_UNSEEN = 1, CHECKS_READ_ONLY = 4 };
 static const struct doctor_check checks[] = {
     {"file system", check_type},    {"space", check_space},     {"read-ahead", check_read_ahead},
@@ -167,7 +166,7 @@ void doctor_look(const char *path, bool outputs, struct doctor_folder *ret_folde
     struct io *io;
     *ret_folder = (struct doctor_folder){.path = path, .for_outputs = outputs};
     struct err *err = &ret_folder->err;
-    ret_folder->status = io_open(path, NULL, &io, err); /* refuses what is no path */
+    ret_folder->status = io_open(path, NULL, &io, err); /* rejects an invalid path */
     if (!ret_folder->status) {
         io_close(io);
         ret_folder->status = io_probe_folder(path, outputs, &ret_folder->probe, err);

@@ -1,5 +1,5 @@
 /*
- * doctor_gpu — which GPUs there are, what stands between them and this build, and whether it
+ * doctor_gpu — checks which GPUs exist, what prevents this build from using them, and whether it
  * computes on them. See doctor.h.
  */
 #include "cli/doctor/doctor.h"
@@ -32,7 +32,7 @@ static void read_model(const char *bus, char model[GPU_NAME_BYTES])
         snprintf(model, GPU_NAME_BYTES, "%.100s", line + 6 + strspn(line + 6, " \t"));
 }
 
-/* GPUs that the driver shows, into the facts; their number. */
+/* Adds the GPUs that the driver shows to the facts; returns their number. */
 static size_t list_gpus(struct doctor_finding *finding)
 {
     size_t count = 0;
@@ -69,8 +69,7 @@ static void check_devices(const struct doctor_folder *folder, struct doctor_find
             "load the NVIDIA driver; in a container, pass the GPUs in (docker: --gpus all)");
 }
 
-/* Whether a training would come by a device and by what computes on it, which needs libraries of
- * its own. */
+/* Opens the device and its operations as training does; the latter need libraries of their own. */
 static int open_as_training_does(struct device **ret_device, struct err *err)
 {
     struct device *device;
@@ -88,7 +87,7 @@ static int open_as_training_does(struct device **ret_device, struct err *err)
     return 0;
 }
 
-/* What the driver's own library tells, which metrics of a training ask too. */
+/* Asks NVML, the driver's library, which also provides device metrics to training. */
 static void check_driver(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
@@ -126,7 +125,7 @@ static void write_gpu(struct jsonx_writer *json, const struct device_cuda_info *
     jsonx_end_object(json);
 }
 
-/* The GPUs that this build's CUDA reaches, with the versions that it and the driver speak. */
+/* Lists the GPUs that this build's CUDA can use, and the CUDA versions of build and driver. */
 static int list_cuda(struct doctor_finding *finding, struct err *err)
 {
     struct device_cuda_info info = {0};
@@ -153,7 +152,7 @@ static int list_cuda(struct doctor_finding *finding, struct err *err)
     return 0;
 }
 
-/* The build's own answer. A GPU that lies idle is worth a note. */
+/* Asks the build itself. An unused GPU is worth a note. */
 static void check_backend(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
@@ -169,7 +168,7 @@ static void check_backend(const struct doctor_folder *folder, struct doctor_find
     } else {
         struct err refusal = {0};
         int gpus = 0, refused = device_auto_count("", &gpus, &refusal);
-        bool stays = refused || gpus > 0; /* `auto` does not pass over a GPU that it can't use */
+        bool stays = refused || gpus > 0; /* `auto` does not ignore a GPU that it cannot use */
         doctor_found(finding, "%s%s; `device: auto` %s", listed ? "; " : "", err.what,
                      stays ? "is an error, `device: cpu` trains on the CPU" : "trains on the CPU");
         if (stays)
@@ -206,8 +205,9 @@ static void check_libraries(const struct doctor_folder *folder, struct doctor_fi
             "LD_LIBRARY_PATH to where it is");
 }
 
-/* As much as a loader takes by default, which on a GPU is pinned. The driver pins by itself:
- * RLIMIT_MEMLOCK is told, since containers that set it low often bound what may be pinned too. */
+/* Tests pinning as much memory as a loader takes by default. The driver pins without
+ * RLIMIT_MEMLOCK, but the limit is reported because containers that set it low often limit pinned
+ * memory, too. */
 static void check_pinned(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;

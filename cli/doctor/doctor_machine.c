@@ -1,5 +1,5 @@
 /*
- * doctor_machine — processor, memory, limits and clock, as millrace meets them. See doctor.h.
+ * doctor_machine — checks processor, memory, limits and clock. See doctor.h.
  */
 #include "cli/doctor/doctor.h"
 
@@ -22,9 +22,9 @@
 #include <unistd.h>
 
 enum {
-    SHARDS_OPEN_FEW = 256, /* 64 GiB of shards of the usual 256 MiB */
+    SHARDS_OPEN_FEW = 256, /* 64 GiB in shards of the usual 256 MiB */
     CLOCK_LOOKS = 1000,
-    CLOCK_SLOW_NS = 1000, /* a look by a system call; without one it takes some 30 */
+    CLOCK_SLOW_NS = 1000, /* one read by a system call; without one it takes about 30 */
 };
 
 static void check_cpu(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -52,7 +52,7 @@ static void check_cpu(const struct doctor_folder *folder, struct doctor_finding 
                       "group whole CPUs");
 }
 
-/* Of those that kernels of ours or of OpenBLAS are made for, the ones that this processor has. */
+/* Lists this processor's instruction sets, of those that millrace's or OpenBLAS's kernels use. */
 static void list_instruction_sets(struct doctor_finding *finding)
 {
     jsonx_begin_array(&finding->json, "instruction_sets");
@@ -151,7 +151,7 @@ static void check_huge_pages(const struct doctor_folder *folder, struct doctor_f
                       "read-ahead lies in small pages; as root: echo madvise > %s", path);
 }
 
-/* "unlimited" and null where there is none. */
+/* "unlimited" and null if there is no limit. */
 static void add_limit(struct doctor_finding *finding, const char *key, rlim_t limit)
 {
     if (limit == RLIM_INFINITY)

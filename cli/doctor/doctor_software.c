@@ -1,5 +1,5 @@
 /*
- * doctor_software — the libraries and services that this program uses here. See doctor.h.
+ * doctor_software — checks the libraries and services that this program uses. See doctor.h.
  */
 #include "cli/doctor/doctor.h"
 
@@ -32,8 +32,8 @@ static void check_products(const struct doctor_folder *folder, struct doctor_fin
     const char *chosen = getenv("OPENBLAS_CORETYPE");
     size_t name = strcspn(blas.config, " ");
     name += blas.config[name] == ' ';
-    int shown =
-        (int)(name + strcspn(blas.config + name, " ")); /* "OpenBLAS 0.3.21"; its options follow */
+    /* "OpenBLAS 0.3.21"; its options follow */
+    int shown = (int)(name + strcspn(blas.config + name, " "));
     doctor_found(finding, "%.*s, kernels %s; one thread of its own, ours share the work", shown,
                  blas.config, blas.core);
     jsonx_write_string(&finding->json, "config", blas.config);
@@ -47,7 +47,7 @@ static void check_products(const struct doctor_folder *folder, struct doctor_fin
             chosen);
 }
 
-/* Also what could not be, where there is no BLAS: that lack is told by another check. */
+/* A failure without BLAS is only a note here: another check reports the missing BLAS. */
 static void check_numerics(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
@@ -109,7 +109,7 @@ static void check_libraries(const struct doctor_folder *folder, struct doctor_fi
     jsonx_end_array(&finding->json);
 }
 
-/* The name of the engine that reads local files; "none" where there is none. */
+/* The name of the engine that reads local files; "none" if there is none. */
 static const char *engine_name(void)
 {
     struct io *io;
@@ -183,7 +183,7 @@ static void check_mpi(const struct doctor_folder *folder, struct doctor_finding 
     }
 }
 
-/* The folder is made when it is first needed. */
+/* The folder is created when first needed. */
 static void check_index_cache(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;

@@ -1,6 +1,6 @@
 /*
- * cmd_manual — `millrace manual [VERB | config | formats]`: a manual page, or all of them into a
- * folder.
+ * cmd_manual — `millrace manual [VERB | config | formats]`: prints a manual page, or writes all of
+ * them to a folder.
  */
 #include "cli/core/verbs.h"
 #include "cli/help/manual.h"
@@ -65,7 +65,7 @@ static int make_folders(struct io *io, const char *folder, struct err *err)
     return status;
 }
 
-/* Before any is written, so that what stands there does not leave half of the pages. */
+/* Checks before writing any page, so that an existing file does not leave half of the pages. */
 static int check_free(struct io *io, const char *folder, struct err *err)
 {
     struct manual_page page;
@@ -103,7 +103,7 @@ static int write_all(const struct manual_args *args, struct err *err)
     return status;
 }
 
-/* The page that the words name, after "millrace". */
+/* The page named by "millrace" and the words after it. */
 static int find_page(const struct invocation *invocation, size_t *ret_n, struct err *err)
 {
     struct str wanted = {0};

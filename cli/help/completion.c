@@ -1,5 +1,5 @@
 /*
- * completion — what the scripts of several shells share. See completion.h.
+ * completion — shared by the scripts of several shells. See completion.h.
  */
 #include "cli/help/completion.h"
 

@@ -1,9 +1,8 @@
 /*
- * completion — scripts by which a shell completes millrace's command line; each is one walk over
- * the grammar.
+ * completion — generates shell completion scripts for millrace's command line from the grammar.
  *
- * A script stands alone: it calls neither millrace nor another package, so that pressing TAB costs
- * nothing, and it is as old as the program that made it. Errors stay in out (str_status).
+ * A script is self-contained: it calls neither millrace nor another package, so pressing TAB is
+ * fast. It describes the version that generated it. Errors are kept in out (str_status).
  */
 #ifndef MILLRACE_CLI_HELP_COMPLETION_H
 #define MILLRACE_CLI_HELP_COMPLETION_H
@@ -14,7 +13,7 @@ void completion_bash(struct str *out);
 void completion_zsh(struct str *out);
 void completion_fish(struct str *out);
 
-/* text as one word of bash and zsh, within single quotes. */
+/* Adds text as one single-quoted word of bash and zsh. */
 void completion_quote(struct str *out, const char *text);
 
 #endif

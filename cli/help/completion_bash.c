@@ -1,8 +1,8 @@
 /*
  * completion_bash — the script for bash 4.4 and later.
  *
- * Readline cuts words at = and completes what follows; the script joins such words again, completes
- * the whole and gives back what follows the last =. It never lets the shell expand a word: no
+ * Readline splits words at = and completes the last part. The script joins such words, completes
+ * the whole word and returns the part after the last =. It never lets the shell expand a word: no
  * compgen -W.
  */
 #include "cli/core/grammar.h"
@@ -15,7 +15,7 @@ static const char head[] =
     "# Installed as share/bash-completion/completions/millrace; or: source <(millrace completion "
     "bash)\n";
 
-/* What the four functions before it know of the tables is asked in turn. */
+/* Queries the tables through the four functions before it. */
 static const char tail[] =
     "\n"
     "_millrace() {\n"
@@ -178,7 +178,7 @@ static void add_values_of(struct str *out, const struct verb *verb)
 
 static void add_arguments_of(struct str *out, const struct verb *verb)
 {
-    enum { ARGUMENTS_MAX = 8 }; /* what follows is like the last */
+    enum { ARGUMENTS_MAX = 8 }; /* further arguments are like the last */
     struct grammar_value value;
     size_t n = 0;
     for (; n < ARGUMENTS_MAX && grammar_argument(verb, n, &value); n++) {

@@ -1,6 +1,6 @@
 /*
- * completion_fish — the script for fish 3: a `complete` line for each word and option, under the
- * condition that the verb is typed.
+ * completion_fish — the script for fish 3: one `complete` line for each word and option,
+ * conditional on the verb typed.
  */
 #include "cli/core/grammar.h"
 #include "cli/help/completion.h"
@@ -64,7 +64,7 @@ static void add_verbs(struct str *out, const char *group)
     }
 }
 
-/* The flags of `complete` for a value that must be there. */
+/* The flags of `complete` for a required value. */
 static void add_value(struct str *out, const struct grammar_value *value)
 {
     bool names_files = value->kind == GRAMMAR_FILES || value->kind == GRAMMAR_FOLDERS;
@@ -95,7 +95,7 @@ static void add_option(struct str *out, const struct verb *verb, const struct op
     str_deinit(&phrase);
 }
 
-/* fish does not count arguments: what any of them may be is offered at each. */
+/* fish does not count arguments, so the values of all arguments are offered for each. */
 static void add_arguments(struct str *out, const struct verb *verb)
 {
     struct grammar_value value;

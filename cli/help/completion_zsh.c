@@ -1,5 +1,5 @@
 /*
- * completion_zsh — the script for zsh 5: specifications for its _arguments, a verb each.
+ * completion_zsh — the script for zsh 5: specifications for _arguments, one per verb.
  */
 #include "cli/core/grammar.h"
 #include "cli/help/completion.h"
@@ -58,8 +58,8 @@ static const char tail[] = "\n"
                            "  compdef _millrace millrace\n"
                            "fi\n";
 
-/* text with a backslash before what the reader of it would take for its own: brackets in an
- * explanation, colons in a word. */
+/* Escapes text with backslashes where zsh would interpret it: brackets in an explanation, colons in
+ * a word. */
 static void add_escaped(struct str *out, const char *text, const char *marks)
 {
     for (; *text; text++) {
@@ -75,7 +75,7 @@ static void add_quoted(struct str *out, struct str *text)
     str_deinit(text);
 }
 
-/* The next words of a verb with what they are about: elements of an array for _describe. */
+/* The next words of a verb with descriptions: array elements for _describe. */
 static void add_described(struct str *out, const char *group)
 {
     struct grammar_words words;
@@ -111,7 +111,7 @@ static void add_verbs(struct str *out)
     str_add_text(out, "  *) next=(); return 1 ;;\n  esac\n}\n");
 }
 
-/* The action of _arguments that completes it. */
+/* The _arguments action that completes the value. */
 static void add_action(struct str *out, const struct grammar_value *value)
 {
     const char *before = value->kind == GRAMMAR_VERBS   ? " _millrace_topics"
@@ -187,7 +187,7 @@ static void add_argument(struct str *out, const struct verb *verb, size_t n)
 
 static void add_arguments_of(struct str *out, const struct verb *verb)
 {
-    enum { ARGUMENTS_MAX = 4 }; /* beyond that all are like the last */
+    enum { ARGUMENTS_MAX = 4 }; /* further arguments are like the last */
     struct option_table tables[VERB_TABLES];
     verb_tables(verb, tables);
     str_add_text(out, "  ");

@@ -1,8 +1,8 @@
 /*
- * help — what help and the manual pages both say, and help itself on stdout.
+ * help — texts shared by help and the manual pages, and help itself on stdout.
  *
- * A text is made of lines: one that begins with a space stands as it is, a table; any other is a
- * paragraph, wrapped to the reader's width.
+ * A text consists of lines. A line that begins with a space is part of a table and printed
+ * verbatim; any other line is a paragraph, wrapped to the output width.
  */
 #ifndef MILLRACE_CLI_HELP_HELP_H
 #define MILLRACE_CLI_HELP_HELP_H
@@ -11,7 +11,7 @@
 #include "cli/core/options.h"
 #include "trainer/config/config.h"
 
-/* What the program is, a paragraph. */
+/* A paragraph that introduces the program. */
 extern const char help_intro[];
 
 struct help_status {
@@ -20,31 +20,31 @@ struct help_status {
 };
 extern const struct help_status help_statuses[]; /* ends with meaning NULL */
 
-/* The files that are read and written; ends with title NULL. docs/ has them to the byte. */
+/* The file formats; ends with title NULL. docs/ specifies them exactly. */
 struct help_section {
     const char *title, *text;
 };
 extern const struct help_section help_formats[];
 void help_print_formats(void);
 
-/* The keys of a configuration. */
+/* The configuration keys. */
 extern const char help_config_intro[];
 extern const char help_config_example[];
-/* What a key takes: "number", "true|false", "shuffle|full|sequential". Returns text, which holds
- * HELP_KIND_BYTES. */
+/* The type of a key's value: "number", "true|false", "shuffle|full|sequential". Returns text, which
+ * has HELP_KIND_BYTES. */
 enum { HELP_KIND_BYTES = 96 };
 const char *help_config_kind(const struct config_field *field, char text[HELP_KIND_BYTES]);
 void help_print_config(void);
 
-/* The option's phrase with its default and whether it is required or may be repeated. */
+/* Adds the option's description, its default, and whether it is required or repeatable. */
 void help_option_phrase(const struct option *option, struct str *out);
 
-/* Adds a command as lines of at most so many columns, of which each but the last ends in a
- * backslash, so that they can be copied. */
+/* Adds a command, wrapped to `columns`; each line but the last ends in a backslash, so that it can
+ * be copied. */
 void help_wrap_command(const char *command, size_t columns, struct str *out);
 
-/* Words of text on stdout, broken before the terminal's last column; each further line is indented.
- * at: the column where the first begins. */
+/* Prints text on stdout, wrapped to the terminal's width, with an indent on continuation lines. at:
+ * the column where the first line begins. */
 void help_print_wrapped(const char *text, unsigned at, unsigned indent);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * help_config — `millrace help config`: every key of a training configuration, from the table that
- * parses it.
+ * help_config — `millrace help config`: prints every key of a training configuration, from the
+ * table that parses it.
  */
 #include "cli/help/help.h"
 
 #include <stdio.h>
 
-enum { KEY_COLUMNS = 26 }; /* of most; longer ones push what they take to the right */
+enum { KEY_COLUMNS = 26 }; /* fits most keys; longer ones shift their values to the right */
 
 const char help_config_intro[] =
     "A training run is told what to do by one YAML file; `--set key=value` goes over it.\n"

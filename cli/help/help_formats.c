@@ -1,5 +1,5 @@
 /*
- * help_formats — `millrace help formats`: the files of millrace in a page.
+ * help_formats — `millrace help formats`: describes millrace's file formats on one page.
  */
 #include "cli/help/help.h"
 
@@ -74,7 +74,7 @@ const struct help_section help_formats[] = {
     {NULL, NULL},
 };
 
-/* A line of a section's text; line ends with its newline or the text's end. */
+/* Prints one line of a section's text; line ends with its newline or the text's end. */
 static void print_line(const char *line, size_t bytes)
 {
     struct str paragraph = {0};

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { EXAMPLE_COLUMNS = 66 }; /* what man's margins leave of 80 */
+enum { EXAMPLE_COLUMNS = 66 }; /* of 80 columns, what man's margins leave */
 
 static void name_verb(const struct verb *verb, char name[MANUAL_NAME_BYTES])
 {
@@ -33,7 +33,7 @@ static void begin_page(struct str *out, const struct manual_page *page, const ch
     roff_section(out, "NAME");
     roff_text(out, page->name);
     str_add_text(out, " \\- ");
-    /* As the line of an index of pages: no capital, no full stop. */
+    /* As in an index of pages: no capital, no period. */
     struct str phrase = {0};
     bytes = strlen(summary);
     if (bytes > 1 && summary[bytes - 1] == '.')
@@ -232,7 +232,7 @@ static void add_formats_page(struct str *out, const struct manual_page *page)
     add_see_also(out, page);
 }
 
-/* The pages that are not a verb's, in front of those. */
+/* The pages that are not of a verb; they come first. */
 static const struct {
     struct manual_page page;
     void (*write)(struct str *out, const struct manual_page *page);

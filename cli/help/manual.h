@@ -1,6 +1,6 @@
 /*
- * manual — the manual pages: millrace(1), one page a verb, millrace-config(5) and
- * millrace-formats(5), from the same tables as help.
+ * manual — the manual pages: millrace(1), one page per verb, millrace-config(5) and
+ * millrace-formats(5), generated from the tables of help.
  */
 #ifndef MILLRACE_CLI_HELP_MANUAL_H
 #define MILLRACE_CLI_HELP_MANUAL_H
@@ -19,7 +19,7 @@ struct manual_page {
 
 /* The n-th page; false beyond the last. */
 bool manual_page_at(size_t n, struct manual_page *ret_page);
-/* Its text in the man(7) language. Appends to out. */
+/* Appends its text in the man(7) language to out. */
 void manual_write(size_t n, struct str *out);
 
 #endif

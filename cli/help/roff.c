@@ -17,8 +17,7 @@ void roff_end_line(struct str *out)
         str_add_text(out, "\n");
 }
 
-/* A hyphen is written as the minus sign of options, so that what is copied from a page can be
- * typed. */
+/* A hyphen is written as a minus sign, so that options copied from a page can be typed. */
 static void add_bytes(struct str *out, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
@@ -67,8 +66,8 @@ void roff_font(struct str *out, enum roff_font font, const char *text)
     add_in_font(out, font, text, strlen(text));
 }
 
-/* Without a date, so that the same source makes the same page; ragged and without hyphenation, so
- * that names stay whole. */
+/* Without a date, so that the same source makes the same page. Ragged and without hyphenation, so
+ * that names are not split. */
 void roff_begin(struct str *out, const char *title, unsigned section)
 {
     str_add_text(

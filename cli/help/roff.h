@@ -1,13 +1,13 @@
 /*
- * roff — a manual page built piece by piece in the man(7) language, as groff and mandoc read it.
+ * roff — builds a manual page piece by piece in the man(7) language, for groff and mandoc.
  *
  *     roff_begin(&out, "MILLRACE-READ", 1);
  *     roff_section(&out, "NAME");
  *     roff_text(&out, "millrace-read");
  *     ...
  *
- * Whatever text is given is printed as it is: no character of it is taken for a request or an
- * escape. Errors stay in out.
+ * All text is printed literally: no character is taken for a request or an escape. Errors are kept
+ * in out.
  */
 #ifndef MILLRACE_CLI_HELP_ROFF_H
 #define MILLRACE_CLI_HELP_ROFF_H
@@ -16,20 +16,19 @@
 
 enum roff_font { ROFF_ROMAN, ROFF_BOLD, ROFF_ITALIC };
 
-/* The page's title line; section 1 or 5. */
+/* Adds the page's title line; section is 1 or 5. */
 void roff_begin(struct str *out, const char *title, unsigned section);
-/* A heading; ends the line before it. */
+/* Adds a heading; ends the current line. */
 void roff_section(struct str *out, const char *heading);
-/* An item: what follows on this line is its tag, on the next its text. */
+/* Begins an item: the rest of this line is its tag, the next line its text. */
 void roff_item(struct str *out);
-/* Ends a line that something stands on. */
+/* Ends the current line if it is not empty. */
 void roff_end_line(struct str *out);
 
-/* Within a line; in a font. */
+/* Adds text within a line; roff_font sets its font. */
 void roff_text(struct str *out, const char *text);
 void roff_font(struct str *out, enum roff_font font, const char *text);
-/* As help has it: lines that are paragraphs or, with a space before them, tables (help.h); what
- * stands between backquotes is bold. */
+/* Adds text in the format of help.h; text between backquotes is bold. */
 void roff_prose(struct str *out, const char *text);
 
 /* Lines that are not filled. */

@@ -1,5 +1,5 @@
 /*
- * verb_help — help, printed from the tables.
+ * verb_help — prints help from the tables.
  */
 #include "cli/core/verb.h"
 #include "cli/help/help.h"
@@ -24,7 +24,7 @@ const struct help_status help_statuses[] = {
     {0, NULL},
 };
 
-/* What goes into a pipe goes to a pager, on a terminal that is not known. */
+/* Output to a pipe may go to a pager, whose terminal is unknown. */
 static unsigned columns(void)
 {
     unsigned have = isatty(STDOUT_FILENO) ? console_columns(STDOUT_FILENO) : COLUMNS_UNKNOWN;
@@ -69,8 +69,8 @@ void help_option_phrase(const struct option *option, struct str *out)
         str_add_text(out, "; may be given again");
 }
 
-/* The last place at which the command breaks before so many columns: an option and its value stay
- * together where the line gets half full. 0: none. */
+/* The last break of the command before `columns`; 0: none. Keeps an option and its value together
+ * if that leaves the line at least half full. */
 static size_t find_break(const char *command, size_t columns)
 {
     size_t any = 0;

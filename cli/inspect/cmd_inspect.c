@@ -1,5 +1,6 @@
 /*
- * cmd_inspect — `millrace inspect PATH`: what is it, what is in it. Reads headers only.
+ * cmd_inspect — `millrace inspect PATH`: identifies a file or folder and summarizes its contents.
+ * Reads headers only.
  */
 #include "cli/core/output.h"
 #include "cli/core/path_kind.h"
@@ -50,7 +51,7 @@ static int inspect_run(struct inspection *in, const char *path)
     return 0;
 }
 
-/* Builds the page of what stands at path and writes it to args->html; tells so in the result. */
+/* Writes the page for path to args->html and records it in the result. */
 static int write_page(struct inspection *in, enum path_kind kind, const char *path,
                       const struct inspect_args *args, const struct log *log)
 {
@@ -110,7 +111,7 @@ static int inspect_kind(struct inspection *in, enum path_kind kind, const char *
     return -ENOTSUP;
 }
 
-/* PATH may be a run's folder, too. */
+/* PATH may also be a run's folder. */
 static int print_config(struct inspection *in, const char *path, bool as_json)
 {
     struct str text = {0};

@@ -1,6 +1,5 @@
 /*
- * inspect — the parts of `millrace inspect`, a file a subject: each writes what its kind of thing
- * is and holds.
+ * inspect — the parts of `millrace inspect`, one file per subject: each describes one kind of file.
  */
 #ifndef MILLRACE_CLI_INSPECT_INSPECT_H
 #define MILLRACE_CLI_INSPECT_INSPECT_H
@@ -13,21 +12,21 @@
 
 #include <stdbool.h>
 
-/* What the parts share. Borrows all. */
+/* Shared by the parts. Borrows all. */
 struct inspection {
     struct io *io;
-    struct jsonx_writer *json; /* within the result's object */
+    struct jsonx_writer *json; /* inside the result's object */
     bool lists_shards;         /* of a dataset */
     const struct log *log;
     struct err *err;
 };
 
 int inspect_dataset(struct inspection *in, const char *path);
-int inspect_datasets(struct inspection *in, const char *path); /* each of a folder's */
+int inspect_datasets(struct inspection *in, const char *path); /* each dataset in a folder */
 int inspect_shard(struct inspection *in, const char *path);
-int inspect_checkpoint(struct inspection *in,
-                       const char *path); /* of a folder the newest whole one */
-/* Appends the configuration of the run that saved the checkpoint: YAML that `train` takes, or
+/* for a folder, the newest complete one */
+int inspect_checkpoint(struct inspection *in, const char *path);
+/* Appends the configuration of the run that saved the checkpoint: YAML as `train` takes it, or
  * JSON. */
 int inspect_config(struct inspection *in, const char *path, bool as_json, struct str *out);
 int inspect_safetensors(struct inspection *in, const char *path);

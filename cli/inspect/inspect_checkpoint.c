@@ -1,6 +1,5 @@
 /*
- * inspect_checkpoint — what `millrace inspect` says of a checkpoint, by its manifest, and of a
- * safetensors file.
+ * inspect_checkpoint — describes a checkpoint, from its manifest, and a safetensors file.
  */
 #include "base/clock.h"
 #include "base/jsonx_format.h"

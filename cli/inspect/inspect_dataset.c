@@ -1,6 +1,5 @@
 /*
- * inspect_dataset — what `millrace inspect` says of a dataset, of several beside each other, of a
- * shard.
+ * inspect_dataset — describes a dataset, a folder of datasets, and a shard.
  */
 #include "cli/core/path_kind.h"
 #include "cli/inspect/inspect.h"

@@ -1,6 +1,6 @@
 /*
- * inspect_image — what `millrace inspect` says of a PNG, WebP or PPM file. The whole file is read,
- * since it says at its end whether it can be decoded, and WebP where its EXIF is.
+ * inspect_image — describes a PNG, WebP or PPM file. Reads the whole file: its end shows whether it
+ * can be decoded, and a WebP's EXIF may be there.
  */
 #include "base/bytes.h"
 #include "cli/inspect/inspect.h"
@@ -50,7 +50,7 @@ static void write_webp(struct jsonx_writer *json, const struct io_head *head)
     jsonx_write_bool(json, "animation", traits.has_animation);
 }
 
-/* Sizes as the headers tell them; 0 where they do not. */
+/* Sizes from the headers; 0 if they cannot be read. */
 static struct pixels_info read_headers(const struct io_head *head, enum image_kind kind,
                                        struct err *err)
 {

@@ -1,5 +1,5 @@
 /*
- * inspect_jpeg — what `millrace inspect` says of a JPEG, by its headers.
+ * inspect_jpeg — describes a JPEG file, from its headers.
  */
 #include "base/bytes.h"
 #include "cli/inspect/inspect.h"
@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Headers are mostly short. Profiles, previews and the notes of cameras make long ones, of at most
- * 64 KiB a segment. */
+/* Headers are usually short. Profiles, previews and maker notes make long ones, up to 64 KiB per
+ * segment. */
 enum { READ_FIRST_BYTES = 64 << 10, READ_MOST_BYTES = 64 << 20, READ_GROWTH = 8 };
 
-/* Reads as much of the file as its headers take. */
+/* Reads enough of the file for its headers. */
 static int read_headers(struct inspection *in, const char *path, struct io_head *ret_head,
                         struct jpeg_headers *ret_headers)
 {
@@ -91,7 +91,7 @@ static void write_markers(struct jsonx_writer *json, const struct jpeg_headers *
                         : 0);
 }
 
-/* What the decoder makes of the headers. */
+/* Whether the decoder accepts the headers. */
 static void write_verdict(struct jsonx_writer *json, const struct io_head *head, const char *path)
 {
     static const char *const colors[] = {[JPEG_GRAY] = "gray",

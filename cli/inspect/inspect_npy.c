@@ -1,5 +1,5 @@
 /*
- * inspect_npy — what `millrace inspect` says of a NumPy array file, by its header.
+ * inspect_npy — describes a NumPy array file, from its header.
  */
 #include "base/bytes.h"
 #include "base/str.h"

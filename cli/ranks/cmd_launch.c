@@ -1,5 +1,6 @@
 /*
- * cmd_launch — `millrace launch -n RANKS CONFIG.yaml`: `millrace train` on ranks of mpirun.
+ * cmd_launch — `millrace launch -n RANKS CONFIG.yaml`: runs `millrace train` on ranks started by
+ * mpirun.
  */
 #include "base/clock.h"
 #include "base/cpu_share.h"
@@ -58,14 +59,14 @@ static const struct option rows[] = {
     {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL, "as train's"},
 };
 
-/* What the command is made of, besides the arguments. */
+/* The inputs of the command besides the arguments. */
 struct launch {
     const struct invocation *invocation;
     const struct launch_args *args;
     struct launch_place place;
     char program[PATH_MAX];
-    char began
-        [64]; /* for ranks' environment, alike for all attempts; "": there is no limit of time */
+    /* for the ranks' environment, the same for all attempts; "": no time limit */
+    char began[64];
     char run_dir[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX]; /* of the run; of its checkpoints */
     struct launch_command command;
 };
@@ -86,7 +87,7 @@ static int check_nodes(const struct launch_args *args, struct err *err)
     return -EINVAL;
 }
 
-/* An option that train has too, where it was given. */
+/* Adds an option that is also train's, if it was given. */
 static int add_option(struct launch_command *command, const char *name, const char *value,
                       struct err *err)
 {
@@ -104,7 +105,7 @@ static int make_command(struct launch *launch, const char *resume, struct err *e
          leaves_machine = launch->place.hosts || launch->place.is_job;
     launch_deinit(command);
     int status = launch_begin(command, &launch->place, err);
-    if (!status && leaves_machine) /* ranks of this machine inherit them */
+    if (!status && leaves_machine) /* ranks on this machine inherit it */
         status =
             launch_add_environment(command, environ, is_first_began ? BEGAN_VARIABLE : NULL, err);
     if (!status)
@@ -136,8 +137,8 @@ static int note_folders(struct launch *launch, const struct train_config *config
     return 0;
 }
 
-/* An attempt that comes later has what the first one left of run.max_time. A command that is only
- * shown is for another day. */
+/* A later attempt gets only the rest of run.max_time. With --dry-run no time is recorded, because
+ * the command may run later. */
 static int note_beginning(struct launch *launch, const struct train_config *config, struct err *err)
 {
     const char *given = getenv(BEGAN_VARIABLE);
@@ -149,7 +150,7 @@ static int note_beginning(struct launch *launch, const struct train_config *conf
     return status;
 }
 
-/* Has the run saved a step after the one that it was told to begin from? */
+/* Has the run saved a step after the one it resumed from? */
 static bool has_gone_on(const struct launch *launch, const char *from)
 {
     char path[IO_PATH_BYTES_MAX];
@@ -170,8 +171,8 @@ static const char *resume_of_restart(const struct launch *launch)
     return is_path && !has_gone_on(launch, given) ? given : "auto";
 }
 
-/* Where -n is not given: one rank for each GPU of this machine, or without GPUs for each core
- * group; other nodes get as many. */
+/* Without -n: one rank per GPU of this machine, or per core group without GPUs; other nodes get the
+ * same number. */
 static int choose_ranks(const struct launch *launch, const struct train_config *config,
                         unsigned *ret_ranks, struct err *err)
 {
@@ -226,8 +227,8 @@ static bool is_final(int status)
            status == EXIT_INTERRUPTED;
 }
 
-/* A moment before a restart, for what failed at once may soon be there again. A wish to stop ends
- * it, and restarts. */
+/* A short pause before a restart, because the cause of a quick failure may be transient. A stop
+ * request ends the pause and prevents the restart. */
 static bool pause_before_restart(const struct signals_counts *counts)
 {
     if (atomic_load(&counts->wishes) == 0)

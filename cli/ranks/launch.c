@@ -19,7 +19,7 @@
 
 enum { LOOK_EVERY_NS = 20 * 1000 * 1000, WORDS_FIRST = 32 };
 
-/* What of signals_counts the ranks know. */
+/* The signals already forwarded to the ranks. */
 struct signals_told {
     unsigned wishes, interrupts;
 };
@@ -29,7 +29,7 @@ static int out_of_memory(struct err *err)
     return err_set(err, -ENOMEM, "out of memory for a command line");
 }
 
-/* One word more, and the NULL behind the last. */
+/* Reserves space for one more word and the final NULL. */
 static int reserve_word(struct launch_command *command, struct err *err)
 {
     size_t capacity = command->words_capacity > 0 ? 2 * command->words_capacity : WORDS_FIRST;
@@ -78,8 +78,8 @@ static int add_hosts(struct launch_command *command, const struct launch_place *
     return status;
 }
 
-/* Does the variable, "NAME=value", affect a run? What has another kind of name (a function that
- * a shell exports) is nothing that mpirun could forward. */
+/* Does the variable, "NAME=value", affect a run? Other names, such as exported shell functions,
+ * cannot be forwarded by mpirun. */
 static bool is_forwarded(const char *variable, size_t name_bytes)
 {
     static const char *const prefixes[] = {"NCCL_",     "UCX_",      "FI_",   "OMP_",
@@ -136,16 +136,16 @@ int launch_begin(struct launch_command *command, const struct launch_place *plac
         status = launch_add(command, count, err);
     if (!status && place->hosts)
         status = add_hosts(command, place, err);
-    /* A core that runs two threads is one place to mpirun, and two processors to us. */
+    /* mpirun counts a core with two hardware threads as one slot; millrace counts two CPUs. */
     bool shares = place->ranks / place->nodes > place->cpus,
          has_places = place->hosts || place->is_job;
     if (!status && (shares || !has_places))
         status = launch_add(command, "--oversubscribe", err);
-    /* Of ranks that share processors, who waits lets others compute. */
+    /* If ranks share CPUs, a waiting rank must yield to computing ones. */
     const char *const sharing[] = {"--mca", "mpi_yield_when_idle", "1"};
     for (size_t i = 0; !status && shares && i < sizeof sharing / sizeof sharing[0]; i++)
         status = launch_add(command, sharing[i], err);
-    /* A rank has threads of its own, which one core would hold up. */
+    /* A rank has several threads; binding would confine them to one core. */
     if (!status)
         status = launch_add(command, "--bind-to", err);
     return status ? status : launch_add(command, "none", err);
@@ -179,8 +179,8 @@ char *launch_format(const struct launch_command *command)
     return copy;
 }
 
-/* In the child: in a group of its own, so that Ctrl-C comes by the parent alone; it dies with the
- * parent. */
+/* In the child: joins its own process group, so that Ctrl-C reaches it only through the parent, and
+ * dies with the parent. */
 static void become(const struct launch_command *command, int failed)
 {
     int nothing = open("/dev/null", O_RDONLY);
@@ -200,13 +200,13 @@ static int start(const struct launch_command *command, pid_t *ret_pid, struct er
     int ends[2], code = 0;
     if (pipe2(ends, O_CLOEXEC))
         return err_errno(err, -errno, "no pipe to %s", command->words[0]);
-    signal(SIGCHLD,
-           SIG_DFL); /* where it is ignored, which is inherited, nobody hears how a child ended */
+    /* if SIGCHLD is ignored, which is inherited, the child's exit status is lost */
+    signal(SIGCHLD, SIG_DFL);
     pid_t pid = fork();
     if (pid == 0)
         become(command, ends[1]);
     close(ends[1]);
-    ssize_t heard = pid > 0 ? read(ends[0], &code, sizeof code) : 0; /* nothing where it runs */
+    ssize_t heard = pid > 0 ? read(ends[0], &code, sizeof code) : 0; /* nothing if exec succeeded */
     close(ends[0]);
     if (pid > 0 && heard <= 0) {
         *ret_pid = pid;
@@ -220,7 +220,7 @@ static int start(const struct launch_command *command, pid_t *ret_pid, struct er
     return status;
 }
 
-/* Passes on what came since `told`. mpirun hands SIGUSR1 to the ranks, and kills them on
+/* Forwards the signals since `told`. mpirun passes SIGUSR1 to the ranks and kills them on
  * SIGTERM. */
 static void pass_on(pid_t pid, const struct signals_counts *counts, struct signals_told *told)
 {
@@ -232,7 +232,7 @@ static void pass_on(pid_t pid, const struct signals_counts *counts, struct signa
     *told = (struct signals_told){wishes, interrupts};
 }
 
-/* A second Ctrl-C may come when all is done and only mpirun is not gone yet. */
+/* A second Ctrl-C may arrive when all ranks are done and only mpirun still runs. */
 static int status_of(int ended, unsigned interrupts)
 {
     bool is_done =

@@ -1,19 +1,19 @@
 /*
- * local_ranks — a verb that starts its own ranks, on this machine, where no launcher has.
+ * local_ranks — starts the ranks of a verb on this machine if no launcher did.
  *
  *     status = local_ranks_run(invocation, 2, &is_done, err);
  *     if (status || is_done)
  *         return status;                        // the ranks have done it
- *     ... rank_session_open ...                         // this is one of them
+ *     ... rank_session_open ...                 // this is one of them
  */
 #ifndef MILLRACE_CLI_RANKS_LOCAL_RANKS_H
 #define MILLRACE_CLI_RANKS_LOCAL_RANKS_H
 
 #include "cli/core/verb.h"
 
-/* Where this process is alone: mpirun, typed for the user, with the words that were typed, on so
- * many ranks; blocks until they end, and *ret_done is true. One rank needs no other process. Ctrl-C
- * and its like are passed on. The exit status of the ranks, or -errno. */
+/* If this process is not a rank yet and ranks > 1, runs the same command line on that many ranks
+ * with mpirun, blocks until they end and sets *ret_done. Forwards Ctrl-C and similar signals.
+ * Returns the ranks' exit status, or -errno. */
 int local_ranks_run(const struct invocation *invocation, unsigned ranks, bool *ret_done,
                     struct err *err);
 

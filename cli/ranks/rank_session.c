@@ -11,7 +11,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define START_TIMEOUT_NS (600 * CLOCK_NS_PER_S) /* until all have read their configuration */
+/* until all ranks have read their configuration */
+#define START_TIMEOUT_NS (600 * CLOCK_NS_PER_S)
 
 static const char *variable(const char *name)
 {
@@ -65,7 +66,7 @@ int rank_session_close(const struct invocation *invocation, struct comm *comm, i
     if (comm->ranks > 1 && has_failed) {
         if (err->code == 0)
             err_errno(err, status, "the verb failed");
-        if (err->what[0]) /* else a rank before this one prints the same error */
+        if (err->what[0]) /* otherwise an earlier rank prints the same error */
             console_error(invocation->console, err);
         err_clear(err);
         status = status == -EINVAL ? EXIT_USAGE : status < 0 ? EXIT_FAILED : status;

@@ -1,15 +1,15 @@
 /*
- * rank_session — a verb on several ranks: who they are, who speaks, and how all of them end.
+ * rank_session — runs a verb on several ranks: identifies them, reports errors and ends them
+ * together.
  *
- *     // by the launcher's word; alone where there is none
+ *     // as the launcher specifies; a single rank without one
  *     status = rank_session_open(invocation, &comm, &local_rank, err);
  *     status = ...
- *     // what went wrong is told before anybody ends
+ *     // prints errors before any rank ends
  *     return rank_session_close(invocation, comm, status, err);
  *
- * A launcher ends all ranks a moment after the first one ended badly. So whatever a rank has to
- * say, results and its reason, is said before it closes the communicator, for which the others
- * wait.
+ * A launcher kills all ranks a moment after the first one fails. A rank therefore prints its
+ * results and errors before it closes the communicator, and the others wait for that.
  */
 #ifndef MILLRACE_CLI_RANKS_RANK_SESSION_H
 #define MILLRACE_CLI_RANKS_RANK_SESSION_H
@@ -18,18 +18,18 @@
 #include "comm/comm.h"
 #include "trainer/run/rank_agreement.h"
 
-/* All ranks. From here on the console knows which rank it is. ret_local_rank: as struct ranks has
- * it; NULL is fine. -EINVAL where the environment contradicts itself or MPI. */
+/* Opens the communicator of all ranks and sets the console's rank. ret_local_rank: as in struct
+ * ranks; may be NULL. -EINVAL if the environment contradicts itself or MPI. */
 int rank_session_open(const struct invocation *invocation, struct comm **ret_comm,
                       int *ret_local_rank, struct err *err);
-/* Did all come as far as this with status 0? As comm_agree. */
+/* Checks that all ranks reached this point with status 0, as comm_agree. */
 int rank_session_agree(struct comm *comm, int status, struct err *err);
-/* Compares the configuration, and what the verb's record holds of its own options, between ranks.
- * As rank_agreement_check. */
+/* Compares the configuration, and the verb's own options in record, between ranks, as
+ * rank_agreement_check. */
 int rank_session_compare(struct comm *comm, const struct train_config *config,
                          struct rank_record *record, struct err *err);
-/* Prints what is in err where status is a failure, flushes stdout, and closes. What the verb is to
- * return: its status, or that of what was printed. */
+/* If status is a failure, prints err. Flushes stdout and closes the communicator. Returns what the
+ * verb should return: its status, or the exit status for the printed error. */
 int rank_session_close(const struct invocation *invocation, struct comm *comm, int status,
                        struct err *err);
 

@@ -97,17 +97,16 @@ static int add_line(struct run_metrics *metrics, const char *line, size_t bytes,
             metrics->first_wall_seconds = wall;
         metrics->last_wall_seconds = wall;
     }
-    (void)jsonx_u64(jsonx_get(root, "epoch"),
-                    /* unchanged if absent */
-                    &metrics->last_epoch);
+    /* unchanged if absent */
+    (void)jsonx_u64(jsonx_get(root, "epoch"), &metrics->last_epoch);
     metrics->last_step = step;
     metrics->lines_count++;
     jsonx_free(root);
     return 0;
 }
 
-/* Parses the complete lines of text, which starts at offset of the file; *ret_used is their length.
- * */
+/* Parses the complete lines of text, which starts at offset of the file; *ret_used is their
+ * length. */
 static int add_lines(struct run_metrics *metrics, const char *text, size_t bytes, const char *path,
                      uint64_t offset, size_t *ret_used, struct err *err)
 {
