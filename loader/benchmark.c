@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    WARMING_BATCHES = 2 * LOADER_SLOTS_MAX, /* the first reads, and what they taught, are over */
+    WARMING_BATCHES = 2 * LOADER_SLOTS_MAX, /* covers the first reads and the adaptation to them */
     BLOCK_BYTES = 1 << 20,
     DEPTH = 32,
 };
@@ -30,7 +30,7 @@ static int stopped(struct err *err)
 
 /* ---- A loader. ---- */
 
-/* A micro-batch taken and given back. *ret_goes_on: there was one. */
+/* Takes and releases one micro-batch. *ret_goes_on: there was one. */
 static int take(struct loader *loader, struct loader_benchmark *speed, bool *ret_goes_on,
                 struct err *err)
 {
@@ -46,9 +46,9 @@ static int take(struct loader *loader, struct loader_benchmark *speed, bool *ret
     return 0;
 }
 
-/* A fixed number of micro-batches, or for half of the time; their samples don't count. How far
- * ahead is read grows mostly here; the rest of it, and memory that is touched for it, belongs to
- * what is measured. */
+/* Takes a fixed number of micro-batches, or for half of the time, without counting samples. The
+ * read-ahead grows mostly here; later growth, and touching memory for it, is part of the
+ * measurement. */
 static int warm(struct loader *loader, const struct loader_benchmark_job *job,
                 struct loader_benchmark *speed, struct err *err)
 {
@@ -74,7 +74,7 @@ static enum loader_stage limit_between(const struct loader_stats *before,
     return limit;
 }
 
-/* For so long, and until some of it was read meanwhile: what was ready before says nothing of
+/* Runs for ns_max and until something was read: batches that were ready before do not measure
  * reading. */
 static int deliver(struct loader *loader, const struct loader_benchmark_job *job,
                    struct loader_benchmark *speed, struct err *err)
@@ -158,7 +158,8 @@ static int decode_again(const struct loader_benchmark_job *job, const struct bat
     int status = image_checker_open(&checker, err);
     if (status)
         return status;
-    status = decode_all(checker, batch, &unused, err); /* its memory grows to the largest */
+    /* its memory grows to the largest photo's needs */
+    status = decode_all(checker, batch, &unused, err);
     if (!status && unused == 0)
         status = err_set(err, -ENODATA, "the first samples hold no photos");
     io_benchmark_begin(&speed->took);

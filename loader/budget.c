@@ -1,12 +1,12 @@
 /*
- * budget — how many micro-batches may be in the making, and how much is read ahead, within
+ * budget — sets the number of micro-batches in the making and the size of the read-ahead, within
  * memory_bytes.
  *
  *     budget = fixed (workers' scratch, lists) + slots * (batch buffer + its lists) + arena
  *
- * As many slots as the budget feeds, each with its share of read-ahead; two slots at least. More
- * room than the slots can use is not taken. All is reckoned with samples of the mean size: what is
- * left of the budget is there for those that are much larger (oversized_read.c).
+ * The loader gets as many slots as the budget allows, each with its share of read-ahead, and at
+ * least two. The arena is no larger than the slots can use. All estimates assume samples of the
+ * mean size; the rest of the budget is for much larger ones (oversized_read.c).
  */
 #include "loader/state.h"
 
@@ -18,21 +18,21 @@
 #include <stdlib.h>
 
 enum {
-    WORKER_IMAGE_BYTES = 2 << 20, /* a decoder's planes and scratch, for photos of usual size */
+    WORKER_IMAGE_BYTES = 2 << 20, /* a decoder's planes and scratch, for typical photos */
     WORKER_OTHER_BYTES = 256 << 10,
     ROOM_LEAST_BYTES = 1 << 20,
     ARRAY_ALIGN_BYTES = 64,
-    AHEAD_LEAST =
-        4, /* micro-batches ahead at first, more where these are read in less than AHEAD_BYTES */
+    /* initial micro-batches ahead; more if their reads are smaller than AHEAD_BYTES */
+    AHEAD_LEAST = 4,
     AHEAD_BYTES = 8 << 20,
-    AHEAD_AT_ONCE_BYTES = 4 << 20, /* within the last-level cache, and no more than a copy's time */
+    AHEAD_AT_ONCE_BYTES = 4 << 20, /* fits the last-level cache, and takes no longer than a copy */
 };
 
 struct costs {
     uint64_t fixed, slot_memory, slot_lists, slot_reads, arena_least;
 };
 
-/* Sums and products that end at UINT64_MAX, which no budget is large enough for. */
+/* Saturating arithmetic: UINT64_MAX exceeds every budget. */
 static uint64_t plus(uint64_t a, uint64_t b)
 {
     uint64_t sum;
@@ -73,7 +73,7 @@ static uint64_t worker_memory(const struct loader *loader)
     return plus(WORKER_IMAGE_BYTES, loader->mixup ? loader_picture_bytes(loader) : 0);
 }
 
-/* The lists have LOADER_MICRO_MAX items at most, so their bytes are far from overflowing. */
+/* With at most LOADER_MICRO_MAX items, the lists' bytes cannot overflow. */
 static uint64_t list_memory(const struct loader *loader)
 {
     bool is_bytes = loader->options.decode == LOADER_BYTES;
@@ -102,9 +102,8 @@ static struct costs count_costs(const struct loader *loader)
         .slot_lists = list_memory(loader),
         .slot_reads = times(loader->options.batching.micro, read_bytes),
     };
-    uint64_t least = is_bytes
-                         ? times(2, costs.slot_reads)
-                         : times(4, read_bytes); /* of what is handed out, whole batches stay */
+    /* LOADER_BYTES: whole batches stay in the arena */
+    uint64_t least = is_bytes ? times(2, costs.slot_reads) : times(4, read_bytes);
     costs.arena_least =
         round_up(least > ROOM_LEAST_BYTES ? least : ROOM_LEAST_BYTES, READ_ARENA_PAGE_BYTES);
     return costs;
@@ -155,7 +154,7 @@ static int allocate_all(struct loader *loader, uint64_t arena_bytes, struct err 
 {
     uint32_t slots = loader->slots_count;
     uint64_t items = loader->options.batching.micro;
-    loader->arena.capacity_bytes = arena_bytes; /* what deinit frees, wherever this ends */
+    loader->arena.capacity_bytes = arena_bytes; /* tells deinit what to free after any failure */
     int status = loader->device->ops->mem_alloc(loader->device, mem_for(MEM_HUGE, MEM_FOR_LOADER),
                                                 arena_bytes, &loader->arena_memory, err);
     if (status)
@@ -176,7 +175,7 @@ static int allocate_all(struct loader *loader, uint64_t arena_bytes, struct err 
     return status;
 }
 
-/* Few, but enough of them to keep the disk busy while the first are decoded. */
+/* Few, but enough to keep the disk busy while the first are decoded. */
 static uint32_t ahead_at_first(uint64_t slots, const struct costs *costs)
 {
     uint64_t reads =
@@ -184,16 +183,16 @@ static uint32_t ahead_at_first(uint64_t slots, const struct costs *costs)
     return (uint32_t)bytes_min(slots, reads > AHEAD_LEAST ? reads : AHEAD_LEAST);
 }
 
-/* Of what needs no time to come. */
+/* The limit for reads that complete at submission. */
 static uint32_t ahead_inline(uint32_t ahead_max, const struct costs *costs)
 {
     uint64_t slots = costs->slot_reads ? AHEAD_AT_ONCE_BYTES / costs->slot_reads : ahead_max;
     return (uint32_t)bytes_min(slots > 0 ? slots : 1, ahead_max);
 }
 
-/* How samples may be read together, so that the arena goes on taking the next read whatever lies in
- * it: two reads, which a sample may be divided among, wherever they lie in it; of what is handed
- * out, which keeps its room, two micro-batches with their gaps. */
+/* Bounds merged reads so that the arena can always take the next one. It must hold two reads at any
+ * positions, because a sample may be split between two. With LOADER_BYTES, whose batches keep their
+ * memory, it must hold two micro-batches with their gaps. */
 static void bound_chunks(struct loader *loader, const struct costs *costs, uint64_t arena_bytes)
 {
     loader->chunk_bytes_max = bytes_min(LOADER_CHUNK_BYTES_MAX, arena_bytes / 4);
@@ -212,9 +211,9 @@ int loader_budget_init(struct loader *loader, struct err *err)
     struct costs costs = count_costs(loader);
     uint64_t slot = plus(costs.slot_memory, costs.slot_lists);
     uint64_t least = plus(plus(costs.fixed, times(LOADER_SLOTS_LEAST, slot)), costs.arena_least);
+    /* from here on, only the reads of more than two slots can overflow */
     if (budget < least || least == UINT64_MAX)
-        return too_small(loader, least,
-                         err); /* from here on, only reads of more than two slots can overflow */
+        return too_small(loader, least, err);
     uint64_t most = options->batches_ahead ? bytes_min(options->batches_ahead, LOADER_SLOTS_MAX)
                                            : LOADER_SLOTS_MAX;
     uint64_t rest = budget - costs.fixed;

@@ -1,9 +1,9 @@
 /*
- * decode_stage — the workers: verify what was read, and lay it out in the batch.
+ * decode_stage — the workers: verify the bytes read and decode them into the batch.
  *
  * They take items, not micro-batches, oldest first, so that all of them work on the batch that the
- * consumer waits for. What an item writes is its own, hence the same whoever does it. Who finishes
- * the last item of a micro-batch mixes its pictures, where that is wanted.
+ * consumer waits for. Each item has its own destination, so the result does not depend on the
+ * worker. The worker that finishes the last item of a micro-batch mixes its images, if requested.
  */
 #include "loader/state.h"
 
@@ -45,8 +45,8 @@ uint32_t decode_stage_take(struct loader *loader, struct load_work *group)
 {
     uint32_t count = 0;
     uint64_t waiting = loader->work_next - loader->work_first;
-    uint64_t share = (waiting + loader->workers_count - 1) /
-                     loader->workers_count; /* leave some for the others */
+    /* leave some to the other workers */
+    uint64_t share = (waiting + loader->workers_count - 1) / loader->workers_count;
     uint32_t most = (uint32_t)bytes_min(loader->group_items, share);
     while (count < most) {
         const struct load_work *next = &loader->work[loader->work_first % loader->work_capacity];
@@ -144,7 +144,7 @@ void decode_stage_finish(struct loader *loader, const struct load_work *work)
     slot->items_left--;
 }
 
-/* With mutex, which it lets go while it works: nobody else has the slot now. */
+/* Needs mutex; unlocks it while mixing. No other thread uses the slot then. */
 static void finish_slot(struct load_worker *worker, struct load_slot *slot)
 {
     struct loader *loader = worker->loader;
@@ -178,8 +178,8 @@ void *decode_stage_main(void *argument)
         pthread_mutex_lock(&loader->mutex);
         for (uint32_t i = 0; i < count; i++)
             decode_stage_finish(loader, &group[i]);
-        if (loader->reader_block !=
-            LOAD_NO_SLOT) /* what is decoded gives back room, never a slot */
+        /* decoding frees memory, never a slot */
+        if (loader->reader_block != LOAD_NO_SLOT)
             read_stage_wake(loader);
         if (group[0].slot->items_left == 0)
             finish_slot(worker, group[0].slot);

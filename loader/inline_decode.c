@@ -1,18 +1,17 @@
 /*
- * inline_decode — samples that nobody decodes, out of the page cache: reads that are complete as
- * soon as they are asked for.
+ * inline_decode — verifies undecoded samples on the reader's thread while they come from the page
+ * cache and reads complete at submission.
  *
- * Such a read is a copy that the kernel makes while it takes the request, and of the work that is
- * left the CRC is most. So the reader does the workers' part too, a slice of SLICE_BYTES after the
- * other: what it has just copied lies in its own CPU's cache, out of which a worker on another
- * would have to fetch it, and waking that costs more than the CRC. And since there is nothing to
- * wait for, it begins no more than ahead_inline before they are wanted, for a copy into memory
- * that is in the cache costs half of one into memory that is not. Nor does it copy what nobody
- * wants between two pieces, for one request instead of two.
+ * Such a read is a copy made by the kernel during submission, and the CRC is most of the remaining
+ * work. So the reader also does the workers' part, in slices of SLICE_BYTES. The bytes just copied
+ * are in its own CPU's cache; a worker on another CPU would have to fetch them, and waking it costs
+ * more than the CRC. Because no read has to wait, the reader stays within ahead_inline
+ * micro-batches: a copy into cached memory costs half of one into uncached memory. It also does not
+ * copy the gap between two pieces to save a request, unless the gap is small (GAP_BYTES).
  *
- * That holds once STEADY_BYTES have come so, and until a read has to be waited for: then all goes
- * as in decode_stage.c. A sample that does not verify is left to a worker, which looks for a
- * substitute.
+ * This mode starts after STEADY_BYTES have completed this way and ends when a read has to be waited
+ * for; then decode_stage.c does the work. A sample that fails verification is left to a worker,
+ * which looks for a substitute.
  */
 #include "loader/state.h"
 
@@ -20,9 +19,9 @@
 
 enum {
     STEADY_BYTES = 8 << 20,
-    GAP_BYTES = 8 << 10, /* copied in the time that one more request takes */
-    SLICE_BYTES =
-        256 << 10, /* with what it is copied from, well within the second-level cache of a core */
+    GAP_BYTES = 8 << 10, /* copying this takes as long as one more request */
+    /* fits, together with its source, a core's second-level cache */
+    SLICE_BYTES = 256 << 10,
 };
 
 bool inline_decode_is_steady(const struct loader *loader)
@@ -46,7 +45,7 @@ void inline_decode_note(struct loader *loader, uint64_t bytes, bool all_came)
     loader->inline_decode_bytes = all_came ? loader->inline_decode_bytes + bytes : 0;
 }
 
-/* True where nothing is left to do for the item; false: it is bad. */
+/* True if nothing is left to do for the item; false if it is bad. */
 static bool decode_item(const struct loader *loader, const struct load_work *work)
 {
     struct load_slot *slot = work->slot;
@@ -64,7 +63,7 @@ static bool decode_item(const struct loader *loader, const struct load_work *wor
     return false;
 }
 
-/* With mutex, which it lets go while it works, and before it wakes the consumer. */
+/* Needs mutex; unlocks it while decoding, and before waking the consumer. */
 static void decode_group(struct loader *loader)
 {
     struct load_work group[LOADER_GROUP_ITEMS];
@@ -90,7 +89,7 @@ static void decode_group(struct loader *loader)
 void inline_decode_decode(struct loader *loader)
 {
     pthread_mutex_lock(&loader->mutex);
-    uint64_t end = loader->work_next; /* behind it stands what was given back */
+    uint64_t end = loader->work_next; /* items given back are queued behind it */
     while (!loader->stop && loader->work_first < end)
         decode_group(loader);
     pthread_mutex_unlock(&loader->mutex);

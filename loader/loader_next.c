@@ -1,5 +1,5 @@
 /*
- * loader_next — see loader.h: the consumer's side. Opening and closing is loader_open.c.
+ * loader_next — the consumer's side of loader.h. loader_open.c opens and closes.
  */
 #include "loader/state.h"
 
@@ -50,7 +50,7 @@ int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t 
     return -EBADMSG;
 }
 
-/* By key, number and file: where the index is damaged, nothing tells the key. */
+/* By key, number and file, because with a damaged index the key is unknown. */
 static void log_bad(const struct loader *loader, const struct load_item *load,
                     const struct batch_item *item)
 {
@@ -63,7 +63,7 @@ static void log_bad(const struct loader *loader, const struct load_item *load,
              path, load->reason, instead);
 }
 
-/* Lists, logs and counts the batch's bad samples; -EBADMSG where they are too many. */
+/* Lists, logs and counts the batch's bad samples; -EBADMSG if there are too many. */
 static int note_bad_samples(struct loader *loader, const struct load_slot *slot, struct err *err)
 {
     const struct load_item *last = NULL;
@@ -103,7 +103,7 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
     return fail(loader, err);
 }
 
-/* The digests and counts cover the batch; the cursor moves when the step is whole. */
+/* Digests and counts include the batch; the cursor advances at the end of a step. */
 static void advance_cursor(struct loader *loader, const struct load_slot *slot)
 {
     for (uint32_t i = 0; i < slot->batch.items_count; i++)
@@ -199,7 +199,7 @@ void loader_release(struct loader *loader, const struct batch *batch)
     pthread_mutex_unlock(&loader->mutex);
 }
 
-/* ---- Questions. ---- */
+/* ---- Queries. ---- */
 
 const struct batch_field *batch_field_named(const struct batch *batch, const char *name)
 {

@@ -1,9 +1,9 @@
 /*
- * loader_open — see loader.h: options, opening and closing. The rest is loader.c.
+ * loader_open — see loader.h: options, opening and closing. The rest is loader_next.c.
  *
- * Opened from the ground up: io, device, datasets with their shard cache and views (sources.c);
- * order and plan; workers, memory, queue; threads last. Closing joins the threads first, and ends
- * reads in flight while their memory is still there.
+ * Opening order: io, device, datasets with their shard cache and views (sources.c); order and plan;
+ * workers, memory, queue; threads last. Closing joins the threads first, and ends reads in flight
+ * while their memory still exists.
  */
 #include "loader/state.h"
 
@@ -77,7 +77,7 @@ static int check_paths(const struct loader_options *options, struct err *err)
     return -EINVAL;
 }
 
-/* What is asked for by name; "" where nothing is. */
+/* The requested field names; "" if none. */
 static const char *field_of(const struct loader_options *options)
 {
     const char *field = options->decode == LOADER_TOKENS  ? options->text.field
@@ -244,7 +244,7 @@ static void copy_options(struct loader *loader, const struct loader_options *opt
         loader->options.memory_bytes = MEMORY_DEFAULT_BYTES;
     if (options->image.pixels_max == 0)
         loader->options.image.pixels_max = LOADER_PIXELS_DEFAULT;
-    strcpy(loader->field, field_of(options)); /* check_options found that it fits */
+    strcpy(loader->field, field_of(options)); /* check_options checked its length */
     loader->options.image.field = loader->options.text.field = loader->field;
 }
 
@@ -278,7 +278,8 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     if (options_want_no_reads(options))
         loader->failure = err_set(&loader->failure_err, -EINVAL,
                                   "the loader was opened for its order or memory alone");
-    loader->options.dataset = NULL; /* the caller's, as is mix; datasets' paths say it */
+    /* owned by the caller, as is mix; the datasets have their paths */
+    loader->options.dataset = NULL;
     loader->options.mix = NULL;
     loader->options.reference = NULL;
     if (status)
@@ -328,9 +329,9 @@ void loader_close(struct loader *loader)
     if (!loader)
         return;
     join_threads(loader);
+    /* cancels reads in flight while the arena still exists */
     if (loader->queue)
-        loader->io->ops->queue_close(
-            loader->queue); /* cancels what is in flight: the arena is still there */
+        loader->io->ops->queue_close(loader->queue);
     for (uint64_t i = loader->released; i < loader->planned; i++)
         slot_clear(loader, loader_slot(loader, i));
     close_workers(loader);

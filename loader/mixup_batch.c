@@ -1,15 +1,15 @@
 /*
- * mixup_batch — mixup and cutmix: each picture of a micro-batch is mixed with the one before it.
+ * mixup_batch — mixup and cutmix: mixes each image of a micro-batch with the one before it.
  *
- * The pictures of a micro-batch are the same whoever decodes it, and so are its pairs. They are
- * changed in place, last one first, so that each finds the one before it as it was decoded; the
- * first finds a copy of the last.
+ * A micro-batch always has the same images, so its pairs do not depend on the worker. Images are
+ * mixed in place, last one first, so that each is mixed with its predecessor as decoded. The first
+ * image is mixed with a copy of the last.
  */
 #include "loader/state.h"
 
 #include <string.h>
 
-/* The nearest item below `end` that was not skipped; -1: none. */
+/* The nearest item below `end` that is not skipped; -1: none. */
 static int64_t whole_before(const struct load_slot *slot, int64_t end)
 {
     do
@@ -24,7 +24,7 @@ static uint8_t *picture_of(const struct load_slot *slot, int64_t item)
     return (uint8_t *)images->data + item * images->stride_bytes[0];
 }
 
-/* The sample as the order says also names the choice where another was substituted for it. */
+/* The choice depends on the planned sample, even if it was substituted. */
 static struct mixup_choice choose(const struct loader *loader, struct sample_ref ref)
 {
     return mixup_choose(loader->mixup, loader->options.image.width, loader->options.image.height,

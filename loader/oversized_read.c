@@ -1,10 +1,9 @@
 /*
- * oversized_read — memory for a read that the arena will never take.
+ * oversized_read — memory for a read that the arena can never hold.
  *
- * Samples differ: the arena holds many of the mean size, and now and then one comes that is larger
- * than all of it. It gets memory of its own as long as the budget has some left, and that goes back
- * as soon as its bytes are not needed any more. This is the only memory that a loader takes after
- * its start.
+ * The arena holds many samples of the mean size, but a sample may be larger than all of it. Such a
+ * sample gets its own memory if the budget has enough left; it is freed as soon as its bytes are no
+ * longer needed. This is the only memory that a loader allocates after loader_open.
  */
 #include "loader/state.h"
 
@@ -29,7 +28,7 @@ int chunk_take_own_memory(struct loader *loader, struct load_chunk *chunk, struc
         return status;
     chunk->own_memory = memory;
     chunk->own_bytes = bytes;
-    chunk->request.data = (uint8_t *)memory + residue; /* as in the arena, for IO_PADDED */
+    chunk->request.data = (uint8_t *)memory + residue; /* aligned as in the arena, for IO_PADDED */
     loader->spare_bytes -= bytes;
     return 0;
 }
@@ -43,5 +42,5 @@ void chunk_give_memory(struct loader *loader, struct load_chunk *chunk)
     loader->device->ops->mem_free(loader->device, own_kind(), chunk->own_memory, chunk->own_bytes);
     loader->spare_bytes += chunk->own_bytes;
     chunk->own_memory = NULL;
-    loader->arena.frees_count++; /* who waits for room may find some here */
+    loader->arena.frees_count++; /* a read waiting for memory may now succeed */
 }

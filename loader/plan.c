@@ -45,8 +45,8 @@ uint64_t plan_steps(const struct plan *plan)
     return (plan->epoch_end + plan->batching.global - 1) / plan->batching.global;
 }
 
-/* The positions left of the current step, [*ret_begin, *ret_end); false at the end of
- * everything. */
+/* The end of the current step, whose remaining positions are [plan->position, *ret_end). False if
+ * no positions are left. */
 static bool find_step(struct plan *plan, uint64_t *ret_end)
 {
     if (plan->positions_left == 0)

@@ -47,7 +47,7 @@ void read_arena_deinit(struct read_arena *arena)
     arena->taken = NULL;
 }
 
-/* The lowest run of count free pages; NO_PAGE: there is none. */
+/* The lowest run of count free pages; NO_PAGE if there is none. */
 static uint64_t find_run(const struct read_arena *arena, uint64_t count)
 {
     uint64_t run = 0, words = arena->pages_count / WORD_PAGES + 1;
@@ -63,11 +63,11 @@ static uint64_t find_run(const struct read_arena *arena, uint64_t count)
                 return w * WORD_PAGES + at - run;
             if (at == WORD_PAGES)
                 break;
-            left >>= free_count; /* a taken page comes next */
+            left >>= free_count; /* the next page is taken */
             uint64_t taken_count = (uint64_t)__builtin_ctzll(~left);
             run = 0;
             at += taken_count;
-            left >>= taken_count; /* fewer than all: that was seen to above */
+            left >>= taken_count; /* less than a full word, as checked above */
         }
     }
     return NO_PAGE;

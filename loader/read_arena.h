@@ -1,14 +1,14 @@
 /*
- * read_arena — memory for what is read ahead: runs of pages, each taken as low as there is one.
+ * read_arena — allocates memory for read-ahead: runs of pages, always at the lowest free address.
  *
  *     |####|##|----|###|-------------------......
  *      taken    hole     never touched yet
  *
- * Lowest first, so that pages which are in memory already serve again before others are touched:
- * what lies in memory follows what is really read ahead, not what may be. A range starts at an
- * address that is congruent to its offset in the file modulo READ_ARENA_PAGE_BYTES, and nothing
- * else lies in the pages that it begins and ends in, so that an engine that reads around the page
- * cache can move whole pages straight into place (IO_PADDED). Guarded by its owner's lock.
+ * Allocating lowest first reuses resident pages before it touches others, so that resident memory
+ * follows the actual read-ahead, not its limit. A range starts at an address congruent to its
+ * offset in the file modulo READ_ARENA_PAGE_BYTES and shares no page with other ranges, so that an
+ * engine that bypasses the page cache can read whole pages directly into place (IO_PADDED). Guarded
+ * by its owner's lock.
  */
 #ifndef MILLRACE_LOADER_READ_ARENA_H
 #define MILLRACE_LOADER_READ_ARENA_H
@@ -22,19 +22,20 @@ enum { READ_ARENA_PAGE_BYTES = IO_ALIGN_BYTES };
 struct read_arena {
     uint8_t *memory;              /* borrowed, aligned to READ_ARENA_PAGE_BYTES */
     uint64_t capacity_bytes;      /* a multiple of READ_ARENA_PAGE_BYTES */
-    uint64_t *taken;              /* a bit a page; those behind the last page are set */
+    uint64_t *taken;              /* one bit per page; bits beyond the last page are set */
     uint64_t pages_count, lowest; /* no page below lowest is free */
-    uint64_t frees_count;         /* ranges ever given back: it moves when there may be more room */
+    /* number of ranges ever freed: a change means that an allocation may now succeed */
+    uint64_t frees_count;
 };
 
 /* -ENOMEM. */
 int read_arena_init(struct read_arena *arena, void *memory, uint64_t capacity_bytes);
 void read_arena_deinit(struct read_arena *arena);
 
-/* Room for bytes, at least one, that lie at offset of a file; NULL where there is no run of pages
- * for them now. */
+/* Memory for `bytes` (at least one) at `offset` of a file; NULL if no run of pages is free for
+ * them. */
 uint8_t *read_arena_alloc(struct read_arena *arena, uint64_t bytes, uint64_t offset);
-/* data and bytes as they were taken. */
+/* data and bytes as allocated. */
 void read_arena_free(struct read_arena *arena, const uint8_t *data, uint64_t bytes);
 
 #endif

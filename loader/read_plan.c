@@ -1,12 +1,12 @@
 /*
- * read_plan — from a micro-batch's positions to its reads: samples, their pieces in the order of
- * the files, near ones merged.
+ * read_plan — turns a micro-batch's positions into reads: looks up samples, sorts their pieces in
+ * file order, merges neighbors.
  */
 #include "loader/state.h"
 
 #include <stdint.h>
 
-static const uint8_t no_bytes[1]; /* where the data of empty fields is */
+static const uint8_t no_bytes[1]; /* the data of empty fields */
 
 static bool order_is_less(const struct load_order *a, const struct load_order *b)
 {
@@ -28,7 +28,7 @@ static void sift_down(struct load_order *list, uint32_t root, uint32_t count)
     }
 }
 
-/* Heapsort, since qsort may allocate. */
+/* Heapsort, because qsort may allocate. */
 static void sort_order(struct load_order *list, uint32_t count)
 {
     for (uint32_t root = count / 2; root-- > 0;)
@@ -41,9 +41,8 @@ static void sort_order(struct load_order *list, uint32_t count)
     }
 }
 
-/* Of the piece next in order, which ends at end, and the chunk before it, which ends at chunk_end.
- * What the chunk would grow by is bounded; a sample's small field goes with its large one all the
- * same. */
+/* Can the chunk, which ends at chunk_end, also take the next piece, which ends at end? Limits the
+ * chunk's size, but a small field of the same sample may always join its large one. */
 static bool is_room_for(const struct loader *loader, const struct load_slot *slot,
                         const struct load_chunk *chunk, uint64_t chunk_end,
                         const struct load_piece *piece, uint64_t end)
@@ -84,8 +83,8 @@ static void make_chunks(const struct loader *loader, struct load_slot *slot)
     slot->chunks_left = slot->chunks_count;
 }
 
-/* The sample's shard, key and pieces. A failure that is ours ends the run; others make the sample
- * bad. */
+/* Looks up the sample's shard, key and pieces. Failures not caused by the data end the run; others
+ * make the sample bad. */
 static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
                      enum open_files_share share, struct err *err)
 {

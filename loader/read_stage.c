@@ -1,11 +1,12 @@
 /*
- * read_stage — one thread that plans ahead and reads: micro-batches become ranges, near ones merge,
- * and as many are in flight as arena and queue take.
+ * read_stage — the reader thread: plans ahead, turns micro-batches into byte ranges, merges
+ * neighboring ones, and keeps as many reads in flight as arena and queue allow.
  *
- * It stands still for three reasons: no more may be begun, the arena is full, or all is planned.
- * While reads are in flight it waits for them, else for room. Where no room can ever come (a sample
- * or micro-batch larger than it, a consumer that waits while it holds all), the read gets memory of
- * its own out of what is left of the budget; where too little is left, the run ends with an error.
+ * It blocks for three reasons: no more micro-batches may be begun, the arena is full, or everything
+ * is planned. While blocked it waits for reads in flight, or else for memory. If the arena can
+ * never hold a read (a sample or micro-batch larger than the arena, or a consumer that waits while
+ * it holds everything), the read gets its own memory from the rest of the budget. If the rest is
+ * too small, the run ends with an error.
  */
 #include "loader/state.h"
 
@@ -18,12 +19,12 @@
 #include <string.h>
 
 enum {
-    SUBMIT_MAX = 64, /* reads prepared under one lock */
-    POLL_MS =
-        20, /* while blocked with reads in flight: how soon new room, or the end, is noticed */
+    SUBMIT_MAX = 64, /* reads prepared per lock */
+    /* with reads in flight, how often a blocked reader checks for free memory and the end */
+    POLL_MS = 20,
 };
 
-/* With mutex: the run ends at this slot. */
+/* Needs mutex: the run ends at this slot. */
 static void end_run(struct loader *loader, struct load_slot *slot, const struct err *why)
 {
     slot_fail(slot, 0, why);
@@ -33,29 +34,28 @@ static void end_run(struct loader *loader, struct load_slot *slot, const struct 
 
 /* ---- How far ahead. ---- */
 
-/* With mutex: nothing is ahead any more, and the consumer gives back nothing while it waits. */
+/* Needs mutex: nothing is read ahead, and the consumer releases nothing while it waits. */
 static bool is_last_hope(const struct loader *loader)
 {
     return loader->taken == loader->planned &&
            (loader->consumer_waits || loader->released == loader->planned);
 }
 
-/* With mutex: of the process's files. What is read further ahead than the very next one leaves half
- * of them to others, and that one some. */
+/* Needs mutex: the share of the process's files. Reading beyond the very next micro-batch leaves
+ * half of the files to others; the next one itself leaves only some. */
 static enum open_files_share share_of(const struct loader *loader)
 {
     return loader->taken == loader->planned ? OPEN_FILES_MOST : OPEN_FILES_HALF;
 }
 
-/* With mutex: the next one found too few files, and would again. */
+/* Needs mutex: the next micro-batch found too few files, and still would. */
 static bool lacks_files(const struct loader *loader)
 {
     return loader->released_short == loader->released && share_of(loader) <= loader->share_short &&
            !is_last_hope(loader);
 }
 
-/* With mutex: a slot is free, no more are ahead than shall be, and those that are leave it
- * files. */
+/* Needs mutex: a slot is free, the limit is not reached, and enough files are left. */
 static bool may_begin(const struct loader *loader)
 {
     return loader->planned - loader->released < loader->slots_count && !lacks_files(loader) &&
@@ -81,7 +81,7 @@ void read_stage_note_idle(struct loader *loader)
 
 /* ---- Planning. ---- */
 
-/* With mutex: what needs no reading can be decoded at once. */
+/* Needs mutex: queues items that need no reading. */
 static void add_complete_items(struct loader *loader, struct load_slot *slot)
 {
     if (slot->chunks_left == 0)
@@ -95,15 +95,15 @@ static void add_complete_items(struct loader *loader, struct load_slot *slot)
     slot_set_ready(loader, slot);
 }
 
-/* What a micro-batch is begun with, and what of that goes back where it lacks files. */
+/* The state before a micro-batch, restored if it lacks files. */
 struct attempt {
     struct plan plan;
     uint64_t released;
     enum open_files_share share;
 };
 
-/* For want of files the micro-batch waits until one before it is given back, or until it may have
- * more. False: neither will be. */
+/* A micro-batch that lacks files waits until an earlier one is released or its share grows. False:
+ * neither can happen. */
 static bool step_back(struct loader *loader, struct load_slot *slot, const struct attempt *before)
 {
     pthread_mutex_lock(&loader->mutex);
@@ -123,8 +123,8 @@ static bool step_back(struct loader *loader, struct load_slot *slot, const struc
     return true;
 }
 
-/* Begins the next micro-batch. NULL: none is free, or all is planned, or it could not be begun and
- * the run ends. */
+/* Begins the next micro-batch. NULL: no slot is free, everything is planned, or beginning it failed
+ * and the run ends. */
 static struct load_slot *begin_slot(struct loader *loader)
 {
     pthread_mutex_lock(&loader->mutex);
@@ -174,7 +174,7 @@ static struct load_slot *begin_slot(struct loader *loader)
 
 /* ---- Reading. ---- */
 
-/* With mutex. The sample is bad where the file ended; an error of the disk ends the run at it. */
+/* Needs mutex. If the file ends early, the sample is bad; a read error ends the run at it. */
 static void note_short_read(struct load_slot *slot, const struct load_piece *piece, ssize_t result)
 {
     struct load_item *load = &slot->loads[piece->item];
@@ -195,7 +195,7 @@ static void note_short_read(struct load_slot *slot, const struct load_piece *pie
     slot_fail(slot, piece->item, &why);
 }
 
-/* With mutex. */
+/* Needs mutex. */
 static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint64_t now_ns)
 {
     struct load_slot *slot = chunk->slot;
@@ -222,8 +222,8 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
         slot->read_done_ns = now_ns;
 }
 
-/* Reads can't be waited for: the run ends at every slot that needs one. What is in flight is got
- * back when the queue closes. */
+/* Waiting for reads failed: the run ends at every slot that needs one. Reads in flight are
+ * reclaimed when the queue closes. */
 static void end_reading(struct loader *loader, int status)
 {
     struct err why = {0};
@@ -240,7 +240,7 @@ static void end_reading(struct loader *loader, int status)
     pthread_mutex_unlock(&loader->mutex);
 }
 
-/* Of reads that are done, or were refused. */
+/* Completes reads that are done or were refused. */
 static void complete_chunks(struct loader *loader, struct io_request *const *requests,
                             unsigned count)
 {
@@ -268,7 +268,7 @@ static void reap(struct loader *loader, unsigned least, int timeout_ms)
     complete_chunks(loader, loader->reaped, (unsigned)count);
 }
 
-/* Hands the requests to the engine; those that it refuses are complete with its error. */
+/* Submits the requests; those that the engine refuses complete with its error. */
 static void submit(struct loader *loader, struct io_request *const *requests, unsigned count)
 {
     unsigned done = 0;
@@ -292,7 +292,7 @@ static void submit(struct loader *loader, struct io_request *const *requests, un
     }
 }
 
-/* Of so many bytes that were just asked for, takes what is there already. */
+/* Reaps those of the reads just submitted, `bytes` in total, that are already complete. */
 static void reap_at_once(struct loader *loader, uint64_t bytes)
 {
     if (loader->options.decode != LOADER_BYTES || loader->reading_failed)
@@ -303,7 +303,7 @@ static void reap_at_once(struct loader *loader, uint64_t bytes)
     pthread_mutex_unlock(&loader->mutex);
 }
 
-/* Issues the slot's chunks as far as arena and queue take them; true when all are issued. */
+/* Issues the slot's chunks as far as arena and queue allow; true if all are issued. */
 static bool issue_chunks(struct loader *loader, struct load_slot *slot)
 {
     struct io_request *requests[SUBMIT_MAX];
@@ -349,18 +349,18 @@ void read_stage_wake(struct loader *loader)
         pthread_cond_signal(&loader->reader_wake);
 }
 
-/* With mutex and no reads in flight: true where no room for the slot's next chunk can ever come. */
+/* Needs mutex and no reads in flight: true if the arena can never hold the slot's next chunk. */
 static bool is_stuck(const struct loader *loader)
 {
     if (loader->work_first != loader->work_next || loader->decoding > 0)
-        return false; /* workers will give memory back */
+        return false; /* workers will free memory */
     if (loader->options.decode != LOADER_BYTES)
         return true;
     uint64_t current = loader->planned - 1;
     return loader->released == current || (loader->consumer_waits && loader->taken == current);
 }
 
-/* With mutex, where the slot is stuck. False: the run ends here. */
+/* Needs mutex and a stuck slot. False: the run ends here. */
 static bool find_room_elsewhere(struct loader *loader, struct load_slot *slot, struct err *err)
 {
     struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
@@ -381,8 +381,8 @@ static bool find_room_elsewhere(struct loader *loader, struct load_slot *slot, s
     return false;
 }
 
-/* Nothing is in flight and nothing can be issued: waits for room, for the end, or ends the run.
- * Returns the slot to go on with. */
+/* With nothing in flight and nothing to issue: waits for memory or the end, or ends the run.
+ * Returns the slot to continue with. */
 static struct load_slot *wait_for_room(struct loader *loader, struct load_slot *slot)
 {
     pthread_mutex_lock(&loader->mutex);

@@ -1,9 +1,8 @@
 /*
- * schema — what labels and tokens mean, and whether it is what the caller takes them for. See
- * state.h.
+ * schema — what labels and tokens mean, and whether they match the caller's reference. See state.h.
  *
- * Class numbers of two datasets say nothing about each other: only names do. So labels of an
- * evaluation are mapped to the numbers of the training data by name, when the loader opens.
+ * Class numbers of two datasets are unrelated; only names can be compared. When the loader opens,
+ * it therefore maps the labels of an evaluation to the numbers of the training data by name.
  */
 #include "loader/state.h"
 
@@ -111,7 +110,7 @@ static int unknown_class(const struct loader_schema *reference, const struct loa
     return -EINVAL;
 }
 
-/* sorted: the reference's classes by name. */
+/* sorted: the reference's classes sorted by name. */
 static int fill_label_map(struct loader *loader, const struct named_class *sorted, struct err *err)
 {
     const struct loader_schema *own = &loader->schema, *reference = loader->options.reference;

@@ -12,23 +12,23 @@
 
 struct cache_entry {
     struct shard *shard;
-    struct err *damage; /* why it can never be opened; NULL: it may be */
+    struct err *damage; /* why it can never be opened; NULL: no known damage */
     uint64_t last_used;
-    atomic_uint_least32_t
-        users; /* rises under the mutex only, so that what nobody uses can be closed under it */
+    /* increases only under mutex, so that an unused shard can be closed under it */
+    atomic_uint_least32_t users;
 };
 
 struct shard_cache {
     struct io *io;
     const struct dataset *datasets[MIX_DATASETS_MAX];
-    uint64_t first[MIX_DATASETS_MAX + 1]; /* of each dataset's shards, and one behind the last */
+    uint64_t first[MIX_DATASETS_MAX + 1]; /* each dataset's first shard, and the total */
     uint32_t datasets_count;
-    atomic_uint_least64_t opening; /* 1 + the shard that is being opened; 0: none is */
-    pthread_mutex_t mutex;         /* guards all that follows; taken after no other */
+    atomic_uint_least64_t opening; /* 1 + the shard being opened; 0: none */
+    pthread_mutex_t mutex;         /* guards everything below; a leaf lock */
     uint64_t clock;
     uint32_t open_count, open_max;
-    uint32_t *list;               /* which are open, open_count of them, in no order */
-    struct cache_entry entries[]; /* one a shard */
+    uint32_t *list;               /* the open shards, open_count of them, unordered */
+    struct cache_entry entries[]; /* one per shard */
 };
 
 uint32_t shard_cache_open_max(void)
@@ -80,7 +80,7 @@ void shard_cache_close(struct shard_cache *cache)
     free(cache);
 }
 
-/* Closes the shard that was not used for longest. False: all are in use. */
+/* Closes the least recently used shard. False: all are in use. */
 static bool close_oldest(struct shard_cache *cache)
 {
     uint32_t oldest = cache->open_count;
@@ -119,7 +119,7 @@ static int check_against_list(const struct shard *shard, const struct dataset_sh
     return -EBADMSG;
 }
 
-/* The dataset that the shard is of. */
+/* The dataset of the shard. */
 static uint32_t find_dataset(const struct shard_cache *cache, uint64_t shard)
 {
     uint32_t dataset = 0;
@@ -144,7 +144,7 @@ bool shard_cache_is_short_of_files(int status)
     return status == -EMFILE || status == -ENFILE;
 }
 
-/* Closes what nobody uses, as far as the share is short of a file. */
+/* Closes unused shards until the share allows one more file. */
 static int have_file(struct shard_cache *cache, enum open_files_share share, const char *path,
                      struct err *err)
 {
@@ -162,8 +162,7 @@ static int have_file(struct shard_cache *cache, enum open_files_share share, con
     return 0;
 }
 
-/* What the bytes of a file are does not change by reading them again, and where an index is missing
- * that takes reading all of it. */
+/* Reading a file again does not repair it, and without an index it means reading the whole file. */
 static void note_damage(struct cache_entry *entry, int status, const struct err *why)
 {
     if (status != -EBADMSG || !why)
@@ -184,13 +183,13 @@ static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files
     uint32_t dataset = find_dataset(cache, shard);
     const struct dataset_shard *listed =
         &cache->datasets[dataset]->shards[shard - cache->first[dataset]];
-    static const struct salvage silently = {0}; /* opening the dataset told of it */
+    static const struct salvage silently = {0}; /* already reported when the dataset was opened */
     int status = shard_cache_path(cache, shard, path, err);
     if (!status)
         status = have_file(cache, share, path, err);
     if (!status) {
         atomic_store(&cache->opening, shard + 1);
-        do /* others of the process may have the files that this was to have */
+        do /* other parts of the process may have taken the files */
             status = shard_open_salvaging(cache->io, path, listed->is_partial ? &silently : NULL,
                                           &opened, err);
         while (shard_cache_is_short_of_files(status) && close_oldest(cache));

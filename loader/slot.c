@@ -1,5 +1,5 @@
 /*
- * slot — one micro-batch on its way from the plan to the consumer and back.
+ * slot — one micro-batch, from the plan to the consumer and back.
  */
 #include "loader/state.h"
 
@@ -46,7 +46,7 @@ static void add_image_fields(const struct loader *loader, struct load_slot *slot
     add_field(&slot->batch, weights_field, words + 2 * array_bytes, 1, (uint64_t[4]){items});
 }
 
-/* The batch's arrays in the slot's memory. */
+/* Adds the batch's arrays in the slot's memory. */
 static void add_fields(const struct loader *loader, struct load_slot *slot)
 {
     const struct loader_options *options = &loader->options;
@@ -82,7 +82,8 @@ void slot_take_memory(struct loader *loader, struct load_slot *slot)
 {
     if (slot->memory || loader->slot_bytes == 0)
         return;
-    slot->memory = loader->spare_memory[--loader->spare_count]; /* as many as slots: there is one */
+    /* never empty: there is one per slot */
+    slot->memory = loader->spare_memory[--loader->spare_count];
     add_fields(loader, slot);
 }
 
@@ -109,7 +110,7 @@ void slot_clear(struct loader *loader, struct load_slot *slot)
     slot->batch.items_count = 0;
 }
 
-/* "WHAT: expected X, found Y", cut to fit. */
+/* "WHAT: expected X, found Y", truncated to fit. */
 void slot_note_bad(struct load_slot *slot, uint32_t item, const struct err *why)
 {
     struct load_item *load = &slot->loads[item];

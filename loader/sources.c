@@ -1,9 +1,9 @@
 /*
- * sources — the datasets behind a loader: opened, found to agree, each with its view and its order.
- * See state.h.
+ * sources — opens the datasets of a loader, checks that they agree, and gives each its view and
+ * order. See state.h.
  *
- * What must agree is what a batch is made of: of photos the class names, of text the tokens, of
- * bytes the fields.
+ * They must agree in what a batch is made of: images in class names, text in tokens, bytes in
+ * fields.
  */
 #include "loader/state.h"
 
@@ -60,7 +60,7 @@ static int check_text(const struct dataset *first, const struct dataset *other, 
     return status;
 }
 
-/* The fields of a that b lacks: the first of them. */
+/* The first field of a that b lacks. */
 static const char *missing_field(const struct dataset *a, const struct dataset *b)
 {
     for (uint32_t i = 0; i < a->fields_count; i++)
@@ -159,7 +159,7 @@ static int open_cache(struct loader *loader, struct err *err)
     return shard_cache_open(loader->io, datasets, loader->sources_count, &loader->cache, err);
 }
 
-/* Where bad samples end the run, damaged tars do. */
+/* Under LOADER_BAD_STOP, a damaged tar is an error. */
 static int open_dataset(struct loader *loader, const char *path, struct dataset **ret_dataset,
                         struct err *err)
 {
@@ -200,7 +200,7 @@ void loader_sources_close(struct loader *loader)
     free(loader->datasets);
 }
 
-/* ---- Questions. ---- */
+/* ---- Queries. ---- */
 
 bool loader_sources_outgrow_memory(const struct loader *loader)
 {

@@ -1,9 +1,9 @@
 /*
- * stats — what was done, and which stage the others waited for.
+ * stats — counts the work done, and which stage the others waited for.
  *
- * While loader_next blocks, the time until the batch's last bytes came counts for reading and the
- * rest for decoding. While ahead_max micro-batches, or those that fit the memory where that is
- * less, are decoded and none was taken or given back, the whole loader waits for the consumer.
+ * While loader_next blocks, the time until the batch's last bytes arrive counts as reading and the
+ * rest as decoding. The whole loader waits for the consumer while ahead_max micro-batches, or as
+ * many as fit the memory, are decoded and none is taken or released.
  */
 #include "loader/state.h"
 
@@ -54,7 +54,7 @@ static uint64_t thread_cpu_ns(pthread_t thread)
 
 struct loader_stats loader_stats(const struct loader *loader)
 {
-    struct loader *shared = (struct loader *)(uintptr_t)loader; /* its mutex */
+    struct loader *shared = (struct loader *)(uintptr_t)loader; /* not const, to lock its mutex */
     pthread_mutex_lock(&shared->mutex);
     struct loader_stats stats = shared->stats;
     stats.ahead_count = shared->planned - shared->taken;

@@ -1,9 +1,9 @@
 /*
- * substitute — another sample in the place of one that can not be used.
+ * substitute — replaces a bad sample by another one.
  *
- * Which one is a pure function of (seed, dataset, epoch, sample): candidate k is drawn by Philox
- * (docs/reference/order.md), and the first that can be used is taken, so every run and every rank
- * takes the same. It is read here and now by the worker.
+ * The choice is a pure function of (seed, dataset, epoch, sample): Philox draws candidate k
+ * (docs/reference/order.md), and the first usable candidate is taken, the same in every run and on
+ * every rank. The worker reads it synchronously.
  */
 #include "loader/state.h"
 
@@ -33,8 +33,8 @@ static int too_large(const struct loader *loader, const char *path, uint64_t byt
     return -ENOBUFS;
 }
 
-/* Memory for a candidate's bytes: the worker's own, or the slot's where the batch will point at it.
- * Not taken from the budget, of which others hold what they need, but bounded by as much again. */
+/* Allocates memory for a candidate's bytes: the worker's, or the slot's if the batch will point to
+ * it. Not part of the budget, whose users need all of it, but limited to the same size. */
 static int reserve(struct load_worker *worker, const char *path, uint64_t bytes, struct err *err)
 {
     if (bytes <= worker->scratch_bytes)
@@ -110,8 +110,8 @@ static int try_candidate(struct load_worker *worker, struct load_slot *slot, uin
     load->other = shard;
     load->other_number = place.shard;
     load->owned_bytes = worker->scratch_bytes;
-    load->owned =
-        worker->scratch; /* the batch points at it: the worker takes another one next time */
+    /* the batch points to it; the worker allocates another one next time */
+    load->owned = worker->scratch;
     worker->scratch = NULL;
     worker->scratch_bytes = 0;
     return 0;

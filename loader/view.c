@@ -21,7 +21,7 @@ struct view {
     uint64_t first_shard; /* in the cache */
     enum loader_decode decode;
     bool verify, requires_label;
-    /* The fields asked for that the dataset has; a sample's is the first that it has. */
+    /* The requested fields that the dataset has; of these, each sample uses its first. */
     char fields[FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
     uint32_t fields_count;
     struct windows *windows;    /* LOADER_TOKENS */
@@ -29,7 +29,7 @@ struct view {
     uint64_t seed;
 };
 
-/* ---- Life cycle. ---- */
+/* ---- Open and close. ---- */
 
 static int wrong_field(const struct dataset *dataset, const char *field, struct err *err)
 {
@@ -60,7 +60,7 @@ static int too_many_fields(const struct dataset *dataset, const char *names, str
     return -EINVAL;
 }
 
-/* names: one, or some with `;` between them. */
+/* names: one or more, separated by `;`. */
 static int choose_fields(struct view *view, const char *names, struct err *err)
 {
     for (const char *name = names; *name;) {
@@ -121,7 +121,7 @@ void view_close(struct view *view)
     free(view);
 }
 
-/* ---- Questions. ---- */
+/* ---- Queries. ---- */
 
 uint64_t view_samples(const struct view *view)
 {
@@ -135,7 +135,7 @@ uint64_t view_mean_bytes(const struct view *view)
 
 uint64_t view_read_bytes(const struct view *view)
 {
-    uint64_t bytes = view_mean_bytes(view); /* of a window, which begins anywhere in a block */
+    uint64_t bytes = view_mean_bytes(view); /* a window may begin anywhere in a block */
     return view->windows && view->verify ? bytes + SHARD_BLOCK_BYTES : bytes;
 }
 
@@ -175,7 +175,7 @@ static struct view_piece whole_field(const char *extension, const struct shard_f
                                .read_bytes = field->size_bytes};
 }
 
-/* What must be read so that the wanted bytes can be verified: the field, or its blocks. */
+/* Extends the range to be read so that it can be verified: to the field, or to blocks of it. */
 static void widen(struct view_piece *piece)
 {
     const struct shard_field *field = &piece->field;
@@ -210,7 +210,7 @@ static int no_label(const struct shard *shard, const struct view_piece *image, s
     return -EBADMSG;
 }
 
-/* The named field as a whole; false where the sample has none. */
+/* The named field in full; false if the sample has none. */
 static bool find_field(const struct shard *shard, uint64_t member, const char *name,
                        struct view_piece *ret_piece)
 {
@@ -317,7 +317,7 @@ int view_verify(const struct view_piece *piece, const struct shard *shard, struc
 {
     const struct shard_field *field = &piece->field;
     if (!field->has_crc)
-        return 0; /* another tool's tar: there is nothing to hold it against */
+        return 0; /* a plain tar has no CRC to compare */
     if (piece->read_bytes == field->size_bytes) {
         uint32_t crc = crc32c(0, piece->data, piece->read_bytes);
         return crc == field->crc32c

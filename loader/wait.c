@@ -1,8 +1,8 @@
 /*
- * wait — the consumer waits for its next micro-batch, and says what for where that takes long.
+ * wait — the consumer waits for its next micro-batch, and logs the cause of a long wait.
  *
- * What holds it up is the oldest thing that is missing: the index of a shard that is being opened,
- * the first read that has not come, or samples that workers still decode.
+ * The cause is the oldest missing thing: the index of a shard being opened, the first incomplete
+ * read, or samples not yet decoded.
  */
 #include "loader/state.h"
 
@@ -21,7 +21,7 @@ bool loader_has_next(struct loader *loader)
                                            : loader->plan_ended;
 }
 
-/* With mutex: the first of the slot's reads that has not come. */
+/* Needs mutex: describes the slot's first incomplete read. */
 static void describe_read(const struct load_slot *slot, struct err *err)
 {
     uint32_t i = 0;
@@ -34,8 +34,8 @@ static void describe_read(const struct load_slot *slot, struct err *err)
     err_at(err, slot->loads[piece->item].shard->path, (int64_t)chunk->request.offset);
 }
 
-/* With mutex. While an index is read its thread does nothing else, so that comes first, unless all
- * is read that the batch needs. */
+/* Needs mutex. The thread that reads an index does nothing else, so an index comes first, unless
+ * the batch has all its bytes. */
 static void describe(struct loader *loader, struct err *err)
 {
     const struct load_slot *slot = loader_slot(loader, loader->taken);
@@ -58,7 +58,7 @@ static void describe(struct loader *loader, struct err *err)
     }
 }
 
-/* With mutex, which it lets go: the sink is the caller's, and may ask the loader. */
+/* Needs mutex and unlocks it: the log sink belongs to the caller and may call the loader. */
 static void report(struct loader *loader, uint64_t waited_ns, const struct err *why)
 {
     char line[ERR_LINE_BYTES_MAX];
@@ -68,7 +68,7 @@ static void report(struct loader *loader, uint64_t waited_ns, const struct err *
     pthread_mutex_lock(&loader->mutex);
 }
 
-/* The end of time where it is later than that. */
+/* Saturates at UINT64_MAX. */
 static uint64_t time_after(uint64_t begin_ns, uint64_t ns)
 {
     return ns < UINT64_MAX - begin_ns ? begin_ns + ns : UINT64_MAX;
@@ -86,7 +86,7 @@ static bool is_stopped(const struct loader_options *options)
     return options->wants_stop && options->wants_stop(options->stop_context);
 }
 
-/* With mutex: until there is one, with a word each time that it took long. -ETIMEDOUT, -EINTR. */
+/* Needs mutex: waits for a micro-batch and logs each long wait. -ETIMEDOUT, -EINTR. */
 static int wait_patiently(struct loader *loader, uint64_t begin_ns, struct err *err)
 {
     const struct loader_options *options = &loader->options;
@@ -107,8 +107,8 @@ static int wait_patiently(struct loader *loader, uint64_t begin_ns, struct err *
         }
         struct err why = {0};
         describe(loader, &why);
-        report(loader, now_ns - begin_ns,
-               &why); /* also at the end: closing may have to wait for the same read */
+        /* also on timeout: closing may have to wait for the same read */
+        report(loader, now_ns - begin_ns, &why);
         report_ns = time_after(now_ns, every_ns);
         if (now_ns < end_ns || loader_has_next(loader))
             continue;
@@ -142,11 +142,11 @@ int loader_wait(struct loader *loader, struct err *err)
     loader_note_lack(loader);
     loader->consumer_waits = true;
     stats_update_full(loader);
-    read_stage_note_slots(loader); /* who waits is the last hope where files are short */
-    read_stage_wake(loader);       /* it may be what can't go on unless a batch is released */
+    read_stage_note_slots(loader); /* a waiting consumer raises the share of files */
+    read_stage_wake(loader);       /* the reader may only now detect that it is stuck */
     int status = wait_patiently(loader, begin_ns, err);
     loader->consumer_waits = false;
-    stats_update_full(loader); /* all else may have been ready before this batch was */
+    stats_update_full(loader); /* the loader may have been full before this batch was ready */
     bool is_planned = loader->taken < loader->planned;
     stats_add_wait(loader, is_planned ? loader_slot(loader, loader->taken) : NULL, begin_ns,
                    clock_now_ns());

@@ -8,19 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The windows of one shard: all but its last member have `each` of them, or the table has a running
- * count. */
+/* The windows of one shard. Either all members but the last have `each` windows, or `ends` has a
+ * running count. */
 struct shard_windows {
     uint64_t first; /* number of its first window in the dataset */
     uint64_t each;
-    uint64_t
-        *ends; /* [members] windows up to and including each member; NULL where `each` says it */
+    /* [members] windows up to and including each member; NULL if `each` applies */
+    uint64_t *ends;
 };
 
 struct windows {
     const struct dataset *dataset;
     uint64_t block, token_bytes, count;
-    struct shard_windows shards[]; /* one a shard, and one behind */
+    struct shard_windows shards[]; /* one per shard, and an end marker */
 };
 
 static int bad_member(const struct windows *windows, const struct shard *shard,
@@ -80,8 +80,7 @@ static int count_shard(struct windows *windows, const struct shard *shard, const
     return 0;
 }
 
-/* By what dataset.json says of the shard's members. False where it does not tell, or nothing that
- * could be. */
+/* Counts from the member lengths in dataset.json. False if they are missing or impossible. */
 static bool count_told(struct windows *windows, uint64_t number)
 {
     const struct dataset_shard *shard = &windows->dataset->shards[number];
@@ -195,7 +194,7 @@ uint64_t windows_bytes(const struct windows *windows)
     return (windows->block + 1) * windows->token_bytes;
 }
 
-/* The last shard whose first window is not beyond the sample. */
+/* The last shard whose first window is not after the sample. */
 static uint64_t find_shard(const struct windows *windows, uint64_t sample)
 {
     uint64_t low = 0, high = windows->dataset->shards_count;
@@ -209,7 +208,7 @@ static uint64_t find_shard(const struct windows *windows, uint64_t sample)
     return low;
 }
 
-/* The first member that ends beyond the shard's window. */
+/* The first member that ends after the shard's window. */
 static uint64_t find_member(const uint64_t *ends, uint64_t members, uint64_t window)
 {
     uint64_t below = 0, above = members;
