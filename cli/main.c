@@ -31,7 +31,6 @@ static bool is_one_of(const char *word, const char *a, const char *b)
     return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-/* Prints a usage error with its detail and returns its exit status. */
 static int usage(struct console *console, const struct err *err)
 {
     console_error(console, err);

@@ -158,7 +158,7 @@ static int decode_again(const struct loader_benchmark_job *job, const struct bat
     int status = image_checker_open(&checker, err);
     if (status)
         return status;
-    /* its memory grows to the largest photo's needs */
+    /* warm-up: the checker's memory grows to the largest photo's needs */
     status = decode_all(checker, batch, &unused, err);
     if (!status && unused == 0)
         status = err_set(err, -ENODATA, "the first samples hold no photos");

@@ -3,7 +3,7 @@
  *
  * The arena holds many samples of the mean size, but a sample may be larger than all of it. Such a
  * sample gets its own memory if the budget has enough left; it is freed as soon as its bytes are no
- * longer needed. This is the only memory that a loader allocates after loader_open.
+ * longer needed. Nothing else of the budget is allocated after loader_open.
  */
 #include "loader/state.h"
 

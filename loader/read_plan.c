@@ -42,7 +42,7 @@ static void sort_order(struct load_order *list, uint32_t count)
 }
 
 /* Can the chunk, which ends at chunk_end, also take the next piece, which ends at end? Limits the
- * chunk's size, but a small field of the same sample may always join its large one. */
+ * chunk's size, except that a sample's small field may join its large one. */
 static bool is_room_for(const struct loader *loader, const struct load_slot *slot,
                         const struct load_chunk *chunk, uint64_t chunk_end,
                         const struct load_piece *piece, uint64_t end)

@@ -24,7 +24,8 @@ struct shard_cache {
     uint64_t first[MIX_DATASETS_MAX + 1]; /* each dataset's first shard, and the total */
     uint32_t datasets_count;
     atomic_uint_least64_t opening; /* 1 + the shard being opened; 0: none */
-    pthread_mutex_t mutex;         /* guards everything below; a leaf lock */
+    /* guards everything below; never taken while another mutex is held */
+    pthread_mutex_t mutex;
     uint64_t clock;
     uint32_t open_count, open_max;
     uint32_t *list;               /* the open shards, open_count of them, unordered */
@@ -119,7 +120,6 @@ static int check_against_list(const struct shard *shard, const struct dataset_sh
     return -EBADMSG;
 }
 
-/* The dataset of the shard. */
 static uint32_t find_dataset(const struct shard_cache *cache, uint64_t shard)
 {
     uint32_t dataset = 0;

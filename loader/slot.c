@@ -46,7 +46,6 @@ static void add_image_fields(const struct loader *loader, struct load_slot *slot
     add_field(&slot->batch, weights_field, words + 2 * array_bytes, 1, (uint64_t[4]){items});
 }
 
-/* Adds the batch's arrays in the slot's memory. */
 static void add_fields(const struct loader *loader, struct load_slot *slot)
 {
     const struct loader_options *options = &loader->options;
@@ -82,7 +81,7 @@ void slot_take_memory(struct loader *loader, struct load_slot *slot)
 {
     if (slot->memory || loader->slot_bytes == 0)
         return;
-    /* never empty: there is one per slot */
+    /* spare_memory is never empty here: it has one entry per slot */
     slot->memory = loader->spare_memory[--loader->spare_count];
     add_fields(loader, slot);
 }

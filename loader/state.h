@@ -45,8 +45,8 @@ enum {
     LOADER_WORKERS_MAX = 256,
     LOADER_MICRO_MAX = 1 << 19, /* samples; counts of pieces and slots must fit 32 bits */
     LOADER_QUEUE_DEPTH = 256,   /* reads in flight */
-    /* Pieces closer than this are read together if the arena has room for the gaps, in reads of at most
-     * LOADER_CHUNK_BYTES_MAX or a quarter of the arena. */
+    /* Pieces closer than this are read together if the arena has room for the gaps, in reads of at
+     * most LOADER_CHUNK_BYTES_MAX or a quarter of the arena. */
     LOADER_MERGE_GAP_BYTES = 64 << 10,
     LOADER_CHUNK_BYTES_MAX = 1 << 20,
     LOADER_SUBSTITUTES_MAX = 8, /* candidates tried for a bad sample */

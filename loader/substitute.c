@@ -34,7 +34,7 @@ static int too_large(const struct loader *loader, const char *path, uint64_t byt
 }
 
 /* Allocates memory for a candidate's bytes: the worker's, or the slot's if the batch will point to
- * it. Not part of the budget, whose users need all of it, but limited to the same size. */
+ * it. It is outside the budget, and limited to the same size. */
 static int reserve(struct load_worker *worker, const char *path, uint64_t bytes, struct err *err)
 {
     if (bytes <= worker->scratch_bytes)

@@ -175,7 +175,8 @@ static struct view_piece whole_field(const char *extension, const struct shard_f
                                .read_bytes = field->size_bytes};
 }
 
-/* Extends the range to be read so that it can be verified: to the field, or to blocks of it. */
+/* Extends the range to be read so that it can be verified: to the whole field, or to whole
+ * blocks. */
 static void widen(struct view_piece *piece)
 {
     const struct shard_field *field = &piece->field;

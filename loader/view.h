@@ -20,7 +20,6 @@ int view_open(const struct loader_options *options, const struct dataset *datase
               struct shard_cache *cache, uint32_t number, struct view **ret_view, struct err *err);
 void view_close(struct view *view); /* NULL is fine */
 
-/* How images are processed. */
 struct image_options view_image_options(const struct loader_options *options);
 
 uint64_t view_samples(const struct view *view);

@@ -142,7 +142,7 @@ int loader_wait(struct loader *loader, struct err *err)
     loader_note_lack(loader);
     loader->consumer_waits = true;
     stats_update_full(loader);
-    read_stage_note_slots(loader); /* a waiting consumer raises the share of files */
+    read_stage_note_slots(loader); /* a lack of files no longer blocks the reader */
     read_stage_wake(loader);       /* the reader may only now detect that it is stuck */
     int status = wait_patiently(loader, begin_ns, err);
     loader->consumer_waits = false;

@@ -1,6 +1,6 @@
 /*
- * bench_file — writes a durable temporary file and measures the time. `bench io` and `bench ckpt`
- * read it back and compare other figures with it.
+ * bench_file — writes a temporary file, makes it durable, and measures the time. `bench io` and
+ * `bench ckpt` read it back and compare other figures with it.
  */
 #ifndef MILLRACE_CLI_BENCH_BENCH_FILE_H
 #define MILLRACE_CLI_BENCH_BENCH_FILE_H

@@ -53,7 +53,6 @@ struct measurement {
     struct io_benchmark speed;
 };
 
-/* One way to read. */
 struct way {
     const char *what;
     uint64_t block_bytes;

@@ -114,7 +114,6 @@ static void write_lone(struct jsonx_writer *json, const struct diff_tensor *tens
     write_shape(json, "shape", there);
 }
 
-/* Shared by the lists. */
 struct report {
     const struct diff *diff;
     struct jsonx_writer *json;

@@ -24,10 +24,8 @@ struct convert_dataset_args {
     const char *tokenizer, *vocab, *max_errors;
 };
 
-/* as enum convert_jpeg */
 static const char *const jpeg_choices[] = {"tile", "keep", "reencode", NULL};
-static const char *const store_choices[] = {"encoded", "raw", NULL}; /* as enum convert_store */
-/* as enum convert_split_folders */
+static const char *const store_choices[] = {"encoded", "raw", NULL};
 static const char *const split_folders_choices[] = {"auto", "yes", "no", NULL};
 static const char *const on_error_choices[] = {"stop", "skip", NULL};
 enum { ON_ERROR_STOP, ON_ERROR_SKIP };

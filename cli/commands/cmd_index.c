@@ -18,7 +18,6 @@ struct index_args {
     bool check, force;
 };
 
-/* State shared by the functions below. */
 struct indexing {
     const struct invocation *invocation;
     const struct index_args *args;

@@ -195,7 +195,6 @@ static struct loader_options options_of(const struct invocation *invocation)
     return options;
 }
 
-/* Input of print_summary. */
 struct reading {
     struct read_mix mix;
     struct loader *loader;

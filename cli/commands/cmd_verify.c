@@ -26,7 +26,6 @@ static const struct option rows[] = {
          "decode each image whole, on all CPUs; without it only the headers of images are read"},
 };
 
-/* State shared by the functions below. */
 struct checking {
     struct io *io;
     const struct invocation *invocation;

@@ -28,7 +28,6 @@ struct setting {
     bool offloads_optimizer, offloads_params;
 };
 
-/* A setting that was tried. */
 struct tried {
     struct setting setting;
     uint64_t place; /* in the order of trials */

@@ -38,7 +38,7 @@ struct option_list {
     size_t count;
 };
 
-/* A row. Immutable. */
+/* Immutable. */
 struct option {
     const char *name; /* without dashes */
     char letter;      /* short option; 0: none */

@@ -44,8 +44,8 @@ struct verb {
     const char *const *examples; /* NULL-terminated; commands that work as written */
     size_t args_bytes;
     /* Returns an exit status, or -errno with detail, which becomes EXIT_USAGE for -EINVAL (an
-     * impossible request) and EXIT_FAILED otherwise. main also prints the detail of an EXIT_USAGE.
-     * */
+     * impossible request) and EXIT_FAILED otherwise. main also prints the detail of an
+     * EXIT_USAGE. */
     int (*run)(const struct invocation *invocation, struct err *err);
 };
 

@@ -18,7 +18,6 @@ struct doctor_args {
     const char *dir;
 };
 
-/* State shared by the functions below. */
 struct examination {
     bool as_json;
     atomic_int *stop;

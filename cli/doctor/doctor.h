@@ -61,10 +61,10 @@ struct doctor_group {
     size_t count;
 };
 
-extern const struct doctor_group doctor_machine;  /* doctor_machine.c */
-extern const struct doctor_group doctor_software; /* doctor_software.c */
-extern const struct doctor_group doctor_gpu;      /* doctor_gpu.c */
-extern const struct doctor_group doctor_disk;     /* doctor_disk.c; its checks need a folder */
+extern const struct doctor_group doctor_machine;
+extern const struct doctor_group doctor_software;
+extern const struct doctor_group doctor_gpu;
+extern const struct doctor_group doctor_disk; /* its checks need a folder */
 
 /* Probes the folder for doctor_disk's checks. */
 void doctor_look(const char *path, bool for_outputs, struct doctor_folder *ret_folder);

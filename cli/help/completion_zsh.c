@@ -133,7 +133,7 @@ static void add_action(struct str *out, const struct grammar_value *value)
     }
 }
 
-/* '(-j --workers)'{-j+,--workers=}'[threads; 0: one a CPU]:N: ' */
+/* '(-j --workers)'{-j+,--workers=}'[threads; 0: one per CPU]:N: ' */
 static void add_option(struct str *out, const struct option *option)
 {
     bool takes_value = grammar_takes_value(option);

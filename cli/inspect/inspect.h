@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-/* Shared by the parts. Borrows all. */
+/* Borrows all. */
 struct inspection {
     struct io *io;
     struct jsonx_writer *json; /* inside the result's object */

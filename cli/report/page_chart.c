@@ -11,9 +11,9 @@
 
 /* In chart units; a narrow window scales them down by at most a third. */
 enum {
-    /* room for an 8-character number on each axis; those on the x axis are centered at its ends */
     WIDTH = 480,
     HEIGHT = 260,
+    /* room for an 8-character number on each axis; those on the x axis are centered at its ends */
     LEFT = 68,
     RIGHT = 448,
     TOP = 12,
@@ -187,7 +187,7 @@ static void begin_figure(struct str *out, const char *title, const char *unit)
         page_format(out, ", %s", unit);
 }
 
-/* The last finite value of a series, for the label. */
+/* The last finite value. */
 static double last_of(const struct chart_series *series)
 {
     for (size_t i = series->count; i-- > 0;)

@@ -27,7 +27,6 @@ enum {
     CLASS_NAME_BYTES_MAX = 256,
 };
 
-/* The input of the page. */
 struct source {
     struct dataset *dataset; /* NULL for a shard */
     const char *path;
