@@ -53,7 +53,6 @@ static bool is_room_for(const struct loader *loader, const struct load_slot *slo
     return first->item == piece->item && end <= chunk_end + LOADER_MERGE_GAP_BYTES;
 }
 
-/* Groups the sorted pieces into reads. */
 static void make_chunks(const struct loader *loader, struct load_slot *slot)
 {
     struct load_chunk *chunk = NULL;

@@ -301,7 +301,6 @@ void slot_clear(struct loader *loader, struct load_slot *slot);
 /* Needs mutex: take allocates memory for the batch's arrays if it has none; give returns it. */
 void slot_take_memory(struct loader *loader, struct load_slot *slot);
 void slot_give_memory(struct loader *loader, struct load_slot *slot);
-/* Marks an item as bad, with the reason. */
 void slot_note_bad(struct load_slot *slot, uint32_t item, const struct err *why);
 /* Needs mutex: the item ends the run, unless an earlier one does. */
 void slot_fail(struct load_slot *slot, uint32_t item, const struct err *why);

@@ -306,7 +306,6 @@ static bool has_photos(const struct dataset *dataset)
     return false;
 }
 
-/* Determines what a training run would take from the dataset. */
 static int look_at_list(struct bench_loader *bench, struct io *io, struct err *err)
 {
     struct dataset *dataset;

@@ -152,7 +152,6 @@ static int read_by(struct bench *bench, enum io_engine engine, const struct way 
     return status;
 }
 
-/* Reads the file once, to fill the page cache. */
 static int warm(const struct bench *bench, const char *path, struct err *err)
 {
     struct io *io;

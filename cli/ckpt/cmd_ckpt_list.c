@@ -111,7 +111,6 @@ static int list_folder(struct list *list, struct err *err)
     return status;
 }
 
-/* A step is listed alone. */
 static int list_path(struct list *list, const char *path, struct err *err)
 {
     char step[IO_PATH_BYTES_MAX], manifest[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];

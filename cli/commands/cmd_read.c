@@ -264,7 +264,6 @@ static uint64_t samples_expected(const struct read_args *args, const struct batc
                       (double)batching_micros(batching));
 }
 
-/* A stop request, and the state of the current step. */
 struct stopping {
     uint64_t wish_ns;           /* when the request was seen; 0: none */
     uint64_t whole_steps_count; /* samples in complete steps */

@@ -339,7 +339,6 @@ static int check_dry_run(const struct train_args *args, const struct train_confi
     return -EINVAL;
 }
 
-/* Reads the command line and the configuration; fills config. */
 static int read_options(const struct invocation *invocation, struct train_config *config,
                         struct trainer_options *options, struct err *err)
 {

@@ -259,7 +259,6 @@ static int verdict(const struct checking *v, const char *path)
     return -EBADMSG;
 }
 
-/* Writes the document, from "kind" to the counts. */
 static int check(struct checking *v, enum path_kind kind, const char *path)
 {
     bool as_json = v->invocation->common->json;

@@ -70,7 +70,6 @@ void console_line(struct console *console, const char *format, ...)
 /* One bar at a time; a new one may replace the current one. label: "converting". The `done` of the
  * first update counts as done before the start. */
 void progress_begin(struct console *console, const char *label, enum progress_unit unit);
-/* total 0: unknown. */
 void progress_update(struct console *console, uint64_t done, uint64_t total);
 void progress_end(struct console *console);
 /* Erases the bar before something is printed on stdout, which may be the same terminal; the next

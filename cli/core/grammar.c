@@ -92,7 +92,6 @@ static enum grammar_kind kind_of(const char *text, size_t bytes, enum grammar_ki
     return otherwise;
 }
 
-/* Splits a value's name into its alternatives. */
 static void read_name(const char *name, enum grammar_kind otherwise,
                       struct grammar_value *ret_value)
 {

@@ -21,7 +21,7 @@ struct common_args {
     bool json, quiet, verbose, help;
 };
 
-/* The input of a verb's run. Immutable during the run. */
+/* Immutable during the run. */
 struct invocation {
     const void *args; /* the verb's own struct */
     const struct common_args *common;

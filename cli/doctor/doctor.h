@@ -40,7 +40,7 @@ void doctor_fail(struct doctor_finding *finding, enum doctor_state state, const 
 
 /* A folder to check; immutable during its checks. */
 struct doctor_folder {
-    const char *path; /* as given */
+    const char *path;
     bool for_outputs; /* millrace will write here, so what writing needs is required */
     int status;       /* of the probe */
     struct err err;

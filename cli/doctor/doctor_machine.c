@@ -151,7 +151,6 @@ static void check_huge_pages(const struct doctor_folder *folder, struct doctor_f
                       "read-ahead lies in small pages; as root: echo madvise > %s", path);
 }
 
-/* "unlimited" and null if there is no limit. */
 static void add_limit(struct doctor_finding *finding, const char *key, rlim_t limit)
 {
     if (limit == RLIM_INFINITY)

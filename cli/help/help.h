@@ -11,7 +11,6 @@
 #include "cli/core/options.h"
 #include "trainer/config/config.h"
 
-/* A paragraph that introduces the program. */
 extern const char help_intro[];
 
 struct help_status {
@@ -27,7 +26,6 @@ struct help_section {
 extern const struct help_section help_formats[];
 void help_print_formats(void);
 
-/* The configuration keys. */
 extern const char help_config_intro[];
 extern const char help_config_example[];
 /* The type of a key's value: "number", "true|false", "shuffle|full|sequential". Returns text, which

@@ -74,7 +74,7 @@ const struct help_section help_formats[] = {
     {NULL, NULL},
 };
 
-/* Prints one line of a section's text; line ends with its newline or the text's end. */
+/* line ends with its newline or the text's end. */
 static void print_line(const char *line, size_t bytes)
 {
     struct str paragraph = {0};

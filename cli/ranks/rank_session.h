@@ -28,8 +28,9 @@ int rank_session_agree(struct comm *comm, int status, struct err *err);
  * rank_agreement_check. */
 int rank_session_compare(struct comm *comm, const struct train_config *config,
                          struct rank_record *record, struct err *err);
-/* If status is a failure, prints err. Flushes stdout and closes the communicator. Returns what the
- * verb should return: its status, or the exit status for the printed error. */
+/* Closes the communicator. On several ranks, first prints err if status is a failure, else flushes
+ * stdout; main does both for a single rank. Returns what the verb should return: its status, or the
+ * exit status for the printed error. */
 int rank_session_close(const struct invocation *invocation, struct comm *comm, int status,
                        struct err *err);
 

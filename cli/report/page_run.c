@@ -110,10 +110,9 @@ static void show_checkpoints(struct str *out, const struct checkpoints *c, const
     page_section_end(out);
 }
 
-/* How a curve is drawn: the values of the file times scale. */
 struct curve {
     const char *title, *unit;
-    double scale;
+    double scale; /* multiplies the values of the file */
     bool from_zero, marked;
     struct {
         enum run_series_kind kind;

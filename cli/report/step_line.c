@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How much detail the line has. */
 enum detail { DETAIL_ALL, DETAIL_LARGEST_PART, DETAIL_NO_UPDATE, DETAIL_NO_DEVICE, DETAIL_COUNT };
 
 static void add_remaining(struct str *out, double seconds)

@@ -83,7 +83,7 @@ static void add_sizes(struct survey *survey, const struct shard_index *index, ui
     survey->samples++;
 }
 
-/* The class number of the sample's label; -1 if it has none. */
+/* *ret_class is -1 if the sample has no valid label. */
 static int read_label(struct survey *survey, const struct survey_sample *sample, int64_t *ret_class,
                       struct err *err)
 {
