@@ -1,9 +1,9 @@
 /*
- * append_file — a new local file that grows by whole records, for logs that others read while they
- * grow.
+ * append_file — a new local file that grows by whole records, for logs that are read while they are
+ * written.
  *
- * Each record is one write at the end of what is good, so that a killed writer leaves at most one
- * torn record, at the end, and a write that failed is written over by the next.
+ * Each record is one write after the last complete record. A killed writer therefore leaves at most
+ * one torn record, at the end; the next write overwrites what a failed one left.
  *
  * Threads: one owner.
  */
@@ -16,7 +16,7 @@
 
 struct append_file;
 
-/* Makes the file. -EEXIST where it is there; -errno with detail. */
+/* Creates the file. -EEXIST if it exists; -errno with detail. */
 int append_file_open(const char *path, struct append_file **ret_file, struct err *err);
 /* Blocks. */
 int append_file_add(struct append_file *file, const void *record, size_t bytes, struct err *err);

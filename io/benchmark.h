@@ -1,14 +1,14 @@
 /*
- * benchmark — measures reading and writing a file's blocks through a backend, for
- * `millrace bench io`.
+ * benchmark — measures reading and writing a file's blocks through a backend, for `millrace bench
+ * io`.
  *
  *     struct io_benchmark_job job = {.kind = IO_READ, .block_bytes = 128 << 10, .depth = 32,
  *                                .file_bytes = size, .ns_max = 1000000000};
  *     struct io_benchmark speed = {0};
  *     io_benchmark_run(io, file, path, &job, &speed, err);         // adds to speed
  *
- * CPU time is that of the whole process, its and the kernel's, so nothing else should run in it
- * meanwhile.
+ * CPU time is that of the whole process, user and kernel, so nothing else should run in the process
+ * during a measurement.
  */
 #ifndef MILLRACE_IO_BENCHMARK_H
 #define MILLRACE_IO_BENCHMARK_H
@@ -20,13 +20,13 @@
 /* Immutable. */
 struct io_benchmark_job {
     enum io_request_kind kind;
-    uint64_t file_bytes;  /* a multiple of block_bytes */
-    uint64_t block_bytes; /* a multiple of IO_ALIGN_BYTES */
-    unsigned depth;       /* blocks in flight */
-    bool is_random;       /* the blocks in a shuffled order, each once a pass; else in the file's */
-    bool is_one_pass;     /* ends when each block was moved once; else begins again */
-    uint64_t ns_max;      /* ends after so long */
-    const atomic_int *stop; /* ends when it is not zero; NULL: nobody asks for that */
+    uint64_t file_bytes;    /* a multiple of block_bytes */
+    uint64_t block_bytes;   /* a multiple of IO_ALIGN_BYTES */
+    unsigned depth;         /* blocks in flight */
+    bool is_random;         /* blocks in shuffled order, each once per pass; else in file order */
+    bool is_one_pass;       /* ends after one pass; else starts over */
+    uint64_t ns_max;        /* time limit */
+    const atomic_int *stop; /* ends when nonzero; NULL: no stop flag */
 };
 
 struct io_benchmark {
@@ -34,23 +34,23 @@ struct io_benchmark {
     uint64_t elapsed_ns, cpu_ns;
 };
 
-/* Blocks until the job ends. -EINTR: stopped; otherwise what the engine reports, with path and
+/* Blocks until the job ends. -EINTR: stopped; otherwise the engine's error, with path and
  * offset. */
 int io_benchmark_run(struct io *io, struct io_file *file, const char *path,
                      const struct io_benchmark_job *job, struct io_benchmark *speed,
                      struct err *err);
 
-/* What comes between begin and end counts as well: an fsync. */
+/* Everything between begin and end is counted, an fsync for example. */
 void io_benchmark_begin(struct io_benchmark *speed);
 void io_benchmark_end(struct io_benchmark *speed);
 
-/* So many in so long: by the clock, and by CPU time. */
+/* Rates per elapsed second and per CPU second. */
 double io_benchmark_per_second(const struct io_benchmark *speed, double count);
 double io_benchmark_per_cpu_second(const struct io_benchmark *speed, double count);
 double io_benchmark_bytes_per_second(const struct io_benchmark *speed);
 double io_benchmark_bytes_per_cpu_second(const struct io_benchmark *speed);
 
-/* Copies memory to memory, larger than caches, by one thread. -ENOMEM. */
+/* Measures memory-to-memory copies of one thread, larger than the caches. -ENOMEM. */
 int io_benchmark_copy(uint64_t ns_max, struct io_benchmark *speed, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * fault_backend — what the parts of the fault-injecting backend share. Internal to io/.
+ * fault_backend — declarations shared by the parts of the fault-injecting backend. Internal to io/.
  *
  *     io_fault_open.c    names, files, transactions, locks        fault_queue.c   requests
  */
@@ -10,7 +10,7 @@
 
 enum {
     FAULT_NAME_BYTES = 64,
-    FAULT_POLL_NS = 2000000 /* how often what is held looks whether it may go on */
+    FAULT_POLL_NS = 2000000 /* poll interval of held operations */
 };
 
 struct io_fault {
@@ -25,7 +25,7 @@ struct io_fault {
         abandoned;
 };
 
-/* Immutable, but for the links of a transaction's files, which are the transaction's. */
+/* Immutable, except next, which belongs to the transaction. */
 struct io_file {
     struct io_fault *fault;
     struct io_file *inner;
@@ -33,11 +33,11 @@ struct io_file {
     char path[IO_PATH_BYTES_MAX];
 };
 
-/* Counts the operation and decides. */
+/* Counts the operation and applies the rules. */
 struct fault_verdict fault_note(struct io_fault *fault, enum fault_operation operation,
                                 const char *path, uint64_t offset);
 
-/* fault_queue.c: as io.h beside the entries of the same name. */
+/* fault_queue.c: contracts as in struct io_ops of io.h. */
 int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err);
 void fault_queue_close(struct io_queue *queue);
 void fault_queue_register(struct io_queue *queue, void *memory, size_t bytes);

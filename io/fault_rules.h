@@ -1,6 +1,5 @@
 /*
- * fault_rules — which operations on files go wrong, and how: what `--fault` says, parsed, and asked
- * at each operation.
+ * fault_rules — parses `--fault` and decides which file operations fail, and how.
  *
  *     RULES     = RULE {"," RULE}
  *     RULE      = OPERATION ":" EFFECT [WHEN] [":" PATH]  |  "seed=" N
@@ -9,18 +8,18 @@
  *     EFFECT    = an error ("eio", "enospc", ...) | "delay=" DURATION | "hold" | "short" |
  *                 "flip" | "kill"
  *     WHEN      = "@" N, the N-th | "@" N "+", from the N-th on | "/" N, every N-th |
- *                 "%" P, P percent of them; without it, every one
- *     PATH      = the rule is for paths that contain this text, which has no comma; queue and
- *                 wait have no path, so none
+ *                 "%" P, P percent of them; default: every one
+ *     PATH      = applies to paths that contain this text, which has no comma; not for queue and
+ *                 wait, which have no path
  *
  *     read:eio@17                                 the 17th read fails
  *     read:delay=20ms%10:shard-000003,seed=7      every tenth read of that shard takes longer
  *
- * A rule counts what it is for: its operations, on its paths. Which ones a percentage takes is a
- * function of the seed, the rule's number, the name of the file and the offset, so they are the
- * same in whatever order threads come, and at every repetition: a bad place stays bad.
+ * A rule counts only the operations and paths that it applies to. A percentage selects by a
+ * function of the seed, the rule's number, the file's name and the offset. The selection therefore
+ * does not depend on thread order and repeats: a bad location stays bad.
  *
- * Threads: deciding may be done by any; parsing into rules that are in use may not.
+ * Threads: any may call fault_rules_decide; rules in use must not be parsed into.
  */
 #ifndef MILLRACE_IO_FAULT_RULES_H
 #define MILLRACE_IO_FAULT_RULES_H
@@ -31,7 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Named as the table of io.h names them; the comments are where words differ. */
+/* Named as in the tables of io.h; comments mark the exceptions. */
 enum fault_operation {
     FAULT_OPEN,
     FAULT_READ,
@@ -59,13 +58,13 @@ enum fault_effect { FAULT_ERROR, FAULT_DELAY, FAULT_HOLD, FAULT_SHORT, FAULT_FLI
 enum fault_when { FAULT_ALWAYS, FAULT_NTH, FAULT_FROM, FAULT_EVERY, FAULT_PERCENT };
 
 struct fault_rule {
-    uint32_t operations; /* a bit each */
+    uint32_t operations; /* bit set */
     enum fault_effect effect;
-    int error; /* -errno, of FAULT_ERROR */
+    int error; /* -errno, for FAULT_ERROR */
     uint64_t delay_ns;
     enum fault_when when;
-    uint64_t n;      /* of FAULT_NTH, FAULT_FROM, FAULT_EVERY */
-    double fraction; /* of FAULT_PERCENT */
+    uint64_t n;      /* for FAULT_NTH, FAULT_FROM, FAULT_EVERY */
+    double fraction; /* for FAULT_PERCENT */
     char path[FAULT_PATH_BYTES];
     atomic_uint_least64_t seen_count;
 };
@@ -77,27 +76,27 @@ struct fault_rules {
     struct fault_rule rules[FAULT_RULES_MAX];
 };
 
-/* What is to happen to one operation: the sum of all rules that hold. Zero: nothing. */
+/* What happens to one operation: all matching rules combined. Zero: nothing. */
 struct fault_verdict {
     bool is_hit;
-    int error;         /* -errno of the first rule that says one; 0: none */
+    int error;         /* -errno of the first rule that sets one; 0: none */
     uint64_t delay_ns; /* before it begins */
-    bool holds;        /* it does not begin before it is let go */
+    bool holds;        /* waits until released before it begins */
     bool cuts, flips;
-    /* The same for the same operation at the same place: where to cut, which bit to invert. */
+    /* Where to cut and which bit to invert: equal for the same operation at the same location. */
     uint64_t cut_random, flip_random;
 };
 
-/* -EINVAL with detail: what column, which words are known there, and the nearest. An empty text is
- * no rules. */
+/* -EINVAL with detail: the column, the words accepted there, and the nearest one. An empty text
+ * means no rules. */
 int fault_rules_parse(const char *text, struct fault_rules *ret_rules, struct err *err);
 
-/* Counts the operation, and dies here where a rule says so. */
+/* Counts the operation. Kills the process here if a rule says so. */
 struct fault_verdict fault_rules_decide(struct fault_rules *rules, enum fault_operation operation,
                                         const char *path, uint64_t offset);
 
 const char *fault_operation_name(enum fault_operation operation);
-/* Those that make outputs durable, a bit each: what "durable" says. */
+/* The operations that make outputs durable, as a bit set: the meaning of "durable". */
 uint32_t fault_operations_durable(void);
 
 #endif

@@ -1,21 +1,20 @@
 /*
- * file_local — what every backend for local files shares, whatever engine moves its bytes. Internal
+ * file_local — what all backends for local files share, whichever engine moves the bytes. Internal
  * to io/.
  *
- * An engine (io_threads.c with file_queue.c; another one beside it) brings queue_open, queue_close,
- * submit, reap, cancel and close; all other entries of its table are the functions below, whose
- * contracts stand in io.h beside the entry of the same name. They keep no state in struct io and
- * may be called from any thread.
+ * An engine (io_threads.c with file_queue.c, io_uring.c with uring_queue.c) implements queue_open,
+ * queue_close, submit, reap, cancel and close. The functions below implement the rest of its
+ * tables; io.h documents them under the same names. They keep no state in struct io and may be
+ * called from any thread.
  *
- *     file_names.c      open, stat, list, make_folder, remove file_transaction.c outputs that
- *                       appear whole
- *     file_temporary.c  temporary names, removal of trees, sweep file_lock.c one owner a folder,
- *                       with lease.c
- *     file_shared_lock.c       readers and removers of a file file_resume.c going on in what a dead
- *                              writer
- *                       left
+ *     file_names.c         open, stat, list, make_folder, remove
+ *     file_temporary.c     temporary names, removal of trees, sweep
+ *     file_transaction.c   outputs that appear whole
+ *     file_resume.c        resuming what a dead writer left
+ *     file_lock.c          one owner per folder, with lease.c
+ *     file_shared_lock.c   readers and removers of a file
  *
- * and file_transfer.h, which both engines ask for the calls that a request takes.
+ * Both engines use file_transfer.h to split a request into system calls.
  */
 #ifndef MILLRACE_IO_FILE_LOCAL_H
 #define MILLRACE_IO_FILE_LOCAL_H
@@ -27,19 +26,19 @@
 
 enum { FILE_OWNER_BYTES_MAX = 64, FILE_TREE_DEPTH_MAX = 64 };
 
-/* Immutable while requests are in flight, but for what is atomic. */
+/* Immutable while requests are in flight, except atomic members. */
 struct io_file {
     int fd;
     uint64_t size_bytes;                /* when opened */
-    struct io_transaction *transaction; /* that it is an output of; NULL: opened for reading */
-    struct io_file *next;               /* of the transaction's unfinalized files */
-    atomic_int direct; /* file_transfer.c's: the same file opened to go around the page cache */
-    atomic_uint
-        direct_align; /* and the alignment of memory that this takes, once direct is known */
+    struct io_transaction *transaction; /* whose output this is; NULL: opened for reading */
+    struct io_file *next;               /* in the transaction's list of unfinalized files */
+    atomic_int direct; /* file_transfer.c's: the same file opened to bypass the page cache */
+    /* The memory alignment that direct requires, once direct is known. */
+    atomic_uint direct_align;
     char path[IO_PATH_BYTES_MAX];
 };
 
-/* For a table of operations: all that is the same whatever the engine. */
+/* Members of struct io_ops that do not depend on the engine. */
 #define LOCAL_FILE_OPS                                                                             \
     .scheme = "file", .file_open = local_file_open, .file_close = local_file_close,                \
     .file_size = local_file_size, .file_identity = local_file_identity
@@ -74,42 +73,42 @@ int local_list(struct io *io, const char *path,
 int local_make_folder(struct io *io, const char *path, struct err *err);
 int local_remove(struct io *io, const char *path, struct err *err);
 
-/* The path behind "file:x", "file:/x", "file:///x" and "file://localhost/x", or path itself:
- * borrows from path. Bytes are taken as they are, without percent-decoding. -EINVAL where it is
- * empty or of another host, -EPROTONOSUPPORT of another scheme, -ENAMETOOLONG. */
+/* Strips the scheme of "file:x", "file:/x", "file:///x" and "file://localhost/x"; gives path itself
+ * if it has none. Borrows from path. Bytes are taken as they are, without percent-decoding.
+ * -EINVAL: empty, or another host; -EPROTONOSUPPORT: another scheme; -ENAMETOOLONG. */
 int local_path(const char *path, const char **ret_path, struct err *err);
-/* The kernel's code as ours: its -EINVAL, as of a file system that does not know a call, is -EIO,
- * since ours tells of wrong usage; so are its -EBADMSG, -ENODATA and -EOPNOTSUPP, since ours tell
- * of what a file holds. */
+/* Maps a kernel code to ours. Our -EINVAL means wrong usage, and our -EBADMSG, -ENODATA and
+ * -EOPNOTSUPP describe a file's contents. The kernel's versions of these (-EINVAL from a file
+ * system that lacks a call, for example) become -EIO. */
 int local_code(int code);
-/* Detail for a failed system call on path, in the kernel's words, with what to do where that is
- * known. Returns local_code(code). */
+/* Sets the detail of a failed system call on path: the kernel's text, with advice where there is
+ * some. Returns local_code(code). */
 int local_fail(struct err *err, int code, const char *path, const char *what);
 /* True where path still names the open file. */
 bool local_is_named(int fd, const char *path);
-/* Makes what was created, renamed or removed in the folder durable. */
+/* Makes creations, renames and removals in the folder durable. */
 int local_sync_folder(const char *folder, struct err *err);
 
 /* file_temporary.c */
 int local_sweep(struct io *io, const char *folder, const char *owner_id,
                 bool (*is_ours)(const char *entry_name), struct err *err);
-/* parent/.tmp-<name>-<owner>-<attempt>-<nonce>: the name cut where it would get too long, the owner
- * with everything but letters, digits, "." and "_" as %xx, the nonce random. -ENAMETOOLONG. path
- * holds IO_PATH_BYTES_MAX. */
+/* parent/.tmp-<name>-<owner>-<attempt>-<nonce>: the name is truncated if too long, the owner's
+ * bytes other than letters, digits, "." and "_" become %xx, the nonce is random. -ENAMETOOLONG.
+ * path holds IO_PATH_BYTES_MAX. */
 int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt,
                    char *path, struct err *err);
-/* How the name of such a path begins: all but the nonce. prefix holds IO_PATH_BYTES_MAX. */
+/* Such a path's name without the nonce. prefix holds IO_PATH_BYTES_MAX. */
 int temporary_prefix(const char *name, const char *owner_id, uint64_t attempt, char *prefix,
                      struct err *err);
-/* Whether the entry is called so, with any nonce behind it. */
+/* Whether the entry's name is the prefix and a nonce. */
 bool temporary_has_prefix(const char *entry_name, const char *prefix);
-/* A file, or a folder and all below it; symbolic links are removed, not followed. Nothing there is
- * fine. */
+/* Removes a file, or a folder with its contents; symbolic links are removed, not followed. Succeeds
+ * if nothing is there. */
 int temporary_remove(const char *path, struct err *err);
-/* Renames path to a temporary name beside it, which aside (IO_PATH_BYTES_MAX) takes. */
+/* Renames path to a temporary sibling name and stores that in aside (IO_PATH_BYTES_MAX). */
 int temporary_put_aside(const char *path, char *aside, struct err *err);
-/* The same until something else has path's name: a sweep that finds nothing under it renames this
- * back. -ENAMETOOLONG. */
+/* The same for an output that is being replaced: a sweep that finds nothing under the old name
+ * renames it back. -ENAMETOOLONG. */
 int temporary_stand_by(const char *path, char *aside, struct err *err);
 
 /* file_transaction.c, file_commit.c */
@@ -130,13 +129,13 @@ void local_transaction_abort(struct io_transaction *transaction);
 void local_transaction_leave(struct io_transaction *transaction);
 
 /* file_resume.c */
-/* Keeps others off a place that was just made, as long as the descriptor, or a copy of it, is open.
- * -EBUSY where somebody took it for a dead writer's before: then it is theirs; where there are no
- * locks nobody is kept off. */
+/* Locks a new staging path for as long as the descriptor, or a copy of it, is open. -EBUSY: another
+ * process took it for a dead writer's first and now owns it. Does nothing where the file system has
+ * no locks. */
 int staging_lock(int staging_fd, const char *staging, bool is_file, struct err *err);
-/* The place in parent that a dead writer of that name, kind, owner and attempt left, locked: gives
- * its path (IO_PATH_BYTES_MAX) and descriptor. -ENOENT: there is none, without detail. -EBUSY: its
- * writer lives. */
+/* Finds and locks the staging path in parent that a dead writer of that name, kind, owner and
+ * attempt left. Gives its path (IO_PATH_BYTES_MAX) and descriptor. -ENOENT, without detail: there
+ * is none. -EBUSY: its writer lives. */
 int staging_find(const char *parent, const char *name, const struct io_transaction_options *options,
                  char *staging, int *ret_place_fd, struct err *err);
 
@@ -145,7 +144,7 @@ int local_lock_acquire(struct io *io, const char *folder, const struct io_lock_o
                        struct io_lock **ret_lock, struct err *err);
 int local_lock_check(struct io_lock *lock, struct err *err);
 void local_lock_release(struct io_lock *lock);
-/* -EBUSY, with what to do. owner: "host=H pid=P boot=B", "" where that is not known. */
+/* -EBUSY, with advice. owner: "host=H pid=P boot=B", or "" if unknown. */
 int local_refuse(const char *folder, const char *owner, const char *what, struct err *err);
 #define LOCAL_OWNED "another process owns the folder"
 

@@ -1,6 +1,6 @@
 /*
- * file_transaction — what the halves of the local backend's transactions share: file_transaction.c
- * begins, writes and ends them, file_commit.c gives them their names. Internal to io/.
+ * file_transaction — declarations shared by the two parts of local transactions: file_transaction.c
+ * begins, writes and ends them, file_commit.c commits them. Internal to io/.
  */
 #ifndef MILLRACE_IO_FILE_TRANSACTION_H
 #define MILLRACE_IO_FILE_TRANSACTION_H
@@ -12,23 +12,23 @@
 /* Owner thread. */
 struct io_transaction {
     bool single_file, replace, joined;
-    bool lost; /* something could not be made durable: must not be committed */
-    bool resumable,
-        resumed;     /* others may go on in place when this writer is dead; it was another's */
-    bool taken_over; /* before it was locked, by another process, whose place it is now */
+    bool lost; /* something could not be made durable: commit must fail */
+    /* resumable: others may resume it when this writer is dead; resumed: it was another writer's */
+    bool resumable, resumed;
+    bool taken_over; /* another process locked the staging path first and now owns it */
     int staging_fd;  /* of a resumable transaction, locked; -1: none */
-    int registered;  /* io_temporary_unregister's */
+    int registered;  /* from io_temporary_register */
     struct io_file *open_files;
     char final[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX], staging[IO_PATH_BYTES_MAX];
-    char backup[IO_PATH_BYTES_MAX]; /* "": what is replaced is removed */
+    char backup[IO_PATH_BYTES_MAX]; /* "": the replaced output is removed */
 };
 
-/* -EEXIST, with what to do. */
+/* -EEXIST, with advice. */
 int transaction_taken(const char *path, struct err *err);
-/* That the final name is free, or may be replaced: a file by a file only, and a folder by a folder
- * only. */
+/* Checks that the final name is free or may be replaced: a file only by a file, a folder only by a
+ * folder. */
 int transaction_check_final(const struct io_transaction *transaction, struct err *err);
-/* With its open files; what is on disk stays. */
+/* Closes and frees its open files too; data on disk stays. */
 void transaction_free(struct io_transaction *transaction);
 
 #endif

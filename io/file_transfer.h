@@ -1,6 +1,6 @@
 /*
- * file_transfer — one request on its way: which bytes the next system call moves, through the page
- * cache or around it, and what its result means. Internal to io/; whatever engine makes the calls.
+ * file_transfer — one request in progress: which bytes the next system call moves, through the page
+ * cache or bypassing it, and what its result means. Internal to io/; shared by all engines.
  *
  *     file_transfer_begin(&transfer, request, cache);
  *     do {
@@ -10,19 +10,19 @@
  *     // then request->result is set
  *     } while ((progress = file_transfer_take(&transfer, result)) != FILE_DONE);
  *
- * Around the page cache (O_DIRECT) whole blocks of IO_ALIGN_BYTES move between the disk and the
- * caller's memory:
+ * With O_DIRECT, whole blocks of IO_ALIGN_BYTES move between the disk and the caller's memory
+ * without a copy:
  *
  *     file       |........xxxx|xxxxxxxxxxxx|xxxxx.......|    x: the bytes asked for
- *     memory     |--head--xxxx|xxxxxxxxxxxx|xxxxx--tail-|    -: the engine's own (IO_PADDED)
+ *     memory     |--head--xxxx|xxxxxxxxxxxx|xxxxx--tail-|    -: may be overwritten (IO_PADDED)
  *
- * so nothing is copied. What can't go that way goes through the page cache: requests whose memory
- * does not suit, files of which much is cached already, file systems without O_DIRECT, and the rest
- * of a request after a call that moved no whole block (at the file's end, or where O_DIRECT is
- * refused). Of a file that can't be opened for O_DIRECT, what was read with IO_NOREUSE is dropped
- * from the page cache as soon as it is read, and the kernel reads nothing ahead.
+ * Everything else goes through the page cache: requests with unsuitable memory, files that are
+ * mostly cached, file systems without O_DIRECT, and the rest of a request after a call that moved
+ * no whole block (at the file's end, or where O_DIRECT is refused). If a file can't be opened for
+ * O_DIRECT, data read with IO_NOREUSE is dropped from the page cache as soon as it is read, and the
+ * kernel's read-ahead is off.
  *
- * Threads: a transfer belongs to one; a file's direct descriptor may be asked for by all.
+ * Threads: a transfer has one owner; any thread may open a file's direct descriptor.
  */
 #ifndef MILLRACE_IO_FILE_TRANSFER_H
 #define MILLRACE_IO_FILE_TRANSFER_H
@@ -45,25 +45,25 @@ struct file_call {
     off_t offset;
 };
 
-enum { FILE_CALL_BYTES_MAX = 1 << 30 }; /* Linux moves less than 2^31 at once anyway */
+enum { FILE_CALL_BYTES_MAX = 1 << 30 }; /* Linux moves less than 2^31 per call anyway */
 
 enum file_progress {
     FILE_MORE,  /* make the next call */
-    FILE_LATER, /* the same after FILE_PAUSE_NS: the kernel had no room for it */
+    FILE_LATER, /* make it after FILE_PAUSE_NS: the kernel was short of resources */
     FILE_DONE,
 };
 enum { FILE_PAUSE_NS = 1000000 };
 
-/* FILE_DONE where nothing is to be moved, or where no file can have such bytes (-EINVAL). */
+/* FILE_DONE: nothing to move, or an impossible byte range (-EINVAL). */
 enum file_progress file_transfer_begin(struct file_transfer *transfer, struct io_request *request,
                                        enum io_cache cache);
 struct file_call file_transfer_next(struct file_transfer *transfer);
-/* result: what the call moved, or -errno. */
+/* result: bytes that the call moved, or -errno. */
 enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t result);
 
-/* As io.h beside direct_align, for a queue of that cache. */
+/* See direct_align in io.h; cache is the queue's. */
 unsigned file_direct_align(struct io_file *file, enum io_cache cache);
-/* Takes back what begin or a file may have opened. */
+/* Closes the file's direct descriptor, if it was opened. */
 void file_direct_close(struct io_file *file);
 
 #endif

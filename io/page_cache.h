@@ -1,5 +1,5 @@
 /*
- * page_cache — what of local files is in the page cache.
+ * page_cache — queries and drops the page cache of local files.
  *
  * Threads: any.
  */
@@ -10,12 +10,13 @@
 
 #include <stdint.h>
 
-/* How much of these bytes of an open file is cached. -ENOSYS before Linux 6.5, -EOPNOTSUPP, ... */
+/* The number of cached bytes in a range of an open file. -ENOSYS before Linux 6.5, -EOPNOTSUPP,
+ * ... */
 int page_cache_bytes(int fd, uint64_t offset, uint64_t bytes, uint64_t *ret_cached_bytes);
 
-/* What is cached of the file at the path goes, once it is on disk; what others have mapped stays.
- * Blocks until then. -ENOENT, -EACCES, ... where it can't be opened; -EIO, -ENOSPC, ... where it
- * could not be written to disk; -EINVAL, -ENAMETOOLONG where the path can't be one. */
+/* Writes the file's dirty pages to disk and drops it from the page cache, except pages that others
+ * have mapped. Blocks. -ENOENT, -EACCES, ...: it can't be opened; -EIO, -ENOSPC, ...: it could not
+ * be written to disk; -EINVAL, -ENAMETOOLONG: not a usable path. */
 int page_cache_drop(const char *path, struct err *err);
 
 #endif

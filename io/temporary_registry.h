@@ -1,25 +1,23 @@
 /*
- * temporary_registry — paths that are to go if the program ends at once: from a signal's handler
- * nothing else can be asked what it was writing.
+ * temporary_registry — temporary paths that a signal handler removes if the program ends at once.
  *
- * Outputs of one file that nobody goes on with are noted by the backends for local files
- * themselves, under their temporary name and as long as they have it. The table is bounded; what
- * finds no room stays at such an end.
+ * Local backends register single-file outputs that nobody may resume, for as long as these have
+ * their temporary name. The table is bounded: paths that do not fit are left behind.
  */
 #ifndef MILLRACE_IO_TEMPORARY_REGISTRY_H
 #define MILLRACE_IO_TEMPORARY_REGISTRY_H
 
 enum { IO_TEMPORARY_REGISTRY_MAX = 64 };
 
-/* Notes the path of a file, or of a folder that is empty once all other noted paths are gone. To be
- * called before it is made; the path is copied. Returns what io_temporary_unregister takes: -1
- * where there is no room, or it is not a local path. From any thread. */
+/* Registers the path of a file, or of a folder that is empty once all other registered paths are
+ * removed. Call it before the path is created; the path is copied. Returns the argument of
+ * io_temporary_unregister: -1 if the table is full or the path is not local. From any thread. */
 int io_temporary_register(const char *path);
-/* To be called when the path is gone, or stays. -1 is fine. */
+/* Call it when the path is gone or is to stay. -1 is fine. */
 void io_temporary_unregister(int number);
 
-/* Removes all that is noted. Async-signal-safe; the program ends next. A thread that begins another
- * output meanwhile waits for that. */
+/* Removes all registered paths. Async-signal-safe; the program must then end. Threads that register
+ * another path meanwhile block for good. */
 void io_temporary_remove_all(void);
 
 #endif

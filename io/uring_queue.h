@@ -1,8 +1,8 @@
 /*
- * uring_queue — the io_uring engine: requests on local files, done by the kernel while the
- * submitter goes on. Internal to io/; the one adapter of liburing.
+ * uring_queue — the io_uring engine: the kernel executes requests on local files asynchronously.
+ * Internal to io/; the only user of liburing.
  *
- * The contracts stand in io.h beside submit, reap and cancel.
+ * Contracts as in io.h under submit, reap and cancel.
  */
 #ifndef MILLRACE_IO_URING_QUEUE_H
 #define MILLRACE_IO_URING_QUEUE_H
@@ -11,11 +11,11 @@
 
 struct uring_queue;
 
-/* 0, or why there can be no such queues: -ENOSYS (a kernel without, or before Linux 5.11), -EPERM
- * (forbidden), -ENOMEM. */
+/* 0, or why io_uring queues are not available: -ENOSYS (no support, or a kernel before Linux 5.11),
+ * -EPERM (forbidden), -ENOMEM. */
 int uring_queue_probe(void);
 
-/* depth: 1..IO_QUEUE_DEPTH_MAX. Gives the queue. -EINVAL, -ENOMEM, -EMFILE. */
+/* depth: 1..IO_QUEUE_DEPTH_MAX. -EINVAL, -ENOMEM, -EMFILE. */
 int uring_queue_open(unsigned depth, enum io_cache cache, struct uring_queue **ret_queue,
                      struct err *err);
 void uring_queue_close(struct uring_queue *queue);
