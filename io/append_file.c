@@ -13,7 +13,7 @@
 
 struct append_file {
     int descriptor;
-    uint64_t bytes; /* that are good */
+    uint64_t bytes; /* of complete records */
     char path[IO_PATH_BYTES_MAX];
 };
 

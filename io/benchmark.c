@@ -44,10 +44,10 @@ struct run {
     const char *path;
     const struct io_benchmark_job *job;
     struct io_queue *queue;
-    struct io_request *requests; /* depth of them, as are the next two */
+    struct io_request *requests; /* depth elements, as idle and done */
     struct io_request **idle, **done;
     unsigned idle_count;
-    uint64_t began_ns, blocks, next; /* next: of all passes */
+    uint64_t began_ns, blocks, next; /* next: counts over all passes */
     struct cipher order;
 };
 
@@ -58,7 +58,7 @@ static bool is_over(const struct run *run)
            (run->job->stop && *run->job->stop);
 }
 
-/* Sets all that are idle on their way. */
+/* Submits all idle requests. */
 static int send(struct run *run, struct err *err)
 {
     const struct io_benchmark_job *job = run->job;
@@ -180,7 +180,7 @@ int io_benchmark_copy(uint64_t ns_max, struct io_benchmark *speed, struct err *e
     do {
         memcpy(to, from, COPY_BYTES);
         from[speed->operations_count % COPY_BYTES] ^=
-            to[COPY_BYTES - 1]; /* so that none is left out */
+            to[COPY_BYTES - 1]; /* keeps the compiler from removing copies */
         speed->bytes += COPY_BYTES;
         speed->operations_count++;
     } while (clock_now_ns() - began_ns < ns_max);

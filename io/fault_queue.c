@@ -1,13 +1,13 @@
 /*
  * fault_queue — requests of the fault-injecting backend.
  *
- *     submit -> waiting: until due, or let go -> the inner queue -> done -> reap
- *                  `-> an error: done at once      `-> a bit flipped in what was read; or one more
- *                                                  write, that flips one
+ *     submit -> waiting until due or released -> the inner queue -> done -> reap
+ *                  `-> an error: done at once      `-> inverts a bit of what was read, or writes
+ *                                                      one inverted byte after a write
  *
- * Every request has an entry here with a request of its own for the inner queue, so the caller's is
- * written only when it is done. Entries are made when the queue opens; there are as many as it is
- * deep, so the inner queue always has room.
+ * Every request has an entry with its own request for the inner queue, so the caller's request is
+ * written only when it is done. The entries are allocated when the queue opens; there are as many
+ * as its depth, so the inner queue always has room.
  */
 #include "io/fault_backend.h"
 
@@ -42,7 +42,7 @@ struct entry_list {
 struct fault_queue {
     struct io_fault *fault;
     struct io_queue *inner;
-    int broken; /* what reap returns for ever; 0: it can wait */
+    int broken; /* what reap always returns from now on; 0: working */
     unsigned depth, inner_count;
     struct entry_list free, waiting, done;
     struct entry entries[];
@@ -58,7 +58,7 @@ static void append(struct entry_list *list, struct entry *entry)
     list->last = entry;
 }
 
-/* Takes out the entry behind before, NULL for the first. */
+/* Removes the entry after before; NULL: the first. */
 static struct entry *take_after(struct entry_list *list, struct entry *before)
 {
     struct entry *entry = before ? before->next : list->first;
@@ -89,7 +89,7 @@ static void finish(struct fault_queue *queue, struct entry *entry, ssize_t resul
     append(&queue->done, entry);
 }
 
-/* ---- A request's way. ---- */
+/* ---- A request's stages. ---- */
 
 static void begin(struct fault_queue *queue, struct io_request *request)
 {
@@ -115,7 +115,8 @@ static void begin(struct fault_queue *queue, struct io_request *request)
     wait_for_turn(queue, entry);
 }
 
-/* A second write puts the flipped byte into the file: the caller's bytes stay as they are. */
+/* Writes the inverted byte to the file with a second write, so that the caller's memory is not
+ * modified. */
 static void flip_written(struct fault_queue *queue, struct entry *entry)
 {
     uint64_t bit = entry->verdict.flip_random % ((uint64_t)entry->inner.bytes * 8);
@@ -130,7 +131,7 @@ static void flip_written(struct fault_queue *queue, struct entry *entry)
     wait_for_turn(queue, entry);
 }
 
-/* The inner queue is done with it. */
+/* The inner queue has finished the entry's request. */
 static void complete(struct fault_queue *queue, struct entry *entry)
 {
     const struct fault_verdict *verdict = &entry->verdict;
@@ -148,7 +149,7 @@ static void complete(struct fault_queue *queue, struct entry *entry)
     finish(queue, entry, result);
 }
 
-/* What goes on when its time has come. False: the inner queue takes no more. */
+/* Passes the entry after before to the inner queue, or fails it. False: the inner queue is full. */
 static bool go_on(struct fault_queue *queue, struct entry *before)
 {
     struct entry *entry = before ? before->next : queue->waiting.first;
@@ -175,8 +176,8 @@ static bool is_held(const struct fault_queue *queue, const struct entry *entry)
     return entry->verdict.holds && !entry->is_flip && !atomic_load(&queue->fault->is_released);
 }
 
-/* Lets all go on whose time has come; returns when to look again, UINT64_MAX where only the inner
- * queue has what may come. */
+/* Starts all entries that are due. Returns when to look again; UINT64_MAX: only the inner queue has
+ * work. */
 static uint64_t push_due(struct fault_queue *queue)
 {
     uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
@@ -195,7 +196,7 @@ static uint64_t push_due(struct fault_queue *queue)
     return next_ns;
 }
 
-/* ---- The table's entries. ---- */
+/* ---- Hooks of struct io_ops. ---- */
 
 int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err)
 {
@@ -221,7 +222,7 @@ int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
     return 0;
 }
 
-/* Everything in flight is its caller's again: ended, or cancelled. */
+/* Returns all requests in flight to their callers: done or cancelled. */
 static void release_all(struct fault_queue *queue)
 {
     inner_io(queue)->ops->queue_close(queue->inner);
@@ -296,7 +297,7 @@ static unsigned take_done(struct fault_queue *queue, struct io_request **done, u
     return count;
 }
 
-/* Until something may have come, or until_ns. */
+/* Waits for the inner queue, but not past until_ns. */
 static int wait_a_while(struct fault_queue *queue, uint64_t now_ns, uint64_t until_ns)
 {
     uint64_t wait_ns = until_ns - now_ns;

@@ -32,7 +32,7 @@ struct effect_word {
     const char *word;
     enum fault_effect effect;
     int error;
-    uint32_t operations; /* that it makes sense for */
+    uint32_t operations; /* that it applies to */
 };
 
 static const struct effect_word effect_words[] = {
@@ -99,7 +99,7 @@ static int wrong_word(const struct reading *r, const char *at, const char *word,
     return -EINVAL;
 }
 
-/* Letters, digits and points, as much as fits. */
+/* Letters, digits and dots; truncated if too long. */
 static void take_word(struct reading *r, char word[WORD_BYTES])
 {
     size_t bytes = 0;
@@ -256,7 +256,7 @@ int fault_rules_parse(const char *text, struct fault_rules *ret_rules, struct er
 
 /* ---- Deciding. ---- */
 
-/* Of the file's name alone: the same wherever its folder lies. */
+/* Uses only the file's name, so that the folder's location does not matter. */
 static struct philox_block draw(uint64_t seed, unsigned rule, enum fault_operation operation,
                                 const char *path, uint64_t offset)
 {

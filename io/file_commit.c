@@ -1,6 +1,6 @@
 /*
- * file_commit — an output gets its final name: see file_transaction.h, and docs/explanation/io.md
- * for what each file system can.
+ * file_commit — gives an output its final name: see file_transaction.h, and docs/explanation/io.md
+ * for what each file system supports.
  */
 #include "io/file_transaction.h"
 
@@ -17,8 +17,8 @@ static bool is_unsupported(int code)
 }
 
 /* For file systems without RENAME_NOREPLACE. A file is linked, which never replaces. A folder is
- * renamed after a look: what comes between the look and the rename is refused by the kernel unless
- * it is an empty folder. */
+ * renamed after a check; if something appears in between, the kernel refuses the rename unless it
+ * is an empty folder. */
 static int rename_without_flag(const struct io_transaction *transaction)
 {
     if (transaction->single_file && link(transaction->staging, transaction->final) == 0)
@@ -44,8 +44,8 @@ static int rename_new(const struct io_transaction *transaction)
     return is_unsupported(status) ? rename_without_flag(transaction) : status;
 }
 
-/* For file systems without RENAME_EXCHANGE: for a moment there is nothing under the final name. Who
- * dies then leaves the old one where a sweep finds it and gives it back. */
+/* For file systems without RENAME_EXCHANGE: for a moment nothing has the final name. If the process
+ * dies then, a sweep restores the old folder. */
 static int swap_folders_slowly(const struct io_transaction *transaction, char *old, struct err *err)
 {
     int status = temporary_stand_by(transaction->final, old, err);
@@ -53,13 +53,13 @@ static int swap_folders_slowly(const struct io_transaction *transaction, char *o
         return status;
     status = rename_new(transaction);
     if (status) {
-        rename(old, transaction->final); /* back; where this fails too, the next sweep does it */
+        rename(old, transaction->final); /* if this fails too, the next sweep restores it */
         return local_fail(err, status, transaction->final, "could not commit the output");
     }
     return 0;
 }
 
-/* What an exchange leaves under the place's name is another output: nobody must take it for a dead
+/* After an exchange the staging path names another output, which must not be mistaken for a dead
  * writer's. */
 static int hide_staging(struct io_transaction *transaction, struct err *err)
 {
@@ -70,7 +70,7 @@ static int hide_staging(struct io_transaction *transaction, struct err *err)
     return status;
 }
 
-/* old (IO_PATH_BYTES_MAX) then names what was replaced. */
+/* Sets old (IO_PATH_BYTES_MAX) to the path of the replaced folder. */
 static int swap_folders(struct io_transaction *transaction, char *old, struct err *err)
 {
     int status = transaction->resumable ? hide_staging(transaction, err) : 0;
@@ -86,7 +86,7 @@ static int swap_folders(struct io_transaction *transaction, char *old, struct er
     return status ? local_fail(err, status, transaction->final, "could not commit the output") : 0;
 }
 
-/* The final name appears. old becomes "" or names a folder that was replaced. */
+/* Gives the output its final name. Sets old to the path of a replaced folder, or "". */
 static int give_name(struct io_transaction *transaction, char *old, struct err *err)
 {
     old[0] = '\0';
@@ -120,7 +120,7 @@ static int check_can_commit(const struct io_transaction *transaction, struct err
     return -EINVAL;
 }
 
-/* The old one gets the name that it was given for that, in the place of what has it. */
+/* Renames the old folder to the backup path and removes what was there. */
 static void keep_backup(const struct io_transaction *transaction, const char *old)
 {
     struct stat info;
@@ -130,9 +130,9 @@ static void keep_backup(const struct io_transaction *transaction, const char *ol
         local_sync_folder(transaction->parent, NULL);
 }
 
-/* What is left of it is a temporary: the next sweep takes it; so it does one that could not get the
- * name that it was given, whole. A half of what stood by must never be given back, hence the other
- * name first. */
+/* Removes the old folder or makes it the backup. Leftovers are temporaries for the next sweep, and
+ * so is a folder that could not become the backup, complete. A folder from temporary_stand_by is
+ * renamed first, because a sweep must never restore a partly removed one. */
 static void discard_old(const struct io_transaction *transaction, const char *old)
 {
     char backup[IO_PATH_BYTES_MAX];

@@ -1,17 +1,17 @@
 /*
- * file_lock — one owner a folder: a lock on FOLDER/.millrace-owner that the kernel frees at any
- * death, or a lease. See file_local.h.
+ * file_lock — one owner per folder: a kernel lock on FOLDER/.millrace-owner, released when the
+ * owner dies, or a lease. See file_local.h.
  *
- * On file systems of this machine the lock decides; on all others, which several machines may see
- * and some of which take a lock without telling the others, the lease (lease.h). Who uses one looks
- * at the other, so that a folder which is reached by both ways still has one owner: the lock's
- * owner takes a lease too where there ever was one, and the lease's owner, once it has it, gives
- * way to a lock. Of two who come at once at least one sees the other.
+ * On local file systems the lock decides. On all others the lease (lease.h) decides: several
+ * machines may see them, and some grant locks without telling the other machines. Each kind of
+ * owner checks for the other, so a folder reached both ways still has one owner. The lock's owner
+ * also takes the lease if one was ever used; the lease's owner, once it has it, yields to a lock.
+ * Of two simultaneous owners at least one sees the other.
  *
  * The lock is an open-file-description lock: it belongs to this open file, not to the process, so
- * that another thread's close of the same file does not drop it. The file holds "host=H pid=P
- * boot=B\n" for people and for the refusal's text; it stays when the lock goes, since removing it
- * would let two owners lock two files of one name.
+ * another thread's close of the same file does not drop it. The file holds "host=H pid=P boot=B\n"
+ * for people and for the error message. It stays when the lock is released, since removing it would
+ * let two owners lock two files of the same name.
  */
 #include "base/machine.h"
 #include "io/file_local.h"
@@ -38,12 +38,12 @@ bool io_is_owner_record(const char *entry_name)
 
 /* Owner thread. */
 struct io_lock {
-    int fd; /* -1: none, the lease alone */
+    int fd; /* -1: none, only the lease */
     struct lease *lease;
-    char path[IO_PATH_BYTES_MAX]; /* of the lock's file */
+    char path[IO_PATH_BYTES_MAX]; /* of the lock file */
 };
 
-/* File systems that one machine has to itself: its kernel knows every holder of a lock. */
+/* File systems used by one machine: its kernel knows every lock holder. */
 static bool is_of_this_machine(const char *folder)
 {
     static const unsigned long kinds[] = {
@@ -54,7 +54,7 @@ static bool is_of_this_machine(const char *folder)
     };
     struct statfs info;
     if (statfs(folder, &info))
-        return true; /* the lock will say what is the matter */
+        return true; /* locking will report the error */
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if ((unsigned long)info.f_type == kinds[i])
             return true;
@@ -74,7 +74,7 @@ static int write_owner(int fd)
     return n == bytes ? 0 : n < 0 ? -errno : -EIO;
 }
 
-/* "" where the owner has not written it yet. */
+/* "" if the owner has not written it yet. */
 static void read_owner(int fd, char text[OWNER_TEXT_BYTES_MAX])
 {
     ssize_t n = LOCAL_RETRY(pread(fd, text, OWNER_TEXT_BYTES_MAX - 1, 0));
@@ -82,7 +82,7 @@ static void read_owner(int fd, char text[OWNER_TEXT_BYTES_MAX])
     text[strcspn(text, "\n")] = '\0';
 }
 
-/* 0, -EAGAIN (held, or removed meanwhile; owner then says by whom, if known) or another -errno.
+/* 0, -EAGAIN (held, or removed meanwhile; owner then names the holder, if known) or another -errno.
  * Gives the descriptor. */
 static int try_lock(const char *path, int *ret_fd, char owner[OWNER_TEXT_BYTES_MAX])
 {
@@ -119,7 +119,7 @@ static int acquire_lock(struct io_lock *lock, const char *folder, struct err *er
 {
     char owner[OWNER_TEXT_BYTES_MAX] = "";
     int status = -EAGAIN;
-    /* A holder that has not yet said who it is gets a moment to do so. */
+    /* Gives a new holder time to write its identity. */
     for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -EAGAIN && !*owner; attempt++) {
         if (attempt > 0)
             nanosleep(&(struct timespec){.tv_nsec = ATTEMPT_PAUSE_NS}, NULL);
@@ -130,7 +130,7 @@ static int acquire_lock(struct io_lock *lock, const char *folder, struct err *er
     return status ? local_fail(err, status, lock->path, "could not lock the folder") : 0;
 }
 
-/* -EBUSY where somebody holds the lock. Storage that knows no locks has no holders. */
+/* -EBUSY if another process holds the lock. Storage without locks has no holders. */
 static int check_unlocked(const struct io_lock *lock, const char *folder, struct err *err)
 {
     char owner[OWNER_TEXT_BYTES_MAX];
@@ -181,7 +181,7 @@ int local_lock_acquire(struct io *io, const char *folder, const struct io_lock_o
     return status;
 }
 
-/* The lock's file was removed: the folder is still ours if nobody has locked another one since. */
+/* The lock file was removed: the folder is still ours if nobody has locked a new file since. */
 static int lock_again(struct io_lock *lock, struct err *err)
 {
     char folder[IO_PATH_BYTES_MAX];
@@ -207,9 +207,8 @@ void local_lock_release(struct io_lock *lock)
         return;
     lease_release(lock->lease);
     if (lock->fd >= 0) {
-        if (LOCAL_RETRY(ftruncate(
-                lock->fd,
-                0))) { /* the text of an owner that is gone misleads nobody who holds the lock */
+        if (LOCAL_RETRY(ftruncate(lock->fd,
+                                  0))) { /* best effort: the text only informs, the lock decides */
         }
         close(lock->fd);
     }

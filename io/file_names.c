@@ -25,7 +25,7 @@ int local_path(const char *path, const char **ret_path, struct err *err)
     if (strncmp(at, "file:", 5) == 0) {
         at += 5;
         if (strncmp(at, "//localhost/", 12) == 0 || strcmp(at, "//localhost") == 0) {
-            at = at[11] ? at + 11 : "/"; /* what io_parent_path leaves of file://localhost/x */
+            at = at[11] ? at + 11 : "/"; /* what io_parent_path returns for file://localhost/x */
         } else if (strncmp(at, "///", 3) == 0) {
             at += 2;
         } else if (strncmp(at, "//", 2) == 0) {
@@ -35,7 +35,7 @@ int local_path(const char *path, const char **ret_path, struct err *err)
             return -EINVAL;
         }
     }
-    if (at == path && io_scheme_bytes(path) > 0) { /* else a folder "s3:" would be made */
+    if (at == path && io_scheme_bytes(path) > 0) { /* otherwise a folder "s3:" would be created */
         err_set(err, -EPROTONOSUPPORT, "a path of local files is expected, not a URL");
         err_at(err, path, ERR_NO_OFFSET);
         return -EPROTONOSUPPORT;
@@ -128,8 +128,8 @@ int local_file_open(struct io *io, const char *path, struct io_file **ret_file, 
     if (status)
         return status;
     struct io_file *file = NULL;
-    int fd = LOCAL_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY |
-                                        O_NONBLOCK)); /* not to hang on a FIFO; files don't mind */
+    int fd = LOCAL_RETRY(
+        open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)); /* avoids blocking on a FIFO */
     struct stat info;
     if (fd < 0 || fstat(fd, &info)) {
         status = local_fail(err, -errno, path, "could not open the file");
@@ -141,9 +141,8 @@ int local_file_open(struct io *io, const char *path, struct io_file **ret_file, 
         err_at(err, path, ERR_NO_OFFSET);
         goto out;
     }
-    fcntl(
-        fd, F_SETFL,
-        O_RDONLY); /* without O_NONBLOCK, for which io_uring would not wait on some file systems */
+    /* With O_NONBLOCK io_uring would not wait on some file systems. */
+    fcntl(fd, F_SETFL, O_RDONLY);
     file = calloc(1, sizeof *file);
     if (!file) {
         status = err_set(err, -ENOMEM, "out of memory to open a file");
@@ -151,7 +150,7 @@ int local_file_open(struct io *io, const char *path, struct io_file **ret_file, 
     }
     file->fd = fd;
     file->size_bytes = (uint64_t)info.st_size;
-    strcpy(file->path, path); /* local_path limits it */
+    strcpy(file->path, path); /* local_path limits its length */
     *ret_file = file;
 out:
     if (status && fd >= 0)
@@ -164,7 +163,7 @@ void local_file_close(struct io_file *file)
     if (!file)
         return;
     file_direct_close(file);
-    close(file->fd); /* only read */
+    close(file->fd); /* opened read-only: no errors to report */
     free(file);
 }
 
@@ -240,7 +239,7 @@ int local_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct
     return 0;
 }
 
-/* The entries of a folder: names one after another, each behind a byte of its kind. */
+/* The entries of a folder: for each, a byte of its kind and its name. */
 struct listing {
     struct str text;
     size_t count;
@@ -254,7 +253,7 @@ static enum io_entry_kind kind_of_entry(DIR *folder, const struct dirent *entry)
         return IO_ENTRY_FOLDER;
     if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK)
         return IO_ENTRY_OTHER;
-    struct stat info; /* links count as what they lead to */
+    struct stat info; /* follows links */
     return fstatat(dirfd(folder), entry->d_name, &info, 0) ? IO_ENTRY_OTHER : kind_of(info.st_mode);
 }
 
@@ -318,7 +317,7 @@ out:
     return status;
 }
 
-/* One folder whose parent exists; its name is durable on return. */
+/* Creates one folder whose parent exists; its name is durable on return. */
 static int make_one(const char *path, struct err *err)
 {
     if (mkdir(path, 0777)) {
@@ -348,7 +347,7 @@ int local_make_folder(struct io *io, const char *path, struct err *err)
         at += strspn(at, "/");
         struct stat info;
         if (*at && stat(part, &info) == 0 && S_ISDIR(info.st_mode))
-            continue; /* also where we could not make it: read-only, automounted, "/" */
+            continue; /* also if we could not create it: read-only, automounted, "/" */
         status = make_one(part, err);
         if (status)
             return status;
@@ -372,8 +371,8 @@ int local_remove(struct io *io, const char *path, struct err *err)
     if (status)
         return status;
     io_parent_path(path, parent);
-    status =
-        local_sync_folder(parent, err); /* else a crash could bring the name back, half empty */
+    /* Otherwise a crash could bring back the name of a partly removed folder. */
+    status = local_sync_folder(parent, err);
     return status ? status : temporary_remove(aside, err);
 }
 

@@ -1,13 +1,13 @@
 /*
  * file_queue — see file_queue.h.
  *
- *     submit -> pending list -> a thread: pread/pwrite until whole -> done list -> reap
+ *     submit -> pending list -> a thread: pread/pwrite until complete -> done list -> reap
  *
- * One mutex guards both lists. A request carries its own link, so nothing is allocated after open.
- * Submitting wakes no more threads than there are new requests, the last to sleep first, and a
- * thread that finishes one looks for the next before it sleeps; the reaper is woken once, when as
- * many are done as it asked for. Every condition has one waiter: signals to several can get lost in
- * glibc before 2.41 (its bug 25847).
+ * One mutex guards both lists. Requests carry their list link, so nothing is allocated after open.
+ * Submitting wakes at most as many threads as there are new requests, most recently idle first. A
+ * thread that finishes a request takes the next one before it sleeps. The reaper is woken once,
+ * when as many are done as it asked for. Every condition variable has one waiter: signals to
+ * several can get lost in glibc before 2.41 (its bug 25847).
  */
 #include "io/file_queue.h"
 
@@ -42,9 +42,9 @@ struct file_queue {
     struct request_list pending, done;
     unsigned taken_count; /* submitted and not yet reaped: at most depth */
     unsigned pending_count, done_count;
-    unsigned wanted_count;      /* that the waiting reaper needs; 0: nobody waits */
+    unsigned wanted_count;      /* that the waiting reaper needs; 0: none waits */
     struct engine_thread *idle; /* a stack */
-    unsigned started_count, idle_count, busy_count; /* threads: all, asleep, in a transfer */
+    unsigned started_count, idle_count, busy_count; /* threads: all, asleep, transferring */
     bool stop;
     struct engine_thread threads[];
 };
@@ -86,7 +86,7 @@ static bool list_remove(struct request_list *list, struct io_request *request)
     return true;
 }
 
-/* Bytes moved, fewer than asked for only where a read meets the file's end. */
+/* Returns bytes moved, fewer than requested only if a read reaches the file's end. */
 static ssize_t transfer(struct io_request *request, enum io_cache cache)
 {
     struct file_transfer at;
@@ -125,7 +125,7 @@ static void sleep_until_woken(struct engine_thread *thread)
         pthread_cond_wait(&thread->wake, &queue->mutex);
 }
 
-/* False where all are at work. */
+/* False if all are busy. */
 static bool wake_one(struct file_queue *queue)
 {
     struct engine_thread *thread = queue->idle;
@@ -238,15 +238,15 @@ void file_queue_close(struct file_queue *queue)
     free(queue);
 }
 
-/* With the mutex held: so many threads awake and free as there are requests pending, where there
- * are as many. */
+/* With the mutex held: wakes or starts threads until each pending request has a free one, or no
+ * more can be had. */
 static void call_threads(struct file_queue *queue)
 {
     while (queue->pending_count > queue->started_count - queue->idle_count - queue->busy_count) {
         if (wake_one(queue))
             continue;
         if (queue->started_count == queue->threads_max || start_thread(queue))
-            return; /* those that run will do it */
+            return; /* the running threads will do it */
     }
 }
 
@@ -272,7 +272,7 @@ static struct timespec deadline_after(int timeout_ms)
                              .tv_nsec = (long)(at_ns % CLOCK_NS_PER_S)};
 }
 
-/* With the mutex held: sleeps until least are done, all is done, or the time is up. */
+/* With the mutex held: sleeps until least are done, all are done, or the time is up. */
 static void wait_for(struct file_queue *queue, unsigned least, int timeout_ms)
 {
     struct timespec deadline = {0};

@@ -1,14 +1,14 @@
 /*
- * file_resume — going on in the place that a dead writer of a transaction left. See file_local.h
+ * file_resume — resumes the staging path that a dead writer of a transaction left. See file_local.h
  * and enum io_resume in io.h.
  *
- * A place whose writer may be followed is locked (flock) as long as that writer lives: by the open
- * file description of the folder, or of the single file, which the kernel closes at any death. Who
- * follows finds it by its name and takes the lock; a place that was committed or removed between
- * the two is none any more.
+ * The staging path of a resumable transaction is locked (flock) for as long as its writer lives.
+ * The lock belongs to the open file description of the folder, or of the single file, which the
+ * kernel closes when the process dies. A successor finds the path by its name and takes the lock; a
+ * path that was committed or removed in between is ignored.
  *
- * Where the file system has no such locks (or takes none of a folder, as NFS does) nobody is kept
- * off: then who resumes must know that the first one is dead.
+ * Where the file system has no such locks (or, as NFS, none on folders) nobody is kept out. A
+ * successor must then know that the first writer is dead.
  */
 #include "io/file_local.h"
 #include "io/file_util.h"
@@ -22,15 +22,15 @@
 
 enum { ATTEMPTS_MAX = 100, ATTEMPT_PAUSE_NS = 10000000 };
 
-/* Of a folder, which can't be opened for writing, NFS takes none: -EBADF. */
+/* NFS refuses to lock a folder, which can't be opened for writing: -EBADF. */
 static bool has_no_locks(int code, bool is_file)
 {
     return (code == -EBADF && !is_file) || code == -EINVAL || code == -ENOLCK || code == -ENOSYS ||
            code == -EOPNOTSUPP;
 }
 
-/* A killed writer's lock goes when the kernel has ended its requests, which may be a moment after
- * its parent knows of its death. */
+/* A killed writer keeps its lock until the kernel has ended its requests, possibly shortly after
+ * its parent learned of its death. */
 static int try_lock(int staging_fd)
 {
     int status = LOCAL_RETRY(flock(staging_fd, LOCK_EX | LOCK_NB)) ? -errno : 0;
@@ -62,7 +62,8 @@ static int lock_staging(int staging_fd, const char *staging, bool is_file, struc
 int staging_lock(int staging_fd, const char *staging, bool is_file, struct err *err)
 {
     int status = lock_staging(staging_fd, staging, is_file, err);
-    if (!status && !local_is_named(staging_fd, staging)) /* who took it over is done with it */
+    if (!status && !local_is_named(staging_fd, staging)) /* another process took it over and has
+                                                          * finished */
         status = is_anothers(staging, err);
     return status;
 }
@@ -71,7 +72,7 @@ struct search {
     const char *parent, *prefix;
     bool is_file;
     char *staging;
-    int fd; /* -1: not found yet */
+    int fd; /* -1: none found */
     struct err *err;
 };
 

@@ -34,7 +34,7 @@ static int busy(const char *path, bool is_exclusive, struct err *err)
     return -EBUSY;
 }
 
-/* 1 where the file system has no locks. */
+/* 1 if the file system has no locks. */
 static int set_lock(int fd, const char *path, bool is_exclusive, struct err *err)
 {
     struct flock whole = {.l_type = is_exclusive ? F_WRLCK : F_RDLCK, .l_whence = SEEK_SET};

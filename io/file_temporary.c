@@ -1,11 +1,9 @@
 /*
- * file_temporary — names of what is not yet, or no longer, anybody's; removal of trees; the sweep.
- * See file_local.h.
+ * file_temporary — temporary names, removal of trees, and the sweep. See file_local.h.
  *
- *     .tmp-<name>-<owner>-<attempt>-<nonce>      the owner has no "-", so that it is found from the
- *                                                end
- *     .tmp-<name>-+replaced-0-<nonce>            what stood under name until its replacement does;
- *                                                nobody's owner has a "+"
+ *     .tmp-<name>-<owner>-<attempt>-<nonce>      parsed from the end: the owner has no "-"
+ *     .tmp-<name>-+replaced-0-<nonce>            the old output while its replacement is renamed;
+ *                                                real owners have no "+"
  */
 #include "io/file_local.h"
 #include "io/file_util.h"
@@ -47,10 +45,10 @@ static int encode_owner(const char *owner_id, char text[OWNER_ENCODED_BYTES_MAX]
 }
 
 static const char stand_by_owner[] = "+replaced";
-#define REMOVED_NAME  "old" /* nobody's from there on, and of no name to go back to */
+#define REMOVED_NAME  "old" /* from then on without an owner, and without a name to restore */
 #define REMOVED_OWNER "removed"
 
-/* The entry's name, into full (NAME_MAX + 1). */
+/* Composes the entry's name in full (NAME_MAX + 1). */
 static int compose_name(const char *name, const char *owner, uint64_t attempt, uint64_t nonce,
                         char *full, struct err *err)
 {
@@ -103,12 +101,12 @@ bool temporary_has_prefix(const char *entry_name, const char *prefix)
            entry_name[bytes + NONCE_DIGITS] == '\0';
 }
 
-/* Whether name, which has the prefix, is of that owner (encoded); then *ret_stem_end is where
- * <name> ends in it. */
+/* Whether name, which has the prefix, belongs to that owner (encoded). If so, *ret_stem_end is
+ * where <name> ends in it. */
 static bool is_of_owner(const char *name, const char *owner, size_t *ret_stem_end)
 {
     const char *end = name + strlen(name);
-    for (int dashes = 0; dashes < 2; dashes++) { /* over nonce and attempt */
+    for (int dashes = 0; dashes < 2; dashes++) { /* skips nonce and attempt */
         do {
             if (end == name)
                 return false;
@@ -121,7 +119,7 @@ static bool is_of_owner(const char *name, const char *owner, size_t *ret_stem_en
            end[-(ptrdiff_t)bytes - 1] == '-' && memcmp(end - bytes, owner, bytes) == 0;
 }
 
-/* The last "-" before end; NULL: there is none. */
+/* The last "-" before end; NULL if there is none. */
 static const char *last_dash(const char *text, const char *end)
 {
     if (!end)
@@ -139,7 +137,7 @@ bool io_parse_temporary(const char *entry_name, char *name)
         return false;
     const char *stem = entry_name + prefix_bytes;
     const char *nonce = last_dash(stem, stem + strlen(stem)), *attempt = last_dash(stem, nonce);
-    const char *owner = last_dash(stem, attempt); /* each begins with its dash */
+    const char *owner = last_dash(stem, attempt); /* each starts at its dash */
     if (!owner || owner == stem || attempt == owner + 1 || nonce == attempt + 1)
         return false;
     if (attempt + 1 + strspn(attempt + 1, "0123456789") != nonce ||
@@ -153,7 +151,7 @@ bool io_parse_temporary(const char *entry_name, char *name)
 
 static int remove_below(int folder_fd, int depth);
 
-/* 0 or -errno; nothing there is fine. */
+/* 0 or -errno; succeeds if nothing is there. */
 static int remove_at(int folder_fd, const char *name, int depth)
 {
     if (unlinkat(folder_fd, name, 0) == 0 || errno == ENOENT)
@@ -216,7 +214,7 @@ int temporary_stand_by(const char *path, char *aside, struct err *err)
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t around = strlen(IO_TEMPORARY_PREFIX) + strlen("-") + strlen(stand_by_owner) +
                     strlen("-0-") + NONCE_DIGITS;
-    if (strlen(name) > NAME_MAX - around) /* cut, it would not tell where it belongs */
+    if (strlen(name) > NAME_MAX - around) /* a truncated name could not be restored */
         return local_fail(err, -ENAMETOOLONG, path, "no temporary name fits");
     int status = compose(parent, name, stand_by_owner, 0, aside, err);
     if (status)
@@ -226,14 +224,14 @@ int temporary_stand_by(const char *path, char *aside, struct err *err)
 
 struct sweep {
     const char *folder;
-    const char *owner; /* encoded; NULL: nobody is spared */
+    const char *owner; /* encoded; NULL: sweeps all owners */
     bool (*is_ours)(const char *entry_name);
-    bool is_settled; /* the names are durable as they are found */
+    bool is_settled; /* the folder was synced */
     int swept_count, status;
     struct err *err; /* of the first failure */
 };
 
-/* What its replacement never came for gets its name back; 1 where something has the name. */
+/* Renames an output back if its replacement never appeared. 1: its name is taken. */
 static int restore(const struct sweep *sweep, const char *path, const char *stem, size_t stem_bytes,
                    struct err *err)
 {
@@ -245,15 +243,15 @@ static int restore(const struct sweep *sweep, const char *path, const char *stem
         return status;
     if (lstat(final, &info) == 0)
         return 1;
-    if (errno != ENOENT ||
-        rename(path, final)) /* a folder: the kernel replaces no other that has something in it */
+    /* For a folder, the kernel replaces no other that has entries. */
+    if (errno != ENOENT || rename(path, final))
         return local_fail(err, -errno, final, "could not restore what was to be replaced");
     return local_sync_folder(sweep->folder, err);
 }
 
-/* Who died between an exchange of names and making it durable left the old output under a temporary
- * name, for now: were it removed, a loss of power could bring back its name, and nothing behind
- * it. */
+/* A writer that died between an exchange of names and its fsync left the old output under a
+ * temporary name that is not durable. If it were removed first, a power loss could bring back its
+ * final name without contents. */
 static int settle(struct sweep *sweep, struct err *err)
 {
     int status = sweep->is_settled ? 0 : local_sync_folder(sweep->folder, err);
@@ -281,14 +279,14 @@ static int sweep_entry(void *context, const struct io_entry *entry)
     }
     if (!status && !taken)
         return 0;
-    /* Renamed first, so that a writer who still lives can't add to it or commit it meanwhile. */
+    /* Renamed first, so that a writer that still lives can't add to it or commit it meanwhile. */
     if (!status)
         status = temporary_put_aside(path, aside, err);
     if (!status)
         status = temporary_remove(aside, err);
     if (!status)
         sweep->swept_count++;
-    else if (!sweep->status && status != -ENOENT) /* others may sweep too */
+    else if (!sweep->status && status != -ENOENT) /* another sweep may have removed it */
         sweep->status = status;
     return 0;
 }

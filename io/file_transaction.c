@@ -1,14 +1,14 @@
 /*
  * file_transaction — outputs that appear whole under their final name, or not at all. See
- * file_local.h; the numbered invariants stand in io.h, and docs/explanation/io.md tells what each
- * call makes durable.
+ * file_local.h and io.h; docs/explanation/io.md describes what each call makes durable.
  *
- *     begin      mkdir place, fsync parent
+ *     begin      mkdir staging, fsync parent
  *     create, write, and finalize of each file: ftruncate, fsync, close, fsync folder
- *     commit    fsync place, rename place to final, fsync parent (file_commit.c)
+ *     commit     fsync staging, rename staging to final, fsync parent (file_commit.c)
  *
- * A set of a single file has that file itself, under its temporary name, as its place. One that is
- * resumed begins with the place of a dead writer (file_resume.c), and create takes what lies in it.
+ * For a single-file transaction the staging path is that file under its temporary name. A resumed
+ * transaction starts from a dead writer's staging path (file_resume.c), and create opens the files
+ * in it.
  */
 #include "io/file_transaction.h"
 
@@ -34,7 +34,7 @@ int transaction_taken(const char *path, struct err *err)
     return -EEXIST;
 }
 
-/* The final name without trailing slashes, and its folder. */
+/* Sets the final name without trailing slashes, and its folder. */
 static int take_names(struct io_transaction *transaction, const char *path, const char **ret_name,
                       struct err *err)
 {
@@ -144,7 +144,7 @@ static int make_staging(struct io_transaction *transaction, struct err *err)
     return status;
 }
 
-/* Where the transaction is written: what a dead writer left, or a place of its own. */
+/* Sets the staging path: a dead writer's, or a new one. */
 static int take_staging(struct io_transaction *transaction,
                         const struct io_transaction_options *options, const char *name,
                         struct err *err)
@@ -154,7 +154,7 @@ static int take_staging(struct io_transaction *transaction,
         status = staging_find(transaction->parent, name, options, transaction->staging,
                               &transaction->staging_fd, err);
     transaction->resumed = status == 0;
-    if (transaction->resumed) /* who made it may have died before its name was durable */
+    if (transaction->resumed) /* its writer may have died before the name was durable */
         return local_sync_folder(transaction->parent, err);
     if (status == -ENOENT)
         status = temporary_path(transaction->parent, name, options->owner_id, options->attempt,
@@ -231,7 +231,7 @@ const char *local_transaction_staging(const struct io_transaction *transaction)
     return transaction->staging;
 }
 
-/* A relative path of plain names. */
+/* Accepts a relative path of plain names. */
 static int check_name(const char *name, struct err *err)
 {
     const char *at = name;
@@ -257,7 +257,7 @@ static int reserve(const struct io_file *file, uint64_t bytes, struct err *err)
         return local_fail(err, -EFBIG, file->path, "no file can be so large");
     int status = LOCAL_RETRY(fallocate(file->fd, 0, 0, (off_t)bytes)) ? -errno : 0;
     if (status == -EOPNOTSUPP || status == -ENOSYS)
-        return 0; /* it only helps */
+        return 0; /* only an optimization */
     return status ? local_fail(err, status, file->path, "could not reserve space for the file") : 0;
 }
 
@@ -269,7 +269,7 @@ static int make_subfolders(const struct io_transaction *transaction, const char 
     return strlen(folder) > strlen(transaction->staging) ? local_make_folder(NULL, folder, err) : 0;
 }
 
-/* Of an resumed set it may be one that is there: *ret_is_left. */
+/* In a resumed transaction it may open an existing file: *ret_is_left. */
 static int open_new(struct io_transaction *transaction, struct io_file *file, bool *ret_is_left,
                     struct err *err)
 {
@@ -284,13 +284,13 @@ static int open_new(struct io_transaction *transaction, struct io_file *file, bo
                                : local_fail(err, -errno, file->path, "could not create the file");
     if (!transaction->single_file || !transaction->resumable || transaction->resumed)
         return 0;
-    transaction->staging_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0); /* it outlives the finalize */
+    transaction->staging_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0); /* outlives the finalize */
     return transaction->staging_fd < 0
                ? local_fail(err, -errno, file->path, "could not keep the file open")
                : keep_staging(transaction, err);
 }
 
-/* A file of the transaction that is not open yet, with its path. */
+/* A file of the transaction with its path, not yet open. */
 static int new_file(struct io_transaction *transaction, const char *name, struct io_file **ret_file,
                     struct err *err)
 {
@@ -315,7 +315,7 @@ static int new_file(struct io_transaction *transaction, const char *name, struct
     return status;
 }
 
-/* Open from now on, until it is finalized; where that failed it is gone. */
+/* Adds the file to the open ones, or frees it if status is a failure. */
 static int keep_file(struct io_transaction *transaction, struct io_file *file, int status,
                      struct io_file **ret_file)
 {
@@ -368,14 +368,15 @@ static void unlink_from_set(struct io_transaction *transaction, const struct io_
 {
     struct io_file **at = &transaction->open_files;
     while (*at != file) {
-        assert(*at); /* a file of this set that is not yet finalized */
+        assert(*at); /* a file of this transaction that is not yet finalized */
         at = &(*at)->next;
     }
     *at = file->next;
 }
 
-/* Final size and durable bytes. A failed fsync may have dropped the dirty pages: trying again would
- * lie. One that a signal interrupted has dropped nothing. */
+/* Sets the final size and makes the bytes durable. A failed fsync is not repeated: it may have
+ * dropped the dirty pages, and the next one would falsely succeed. An interrupted one has dropped
+ * nothing. */
 static int finish(int fd, uint64_t final_bytes)
 {
     struct stat info;
@@ -394,8 +395,8 @@ int local_transaction_finalize(struct io_transaction *transaction, struct io_fil
     unlink_from_set(transaction, file);
     file_direct_close(file);
     int status = finish(file->fd, final_bytes);
-    if (close(file->fd) && !status &&
-        errno != EINTR) /* interrupted, it has closed what is durable already */
+    /* EINTR: it closed a file that is already durable. */
+    if (close(file->fd) && !status && errno != EINTR)
         status = -errno;
     if (status) {
         status = local_fail(err, status, file->path, "could not make the file durable");
@@ -415,7 +416,7 @@ void local_transaction_abort(struct io_transaction *transaction)
     if (!transaction)
         return;
     if (!transaction->joined && !transaction->taken_over)
-        temporary_remove(transaction->staging, NULL); /* as above */
+        temporary_remove(transaction->staging, NULL); /* best effort; a sweep removes the rest */
     transaction_free(transaction);
 }
 

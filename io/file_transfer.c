@@ -15,26 +15,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- A file's descriptor for going around the page cache. ---- */
+/* ---- A file's descriptor for O_DIRECT. ---- */
 
-/* Of io_file.direct; else the descriptor + 1. */
+/* Values of io_file.direct other than descriptor + 1. */
 enum {
     DIRECT_UNKNOWN = 0,
-    DIRECT_NONE = -1,    /* all goes through the page cache, and stays there */
-    DIRECT_DROPPED = -2, /* and what is read with IO_NOREUSE is dropped from it */
+    DIRECT_NONE = -1,    /* everything goes through the page cache, and stays there */
+    DIRECT_DROPPED = -2, /* and data read with IO_NOREUSE is dropped from it */
 };
 
-/* Half of the file's first half or more is in the page cache: who opened it may have looked at its
- * end. False where the kernel does not tell. */
+/* Whether at least half of the file's first half is in the page cache; the opener may have read the
+ * end. False if the kernel can't tell. */
 static bool is_cached(const struct io_file *file)
 {
     uint64_t half = file->size_bytes / 2 + 1, cached;
     return page_cache_bytes(file->fd, 0, half, &cached) == 0 && cached >= half / 2;
 }
 
-/* What memory of blocks of IO_ALIGN_BYTES must be aligned to: what the file system says, and
- * IO_ALIGN_BYTES where it does not say (before Linux 6.1). 0: it says that such blocks don't suit
- * it. */
+/* The memory alignment that transfers of IO_ALIGN_BYTES blocks need: from the file system, or
+ * IO_ALIGN_BYTES if it does not say (before Linux 6.1). 0: it does not support such blocks. */
 static unsigned ask_align(int fd)
 {
 #ifdef STATX_DIOALIGN
@@ -51,8 +50,8 @@ static unsigned ask_align(int fd)
 #endif
 }
 
-/* Of the same open file, not of what may by now have its name. -1 where there is none, or where it
- * would be one of the last that the process may have, of a file that is read, of which there may be
+/* Reopens the open file, not the path, which may name another file by now. -1 if that fails, or,
+ * for a file opened for reading, if the process is close to its descriptor limit: there may be
  * thousands. */
 static int open_direct(struct io_file *file)
 {
@@ -60,7 +59,8 @@ static int open_direct(struct io_file *file)
     unsigned align = ask_align(file->fd);
     if (align == 0)
         return -1;
-    atomic_store_explicit(&file->direct_align, align, memory_order_relaxed); /* before direct is */
+    atomic_store_explicit(&file->direct_align, align, memory_order_relaxed); /* before direct is
+                                                                              * set */
     snprintf(self, sizeof self, "/proc/self/fd/%d", file->fd);
     int fd = LOCAL_RETRY(
         open(self, (file->transaction ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC | O_NOCTTY));
@@ -80,8 +80,8 @@ static int find_direct(struct io_file *file, enum io_cache cache)
         return fd + 1;
     if (!spares_cache)
         return DIRECT_NONE;
-    posix_fadvise(file->fd, 0, 0,
-                  POSIX_FADV_RANDOM); /* nobody would drop what the kernel reads ahead */
+    /* Nobody would drop what the kernel reads ahead. */
+    posix_fadvise(file->fd, 0, 0, POSIX_FADV_RANDOM);
     return DIRECT_DROPPED;
 }
 
@@ -92,7 +92,7 @@ static int direct_fd(struct io_file *file, enum io_cache cache)
         int found = find_direct(file, cache);
         if (atomic_compare_exchange_strong(&file->direct, &known, found))
             known = found;
-        else if (found > 0) /* another thread was faster */
+        else if (found > 0) /* another thread was first */
             close(found - 1);
     }
     return known > 0 ? known - 1 : -1;
@@ -112,10 +112,9 @@ void file_direct_close(struct io_file *file)
         close(known - 1);
 }
 
-/* ---- The way of a request. ---- */
+/* ---- A request's steps. ---- */
 
-/* Whole blocks of memory and file are the request's to move, if memory suits that is aligned to so
- * much. */
+/* Whether whole blocks of file and memory can be moved in place, with memory aligned to align. */
 static bool has_blocks(const struct io_request *request, unsigned align)
 {
     uintptr_t at = (uintptr_t)request->data;
@@ -165,8 +164,8 @@ struct file_call file_transfer_next(struct file_transfer *transfer)
                               .offset = (off_t)(offset - transfer->head)};
 }
 
-/* The blocks that the request's bytes begin and end in go too: who wants the rest of them reads
- * them once more, as around the page cache. */
+/* Also drops the blocks in which the request's bytes begin and end: their other bytes are read
+ * again when needed, as with O_DIRECT. */
 static void drop_behind(const struct file_transfer *transfer)
 {
     const struct io_request *request = transfer->request;
@@ -199,13 +198,11 @@ enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t re
         return FILE_MORE;
     if (result == -EAGAIN)
         return FILE_LATER;
+    /* At the file's end, or where O_DIRECT fails, the page cache does the rest. */
     if (was_direct &&
         (result == -EINVAL ||
          (result >= 0 && (size_t)result < transfer->called_bytes && result % IO_ALIGN_BYTES != 0)))
-        transfer->direct_fd =
-            /* the end of the file is met, or what O_DIRECT can't do: the page cache knows the
-             * rest */
-            -1;
+        transfer->direct_fd = -1;
     if (was_direct && result == -EINVAL)
         return FILE_MORE;
     if (result < 0)
@@ -221,6 +218,6 @@ enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t re
         transfer->direct_fd = -1;
         return FILE_MORE;
     }
-    /* a write that moves nothing and names no reason would never end */
+    /* a write that moves nothing and gives no error would loop forever */
     return finish(transfer, request->kind == IO_WRITE ? -EIO : (ssize_t)transfer->moved);
 }

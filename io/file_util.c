@@ -16,7 +16,7 @@ static ssize_t do_one(struct io_queue *queue, struct io *io, struct io_request *
     int taken = io->ops->submit(queue, &request, 1);
     if (taken < 0)
         return taken;
-    assert(taken == 1); /* the queue is the caller's, and idle */
+    assert(taken == 1); /* the caller's queue is idle */
     while (!done) {
         int count = io->ops->reap(queue, &done, 1, 1, IO_FOREVER);
         if (count < 0)
@@ -65,7 +65,7 @@ int io_write_exact(struct io_queue *queue, struct io *io, struct io_file *file, 
     return result < 0 ? fail(err, (int)result, "could not write", path, offset) : 0;
 }
 
-/* The first bytes of an open file, and a NUL, into memory of malloc. */
+/* Allocates and reads the first bytes of an open file, and appends a NUL. */
 static int read_beginning(struct io *io, struct io_file *file, const char *path, size_t bytes,
                           char **ret_data, struct err *err)
 {
@@ -187,8 +187,8 @@ int io_join_path(const char *folder, const char *name, char *path, struct err *e
         err_expected(err, "at most %d bytes", IO_PATH_BYTES_MAX - 1);
         return -ENAMETOOLONG;
     }
-    memmove(path + folder_bytes + needs_slash, name,
-            name_bytes + 1); /* folder may be path itself */
+    /* folder may be path itself. */
+    memmove(path + folder_bytes + needs_slash, name, name_bytes + 1);
     memmove(path, folder, folder_bytes);
     if (needs_slash)
         path[folder_bytes] = '/';
@@ -199,7 +199,7 @@ void io_parent_path(const char *path, char *folder)
 {
     size_t bytes = strlen(path);
     while (bytes > 1 && path[bytes - 1] == '/')
-        bytes--; /* trailing ones */
+        bytes--; /* trailing slashes */
     while (bytes > 0 && path[bytes - 1] != '/')
         bytes--; /* the name */
     while (bytes > 1 && path[bytes - 1] == '/' && path[bytes - 2] != '/' && path[bytes - 2] != ':')

@@ -1,8 +1,9 @@
 /*
- * io_fault_open — see io_fault.h: names, files, transactions and locks. Requests are fault_queue.c.
+ * io_fault_open — see io_fault.h: names, files, transactions and locks. fault_queue.c has the
+ * requests.
  *
- * Handles of files and transactions are the backend's own, each with the inner one's and with the
- * path that rules look at. A lock is the inner backend's, as is releasing it.
+ * File and transaction handles are this backend's: each wraps the inner one and stores the path
+ * that rules match. Locks are the inner backend's.
  */
 #include "io/fault_backend.h"
 
@@ -20,7 +21,7 @@ struct io_transaction {
     struct io_fault *fault;
     struct io_transaction *inner;
     struct io_file *files; /* unfinalized */
-    bool is_lost; /* finalizing failed by a rule, which the inner transaction does not know */
+    bool is_lost;          /* a rule failed a finalize, unknown to the inner transaction */
     char path[IO_PATH_BYTES_MAX];
 };
 
@@ -45,7 +46,7 @@ static void sleep_ns(uint64_t ns)
               NULL);
 }
 
-/* What comes before a call: waiting, and perhaps the error that it fails with. */
+/* Applies the rules before a call: waits, and returns the injected error. */
 static int enter(struct io_fault *fault, enum fault_operation operation, const char *path,
                  struct err *err)
 {
@@ -67,7 +68,7 @@ static int enter(struct io_fault *fault, enum fault_operation operation, const c
 
 /* ---- Files. ---- */
 
-/* A handle for the inner one, which comes with it; -ENAMETOOLONG, -ENOMEM. */
+/* A handle whose inner file is set later; -ENAMETOOLONG, -ENOMEM. */
 static int new_file(struct io_fault *fault, const char *folder, const char *name,
                     struct io_file **ret_file, struct err *err)
 {
@@ -193,7 +194,7 @@ static int fault_shared_lock_acquire(struct io *io, const char *path, bool is_ex
 
 /* ---- Transactions. ---- */
 
-/* Begins (place NULL) or joins. */
+/* Begins (staging NULL) or joins. */
 static int open_set(struct io *io, const struct io_transaction_options *options,
                     const char *staging, struct io_transaction **ret_transaction, struct err *err)
 {
@@ -235,7 +236,7 @@ static const char *fault_transaction_staging(const struct io_transaction *transa
     return transaction->fault->inner->transactions->staging(transaction->inner);
 }
 
-/* Creates, or opens (is_there) what another rank created. */
+/* Creates the file, or opens (is_there) another rank's. */
 static int add_file(struct io_transaction *transaction, const char *name, bool is_there,
                     uint64_t bytes_expected, struct io_file **ret_file, struct err *err)
 {
@@ -289,7 +290,7 @@ static int fault_transaction_finalize(struct io_transaction *transaction, struct
     return failed ? failed : status;
 }
 
-/* Frees the handles; the inner transaction has ended. */
+/* Frees the handles after the inner transaction has ended. */
 static void free_set(struct io_transaction *transaction)
 {
     while (transaction->files) {

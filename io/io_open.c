@@ -1,6 +1,6 @@
 /*
- * io_open — see io.h. Picks the backend by the scheme, and of those for local files the engine. A
- * new backend is a line of `backends`.
+ * io_open — see io.h. Selects the backend by URL scheme, and the engine for local files. A new
+ * backend is a new entry of `backends`.
  */
 #include "io/io.h"
 
@@ -38,13 +38,12 @@ static int open_local(const struct io_options *options, struct io **ret_io, stru
     return io_threads_open(options, ret_io, err);
 }
 
-/* A backend and the scheme of its URLs. */
 struct backend {
     const char *scheme;
     int (*open)(const struct io_options *options, struct io **ret_io, struct err *err);
 };
 
-/* Plain paths are the first one's. */
+/* The first one also serves plain paths. */
 static const struct backend backends[] = {{"file", open_local}};
 
 static int find_backend(const char *path, const struct backend **ret_backend, struct err *err)

@@ -1,7 +1,7 @@
 /*
  * io_threads — local files by plain threads with pread and pwrite; works everywhere.
  *
- * Everything but the queue is shared with other engines for local files, see file_local.h.
+ * Everything except the queue is shared with other engines for local files, see file_local.h.
  */
 #include "io/file_local.h"
 #include "io/file_queue.h"
@@ -13,7 +13,7 @@
 /* Immutable after open. */
 struct io_threads {
     struct io base;
-    unsigned threads; /* a queue */
+    unsigned threads; /* per queue */
     enum io_cache cache;
 };
 

@@ -1,12 +1,11 @@
 /*
- * io_uring — local files by Linux's io_uring: one ring a queue, no thread of ours, no wake-up a
+ * io_uring — local files by Linux's io_uring: one ring per queue, no threads, no wake-up per
  * request.
  *
- * Everything but the queue is shared with other engines for local files, see file_local.h.
+ * Everything except the queue is shared with other engines for local files, see file_local.h.
  *
- * Rings can run out: newer kernels count their memory against RLIMIT_MEMLOCK, of all the user's
- * processes together. A queue that gets none is one of threads, unless this engine was asked for by
- * name.
+ * Rings can run out: newer kernels charge their memory to RLIMIT_MEMLOCK, across all processes of
+ * the user. A queue without a ring then uses threads, unless this engine was requested by name.
  */
 #include "io/file_local.h"
 #include "io/file_queue.h"
@@ -21,10 +20,10 @@ struct io_of_ring {
     struct io base;
     enum io_cache cache;
     bool is_by_name;
-    unsigned threads; /* of a queue without a ring */
+    unsigned threads; /* per queue without a ring */
 };
 
-/* One of the two, the other is NULL. Immutable after open. */
+/* Exactly one is set, the other is NULL. Immutable after open. */
 struct ring_queue {
     struct uring_queue *ring;
     struct file_queue *threads;

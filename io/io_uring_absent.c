@@ -1,5 +1,5 @@
 /*
- * io_uring_absent — the answers of a build without liburing.
+ * io_uring_absent — replaces io_uring.c in a build without liburing.
  */
 #include "io/io.h"
 

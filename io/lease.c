@@ -31,14 +31,14 @@ struct lease {
     bool has_thread;
     pthread_mutex_t mutex;
     pthread_cond_t quits;
-    bool quit; /* guarded by mutex, as all below */
+    bool quit; /* guarded by mutex, as are all members below */
     uint64_t number;
-    bool is_doubtful; /* the last heartbeat failed, and may have made its number nevertheless */
+    bool is_doubtful; /* the last heartbeat failed, and may have created its number anyway */
     bool is_lost;
-    struct err lost; /* by whom */
+    struct err lost; /* names the new owner */
 };
 
-/* ---- What stands in the folder. ---- */
+/* ---- The files in the folder. ---- */
 
 static int number_path(const char *folder, uint64_t number, char path[IO_PATH_BYTES_MAX],
                        struct err *err)
@@ -48,7 +48,7 @@ static int number_path(const char *folder, uint64_t number, char path[IO_PATH_BY
     return io_join_path(folder, name, path, err);
 }
 
-/* The highest number, 0 where there is none. */
+/* The highest number, 0 if there is none. */
 static int highest(const char *folder, uint64_t *ret_number, struct err *err)
 {
     uint64_t number = 0;
@@ -70,8 +70,8 @@ static int highest(const char *folder, uint64_t *ret_number, struct err *err)
     return status;
 }
 
-/* Creates the number: 0, -EEXIST, or another -errno; then it is gone again, if that could be
- * had. */
+/* Creates the number: 0, -EEXIST, or another -errno; on failure to write it, removes it again if
+ * possible. */
 static int create(const char *folder, uint64_t number, const struct lease_record *record,
                   struct err *err)
 {
@@ -85,7 +85,7 @@ static int create(const char *folder, uint64_t number, const struct lease_record
         return local_fail(err, -errno, path, "could not renew the lease");
     ssize_t written = LOCAL_RETRY(write(fd, text, bytes));
     status = written < 0 ? -errno : (size_t)written < bytes ? -EIO : 0;
-    if (close(fd) && !status) /* where shared storage tells what it could not write */
+    if (close(fd) && !status) /* shared storage may report write errors here */
         status = -errno;
     if (!status)
         return 0;
@@ -100,8 +100,8 @@ static void forget(const char *folder, uint64_t number)
         unlink(path);
 }
 
-/* 0, -ENOENT where the number is gone, -EBADMSG or another -errno where what it says can't be read;
- * then the record says nobody. */
+/* 0; -ENOENT: the number is gone; -EBADMSG or another -errno: it can't be read, and the record then
+ * has no owner. */
 static int read_record(const char *folder, uint64_t number, struct lease_record *ret_record)
 {
     char path[IO_PATH_BYTES_MAX], text[LEASE_TEXT_BYTES_MAX];
@@ -118,8 +118,8 @@ static int read_record(const char *folder, uint64_t number, struct lease_record 
     return status ? status : lease_parse(text, (size_t)bytes, ret_record);
 }
 
-/* The same; of a number that can't be read, the period is that of the holder of a number close
- * below, most likely the same one, who died in a heartbeat. */
+/* The same. For an unreadable number, takes the period from a number shortly below: most likely the
+ * same holder, which died in a heartbeat. */
 static int read_watched_record(const char *folder, uint64_t number, struct lease_record *ret_record)
 {
     struct lease_record below;
@@ -134,7 +134,7 @@ static int read_watched_record(const char *folder, uint64_t number, struct lease
     return status;
 }
 
-/* Of one who may just be writing what its number says. */
+/* Retries a record that may be partly written. */
 static int read_fresh_record(const char *folder, uint64_t number, struct lease_record *ret_record)
 {
     int status = read_record(folder, number, ret_record);
@@ -145,8 +145,8 @@ static int read_fresh_record(const char *folder, uint64_t number, struct lease_r
     return status;
 }
 
-/* Of the highest number, which an owner that beats fast may have removed between the look and the
- * reading. */
+/* Reads the highest number's record. Retries because its owner may remove the number between
+ * listing and reading. */
 static int read_highest(const char *folder, struct lease_record *ret_record)
 {
     uint64_t top;
@@ -173,8 +173,8 @@ static int refuse(const char *folder, const struct lease_record *owner, const ch
 
 /* ---- Taking a number. ---- */
 
-/* Creates number, and looks whether it is the highest then: 0, -EEXIST where another was faster, or
- * another -errno. */
+/* Creates number and checks that it is then the highest: 0, -EEXIST if another process was faster,
+ * or another -errno. */
 static int claim(const char *folder, uint64_t number, const struct lease_record *record,
                  struct err *err)
 {
@@ -193,7 +193,7 @@ static int claim(const char *folder, uint64_t number, const struct lease_record 
     return status;
 }
 
-/* The lease went to another: says to whom. The mutex is held. */
+/* The lease is lost: records to whom. The mutex is held. */
 static int lose(struct lease *lease, struct err *err)
 {
     struct lease_record owner;
@@ -209,8 +209,8 @@ static int lose(struct lease *lease, struct err *err)
     return -EBUSY;
 }
 
-/* Whether the next number is no other owner's: this one's, of a heartbeat that seemed to fail, or
- * one that says nothing after such a one. The mutex is held. */
+/* Whether the next number is this owner's: it has our token, or it is unreadable after a heartbeat
+ * of ours that failed. The mutex is held. */
 static bool is_next_own(const struct lease *lease)
 {
     struct lease_record record;
@@ -259,7 +259,7 @@ static void *beat_always(void *context)
         struct timespec until = {.tv_sec = (time_t)(until_ns / CLOCK_NS_PER_S),
                                  .tv_nsec = (long)(until_ns % CLOCK_NS_PER_S)};
         if (pthread_cond_timedwait(&lease->quits, &lease->mutex, &until) == ETIMEDOUT)
-            beat(lease, NULL); /* what fails is tried again a period later, and told by a check */
+            beat(lease, NULL); /* a failure is retried a period later, and reported by a check */
     }
     pthread_mutex_unlock(&lease->mutex);
     return NULL;
@@ -284,12 +284,12 @@ static void describe_self(struct lease_record *record, uint64_t period_ns)
     if (*machine_boot(text, sizeof text))
         snprintf(record->boot, sizeof record->boot, "%.*s", LEASE_BOOT_BYTES - 1, text);
     gethostname(record->host, sizeof record->host - 1);
-    for (char *at = record->host; *at; at++) /* as lease_parse takes them */
+    for (char *at = record->host; *at; at++) /* printable characters only, see lease_parse */
         if (*at <= ' ' || *at > '~')
             *at = '_';
 }
 
-/* A process of this very kernel that is gone. */
+/* Whether the owner was a process of this kernel that no longer exists. */
 static bool is_dead(const struct lease_record *owner, const struct lease_record *self)
 {
     return *owner->host && owner->pid_space != 0 && owner->pid_space == self->pid_space &&
@@ -297,8 +297,8 @@ static bool is_dead(const struct lease_record *owner, const struct lease_record 
            kill((pid_t)owner->pid, 0) != 0 && errno == ESRCH;
 }
 
-/* 0 once the number may be followed, -EEXIST where it is the highest no longer but to be had,
- * -EBUSY where its owner lives. */
+/* 0: the next number may be taken; -EEXIST: the number is no longer the highest, but the highest
+ * one is open; -EBUSY: the owner lives. */
 static int watch(const char *folder, uint64_t number, const struct lease_record *self,
                  struct err *err)
 {

@@ -1,5 +1,5 @@
 /*
- * lease_record — what the file of a lease's number says. See lease.h.
+ * lease_record — formats and parses the contents of a lease's number file. See lease.h.
  */
 #include "io/lease.h"
 
@@ -18,7 +18,7 @@ size_t lease_format(const struct lease_record *record, char text[LEASE_TEXT_BYTE
     return (size_t)bytes;
 }
 
-/* Moves *at behind word; false where it does not stand there. */
+/* Advances *at past word; false if word is not there. */
 static bool take_word(const char **at, const char *word)
 {
     size_t bytes = strlen(word);
@@ -28,7 +28,7 @@ static bool take_word(const char **at, const char *word)
     return true;
 }
 
-/* A decimal without zeros in front, up to maximum. */
+/* A decimal without leading zeros, at most maximum. */
 static bool take_number(const char **at, uint64_t maximum, uint64_t *ret_number)
 {
     uint64_t number = 0;
@@ -57,7 +57,7 @@ static bool take_token(const char **at, uint64_t *ret_token)
     return true;
 }
 
-/* Printable characters but blanks, one at least, into text. */
+/* Copies one or more printable characters, no blanks, into text. */
 static bool take_text(const char **at, char *text, size_t bytes)
 {
     size_t count = 0;

@@ -10,7 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* As <linux/mman.h> has them since Linux 6.5; the system call has the same number everywhere. */
+/* As in <linux/mman.h> since Linux 6.5; the system call has the same number on all
+ * architectures. */
 #ifndef __NR_cachestat
 #define __NR_cachestat 451
 #endif

@@ -27,9 +27,9 @@
 
 enum { SYNCS = 8, RESERVE_BYTES = 1 << 20, KIB = 1024, MOUNT_LINE_BYTES = 8192 };
 
-/* ---- What is told without touching it. ---- */
+/* ---- Queries without writing. ---- */
 
-/* Those that statfs(2) and the file systems' own sources give and linux/magic.h does not. */
+/* From statfs(2) and the file systems' sources; missing in linux/magic.h. */
 enum {
     LUSTRE_MAGIC = 0x0bd00bd0,
     GPFS_MAGIC = 0x47504653,
@@ -37,8 +37,8 @@ enum {
     ZFS_MAGIC = 0x2fc12fc1,
 };
 
-/* By the magic number that a file system has in statfs(2). What shares one with others is called by
- * the newest of them, as ext4 is; of FUSE nobody can tell which it is. */
+/* Names the type by its statfs(2) magic number. File systems that share a number get the newest
+ * name, as ext4 does; for FUSE the actual type is unknown. */
 static void name_magic(uint32_t magic, char type[IO_PROBE_TYPE_BYTES])
 {
     static const struct {
@@ -58,9 +58,9 @@ static void name_magic(uint32_t magic, char type[IO_PROBE_TYPE_BYTES])
             snprintf(type, IO_PROBE_TYPE_BYTES, "%s", known[i].type);
 }
 
-/* The type of the mount with that number, from /proc/self/mountinfo: "36 35 98:0 ROOT MOUNT OPTIONS
- * ... - TYPE SOURCE ..." Mounts outside a chroot are not listed there: what is found then stays as
- * it is. */
+/* Finds the mount's type by its number in /proc/self/mountinfo: "36 35 98:0 ROOT MOUNT OPTIONS ...
+ * - TYPE SOURCE ..." Leaves type unchanged if the mount is not listed, as for mounts outside a
+ * chroot. */
 static void find_type(uint64_t mount_id, char type[IO_PROBE_TYPE_BYTES])
 {
     FILE *file = fopen("/proc/self/mountinfo", "re");
@@ -119,7 +119,7 @@ static bool is_memory_type(const char *type)
     return is_one_of(type, types);
 }
 
-/* By the device's number, else by that of the disk whose part it is. */
+/* By the device's number, else by the number of its parent disk. */
 static uint64_t read_ahead_bytes(dev_t device)
 {
     static const char *const places[] = {
@@ -158,7 +158,7 @@ static int look(int folder_fd, const char *folder, struct io_probe *probe, struc
     return 0;
 }
 
-/* ---- Names: in a folder of the probe's own. ---- */
+/* ---- Names: in the probe's folder. ---- */
 
 static int status_of(int result)
 {
@@ -175,7 +175,7 @@ static int probe_renames(const char *place, struct io_probe *probe)
         close(fd);
         return failure;
     }
-    /* b is taken: a rename that does not replace says so */
+    /* b exists: RENAME_NOREPLACE must refuse */
     int status = status_of(renameat2(fd, "a", fd, "b", RENAME_NOREPLACE));
     probe->rename_new_status = status == -EEXIST ? 0 : status ? status : -EINVAL;
     probe->exchange_status = status_of(renameat2(fd, "a", fd, "b", RENAME_EXCHANGE));
@@ -196,7 +196,7 @@ static int probe_names(const char *folder, struct io_probe *probe)
     return status ? status : removed;
 }
 
-/* ---- Bytes: in a file that has no name, or lost it at once. ---- */
+/* ---- Bytes: in a file without a name, or unlinked at once. ---- */
 
 static int open_nameless(const char *folder, int *ret_fd)
 {
@@ -217,7 +217,7 @@ static int compare_ns(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* block: IO_ALIGN_BYTES. What a writer meets first, such as a full disk, is the probe's
+/* block: IO_ALIGN_BYTES. Returns write errors, such as a full disk, for the probe's
  * write_status. */
 static int probe_syncs(int fd, const void *block, struct io_probe *probe)
 {
@@ -275,11 +275,11 @@ static int probe_bytes(const char *folder, struct io_probe *probe)
 out:
     free(block);
     if (fd >= 0)
-        close(fd); /* nothing of it is kept */
+        close(fd); /* its contents are discarded */
     return status;
 }
 
-/* Into folder (IO_PATH_BYTES_MAX). */
+/* folder holds IO_PATH_BYTES_MAX. */
 static int choose_folder(const char *path, bool is_to_be_made, char *folder, bool *ret_is_made,
                          struct err *err)
 {
@@ -287,7 +287,7 @@ static int choose_folder(const char *path, bool is_to_be_made, char *folder, boo
     int status = local_path(path, &path, err);
     if (status)
         return status;
-    strcpy(folder, path); /* local_path limits it */
+    strcpy(folder, path); /* local_path limits its length */
     bool is_there = stat(folder, &info) == 0;
     *ret_is_made = is_there;
     while (!is_there && is_to_be_made && errno == ENOENT && strcmp(folder, "/") != 0 &&

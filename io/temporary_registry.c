@@ -17,11 +17,12 @@ enum state { STATE_FREE, STATE_BUSY, STATE_NOTED, STATE_GONE };
 
 struct entry {
     atomic_int state;
-    char path[IO_PATH_BYTES_MAX]; /* of who made it busy; once noted, immutable */
+    char path[IO_PATH_BYTES_MAX]; /* written by the thread that set STATE_BUSY; immutable once
+                                   * noted */
 };
 
-static struct entry
-    entries[IO_TEMPORARY_REGISTRY_MAX]; /* a handler has no other way to find them */
+/* Static: a signal handler has no other way to find them. */
+static struct entry entries[IO_TEMPORARY_REGISTRY_MAX];
 static atomic_bool is_ending;
 static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2,
               "a handler may touch lock-free atomics only");
@@ -32,7 +33,7 @@ static int note(const char *path)
         int expected = STATE_FREE;
         if (!atomic_compare_exchange_strong(&entries[i].state, &expected, STATE_BUSY))
             continue;
-        strcpy(entries[i].path, path); /* local_path limits it */
+        strcpy(entries[i].path, path); /* local_path limits its length */
         atomic_store(&entries[i].state, STATE_NOTED);
         return i;
     }
@@ -64,5 +65,5 @@ void io_temporary_remove_all(void)
     }
     for (int i = 0; i < IO_TEMPORARY_REGISTRY_MAX; i++)
         if (atomic_load(&entries[i].state) == STATE_GONE)
-            rmdir(entries[i].path); /* nothing happens to what is a file */
+            rmdir(entries[i].path); /* fails harmlessly for files */
 }

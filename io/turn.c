@@ -15,8 +15,8 @@ struct io_turn {
     char path[IO_PATH_BYTES_MAX];
 };
 
-/* Of an open file. -EBUSY also where its holder has just ended: the file is about to go, or
- * gone. */
+/* Locks an open file. -EBUSY also if the holder has just ended: the file is unlinked, or about to
+ * be. */
 static int lock(int fd, const char *path)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -39,7 +39,7 @@ int io_turn_begin(const char *path, bool has_waited, struct io_turn **ret_turn)
     int status = turn ? lock(fd, path) : -ENOMEM;
     if (!status) {
         turn->fd = fd;
-        strcpy(turn->path, path); /* local_path limits it */
+        strcpy(turn->path, path); /* local_path limits its length */
         *ret_turn = turn;
         return 0;
     }
@@ -52,9 +52,8 @@ void io_turn_end(struct io_turn *turn)
 {
     if (!turn)
         return;
-    unlink(
-        /* before the lock goes, so that nobody locks a file without a name unnoticed */
-        turn->path);
+    /* Before the lock is released, so that nobody locks an unlinked file unnoticed. */
+    unlink(turn->path);
     close(turn->fd);
     free(turn);
 }

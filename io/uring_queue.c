@@ -1,21 +1,19 @@
 /*
  * uring_queue — see uring_queue.h.
  *
- *     submit -> an operation of the queue's, entry in the ring -> the kernel -> completion
- *     completion -> more of it? entry again : done list -> reap
+ *     submit -> an operation of the queue, entry in the ring -> the kernel -> completion
+ *     completion -> incomplete? entry again : done list -> reap
  *
- * A request in flight has an `operation`: what file_transfer.h keeps of it, found by the number
- * that the kernel hands back. There are as many as the queue is deep, and the kernel's completion
- * ring is four times that, so that it can't overflow. Nothing is allocated after open but by the
- * kernel.
+ * A request in flight has an `operation`: its file_transfer.h state, found by the index in the
+ * kernel's user_data. There are as many as the queue's depth. The kernel's completion ring is four
+ * times that, so it can't overflow. After open only the kernel allocates memory.
  *
- * Whatever completes while nobody reaps stays in the ring; requests that need no call, or that the
- * kernel has given back, wait in the done list. What the kernel could not take at once (it was
- * short of memory) stays in the submission ring, which every reap empties first.
+ * Completions that nobody reaps stay in the ring. Requests that need no call, or that the kernel
+ * has returned, wait in the done list. What the kernel could not take at once (short of memory)
+ * stays in the submission ring, which every reap flushes first.
  *
- * Registered memory is told to the kernel in pieces of PIECE_BYTES, each when a request first lies
- * in it: registering touches every page, and nobody shall wait for a gigabyte of that before the
- * first batch.
+ * Registered memory is registered in pieces of PIECE_BYTES, each when a request first uses it.
+ * Registering touches every page, and the first batch should not wait for a gigabyte of that.
  */
 #include "io/uring_queue.h"
 
@@ -30,17 +28,17 @@
 
 enum {
     PIECE_BYTES = 16 << 20,
-    PIECES_MAX = 1 << 14, /* the kernel's own limit of registered buffers */
-    PROBE_ENTRIES = 512,  /* as the loader's, since rings may count against RLIMIT_MEMLOCK */
+    PIECES_MAX = 1 << 14, /* the kernel's limit of registered buffers */
+    PROBE_ENTRIES = 512,  /* as the loader uses, since rings may count against RLIMIT_MEMLOCK */
     NO_OPERATION = -1,
 };
-#define CANCEL_MARK (UINT64_MAX - 1) /* what completions of cancellations carry */
+#define CANCEL_MARK (UINT64_MAX - 1) /* user_data of cancellations */
 
 enum piece_state { PIECE_UNKNOWN, PIECE_IN, PIECE_REFUSED };
 
-/* Owner thread. One request in flight. */
+/* Owner thread. One in-flight request. */
 struct operation {
-    struct file_transfer transfer; /* its request is NULL while the way is free */
+    struct file_transfer transfer; /* its request is NULL while the operation is free */
     int next_free;
 };
 
@@ -54,20 +52,20 @@ struct uring_queue {
     unsigned done_count;
     struct io_request *done_first, **done_end;
     int first_free;
-    int broken; /* -errno once the ring can't be entered any more, or is not there */
+    int broken; /* -errno once the ring can't be entered, or no longer exists */
     bool has_ring;
-    bool is_closing; /* what is not whole stays so */
+    bool is_closing; /* incomplete requests are not continued */
     /* Registered memory. */
     uint8_t *memory;
     size_t memory_bytes;
-    uint8_t *pieces; /* enum piece_state each; NULL: none can be registered */
+    uint8_t *pieces; /* enum piece_state each; NULL: nothing can be registered */
     struct operation operations[];
 };
 
 /* ---- Life cycle. ---- */
 
-/* The kernel maps rings by calls that ThreadSanitizer does not see: one that gets the addresses of
- * another thread's former one comes after that. */
+/* ThreadSanitizer does not see the kernel map rings. A ring mapped at the address of another
+ * thread's former one is ordered after it. */
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
 static const char rings;
@@ -76,7 +74,7 @@ static const char rings;
 #define ORDER_RINGS(call) (void)0
 #endif
 
-/* Reads and writes at offsets, no lost completions, waits with a limit: Linux 5.11. */
+/* Needs reads and writes at offsets, no lost completions, and waits with a timeout: Linux 5.11. */
 static int init_ring(unsigned entries, struct io_uring *ring)
 {
     struct io_uring_params params = {0};
@@ -110,7 +108,7 @@ int uring_queue_open(unsigned depth, enum io_cache cache, struct uring_queue **r
     struct uring_queue *queue = calloc(1, sizeof *queue + depth * sizeof queue->operations[0]);
     if (!queue)
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
-    int status = init_ring(2 * depth, &queue->ring); /* half of it for cancellations */
+    int status = init_ring(2 * depth, &queue->ring); /* half of them for cancellations */
     if (status) {
         free(queue);
         err_errno(err, status, "could not open an I/O queue of io_uring");
@@ -141,7 +139,7 @@ void uring_queue_register(struct uring_queue *queue, void *memory, size_t bytes)
     queue->memory_bytes = bytes;
 }
 
-/* Its number among the registered ones, -1 where the call's memory does not lie in one. */
+/* The index of the registered piece, -1 if the call's memory is not within one. */
 static int piece_of(struct uring_queue *queue, const struct file_call *call)
 {
     uintptr_t at = (uintptr_t)call->data, begin = (uintptr_t)queue->memory;
@@ -172,7 +170,7 @@ static void complete(struct uring_queue *queue, struct io_request *request)
     queue->done_count++;
 }
 
-/* The operation's next call into the submission ring, which has room for every operation. */
+/* Puts the operation's next call into the submission ring, which has room for every operation. */
 static void enqueue(struct uring_queue *queue, struct operation *operation)
 {
     struct io_uring_sqe *entry = io_uring_get_sqe(&queue->ring);
@@ -202,7 +200,7 @@ static void free_operation(struct uring_queue *queue, struct operation *operatio
     queue->first_free = (int)(operation - queue->operations);
 }
 
-/* True where asking the kernel again can help. */
+/* Whether a retry can help. */
 static bool is_transient(int code)
 {
     return code == -EINTR || code == -EAGAIN || code == -EBUSY;
@@ -266,7 +264,7 @@ static void take_result(struct uring_queue *queue, struct operation *operation, 
     enqueue(queue, operation);
 }
 
-/* All that the kernel has completed; the number of completions. */
+/* Processes all completions in the ring; returns how many. */
 static unsigned drain(struct uring_queue *queue)
 {
     struct io_uring_cqe *completion;
@@ -281,8 +279,8 @@ static unsigned drain(struct uring_queue *queue)
     return count;
 }
 
-/* Hands over what stands in the ring and waits for so many completions, or for timeout_ns
- * (negative: for ever). False when the time is up or the ring is broken. */
+/* Submits the ring's entries and waits for least completions, or for timeout_ns (negative: no
+ * limit). False when the time is up or the ring is broken. */
 static bool enter(struct uring_queue *queue, unsigned least, int64_t timeout_ns)
 {
     struct io_uring_cqe *first;
@@ -292,8 +290,8 @@ static bool enter(struct uring_queue *queue, unsigned least, int64_t timeout_ns)
                                                   timeout_ns < 0 ? NULL : &timeout, NULL);
     if (status >= 0 || status == -EINTR)
         return true;
-    if (is_transient(
-            status)) { /* the kernel is short of memory, or wants its completions taken first */
+    /* The kernel is short of memory, or wants its completions reaped first. */
+    if (is_transient(status)) {
         pause_a_moment();
         return true;
     }
@@ -302,7 +300,7 @@ static bool enter(struct uring_queue *queue, unsigned least, int64_t timeout_ns)
     return false;
 }
 
-/* Until so many are done, or the time is up. */
+/* Waits until least are done, or the time is up. */
 static void wait_for(struct uring_queue *queue, unsigned least, int timeout_ms)
 {
     uint64_t deadline_ns = clock_now_ns() + (timeout_ms > 0 ? (uint64_t)timeout_ms * 1000000 : 0);
@@ -318,7 +316,7 @@ static void wait_for(struct uring_queue *queue, unsigned least, int timeout_ms)
     }
 }
 
-/* Requests in the submission ring, which the kernel has not taken. */
+/* Requests in the submission ring that the kernel has not taken. */
 static unsigned not_taken_count(const struct uring_queue *queue)
 {
     const struct io_uring_sq *ring = &queue->ring.sq;
@@ -328,9 +326,9 @@ static unsigned not_taken_count(const struct uring_queue *queue)
     return count;
 }
 
-/* Closing a ring does not wait for what is in flight in it, which goes on writing to memory. A ring
- * that can't be entered still shows what completes; all of it does by itself, as files on disks do,
- * and sooner where the kernel cancels without being entered (Linux 6.0). */
+/* Closing a ring does not wait for requests in flight, which keep writing to memory. A ring that
+ * can't be entered still shows completions. All requests complete by themselves, as files on disks
+ * do, or sooner where the kernel cancels without being entered (Linux 6.0). */
 static void wait_for_the_rest(struct uring_queue *queue)
 {
     struct io_uring_sync_cancel_reg all = {
@@ -344,7 +342,7 @@ static void wait_for_the_rest(struct uring_queue *queue)
     }
 }
 
-/* Everything in flight is its caller's again. */
+/* Returns all requests in flight to their callers. */
 static void release_all(struct uring_queue *queue)
 {
     if (queue->has_ring) {
@@ -372,7 +370,7 @@ int uring_queue_reap(struct uring_queue *queue, struct io_request **done, unsign
         drain(queue);
     wait_for(queue, least < queue->taken_count ? least : queue->taken_count, timeout_ms);
     if (!queue->broken && io_uring_sq_ready(&queue->ring) > 0)
-        flush(queue); /* the rest of what came back short */
+        flush(queue); /* the rest of short transfers */
     unsigned count = 0;
     while (count < count_max && queue->done_first) {
         struct io_request *request = queue->done_first;
@@ -402,7 +400,7 @@ void uring_queue_cancel(struct uring_queue *queue, struct io_request *request)
 {
     if (queue->broken || io_uring_sq_space_left(&queue->ring) <= queue->depth ||
         io_uring_cq_ready(&queue->ring) > 2 * queue->depth)
-        /* so much was asked for already and is not taken, or its answers are not: it ends by
+        /* too many cancellations are unprocessed, or their completions are: the request ends by
          * itself */
         return;
     for (unsigned i = 0; i < queue->depth; i++) {
@@ -414,7 +412,7 @@ void uring_queue_cancel(struct uring_queue *queue, struct io_request *request)
     }
 }
 
-/* What has begun ends as it may: its memory is the caller's again when this returns. */
+/* Cancels and waits: the requests' memory is the caller's again when this returns. */
 static void end_all(struct uring_queue *queue)
 {
     queue->is_closing = true;

@@ -25,8 +25,8 @@ static void end_at_slash(char *path, char *end)
     *end = '\0';
 }
 
-/* The real path of the part that exists, and the rest behind it as it is. resolved: 2 * PATH_MAX at
- * most. */
+/* The real path of the part that exists, followed by the rest unchanged. resolved: at most 2 *
+ * PATH_MAX. */
 static int resolve(const char *path, char *resolved, size_t bytes)
 {
     char head[IO_PATH_BYTES_MAX], rest[IO_PATH_BYTES_MAX] = "", longer[IO_PATH_BYTES_MAX];
@@ -55,7 +55,7 @@ static int resolve(const char *path, char *resolved, size_t bytes)
     }
 }
 
-/* By device and inode, so that a folder that is mounted at two places is one. */
+/* Compares device and inode, so that a folder mounted at two places is the same. */
 static bool is_local_within(const char *path, const char *folder)
 {
     char resolved[2 * IO_PATH_BYTES_MAX];
