@@ -1,5 +1,5 @@
 /*
- * augment_ops — the operations of augment.h, those that change colours and those that move pixels.
+ * augment_ops — the operations of augment.h: color operations and geometric operations.
  */
 #ifndef MILLRACE_IMAGE_AUGMENT_OPS_H
 #define MILLRACE_IMAGE_AUGMENT_OPS_H
@@ -14,7 +14,7 @@ struct augment_image {
     uint8_t *scratch; /* 3 * width * height */
 };
 
-/* The rows, without gaps, into scratch. */
+/* Copies the rows, without gaps, to scratch. */
 void augment_copy(const struct augment_image *image);
 
 /* augment_color.c */

@@ -1,13 +1,13 @@
 /*
- * color_block — the inner loops of color.c: some neighbouring pixels, by instruction set.
+ * color_block — the inner loops of color.c: blocks of adjacent pixels, by instruction set.
  */
 #ifndef MILLRACE_IMAGE_COLOR_BLOCK_H
 #define MILLRACE_IMAGE_COLOR_BLOCK_H
 
 #include <stdint.h>
 
-/* 1.402, 0.344136, 0.714136, 1.772 with 16 fractional bits, as libjpeg rounds them. Factors beyond
- * one half are split into whole multiples and a rest, so that products are of int16. */
+/* 1.402, 0.344136, 0.714136, 1.772 with 16 fractional bits, as libjpeg rounds them. Factors above
+ * one half are split into a whole multiple and a rest that fits int16. */
 enum {
     COLOR_ONE = 1 << 16,
     COLOR_CR_TO_R = 91881,
@@ -19,13 +19,13 @@ enum {
     COLOR_BLUE_REST = COLOR_CB_TO_B - 2 * COLOR_ONE,
 };
 
-/* Three planes to interleaved RGB. */
+/* Converts three planes to interleaved RGB. */
 typedef void color_block_fn(const uint8_t *first, const uint8_t *second, const uint8_t *third,
                             uint8_t *rgb);
 
 /* Immutable. */
 struct color_blocks {
-    uint32_t pixels; /* of a block */
+    uint32_t pixels; /* per block */
     color_block_fn *from_ycbcr, *from_rgb;
 };
 

@@ -1,10 +1,9 @@
 /*
- * jpeg_headers — what the segments before a JPEG's first scan say, read without decoding (ITU T.81,
- * annex B).
+ * jpeg_headers — reads the segments before a JPEG's first scan, without decoding (ITU T.81, annex
+ * B).
  *
- * For telling people what a file is, and where it can be cut (jpeg_cut.h): also kinds that jpeg.h
- * refuses (lossless, 12 bits, two components) are described. Tables are passed over; jpeg_probe
- * judges whether such a file decodes.
+ * For file information and for jpeg_cut.h. It also describes kinds that jpeg.h refuses (lossless,
+ * 12 bits, two components). Tables are skipped; jpeg_probe decides whether a file decodes.
  */
 #ifndef MILLRACE_IMAGE_JPEG_HEADERS_H
 #define MILLRACE_IMAGE_JPEG_HEADERS_H
@@ -33,27 +32,27 @@ struct jpeg_headers {
     uint32_t h_samp[JPEG_COMPONENTS_MAX], v_samp[JPEG_COMPONENTS_MAX]; /* 1..4 */
     uint32_t restart_interval;                                         /* in MCUs, 0: none */
     bool has_exif;
-    uint32_t orientation; /* as jpeg_info's */
+    uint32_t orientation; /* as in jpeg_info */
     bool has_jfif;
     uint32_t jfif_major, jfif_minor;
     bool has_adobe;
     uint32_t adobe_transform;           /* 0: RGB or CMYK, 1: YCbCr, 2: YCCK */
-    uint32_t icc_chunks;                /* found; */
-    uint32_t icc_chunks_told;           /* that the first of them says there are */
-    uint64_t icc_bytes;                 /* of the profile, as far as its chunks are there */
-    uint64_t stray_bytes;               /* between segments, where nothing should be */
-    uint32_t scan_components;           /* of the first scan */
-    uint64_t frame_offset, scan_offset; /* of the markers of the frame and of the first scan */
-    uint64_t header_bytes;              /* the first scan's data begins there */
+    uint32_t icc_chunks;                /* found */
+    uint32_t icc_chunks_told;           /* expected, according to the first one */
+    uint64_t icc_bytes;                 /* of the profile, in the chunks found */
+    uint64_t stray_bytes;               /* unexpected bytes between segments */
+    uint32_t scan_components;           /* in the first scan */
+    uint64_t frame_offset, scan_offset; /* of the frame's and the first scan's markers */
+    uint64_t header_bytes;              /* offset of the first scan's data */
 };
 
 const char *jpeg_process_name(enum jpeg_process process); /* "baseline" */
-/* "4:2:0" and the like; NULL where the factors have no such name, or without chroma. */
+/* "4:2:0" and the like; NULL if the factors have no such name, or without chroma. */
 const char *jpeg_subsampling_name(const struct jpeg_headers *headers);
 
-/* data: the file from its start; bytes of file_bytes. -ENODATA, without detail, where the headers
- * reach beyond bytes: call again with more. -EBADMSG with the offset. path (may be NULL) serves
- * messages. Pure. */
+/* data: the first bytes of a file of file_bytes. -ENODATA, without detail: the headers extend
+ * beyond bytes, call again with more. -EBADMSG with the offset. path (may be NULL) is for messages.
+ * Pure. */
 int jpeg_read_headers(const void *data, size_t bytes, uint64_t file_bytes, const char *path,
                       struct jpeg_headers *ret_headers, struct err *err);
 

@@ -1,7 +1,7 @@
 /*
- * jpeg_memory — memory for libjpeg's small and large objects that is kept from image to image, so
- * that decoding asks malloc for nothing once the largest image was seen. Arrays, of which
- * progressive and CMYK images have some, stay with libjpeg's own memory manager.
+ * jpeg_memory — memory for libjpeg's small and large objects, kept across images, so that decoding
+ * calls no malloc once it has seen the largest image. libjpeg's own memory manager keeps its
+ * arrays, which progressive and CMYK images use.
  *
  * client_data of the codec points to a struct that begins with a struct jpeg_memory.
  */
@@ -15,10 +15,10 @@
 
 struct jpeg_chunk;
 
-/* Objects of one lifetime. All zero at first. */
+/* Objects of one lifetime. Zero-initialized. */
 struct jpeg_pool {
     struct jpeg_chunk *first, *current; /* those after current are unused */
-    size_t used;                        /* bytes of current */
+    size_t used;                        /* in current */
 };
 
 struct jpeg_memory {
@@ -26,12 +26,11 @@ struct jpeg_memory {
     void (*free_pool)(j_common_ptr codec, int pool); /* libjpeg's */
 };
 
-/* Right after jpeg_create_decompress: what the codec asks for from now on comes from memory. */
+/* Call it right after jpeg_create_decompress: later allocations of the codec come from memory. */
 void jpeg_memory_install(struct jpeg_memory *memory, j_decompress_ptr codec);
-/* Gives up what belongs to the last image, its tables included, so that the next one can't use
- * them. */
+/* Frees the last image's objects, including its tables, so that the next image can't use them. */
 void jpeg_memory_reset(struct jpeg_memory *memory, j_decompress_ptr codec);
-/* After jpeg_destroy_decompress. */
+/* Call it after jpeg_destroy_decompress. */
 void jpeg_memory_deinit(struct jpeg_memory *memory);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * jpeg_writer — libjpeg-turbo's compressor into a byte string: its destination and errors. What
- * jpeg_encode.c (pixels) and jpeg_tile.c (coefficients) share; nobody outside image/ includes this
- * header. Longjmp is handled as jpeg_reader.h says.
+ * jpeg_writer — libjpeg-turbo's compressor to a byte string: destination and errors. Shared by
+ * jpeg_encode.c (pixels) and jpeg_tile.c (coefficients); internal to image/. longjmp is handled as
+ * in jpeg_reader.h.
  */
 #ifndef MILLRACE_IMAGE_JPEG_WRITER_H
 #define MILLRACE_IMAGE_JPEG_WRITER_H
@@ -25,14 +25,14 @@ struct jpeg_writer {
     struct jpeg_destination_mgr destination;
     jmp_buf jump;
     struct str *out;
-    size_t bytes_before; /* that out had */
+    size_t bytes_before; /* initial size of out */
     uint8_t piece[JPEG_WRITER_PIECE_BYTES];
 };
 
-/* Makes codec, which will append to out. -ENOMEM. Deinit is due either way. */
+/* Creates codec, which will append to out. -ENOMEM. Call deinit in either case. */
 int jpeg_writer_init(struct jpeg_writer *writer, struct str *out, struct err *err);
-/* Runs a step; after an error out is as it was before init. -ENOMEM; -EINVAL where libjpeg refuses
- * what it was asked for. */
+/* Runs a step; on error, out is as it was before init. -ENOMEM; -EINVAL if libjpeg refuses the
+ * request. */
 int jpeg_writer_guard(struct jpeg_writer *writer, void (*step)(void *context), void *context,
                       struct err *err);
 void jpeg_writer_deinit(struct jpeg_writer *writer);

@@ -1,16 +1,15 @@
 /*
- * kernels — for which instruction set the inner loops of image/ are written, and which of them this
- * processor has.
+ * kernels — the instruction sets of the inner loops of image/, and which of them this processor
+ * has.
  *
- * All of them compute in integers and give the same bytes; plain C is what the others are tested
- * against.
+ * All of them compute in integers and give the same bytes; the others are tested against plain C.
  */
 #ifndef MILLRACE_IMAGE_KERNELS_H
 #define MILLRACE_IMAGE_KERNELS_H
 
 #include <stdbool.h>
 
-/* From the plainest to the best. */
+/* From slowest to fastest. */
 enum image_kernels {
     IMAGE_KERNELS_PLAIN,
     IMAGE_KERNELS_NEON,
@@ -21,7 +20,7 @@ enum image_kernels {
 
 /* "avx512" and the like; "baseline" for plain C. */
 const char *image_kernels_name(enum image_kernels kernels);
-/* Whether this build has them and this processor can run them. */
+/* Whether this build includes them and this processor runs them. */
 bool image_kernels_has(enum image_kernels kernels);
 enum image_kernels image_kernels_best(void);
 

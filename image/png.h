@@ -1,10 +1,10 @@
 /*
- * png — PNG files to pixels, by libspng; png.c alone knows it. See pixels.h for the calling
- * sequence.
+ * png — decodes PNG files to pixels, by libspng; only png.c depends on it. See pixels.h for the
+ * calling sequence.
  *
- * Gray of up to 8 bits comes as one channel, all else as RGB; of 16 bits the upper 8 are taken. An
- * eXIf chunk counts where it stands before the image's data. Rows are decoded up to the last one of
- * the part, interlaced images as a whole.
+ * Gray of up to 8 bits becomes one channel, everything else RGB; of 16 bits the upper 8 are used.
+ * An eXIf chunk only counts if it precedes the image data. Rows are decoded up to the part's last
+ * one, interlaced images completely.
  */
 #ifndef MILLRACE_IMAGE_PNG_H
 #define MILLRACE_IMAGE_PNG_H
@@ -22,7 +22,7 @@ int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const
 int png_part(struct png_decoder *decoder, const struct image_rect *part,
              struct pixels_memory *memory, struct pixels *ret_pixels, struct err *err);
 
-/* What the headers say beside the size, for people. */
+/* Header contents other than the size, for display. */
 struct png_traits {
     const char *color; /* "RGB", "RGB and alpha", "palette", "gray", "gray and alpha" */
     uint32_t depth_bits;
