@@ -1,5 +1,5 @@
 /*
- * augment_apply — see augment.h: what is done to which sample. The magnitudes are those of
+ * augment_apply — see augment.h: chooses and applies the steps. The magnitudes are those of
  * torchvision.transforms.RandAugment with 31 bins.
  */
 #include "image/augment.h"
@@ -69,7 +69,7 @@ static struct augment_step step_of(enum augment_op op, int32_t magnitude, bool n
         value = ((100 + sign * 3 * magnitude) * ONE + 50) / 100;
         break;
     case AUGMENT_POSTERIZE:
-        value = 8 - (4 * magnitude + 15) / 30; /* never half way */
+        value = 8 - (4 * magnitude + 15) / 30; /* never halfway */
         break;
     case AUGMENT_SOLARIZE:
         value = 17 * (RANDAUGMENT_MAGNITUDE_MAX - magnitude);
@@ -82,7 +82,7 @@ static struct augment_step step_of(enum augment_op op, int32_t magnitude, bool n
 
 /* ---- Jitter. ---- */
 
-/* A number of [middle - reach, middle + reach] x 65536, all alike. */
+/* Uniform in [middle - reach, middle + reach] x 65536. */
 static int32_t draw_around(int32_t middle, double reach, uint32_t word)
 {
     int32_t most = (int32_t)(reach * ONE + 0.5);
@@ -137,7 +137,7 @@ uint32_t augment_choose(const struct augment_options *options, uint32_t width, u
     return count;
 }
 
-/* ---- Doing it. ---- */
+/* ---- Applying. ---- */
 
 void augment_apply(struct augment_step step, uint8_t *rgb, uint32_t width, uint32_t height,
                    size_t stride_bytes, uint8_t *scratch)

@@ -1,10 +1,9 @@
 /*
- * augment_color — the operations that change colours and leave pixels where they are. See
- * augment_ops.h.
+ * augment_color — the operations that change colors and move no pixels. See augment_ops.h.
  *
- * Most blend: (other * 2^16 + factor * (value - other)) / 2^16, rounded down, within 0..255, where
- * other is what the image becomes at the factor 0: black, its gray, its mean gray, its smoothed
- * self (Pillow's ImageEnhance).
+ * Most blend: (other * 2^16 + factor * (value - other)) / 2^16, rounded down and clamped to 0..255,
+ * where other is the result at factor 0: black, the pixel's gray, the mean gray, or the smoothed
+ * image (Pillow's ImageEnhance).
  */
 #include "image/augment_ops.h"
 
@@ -17,7 +16,7 @@ static uint8_t clamp(int32_t value)
     return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-/* Factors reach some 2 * ONE, so 32 bits do. */
+/* Factors are at most about 2 * ONE, so 32 bits suffice. */
 static inline uint8_t blend(int32_t other, int32_t value, int32_t factor)
 {
     return clamp((other * ONE + factor * (value - other)) >> FRACTION_BITS);
@@ -29,7 +28,7 @@ static uint8_t gray_of(const uint8_t *pixel)
     return (uint8_t)((pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16);
 }
 
-/* Each channel through its table. */
+/* Maps each channel through its table. */
 static void map_levels(const struct augment_image *image, uint8_t table[3][LEVELS])
 {
     for (uint32_t y = 0; y < image->height; y++) {
@@ -40,7 +39,7 @@ static void map_levels(const struct augment_image *image, uint8_t table[3][LEVEL
     }
 }
 
-/* All channels through one. */
+/* Maps all channels through one table. */
 static void map_all(const struct augment_image *image, const uint8_t one[LEVELS])
 {
     uint8_t table[3][LEVELS];
@@ -83,8 +82,8 @@ void augment_saturation(const struct augment_image *image, int32_t factor)
     }
 }
 
-/* The mean of a pixel, five times, and its eight neighbours, rounded; pixels at the edge stay as
- * they are, hence unblended. */
+/* Smooths by the rounded mean of the pixel, weighted five times, and its eight neighbors. Edge
+ * pixels stay as they are, unblended. */
 void augment_sharpness(const struct augment_image *image, int32_t factor)
 {
     size_t row_bytes = 3 * (size_t)image->width;
@@ -128,7 +127,7 @@ static void count_levels(const struct augment_image *image, uint32_t counts[3][L
     }
 }
 
-/* Least and largest become 0 and 255; a channel of one level stays. */
+/* Maps the least level to 0 and the largest to 255; a channel with one level is unchanged. */
 void augment_auto_contrast(const struct augment_image *image)
 {
     uint32_t counts[3][LEVELS];
@@ -168,7 +167,7 @@ void augment_equalize(const struct augment_image *image)
 
 /* ---- Hue. ---- */
 
-/* A colour on the circle: 0 red, 1 yellow, ... 5 magenta, in 65536ths, rounded down. */
+/* Position on the color circle: 0 red, 1 yellow, ... 5 magenta, in 65536ths, rounded down. */
 static int32_t hue_of(const uint8_t *pixel, int32_t most, int32_t spread)
 {
     int32_t sector, rest;
@@ -203,7 +202,7 @@ static void turn_pixel(uint8_t *pixel, int32_t turn)
         pixel[c] = levels[sector[c]];
 }
 
-/* The turn is at most half the circle, either way. */
+/* The turn is at most half the circle in either direction. */
 void augment_hue(const struct augment_image *image, int32_t turn)
 {
     for (uint32_t y = 0; y < image->height; y++)

@@ -3,9 +3,9 @@
  *
  * As Pillow's transform(AFFINE, NEAREST): the pixel (x, y) is taken from (a x' + b y' + c, d x' + e
  * y' + f) with x' = x + 1/2, y' = y + 1/2, in 16 fractional bits; black where that is outside. The
- * coefficients come from sums and products of doubles and a table of them. IEEE 754 says how each
- * is rounded, and -ffp-contract=off (cmake/folder.cmake) that each is rounded by itself: with a
- * product and a sum fused, as compilers do for ARM, one could fall on the other side of a step of
+ * coefficients come from sums and products of doubles, some from a table. IEEE 754 defines how each
+ * is rounded, and -ffp-contract=off (cmake/folder.cmake) ensures that each is rounded separately. A
+ * fused multiply-add, which compilers emit for ARM, could land on the other side of a step of
  * 2^-16.
  */
 #include "image/augment_ops.h"

@@ -1,10 +1,10 @@
 /*
- * blend — see blend.h. The loop is one for all instruction sets: compilers make good vectors of it,
- * from AVX-512 to NEON, which plain C has as it is.
+ * blend — see blend.h. One loop serves all instruction sets: compilers vectorize it well, from
+ * AVX-512 to NEON (which plain C uses on ARM).
  */
 #include "image/blend.h"
 
-/* A weight of 0..256 and bytes: every sum fits 16 bits. */
+/* With weights of 0..256 every sum fits in 16 bits. */
 static inline __attribute__((always_inline)) void
 blend(uint8_t *restrict own, const uint8_t *restrict other, size_t count, uint32_t own_weight)
 {

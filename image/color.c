@@ -1,6 +1,6 @@
 /*
- * color — see color.h. Pixels go block by block (color_block.h); the last block of a line begins so
- * far to the left that it is whole. Plain C also serves lines shorter than a block.
+ * color — see color.h. Lines are processed in blocks (color_block.h); the last block of a line
+ * starts further left so that it is complete. Plain C also handles lines shorter than a block.
  */
 #include "image/color.h"
 
@@ -37,7 +37,7 @@ static void planes_plain(const uint8_t *r, const uint8_t *g, const uint8_t *b,
 
 /* ---- Lines. ---- */
 
-/* The best of these kernels for so many pixels; NULL: plain C. */
+/* The best of these kernels for count pixels; NULL: plain C. */
 static const struct color_blocks *choose_blocks(enum image_kernels kernels, size_t count)
 {
     static const struct color_blocks *const blocks[IMAGE_KERNELS_COUNT] = {

@@ -1,9 +1,9 @@
 /*
  * color_x86 — blocks by AVX2 and AVX-512. See color_block.h.
  *
- * Bytes are widened within lanes of 16 bytes, and packing undoes that. Interleaving red, green and
- * blue also works within lanes: a lane's 16 pixels become three times 16 bytes, whose bytes each
- * shuffle picks or leaves zero.
+ * Bytes are widened within 16-byte lanes, and packing undoes that. Red, green and blue are also
+ * interleaved within lanes: a lane's 16 pixels become three pieces of 16 bytes, and each shuffle
+ * picks a byte or leaves zero.
  */
 #ifdef __x86_64__
 
@@ -16,7 +16,7 @@
 
 enum { LANE_BYTES = 16, PIECES = 3, AVX2_PIXELS = 32, AVX512_PIXELS = 64, NO = 0x80 };
 
-/* [colour][piece][byte]: which pixel of the lane it is; NO: it is another colour's. */
+/* [color][piece][byte]: the pixel's index in the lane; NO: the byte belongs to another color. */
 static const uint8_t picks[3][PIECES][LANE_BYTES] = {
     {{0, NO, NO, 1, NO, NO, 2, NO, NO, 3, NO, NO, 4, NO, NO, 5},
      {NO, NO, 6, NO, NO, 7, NO, NO, 8, NO, NO, 9, NO, NO, 10, NO},
@@ -55,7 +55,7 @@ AVX2 static inline void put_avx2(const struct rgb_avx2 *in, uint8_t *rgb)
     }
 }
 
-/* (factor * value + 2^15) >> 16, the product's upper half being one instruction. */
+/* (factor * value + 2^15) >> 16; the product's upper half is one instruction. */
 AVX2 static inline __m256i scale_avx2(__m256i value, int16_t factor)
 {
     __m256i high = _mm256_mulhi_epi16(_mm256_add_epi16(value, value), _mm256_set1_epi16(factor));

@@ -79,8 +79,8 @@ static uint32_t below(uint32_t word, uint32_t count)
     return (uint32_t)((uint64_t)word * count >> 32);
 }
 
-/* least * (most / least)^u for the 24-bit u of philox_unit(word): the powers 1/2, 1/4, ... by
- * square roots. */
+/* least * (most / least)^u for the 24-bit u of philox_unit(word); repeated square roots give the
+ * powers 1/2, 1/4, ... */
 static double ratio_between(double least, double most, uint32_t word)
 {
     double ratio = least, power = most / least;

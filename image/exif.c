@@ -1,6 +1,6 @@
 /*
- * exif — see exif.h. The segment is `Exif\0\0`, then a TIFF header (byte order, 42, offset of the
- * first directory), then somewhere the directory: a count and 12-byte entries {tag u16, type u16,
+ * exif — see exif.h. The segment is `Exif\0\0`, a TIFF header (byte order, 42, offset of the first
+ * directory), and at that offset the directory: a count and 12-byte entries {tag u16, type u16,
  * count u32, value}.
  */
 #include "image/exif.h"

@@ -16,12 +16,12 @@ enum {
     MARKER_EOI = 0xd9,
     MARKER_DRI = 0xdd,
     MARKER_BYTES = 2,
-    /* Behind its marker: length, precision, height, width, number of components; then 3 bytes a
+    /* After its marker: length, precision, height, width, number of components; then 3 bytes per
      * component. */
     FRAME_BYTES = 8,
     FRAME_HEIGHT_AT = MARKER_BYTES + 3,
     FRAME_WIDTH_AT = MARKER_BYTES + 5,
-    /* Behind its marker: length, number of components, three parameters; and 2 bytes a
+    /* After its marker: length, number of components, three parameters; and 2 bytes per
      * component. */
     SCAN_BYTES = 6,
     RESTART_BYTES = 4,
@@ -46,7 +46,7 @@ bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *
         headers->arithmetic || headers->hierarchical || headers->precision_bits != 8 ||
         headers->scan_components != components || headers->stray_bytes > 0)
         return false;
-    /* a scan of one component has MCUs of one block, whatever its sampling factors */
+    /* in a scan of one component an MCU is one block, whatever the sampling factors */
     uint32_t mcu_width = BLOCK_SIDE * (components == 1 ? 1 : largest(headers->h_samp, components));
     uint32_t mcu_height = BLOCK_SIDE * (components == 1 ? 1 : largest(headers->v_samp, components));
     uint32_t mcus = (uint32_t)bytes_divide_up(headers->width, mcu_width);
@@ -63,7 +63,7 @@ bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *
     return true;
 }
 
-/* From begin, of length samples, to whole segments. */
+/* Extends length samples from begin to whole segments. */
 static void align(uint32_t *begin, uint32_t *length, uint32_t segment, uint32_t image)
 {
     uint32_t end = (uint32_t)bytes_divide_up(*begin + *length, segment) * segment;
@@ -80,7 +80,7 @@ struct image_rect jpeg_cut_align(const struct jpeg_cut_grid *grid, struct image_
     return part;
 }
 
-/* The next marker of the scan, NULL where there is none. FF 00 is a byte of data. */
+/* The next marker of the scan, or NULL. FF 00 is a byte of data. */
 static const uint8_t *find_marker(const uint8_t *at, const uint8_t *end)
 {
     while (end - at >= MARKER_BYTES) {
@@ -120,8 +120,7 @@ static uint8_t *put_header(uint8_t *to, const uint8_t *data, const struct jpeg_h
     return put(to, data + headers->scan_offset, headers->header_bytes - headers->scan_offset);
 }
 
-/* Copies the part's segments, each with the marker behind it, out of the rows above it and its own.
- * *ret_to: the end of the copy. */
+/* Copies the part's segments, each with the marker after it. *ret_to: the end of the copy. */
 static int put_segments(uint8_t *to, const uint8_t *at, const uint8_t *end,
                         const struct jpeg_cut_grid *grid, struct image_rect part, uint8_t **ret_to)
 {
@@ -133,8 +132,8 @@ static int put_segments(uint8_t *to, const uint8_t *at, const uint8_t *end,
         bool last_row = row + 1 == grid->rows, ends = row + 1 == end_row;
         for (uint32_t column = 0; column < (ends ? end_column : grid->columns); column++) {
             const uint8_t *marker = find_marker(at, end);
-            bool last =
-                last_row && column + 1 == grid->columns; /* anything may stand behind the image */
+            /* Anything may follow the image. */
+            bool last = last_row && column + 1 == grid->columns;
             if (!marker || (!last && marker[1] != MARKER_RST0 + number % 8))
                 return -ENOTSUP;
             if (row >= first_row && column >= first_column && column < end_column) {
@@ -165,7 +164,7 @@ int jpeg_cut(const void *data, size_t bytes, const struct jpeg_headers *headers,
     int status = put_segments(to, from + headers->header_bytes, from + bytes, grid, part, &to);
     if (status)
         return status;
-    to[-1] = MARKER_EOI; /* instead of the last segment's RST */
+    to[-1] = MARKER_EOI; /* replaces the last segment's RST */
     out->bytes += (size_t)(to - start);
     return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * jpeg_decode — see jpeg.h. Decoding to planes.
+ * jpeg_decode — decodes to planes. See jpeg.h.
  */
 #include "image/jpeg.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    MCU_ROWS_MAX = MAX_SAMP_FACTOR * DCTSIZE, /* of one component in one row of MCUs */
+    MCU_ROWS_MAX = MAX_SAMP_FACTOR * DCTSIZE, /* per component in one row of MCUs */
     STRIDE_ALIGNMENT_BYTES = 64,
 };
 
@@ -21,14 +21,14 @@ enum {
 struct jpeg_decoder {
     struct jpeg_reader reader;
     struct jpeg_info info;       /* of the whole image; from begin to part */
-    struct jpeg_info stream;     /* of what is decoded: the image or a cut */
-    struct jpeg_planes planes;   /* of the same */
-    uint32_t first_row, end_row; /* what of it is wanted */
+    struct jpeg_info stream;     /* of the decoded stream: the image or a cut */
+    struct jpeg_planes planes;   /* of the stream */
+    uint32_t first_row, end_row; /* the wanted rows of the stream */
     bool to_end;
     struct str cut;  /* the compressed bytes of a part */
-    uint8_t *memory; /* the planes, then a row of four components where CMYK needs it */
+    uint8_t *memory; /* the planes, then for CMYK a row of four components */
     size_t memory_bytes;
-    uint8_t *sample_rows[JPEG_COMPONENTS_MAX]; /* where in memory each component starts */
+    uint8_t *sample_rows[JPEG_COMPONENTS_MAX]; /* start of each component in memory */
     JSAMPROW rows[JPEG_COMPONENTS_MAX][MCU_ROWS_MAX];
 };
 
@@ -77,7 +77,7 @@ static uint8_t multiply(uint32_t a, uint32_t b)
     return (uint8_t)((a * b + 127) / 255);
 }
 
-/* Inverted CMYK: each component says how much light it leaves. */
+/* In inverted CMYK each component is the fraction of light that remains. */
 static void convert_cmyk_row(struct jpeg_decoder *decoder, uint32_t row, const uint8_t *cmyk)
 {
     for (uint32_t i = 0; i < 3; i++) {
@@ -106,7 +106,8 @@ static void decode_cmyk(void *context)
         jpeg_finish_decompress(codec);
 }
 
-/* Whole blocks and whole rows of MCUs: libjpeg writes beyond a plane's width and height. */
+/* Reserves whole blocks and whole rows of MCUs: libjpeg writes beyond a plane's width and
+ * height. */
 static int reserve_planes(struct jpeg_decoder *decoder, struct err *err)
 {
     const struct jpeg_info *info = &decoder->stream;
@@ -162,7 +163,7 @@ static bool is_same(struct image_rect a, struct image_rect b)
     return a.x == b.x && a.y == b.y && a.width == b.width && a.height == b.height;
 }
 
-/* Cuts the segments that hold a part out of the file. -ENOTSUP where that can't be done or saves
+/* Cuts the segments that contain a part out of the file. -ENOTSUP if that is impossible or saves
  * nothing. */
 static int cut_part(struct jpeg_decoder *decoder, struct image_rect part,
                     struct image_rect *ret_segments)
@@ -185,7 +186,7 @@ static int cut_part(struct jpeg_decoder *decoder, struct image_rect part,
     return status;
 }
 
-/* The planes of the image, of which those of the stream are a part. */
+/* Places the stream's planes in the planes of the image. */
 static void place_planes(struct jpeg_decoder *decoder, struct image_rect segments)
 {
     struct jpeg_planes planes = jpeg_planes_of(&decoder->info);
@@ -213,8 +214,8 @@ static int decode_cut(struct jpeg_decoder *decoder, struct image_rect segments, 
     return status;
 }
 
-/* By a cut where that can be. One that does not decode is bad data: decoding the file from its
- * start tells what and where. */
+/* Uses a cut if possible. If the cut does not decode, the data is bad: decoding the file from its
+ * start finds what is wrong and where. */
 static int decode_part(struct jpeg_decoder *decoder, struct image_rect part, struct err *err)
 {
     struct jpeg_reader *reader = &decoder->reader;
@@ -239,7 +240,7 @@ int jpeg_decode_part(struct jpeg_decoder *decoder, const struct image_rect *part
                      struct jpeg_planes *ret_planes, struct err *err)
 {
     const struct jpeg_info *info = &decoder->info;
-    assert(decoder->reader.data); /* after a begin that succeeded */
+    assert(decoder->reader.data); /* begin has succeeded */
     assert(!part ||
            (part->width >= 1 && part->x < info->width && part->width <= info->width - part->x));
     assert(!part ||
@@ -317,7 +318,7 @@ int jpeg_simd(void)
 #if defined WITH_SIMD
     return 1;
 #elif defined LIBJPEG_TURBO_VERSION_NUMBER && LIBJPEG_TURBO_VERSION_NUMBER < 3000000
-    return 0; /* its headers would say so */
+    return 0; /* its headers would define WITH_SIMD */
 #else
     return -1;
 #endif

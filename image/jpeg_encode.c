@@ -1,5 +1,5 @@
 /*
- * jpeg_encode — see jpeg.h. Encoding pixels.
+ * jpeg_encode — encodes pixels. See jpeg.h.
  */
 #include "image/jpeg.h"
 

@@ -1,8 +1,8 @@
 /*
  * jpeg_headers — see jpeg_headers.h.
  *
- *     FF D8   then segments FF marker, u16 length (big-endian, itself included), payload up to FF
- *             DA, the first scan
+ *     FF D8   then segments: FF marker, u16 length (big-endian, itself included), payload;
+ *             up to FF DA, the first scan
  */
 #include "image/jpeg_headers.h"
 
@@ -28,7 +28,7 @@ enum {
     MARKER_APP1 = 0xe1,
     MARKER_APP2 = 0xe2,
     MARKER_APP14 = 0xee,
-    FRAME_BYTES = 6, /* of a frame header before its components, 3 bytes each */
+    FRAME_BYTES = 6, /* of a frame header before its components, which have 3 bytes each */
     ICC_PREFIX_BYTES = 14,
 };
 
@@ -39,11 +39,11 @@ struct walk {
     const char *path;
     struct jpeg_headers headers;
     bool has_frame;
-    bool icc_seen[256]; /* by a chunk's number */
+    bool icc_seen[256]; /* by chunk number */
     struct err *err;
 };
 
-/* The payload of a segment; offset: of its marker in the file. */
+/* offset: of the segment's marker in the file. */
 struct segment {
     uint8_t marker;
     const uint8_t *data;
@@ -73,7 +73,7 @@ static uint32_t get_u16(const uint8_t *at)
     return (uint32_t)at[0] << 8 | at[1];
 }
 
-/* The next marker. As libjpeg does, bytes that belong to no segment are passed over. */
+/* Finds the next marker. Skips bytes that belong to no segment, as libjpeg does. */
 static int next_marker(struct walk *walk, uint8_t *ret_marker, size_t *ret_offset)
 {
     for (;;) {
@@ -82,7 +82,7 @@ static int next_marker(struct walk *walk, uint8_t *ret_marker, size_t *ret_offse
             walk->at++;
         walk->headers.stray_bytes += walk->at - from;
         while (walk->at < walk->bytes && walk->data[walk->at] == 0xff)
-            walk->at++; /* a marker may have several */
+            walk->at++; /* fill bytes */
         if (walk->at == walk->bytes)
             return ended(walk);
         uint8_t marker = walk->data[walk->at++];
@@ -124,7 +124,7 @@ static int take_frame(struct walk *walk, const struct segment *segment)
         if (headers->h_samp[i] - 1 > 3 || headers->v_samp[i] - 1 > 3)
             return bad(walk, segment->offset, "sampling factors from 1 to 4", "others");
     }
-    /* SOF0..15: two bits of process, one of hierarchy, one of coding */
+    /* SOF0..15: two bits of process, one of hierarchy, one of entropy coding */
     uint8_t kind = segment->marker - MARKER_SOF0;
     headers->process = (enum jpeg_process)(kind & 3);
     headers->hierarchical = kind & 4;
@@ -140,7 +140,7 @@ static bool begins(const struct segment *segment, const char *prefix, size_t pre
     return segment->bytes >= least_bytes && memcmp(segment->data, prefix, prefix_bytes) == 0;
 }
 
-/* A chunk that comes again is the same one. */
+/* Repeated chunks are ignored. */
 static void take_icc(struct walk *walk, const struct segment *segment)
 {
     struct jpeg_headers *headers = &walk->headers;
@@ -153,7 +153,8 @@ static void take_icc(struct walk *walk, const struct segment *segment)
     headers->icc_bytes += segment->bytes - ICC_PREFIX_BYTES;
 }
 
-/* What programs add. A segment that does not have their form is somebody else's. */
+/* Application segments. Those without the expected form belong to other programs and are
+ * ignored. */
 static void take_application(struct walk *walk, const struct segment *segment)
 {
     struct jpeg_headers *headers = &walk->headers;
@@ -188,7 +189,7 @@ static int take_segment(struct walk *walk, const struct segment *segment)
     return 0;
 }
 
-/* A marker's segment, where it has one. */
+/* The next marker's segment, empty if the marker has none. */
 static int next_segment(struct walk *walk, struct segment *ret_segment)
 {
     struct segment segment = {0};
@@ -258,7 +259,7 @@ const char *jpeg_process_name(enum jpeg_process process)
 const char *jpeg_subsampling_name(const struct jpeg_headers *headers)
 {
     static const struct {
-        uint32_t x, y; /* pixels a sample of chroma */
+        uint32_t x, y; /* pixels per chroma sample */
         const char *name;
     } known[] = {{1, 1, "4:4:4"}, {2, 1, "4:2:2"}, {2, 2, "4:2:0"},
                  {1, 2, "4:4:0"}, {4, 1, "4:1:1"}, {4, 2, "4:1:0"}};

@@ -11,9 +11,9 @@
 #include <jerror.h>
 
 enum {
-    ALIGNMENT_BYTES = 64, /* libjpeg-turbo's kernels want 32 */
+    ALIGNMENT_BYTES = 64, /* libjpeg-turbo's kernels need 32 */
     CHUNK_BYTES_LEAST = 64 << 10,
-    OBJECT_BYTES_MAX = 1 << 30, /* that of libjpeg's own manager */
+    OBJECT_BYTES_MAX = 1 << 30, /* as in libjpeg's own manager */
 };
 
 struct jpeg_chunk {

@@ -1,6 +1,6 @@
 /*
- * jpeg_planes — the shape of a JPEG's planes, from its sampling factors (ITU-T T.81, A.1.1). See
- * jpeg.h.
+ * jpeg_planes — derives the shape of a JPEG's planes from its sampling factors (ITU-T T.81, A.1.1).
+ * See jpeg.h.
  */
 #include "image/jpeg.h"
 

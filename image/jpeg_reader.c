@@ -13,20 +13,20 @@
 #include <jerror.h>
 
 enum {
-    /* libjpeg-turbo's faster Huffman decoder takes bad codes for zeros without a word. It is chosen
-     * where 512 bytes a block are at hand; we never show as many. Measured: the careful one costs
-     * at most 3 %. */
+    /* libjpeg-turbo's faster Huffman decoder silently decodes bad codes as zeros. It is used when
+     * 512 bytes per block are available, so the window is smaller. Measured: the careful decoder
+     * costs at most 3 %. */
     WINDOW_BYTES = 511,
     APP1 = JPEG_APP0 + 1,
     MARKER_BYTES_MAX = 65535,
-    /* Of coefficients: 2 bytes in each of up to 4 components. And of all else, and the blocks that
-     * fill up the last MCUs of very flat or narrow images: 32 rows of 65500 samples in 4
-     * components. */
+    /* PIXEL_BYTES_MAX: coefficients, 2 bytes in each of up to 4 components. OTHER_BYTES_MAX:
+     * everything else, and the padding blocks in the last MCUs of very flat or narrow images: 32
+     * rows of 65500 samples in 4 components. */
     PIXEL_BYTES_MAX = 8,
     OTHER_BYTES_MAX = 32 << 20,
 };
 
-/* ---- The source: the whole file is in memory and shown through a window. ---- */
+/* ---- The source: the whole file in memory, visible through a window. ---- */
 
 static void source_start(j_decompress_ptr codec)
 {
@@ -66,7 +66,7 @@ static void source_skip(j_decompress_ptr codec, long bytes)
         ERREXIT(codec, JERR_INPUT_EOF);
 }
 
-/* Reads EXIF where it lies; libjpeg would copy it. */
+/* Reads EXIF in place; libjpeg would copy it. */
 static boolean source_app1(j_decompress_ptr codec)
 {
     struct jpeg_reader *reader = codec->client_data;
@@ -91,7 +91,7 @@ static void on_error(j_common_ptr codec)
     longjmp(reader->jump, 1);
 }
 
-/* Warnings after which all of the image's data is still there. */
+/* Warnings that imply no loss of image data. */
 static bool is_harmless(int code)
 {
     return code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR ||
@@ -284,7 +284,7 @@ void jpeg_reader_end(struct jpeg_reader *reader)
     if (reader->is_made)
         jpeg_memory_reset(&reader->memory, &reader->codec);
     else
-        jpeg_destroy_decompress(&reader->codec); /* memory ran out while it was made */
+        jpeg_destroy_decompress(&reader->codec); /* memory ran out while it was created */
 }
 
 void jpeg_reader_init(struct jpeg_reader *reader, enum jpeg_markers markers)

@@ -13,14 +13,14 @@
 
 enum {
     SEGMENT_PIXELS = 32,
-    LOST_WIDTHS_LEAST = 16, /* a lowered width is less by a sixteenth at most */
+    LOST_WIDTHS_LEAST = 16, /* a width is reduced by at most a sixteenth */
 };
 
 /* Lives in one call of jpeg_tile. */
 struct transcoding {
     struct jpeg_reader reader;
     struct jpeg_writer writer;
-    jvirt_barray_ptr *coefficients; /* belong to the reader's codec */
+    jvirt_barray_ptr *coefficients; /* owned by the reader's codec */
     uint32_t restart_interval;
 };
 
@@ -47,7 +47,7 @@ static void read_coefficients(void *context)
     transcoding->coefficients = jpeg_read_coefficients(codec);
 }
 
-/* Metadata is written as it was read, JFIF and Adobe segments too. */
+/* Writes metadata as it was read, including JFIF and Adobe segments. */
 static void write_coefficients(void *context)
 {
     struct transcoding *transcoding = context;
@@ -85,7 +85,7 @@ static int transcode(struct transcoding *transcoding, struct str *out, bool *ret
     *ret_tiled = status == 0;
     if (status != -EINVAL)
         return status;
-    err_clear(err); /* a form that one scan does not take */
+    err_clear(err); /* a form that one scan can't hold */
     return 0;
 }
 

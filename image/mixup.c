@@ -13,8 +13,8 @@
 #include <string.h>
 
 struct mixup {
-    uint64_t mixed_below, pasted_below; /* words; 2^32: all of them */
-    struct beta blends, pastes;         /* of the ways that are on */
+    uint64_t mixed_below, pasted_below; /* thresholds of words; 2^32: all */
+    struct beta blends, pastes;         /* only for the kinds that are on */
 };
 
 /* ---- Options. ---- */
@@ -82,9 +82,8 @@ void mixup_close(struct mixup *mixup)
 
 /* ---- Choosing. ---- */
 
-/* One side of a box with `part` (of BETA_ONE) of the area, before it is cut to the picture, around
- * a middle that is as likely at each of its pixels: *ret_begin, and how many pixels of the side it
- * has. */
+/* Chooses one side of a box with `part` (of BETA_ONE) of the area, around a uniformly chosen
+ * middle. Clips it to the picture. Sets *ret_begin and returns the clipped length in pixels. */
 static uint32_t choose_side(uint32_t side, uint32_t part, uint32_t word, uint32_t *ret_begin)
 {
     uint32_t half = (uint32_t)sqrt((double)((uint64_t)side * side * part / (4 * BETA_ONE)));
@@ -130,7 +129,7 @@ float mixup_own_part(struct mixup_choice choice, uint32_t width, uint32_t height
     return 1;
 }
 
-/* ---- Doing it. ---- */
+/* ---- Applying. ---- */
 
 static void paste(struct image_rect box, uint8_t *own, const uint8_t *other, uint32_t width)
 {

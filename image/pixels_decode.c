@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct pixels_decoder {
-    enum image_kind kind; /* that was begun */
+    enum image_kind kind; /* of the last begin */
     struct png_decoder *png;
     struct webp webp;
     struct ppm ppm;
@@ -30,8 +30,8 @@ static bool begins_with(const uint8_t *data, size_t bytes, const char *magic, si
 enum image_kind image_kind_of(const void *data, size_t bytes)
 {
     const uint8_t *head = data;
-    if (begins_with(head, bytes, "\xff\xd8",
-                    2)) /* libjpeg passes over what stands before the next marker */
+    /* libjpeg skips anything before the next marker. */
+    if (begins_with(head, bytes, "\xff\xd8", 2))
         return IMAGE_JPEG;
     if (begins_with(head, bytes, "\x89PNG\r\n\x1a\n", 8))
         return IMAGE_PNG;
@@ -49,7 +49,7 @@ const char *image_kind_name(enum image_kind kind)
     return names[kind];
 }
 
-/* ---- What the decoders share. ---- */
+/* ---- Shared by the decoders. ---- */
 
 int pixels_reserve(struct pixels_memory *memory, size_t bytes, struct err *err)
 {

@@ -12,11 +12,11 @@
 
 #include <spng.h>
 
-/* What chunks besides the image's data may take, in all: texts and profiles are decompressed. */
+/* Total limit for chunks other than image data: texts and profiles are decompressed. */
 enum { CHUNKS_BYTES_MAX = 64 << 20 };
 
 struct png_decoder {
-    spng_ctx *codec; /* made by begin, freed by the end of part */
+    spng_ctx *codec; /* created by begin, freed at the end of part */
     const char *path;
     struct spng_ihdr header;
     uint32_t channels;
@@ -37,7 +37,7 @@ static void end_codec(struct png_decoder *decoder)
 
 /* ---- Headers. ---- */
 
-/* Everything before the image's data. */
+/* Reads everything before the image data. */
 static int read_headers(struct png_decoder *decoder, const void *data, size_t bytes,
                         uint32_t *ret_orientation, struct err *err)
 {
@@ -88,7 +88,7 @@ int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const
 
 /* ---- Pixels. ---- */
 
-/* Rows that are not wanted are decoded too, into the first one's place. */
+/* Unwanted rows are decoded too, into the first wanted row's place. */
 static int decode_rows(struct png_decoder *decoder, uint32_t first_row, uint32_t end_row,
                        uint8_t *rows, size_t row_bytes)
 {
@@ -109,7 +109,7 @@ static int decode_interlaced(struct png_decoder *decoder, uint8_t *rows, size_t 
 int png_part(struct png_decoder *decoder, const struct image_rect *part,
              struct pixels_memory *memory, struct pixels *ret_pixels, struct err *err)
 {
-    assert(decoder->codec); /* after a begin that succeeded */
+    assert(decoder->codec); /* begin has succeeded */
     const struct spng_ihdr *header = &decoder->header;
     bool interlaced = header->interlace_method != SPNG_INTERLACE_NONE;
     size_t row_bytes = (size_t)header->width * decoder->channels;
@@ -122,7 +122,7 @@ int png_part(struct png_decoder *decoder, const struct image_rect *part,
         code = interlaced
                    ? decode_interlaced(decoder, memory->data, row_bytes)
                    : decode_rows(decoder, rows.y, rows.y + rows.height, memory->data, row_bytes);
-    if (code == SPNG_EOI) /* the last row */
+    if (code == SPNG_EOI) /* after the last row */
         code = 0;
     if (!status && !code && !part)
         code = spng_decode_chunks(decoder->codec);

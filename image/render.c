@@ -57,7 +57,7 @@ static bool same_shape(const struct jpeg_plane *a, const struct jpeg_plane *b)
            a->x_den == b->x_den && a->y_num == b->y_num && a->y_den == b->y_den;
 }
 
-/* Which plans serve a plane: those of the first plane of its shape. */
+/* The index of a plane's plans: that of the first plane of the same shape. */
 static uint32_t plans_of(const struct jpeg_planes *planes, uint32_t index)
 {
     uint32_t first = 0;
@@ -66,8 +66,8 @@ static uint32_t plans_of(const struct jpeg_planes *planes, uint32_t index)
     return first;
 }
 
-/* Widens begin..end, in pixels, by those of which a plan needs samples: den pixels have num of
- * them. */
+/* Widens begin..end, in pixels, to include all pixels whose samples a plan needs; den pixels have
+ * num samples. */
 static void add_pixels(uint64_t *begin, uint64_t *end, const struct resample_plan *plan,
                        uint32_t num, uint32_t den)
 {
@@ -121,15 +121,15 @@ static size_t target_stride(const struct framing *framing)
     return bytes_round_up(framing->width, STRIDE_ALIGNMENT_BYTES);
 }
 
-/* A plane, or some whose samples lie side by side. */
+/* A plane, or several interleaved ones. */
 struct samples {
-    const uint8_t *data; /* its first is in column left, row top of the plane */
+    const uint8_t *data; /* first sample: column left, row top of the plane */
     size_t stride_bytes;
     uint32_t left, top;
     uint32_t channels;
 };
 
-/* Into as many planes of the target, one after the other. */
+/* Resamples into one target plane per channel, consecutive. */
 static int resample_samples(struct renderer *renderer, uint32_t plans,
                             const struct framing *framing, const struct samples *samples,
                             uint8_t *target, struct err *err)

@@ -1,11 +1,11 @@
 /*
- * resample_columns — the filter's pass over samples; see resample.h. Coefficients are made in
- * resample_plan.c.
+ * resample_columns — the filter's pass over samples; see resample.h. resample_plan.c computes the
+ * coefficients.
  *
- * A pass goes tile by tile (resample_tile.h). The last tile of a line begins so far to the left
- * that it is whole: what it shares with its neighbour is computed twice, to the same bytes. Tiles
- * in plain C are here; they take any number of columns, so they also serve sources that are
- * narrower than a tile of the others.
+ * A pass proceeds by tiles (resample_tile.h). The last tile of a line starts further left so that
+ * it is complete: its overlap with the previous tile is computed twice, with the same result. The
+ * plain C tiles are here. They take any number of columns, so they also handle sources narrower
+ * than a tile of the other kernels.
  */
 #include "image/resample.h"
 
@@ -15,8 +15,8 @@
 
 enum { PLAIN_COLUMNS = 64 };
 
-/* ---- Plain C. The inner loops have constant lengths where the tile is whole, so that compilers
- * turn them into vector instructions of any processor. ---- */
+/* ---- Plain C. For whole tiles the inner loops have constant lengths, so that compilers vectorize
+ * them for any processor. ---- */
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 
@@ -48,8 +48,8 @@ static void filter_plain(const struct resample_tile *tile, uint32_t i, uint8_t *
         line[c] = (uint8_t)(sums[c] >> RESAMPLE_FRACTION_BITS);
 }
 
-/* Four rounds of interleaving the first eight rows with the last eight transpose sixteen by
- * sixteen. */
+/* Transposes 16 x 16 bytes by four rounds of interleaving the first eight rows with the last
+ * eight. */
 static void transpose_block(const struct lines *lines, size_t column, uint8_t block[16][16])
 {
     bytes16 rows[16], next[16];

@@ -1,8 +1,8 @@
 /*
- * resample_plan — coefficients in exact integers. See resample.h.
+ * resample_plan — computes coefficients in exact integers. See resample.h.
  *
- * With h = count * den, source sample x has its centre at (2x+1)*h and output i at 2*count*begin +
- * (2i+1)*length, both in units of 1/(2h) of a sample; the triangle's half width is the larger of
+ * With h = count * den, source sample x has its center at (2x+1)*h and output i at 2*count*begin +
+ * (2i+1)*length, both in units of 1/(2h) of a sample. The triangle's half width is the larger of
  * one sample, 2h, and one output, 2*length.
  */
 #include "image/resample.h"
@@ -13,8 +13,8 @@
 #include <string.h>
 
 struct triangle {
-    int64_t h, half_width; /* of one sample's half, of the filter */
-    int64_t begin, step;   /* centre of output i = begin + (2i+1)*step */
+    int64_t h, half_width; /* h: half a sample; half_width: of the filter */
+    int64_t begin, step;   /* output i has its center at begin + (2i+1)*step */
 };
 
 static int64_t floor_divide(int64_t value, int64_t by)
@@ -41,14 +41,14 @@ static int64_t center_of(const struct triangle *triangle, uint32_t output)
     return triangle->begin + (2 * (int64_t)output + 1) * triangle->step;
 }
 
-/* The samples with a positive weight, those of the line only: [*ret_low, *ret_high). */
+/* Samples of the line with a positive weight: [*ret_low, *ret_high). */
 static void find_support(const struct triangle *triangle, uint32_t source_count, int64_t center,
                          int64_t *ret_low, int64_t *ret_high)
 {
     int64_t sample = 2 * triangle->h;
     int64_t low = floor_divide(center - triangle->half_width - triangle->h, sample) + 1;
-    int64_t high = -floor_divide(-(center + triangle->half_width - triangle->h),
-                                 sample); /* the first beyond */
+    /* high: the first sample beyond. */
+    int64_t high = -floor_divide(-(center + triangle->half_width - triangle->h), sample);
     *ret_low = low < 0 ? 0 : low;
     *ret_high = high > source_count ? source_count : high;
 }
@@ -84,7 +84,7 @@ static void plan_coefficients(struct resample_plan *plan, const struct triangle 
 
 static int plan_reserve(struct resample_plan *plan, size_t count, size_t taps_max, struct err *err)
 {
-    plan->count = 0; /* until it is made anew */
+    plan->count = 0; /* until it is recomputed */
     if (count > plan->outputs_capacity) {
         free(plan->first);
         free(plan->taps);

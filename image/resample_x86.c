@@ -1,10 +1,10 @@
 /*
  * resample_x86 — tiles by AVX2 and AVX-512. See resample_tile.h.
  *
- * Two rows at a time: their bytes are interleaved, widened to pairs of 16 bits, and one instruction
- * multiplies a pair by its two coefficients and adds. Interleaving works within lanes of 16 bytes,
- * and so do the packs that undo it after rounding. A transposition is four rounds of interleaving
- * the first eight rows with the last eight, in all lanes at once.
+ * Two rows at a time: their bytes are interleaved and widened to pairs of 16 bits, and one
+ * instruction multiplies a pair by its two coefficients and adds. Interleaving works within 16-byte
+ * lanes, and so do the packs that undo it after rounding. A transposition takes four rounds of
+ * interleaving the first eight rows with the last eight, in all lanes at once.
  */
 #ifdef __x86_64__
 
@@ -18,8 +18,8 @@ enum { LANE_BYTES = 16, AVX2_COLUMNS = 32, AVX512_COLUMNS = 64 };
 #define AVX2   __attribute__((target("avx2")))
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
 
-/* Two taps of an output; the second one is a zero where their number is odd, and reads the first's
- * row. */
+/* Two taps of an output. If the number of taps is odd, the last pair's second coefficient is zero
+ * and reads the first tap's row. */
 struct tap_pair {
     int32_t coefficients;
     const uint8_t *row[2];

@@ -1,6 +1,6 @@
 /*
- * webp — see webp.h. The container is RIFF: chunks {name[4], u32 bytes, data, padded to even}
- * behind "RIFF", u32, "WEBP" (developers.google.com/speed/webp/docs/riff_container).
+ * webp — see webp.h. The container is RIFF: "RIFF", u32, "WEBP", then chunks {name[4], u32 bytes,
+ * data, padded to even} (developers.google.com/speed/webp/docs/riff_container).
  */
 #include "image/webp.h"
 
@@ -15,9 +15,9 @@
 enum {
     RIFF_HEADER_BYTES = 12,
     CHUNK_HEADER_BYTES = 8,
-    /* Upsampling blends a row's chroma with its neighbour's, at the edge of a cut with its own: so
-     * much is cut out around a part, that what is wanted has its neighbours. Even, as libwebp
-     * rounds a cut's corner to even. */
+    /* Upsampling blends a row's chroma with its neighbor's, at the edge of a crop with its own. The
+     * crop is larger than the part by this margin, so that all wanted pixels have their neighbors.
+     * Even, because libwebp rounds a crop's corner down to even. */
     MARGIN_PIXELS = 2,
 };
 
@@ -48,7 +48,7 @@ static uint32_t find_orientation(const uint8_t *data, size_t bytes)
         size_t begin = at + CHUNK_HEADER_BYTES;
         if (memcmp(data + at, "EXIF", 4) == 0) {
             size_t there = bytes_min(chunk_bytes, bytes - begin);
-            /* some writers put a JPEG's prefix before it */
+            /* some writers prepend the JPEG prefix */
             bool prefixed = there >= EXIF_PREFIX_BYTES &&
                             memcmp(data + begin, EXIF_PREFIX, EXIF_PREFIX_BYTES) == 0;
             return prefixed ? exif_orientation(data + begin, there)
@@ -96,7 +96,7 @@ int webp_begin(struct webp *webp, const void *data, size_t bytes, const char *pa
     return 0;
 }
 
-/* One axis of a part, with its margin. */
+/* Widens one axis of a part by the margin. */
 static void widen(uint32_t *begin, uint32_t *length, uint32_t side)
 {
     uint32_t from = *begin > MARGIN_PIXELS ? (*begin - MARGIN_PIXELS) & ~1u : 0;
