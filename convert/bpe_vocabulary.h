@@ -1,20 +1,19 @@
 /*
- * bpe_vocabulary — what a byte-pair vocabulary says, as tables: which token a byte is, and which
- * token a pair joins to.
+ * bpe_vocabulary — a byte-pair vocabulary as tables: the token of each byte, and the token that
+ * each pair merges into.
  */
 #ifndef MILLRACE_CONVERT_BPE_VOCABULARY_H
 #define MILLRACE_CONVERT_BPE_VOCABULARY_H
 
 #include "convert/bpe.h"
 
-/* Ranks are below BPE_NONE, so at most half of the slots are taken. */
+/* Ranks are below BPE_NONE, so at most half of the slots are used. */
 enum { BPE_NONE = 0xffff, BPE_PAIRS_BITS = 17 };
 
-/* A slot of the table of pairs, at its hash or behind. joined is BPE_NONE where the slot is
- * empty. */
+/* A slot of the pair table, which uses linear probing. joined is BPE_NONE in an empty slot. */
 struct bpe_pair {
     uint16_t left, right;
-    uint16_t rank; /* lower is joined first */
+    uint16_t rank; /* lower ranks merge first */
     uint16_t joined;
 };
 

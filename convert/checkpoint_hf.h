@@ -1,5 +1,5 @@
 /*
- * checkpoint_hf — the configuration that transformers wants beside a model's tensors.
+ * checkpoint_hf — the configuration that transformers needs alongside a model's tensors.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_HF_H
 #define MILLRACE_CONVERT_CHECKPOINT_HF_H
@@ -9,12 +9,12 @@
 #include "ckpt/load/flat.h"
 #include "ckpt/load/reader.h"
 
-/* The family of the model that a checkpoint's state describes. -ENOTSUP where it is none of them or
- * there is no state. */
+/* The model family that a checkpoint's state describes. -ENOTSUP if it is none of them or there is
+ * no state. */
 int checkpoint_hf_family(const struct ckpt_reader *reader, enum hf_family *ret_family,
                          struct err *err);
-/* Appends config.json: shapes from the tensors, the rest from the state's configuration; of the
- * dtype that cast leaves the embedding. */
+/* Appends config.json: shapes from the tensors, other values from the state's configuration, and
+ * the embedding's dtype after cast. */
 int checkpoint_hf_config(const struct ckpt_reader *reader, enum hf_family family,
                          const struct flat_cast *cast, struct str *out, struct err *err);
 

@@ -1,6 +1,6 @@
 /*
- * checkpoint_target — what a converted checkpoint may be written to: nothing that the conversion
- * reads, and with --force nothing but what an earlier conversion may have written.
+ * checkpoint_target — checks a conversion's target: never anything that the conversion reads, and
+ * with --force only what an earlier conversion may have written.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_TARGET_H
 #define MILLRACE_CONVERT_CHECKPOINT_TARGET_H
@@ -14,8 +14,8 @@ int checkpoint_target_check_file(struct io *io, const char *source, const char *
                                  struct err *err);
 
 /* A target folder for Hugging Face's files. -EINVAL if it lies inside the checkpoint at source,
- * -EEXIST if it is to be replaced and holds anything that such a conversion does not write: that
- * would be deleted. */
+ * -EEXIST if it is to be replaced and holds anything that such a conversion does not write, since
+ * that would be deleted. */
 int checkpoint_target_check_folder(struct io *io, const char *source, const char *target,
                                    bool replace, struct err *err);
 

@@ -1,12 +1,12 @@
 /*
- * dataset_pipeline — items encoded side by side, handed over in order.
+ * dataset_pipeline — encodes items in parallel and delivers them in order.
  *
  *     positions      ... 41 | 42  43  44  45  46 | 47 ...
- *                     given   a ring of slots: encoded or being encoded, in any order; 42 is the
- *                             next one given
+ *                delivered   a ring of slots: encoded or being encoded, in any order; 42 is the
+ *                             next one delivered
  *
- * Memory is bounded by the slots and by the bytes of their items. One thread asks for items;
- * workers encode.
+ * Memory is bounded by the slots and by the bytes of their items. One thread takes items; workers
+ * encode.
  */
 #ifndef MILLRACE_CONVERT_DATASET_PIPELINE_H
 #define MILLRACE_CONVERT_DATASET_PIPELINE_H
@@ -15,14 +15,14 @@
 
 enum {
     PIPELINE_SLOTS_MAX = 1024,
-    PIPELINE_BYTES_MAX = 256 << 20,    /* of items in progress; one alone may be larger */
-    PIPELINE_KEEP_BYTES_MAX = 1 << 20, /* a slot's memory that is kept for the next item */
+    PIPELINE_BYTES_MAX = 256 << 20,    /* in progress; a single item may be larger */
+    PIPELINE_KEEP_BYTES_MAX = 1 << 20, /* of a slot, retained for the next item */
 };
 
-/* One item, encoded or not. */
+/* An item, encoded or being encoded. */
 struct pipeline_item {
     struct source_item item;
-    bool passed_over; /* it is in a shard of an earlier run already */
+    bool passed_over; /* already in a shard of an earlier run */
     int status;       /* of the encoding */
     struct err err;
     struct encoded_item encoded;
@@ -30,12 +30,12 @@ struct pipeline_item {
 
 struct pipeline;
 
-/* From position first on. next_items: of each split, the position up to which an earlier run has
- * come. Starts the workers (0: one a CPU). source must live as long. */
+/* Starts at position first. next_items: for each split, the position that an earlier run reached.
+ * Starts the workers (0: one per CPU). source must outlive the pipeline. */
 int pipeline_open(struct io *io, const struct source *source, uint64_t first,
                   const uint64_t *next_items, struct pipeline **ret_pipeline, struct err *err);
-/* Waits for the next item in order, which belongs to the caller until pipeline_release. False after
- * timeout_ms. There must be one left. */
+/* Waits for the next item in order, which is the caller's until pipeline_release. False after
+ * timeout_ms. At least one item must be left. */
 bool pipeline_next(struct pipeline *pipeline, int timeout_ms, struct pipeline_item **ret_item);
 void pipeline_release(struct pipeline *pipeline);
 void pipeline_close(struct pipeline *pipeline); /* waits for items being encoded; NULL is fine */

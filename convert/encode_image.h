@@ -1,12 +1,11 @@
 /*
- * encode_image — an image file as a sample's field: kept, tiled, encoded again, or decoded for
- * good.
+ * encode_image — stores an image file as a sample's field: kept, tiled, reencoded, or decoded.
  *
- * Every one is decoded whole (tiling reads all of a JPEG's coefficients), so that a broken one is
- * found now and not in the middle of a training run. What a file is, its content tells. JPEGs of
- * extension "jpg" are stored as options->jpeg says, those of another and PNG, WebP and PPM files
- * byte for byte. With options->store raw all of them become PPM: upright, scaled down to max_side,
- * under the extension "ppm".
+ * Every image is decoded completely (tiling reads all of a JPEG's coefficients), so that a broken
+ * one is found now and not during a training run. Formats are detected by content. JPEGs with the
+ * extension "jpg" are stored as options->jpeg says; JPEGs with other extensions and PNG, WebP and
+ * PPM files are stored byte for byte. With options->store raw all of them become PPM: upright,
+ * scaled down to max_side, with the extension "ppm".
  */
 #ifndef MILLRACE_CONVERT_ENCODE_IMAGE_H
 #define MILLRACE_CONVERT_ENCODE_IMAGE_H
@@ -24,9 +23,9 @@ int image_encoder_open(const struct convert_options *options, struct image_encod
                        struct err *err);
 void image_encoder_close(struct image_encoder *encoder); /* NULL is fine */
 
-/* Appends to out what is stored of a file with this extension, and writes the extension that it is
- * stored under (it may be the given one's memory; "jpeg" is given as "jpg"). jpegs counts. -EBADMSG
- * with path and offset, -ENOMEM. */
+/* Appends the stored form of a file with this extension to out. Writes the extension that it is
+ * stored under (may alias the given one; "jpeg" becomes "jpg"). Updates jpegs. -EBADMSG with path
+ * and offset, -ENOMEM. */
 int image_encode(struct image_encoder *encoder, const struct str *file, const char *path,
                  char extension[SHARD_EXTENSION_BYTES_MAX], struct str *out,
                  struct convert_jpegs *jpegs, struct err *err);

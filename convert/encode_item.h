@@ -1,7 +1,7 @@
 /*
- * encode_item — one item of a source into the fields of one sample: read, checked, encoded.
+ * encode_item — turns one item of a source into the fields of one sample: reads, checks, encodes.
  *
- * What images become: encode_image.h.
+ * encode_image.h describes how images are stored.
  */
 #ifndef MILLRACE_CONVERT_ENCODE_ITEM_H
 #define MILLRACE_CONVERT_ENCODE_ITEM_H
@@ -14,7 +14,7 @@ struct encoded_field {
     size_t at, bytes; /* in data */
 };
 
-/* Zero is empty. Fields in byte order of extensions. */
+/* Zero is empty. Fields are in byte order of extensions. */
 struct encoded_item {
     struct str data;
     uint32_t fields_count;
@@ -23,12 +23,12 @@ struct encoded_item {
 };
 
 struct item_encoder; /* owner thread: a queue, a decoder and scratch memory */
-/* source must live as long. */
+/* source must outlive the encoder. */
 int item_encoder_open(struct io *io, const struct source *source, struct item_encoder **ret_encoder,
                       struct err *err);
 void item_encoder_close(struct item_encoder *encoder); /* NULL is fine */
 
-/* Replaces what out held. Errors name the file, and the offset where there is one. Blocks. */
+/* Replaces the contents of out. Errors name the file, and the offset if there is one. Blocks. */
 int item_encode(struct item_encoder *encoder, const struct source_item *item,
                 struct encoded_item *out, struct err *err);
 

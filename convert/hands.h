@@ -1,6 +1,5 @@
 /*
- * hands — a reader of one checkpoint for each worker, which share its manifest, and the memory for
- * blocks that are read ahead.
+ * hands — one checkpoint reader per worker; all share a manifest and divide the read-ahead memory.
  */
 #ifndef MILLRACE_CONVERT_HANDS_H
 #define MILLRACE_CONVERT_HANDS_H
@@ -8,12 +7,12 @@
 #include "ckpt/load/reader.h"
 #include "convert/pieces.h"
 
-/* Zeroed at first. */
+/* Zero-initialized. */
 struct hands {
     struct ckpt_reader *readers[PIECES_WORKERS_MAX];
 };
 
-/* Of what reader reads, which must outlive them. */
+/* Reads what reader reads; reader must outlive them. */
 int hands_open(struct hands *hands, const struct ckpt_reader *reader, unsigned count,
                struct err *err);
 void hands_close(struct hands *hands);

@@ -1,6 +1,6 @@
 /*
- * identity — what the bytes of a conversion are a function of, as the name of who writes them: who
- * resumes finds only what was being made of the same tensors, in the same way.
+ * identity — a hash of everything that determines a conversion's bytes, used as owner_id: a resumed
+ * conversion only finds output of the same tensors, made in the same way.
  */
 #ifndef MILLRACE_CONVERT_IDENTITY_H
 #define MILLRACE_CONVERT_IDENTITY_H
@@ -9,9 +9,9 @@
 
 enum { IDENTITY_BYTES = 32 };
 
-/* options: a text with all that decides about the bytes. Of a step the checksums of its blocks tell
- * what is in it, of a plain file its identity (io.h) when its header was read. text
- * (IDENTITY_BYTES): "convert." and 16 hex digits. */
+/* options: a text with all options that affect the bytes. A step is identified by the checksums of
+ * its blocks, a plain file by its identity (io.h) when its header was read. text (IDENTITY_BYTES):
+ * "convert." and 16 hex digits. */
 int identity_of(const struct ckpt_reader *reader, const char *options, char *text, struct err *err);
 
 #endif

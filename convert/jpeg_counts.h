@@ -1,16 +1,16 @@
 /*
- * jpeg_counts — counts of the JPEGs that a conversion tiled, encoded again or kept. Header only.
+ * jpeg_counts — counts of the JPEGs that a conversion tiled, reencoded or kept. Header only.
  */
 #ifndef MILLRACE_CONVERT_JPEG_COUNTS_H
 #define MILLRACE_CONVERT_JPEG_COUNTS_H
 
 #include <stdint.h>
 
-/* What became of the JPEGs, unless --jpeg keep or --store raw was asked for. */
+/* Unused with --jpeg keep or --store raw. */
 struct convert_jpegs {
     uint64_t tiled_count, reencoded_count;
-    /* To be tiled: stored as they are (CMYK; tiled already; named as no JPEG). To be encoded again:
-     * stored with their own pixels, since that is smaller, or named as no JPEG. */
+    /* With tile: stored as they are (CMYK; already tiled; misnamed). With reencode: stored with
+     * their own pixels because that is smaller, or misnamed. */
     uint64_t kept_count;
     uint64_t source_bytes, written_bytes; /* of all three */
 };

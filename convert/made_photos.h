@@ -1,9 +1,9 @@
 /*
- * made_photos — a shard of pictures out of nothing, as hard to decode as photos: for measuring a
- * machine that has no dataset at hand.
+ * made_photos — writes a shard of synthetic pictures, as hard to decode as photos, for benchmarks
+ * without a dataset.
  *
- * Each picture is smooth noise of several sizes, MADE_PHOTO_WIDTH x MADE_PHOTO_HEIGHT, as `convert
- * dataset --jpeg reencode` would store it: a function of its number alone.
+ * Each picture is smooth noise of several sizes, MADE_PHOTO_WIDTH x MADE_PHOTO_HEIGHT, stored as
+ * `convert dataset --jpeg reencode` would: a function of its number alone.
  */
 #ifndef MILLRACE_CONVERT_MADE_PHOTOS_H
 #define MILLRACE_CONVERT_MADE_PHOTOS_H
@@ -15,8 +15,8 @@
 
 enum { MADE_PHOTO_WIDTH = 512, MADE_PHOTO_HEIGHT = 384 };
 
-/* Writes a shard of count samples, `jpg` and `cls`, that appears when it is whole. stop: non-zero
- * ends it with -EINTR; NULL: never. -EEXIST, -ENOMEM, what writing gives. */
+/* Writes a shard of count samples, `jpg` and `cls`, that appears once complete. stop: nonzero ends
+ * it with -EINTR; NULL: never. -EEXIST, -ENOMEM, write errors. */
 int made_photos_write(struct io *io, const char *path, uint64_t count, const atomic_int *stop,
                       struct err *err);
 

@@ -1,5 +1,5 @@
 /*
- * options — how `convert dataset` converts. See dataset.h.
+ * options — the options of `convert dataset`. See dataset.h.
  */
 #ifndef MILLRACE_CONVERT_OPTIONS_H
 #define MILLRACE_CONVERT_OPTIONS_H
@@ -15,7 +15,7 @@
 enum { CONVERT_SHARD_BYTES_DEFAULT = 256 << 20 };
 
 enum convert_jpeg {
-    /* written again without loss, so that parts can be cut out (image/jpeg_tile.h) */
+    /* transcoded without loss, so that parts can be cut out (image/jpeg_tile.h) */
     CONVERT_JPEG_TILE,
     CONVERT_JPEG_KEEP,     /* byte for byte */
     CONVERT_JPEG_REENCODE, /* decoded, scaled down, encoded again */
@@ -26,9 +26,9 @@ enum convert_store {
     CONVERT_STORE_RAW,     /* all images decoded, as PPM */
 };
 
-/* What the folders in the source are. */
+/* The meaning of folders in the source. */
 enum convert_split_folders {
-    /* splits where all have names like train, val and test; else classes */
+    /* splits if all have names like train, val and test; else classes */
     CONVERT_SPLIT_FOLDERS_AUTO,
     CONVERT_SPLIT_FOLDERS_YES, /* splits, whatever their names */
     CONVERT_SPLIT_FOLDERS_NO,  /* classes, whatever their names */
@@ -38,10 +38,10 @@ enum { CONVERT_SPLITS_MAX = 16, CONVERT_SPLIT_NAME_BYTES_MAX = 64 };
 
 struct convert_split {
     char name[CONVERT_SPLIT_NAME_BYTES_MAX];
-    double fraction; /* they sum to 1; 0 for the folder of that name in the source */
+    double fraction; /* fractions sum to 1; 0 for the source folder of that name */
 };
 
-/* Borrowed texts. */
+/* Borrowed strings. */
 struct convert_list {
     const char *const *items;
     size_t count;
@@ -54,27 +54,29 @@ struct convert_options {
     uint64_t shard_samples;      /* 0: no limit */
     enum convert_jpeg jpeg;
     enum convert_store store;
-    uint32_t max_side; /* reencode, raw; 0: as it is */
-    uint32_t quality;  /* reencode; 0: 90. Smaller pictures are encoded too */
+    uint32_t max_side; /* reencode, raw; 0: unlimited */
+    uint32_t quality;  /* reencode; 0: 90. Smaller pictures are reencoded too */
     uint64_t seed;
     bool keep_order; /* else items are shuffled, keyed by seed */
-    /* Which split an item falls into is keyed by (seed, key). */
+    /* An item's split is keyed by (seed, key). */
     struct convert_split splits[CONVERT_SPLITS_MAX];
-    uint32_t splits_count; /* 0: one dataset, at target itself, or one for each split folder */
+    uint32_t splits_count; /* 0: one dataset, at target itself, or one per split folder */
     enum convert_split_folders split_folders;
-    struct convert_list ignores; /* globs: of names, or with a slash of paths relative to source */
-    struct convert_list
-        fields; /* extensions that become fields; none: photos and what belongs to them */
-    const char *tokenizer;      /* text: "bytes" (NULL too), "gpt2" */
+    struct convert_list ignores; /* globs: of names, or, with a slash, of paths relative to
+                                  * source */
+    /* Extensions that become fields; none: photos and their companion files. */
+    struct convert_list fields;
+    const char *tokenizer;      /* text: "bytes" (or NULL), "gpt2" */
     const char *vocabulary;     /* "gpt2": the folder of encoder.json and vocab.bpe; else NULL */
-    bool skip_errors;           /* else the first one ends it */
-    int64_t errors_max;         /* with skip_errors: more end it; -1: no limit */
-    double errors_max_fraction; /* the same as a part of all items; 0: no limit */
-    unsigned workers;           /* 0: one a CPU */
+    bool skip_errors;           /* else the first error ends the conversion */
+    int64_t errors_max;         /* with skip_errors: the conversion ends beyond this; -1: no
+                                 * limit */
+    double errors_max_fraction; /* the same as a fraction of all items; 0: no limit */
+    unsigned workers;           /* 0: one per CPU */
     bool resume, force;
-    const atomic_int *stop; /* non-zero: end soon with -EINTR; NULL: never */
+    const atomic_int *stop; /* nonzero: stop soon with -EINTR; NULL: never */
     const struct log *log;  /* names each skipped item */
-    /* Called now and then from one thread; may be NULL. */
+    /* Called periodically from one thread; may be NULL. */
     void (*progress)(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
                      uint64_t bytes);
     void *progress_context;

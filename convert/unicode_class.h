@@ -1,9 +1,8 @@
 /*
- * unicode_class — letters, numbers and white space of Unicode 16.0: as much of it as GPT-2's
- * splitting of text needs.
+ * unicode_class — letters, numbers and white space of Unicode 16.0, as GPT-2's pattern needs them.
  *
- * The classes are those of \p{L}, \p{N} and \s in the pattern; marks, signs and what is not
- * assigned are neither.
+ * The classes are \p{L}, \p{N} and \s of the pattern; marks, signs and unassigned characters are
+ * UNICODE_OTHER.
  */
 #ifndef MILLRACE_CONVERT_UNICODE_CLASS_H
 #define MILLRACE_CONVERT_UNICODE_CLASS_H
@@ -17,9 +16,9 @@ enum unicode_class { UNICODE_OTHER, UNICODE_LETTER, UNICODE_NUMBER, UNICODE_SPAC
 
 enum unicode_class unicode_class_of(uint32_t code);
 
-/* The bytes of the character at text, of which there are at least one, and its class. A byte that
- * begins no well-formed UTF-8 (RFC 3629: overlong forms, surrogates and what is cut off are not) is
- * a character of its own, UNICODE_OTHER. */
+/* The length in bytes of the character at text, which has at least one byte, and its class. A byte
+ * that starts no well-formed UTF-8 (RFC 3629; overlong, surrogate and truncated forms are
+ * malformed) counts as one UNICODE_OTHER character. */
 size_t unicode_next(const uint8_t *text, size_t bytes, enum unicode_class *ret_class);
 
 #endif
