@@ -1,8 +1,8 @@
 /*
- * bpe_split — see bpe_split.h, and bpe.h of places where text may be cut.
+ * bpe_split — see bpe_split.h, and bpe.h for offsets where text may be cut.
  *
- * Why such a cut changes no token: a word that holds what is no space ends before the next space,
- * whatever follows, and matching goes on from there with no memory of what was before.
+ * Such a cut changes no token: a word with a character other than white space ends before the next
+ * space, whatever follows, and matching continues from there independently of the preceding text.
  */
 #include "convert/bpe_split.h"
 
@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* 's 't 're 've 'm 'll 'd: bytes of the one at text, 0 where there is none. */
+/* The length of a contraction at text: 's 't 're 've 'm 'll 'd. 0 if there is none. */
 static size_t contraction_bytes(const uint8_t *text, size_t bytes)
 {
     if (bytes < 2 || text[0] != '\'')
@@ -26,7 +26,7 @@ static size_t contraction_bytes(const uint8_t *text, size_t bytes)
     return two ? 3 : 0;
 }
 
-/* The end of the characters of one class that begin at `at`. */
+/* The end of the run of characters of one class that begins at `at`. */
 static size_t run_end(const uint8_t *text, size_t bytes, size_t at, enum unicode_class kind)
 {
     while (at < bytes) {
@@ -39,7 +39,7 @@ static size_t run_end(const uint8_t *text, size_t bytes, size_t at, enum unicode
     return at;
 }
 
-/* Of white space that ends in front of a word, the last character is left to it. */
+/* If white space precedes a word, its last character belongs to that word. */
 static size_t space_end(const uint8_t *text, size_t bytes, size_t at)
 {
     size_t last = at, end = at;
@@ -72,7 +72,7 @@ static bool is_ascii_space(uint8_t byte)
 }
 
 /* Whether the character that ends at `at` is white space: U+0085, U+00A0, U+1680, U+2000 to U+200A,
- * U+2028, U+2029, U+202F, U+205F, U+3000. Its lead byte can be part of nothing else. */
+ * U+2028, U+2029, U+202F, U+205F, U+3000. Their lead bytes are never continuation bytes. */
 static bool ends_in_space(const uint8_t *text, size_t at)
 {
     const uint8_t *end = text + at;

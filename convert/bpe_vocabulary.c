@@ -1,8 +1,8 @@
 /*
- * bpe_vocabulary — see bpe.h, bpe_vocabulary.h: reading encoder.json and vocab.bpe.
+ * bpe_vocabulary — reads encoder.json and vocab.bpe. See bpe.h, bpe_vocabulary.h.
  *
  *     encoder.json   {"token": id, ...}: each id below their number once
- *     vocab.bpe      "#version: ..." or nothing, then "left right\n" a pair, the line is its rank
+ *     vocab.bpe      "#version: ..." or nothing, then per pair "left right\n"; the line is its rank
  *
  * Both write a byte as one character: printable Latin-1 as itself, the others as U+0100 and up, in
  * order.
@@ -103,7 +103,7 @@ static int load_tokens(struct loading *loading, const char *text, size_t bytes)
     return status;
 }
 
-/* One line, without its end: the pair of the next rank. */
+/* Adds the pair of the next rank; line has no line end. */
 static int add_pair(struct loading *loading, const char *line, size_t bytes, uint32_t rank,
                     int64_t offset)
 {

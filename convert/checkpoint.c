@@ -1,8 +1,8 @@
 /*
  * checkpoint — see checkpoint.h.
  *
- * The target's image is `[header][tensors in canonical order]`. The tensors' bytes are one stream,
- * whatever chunks they lie in, cut into pieces (pieces.h); each worker reads its own from the
+ * The target file is `[header][tensors in canonical order]`. The tensors' bytes form one stream,
+ * cut into pieces (pieces.h) regardless of tensor boundaries; each worker reads its pieces from the
  * checkpoint.
  */
 #include "convert/checkpoint.h"
@@ -27,26 +27,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One conversion. Owns all but io, options. */
+/* One conversion. Owns all members but io, options. */
 struct job {
     struct io *io;
     const struct convert_checkpoint_options *options;
     struct ckpt_reader *reader;
-    struct safetensors_entry *entries;      /* in the order of the file */
-    const struct manifest_tensor **tensors; /* the same */
+    struct safetensors_entry *entries;      /* in file order */
+    const struct manifest_tensor **tensors; /* in file order */
     uint64_t count, cast_count, kept_bytes;
     struct str header;
     uint64_t file_bytes;
-    struct piece *list; /* the file behind the header */
+    struct piece *list; /* the file after the header */
     uint64_t pieces_count;
     struct hands hands;
-    struct flat flats[PIECES_WORKERS_MAX]; /* a worker's */
+    struct flat flats[PIECES_WORKERS_MAX]; /* one per worker */
     struct piece_journal *journal;
     struct pieces *pieces;
     struct io_transaction *transaction;
     struct io_file *file; /* of the transaction */
     struct ckpt_watch watch;
-    struct hash_watch watched; /* of what is read to compare */
+    struct hash_watch watched; /* progress of reads for comparison */
 };
 
 static const char *wanted(const struct job *job)
@@ -109,7 +109,7 @@ static int cut(struct job *job, struct err *err)
     return 0;
 }
 
-/* The first tensor that ends behind that offset of the file. */
+/* The first tensor that ends after that offset of the file. */
 static uint64_t entry_at(const struct job *job, uint64_t offset)
 {
     uint64_t low = 0, high = job->count;
@@ -123,7 +123,7 @@ static uint64_t entry_at(const struct job *job, uint64_t offset)
     return low;
 }
 
-/* Canonical order keeps elements aligned to their size, so no piece ends within one. */
+/* Canonical order keeps elements aligned to their size, so pieces end between elements. */
 static int make_piece(void *context, unsigned worker, uint64_t number, void *data, struct err *err)
 {
     struct job *job = context;
@@ -138,7 +138,7 @@ static int make_piece(void *context, unsigned worker, uint64_t number, void *dat
     return status;
 }
 
-/* Verifying reads the source and what was made of it once more. */
+/* Verifying reads the source and the result once more. */
 static uint64_t bytes_to_do(const struct job *job)
 {
     return job->file_bytes * (job->options->verify ? 3 : 1);
@@ -209,7 +209,7 @@ static int write_all(struct job *job, const char *owner_id, struct err *err)
     return status;
 }
 
-/* So that their memory is not there beside what verifying takes. */
+/* Frees their memory before verifying, which needs memory too. */
 static void close_pieces(struct job *job)
 {
     pieces_close(job->pieces);
@@ -227,7 +227,7 @@ static bool is_any(const void *context, const char *name)
 }
 
 struct sum {
-    uint64_t count; /* of tensors */
+    uint64_t count; /* number of tensors */
     struct hash128 hash;
 };
 
@@ -236,7 +236,8 @@ static bool is_same(const struct sum *a, const struct sum *b)
     return a->count == b->count && a->hash.high == b->hash.high && a->hash.low == b->hash.low;
 }
 
-/* Of the tensors as the step gives them. done_bytes, bytes: of the conversion's progress. */
+/* Hashes the tensors as the step gives them. done_bytes, bytes: for the progress of the
+ * conversion. */
 static int sum_source(struct job *job, uint64_t done_bytes, uint64_t bytes, struct sum *ret_sum,
                       struct err *err)
 {
@@ -246,7 +247,7 @@ static int sum_source(struct job *job, uint64_t done_bytes, uint64_t bytes, stru
                         &ret_sum->count, &ret_sum->hash, err);
 }
 
-/* Of those in the file at path; after sum_source. */
+/* Hashes the tensors in the file at path. Call it after sum_source. */
 static int sum_target(struct job *job, const char *path, struct sum *ret_sum, struct err *err)
 {
     struct ckpt_reader *target;
@@ -259,7 +260,7 @@ static int sum_target(struct job *job, const char *path, struct sum *ret_sum, st
     return status;
 }
 
-/* What was written, read back. */
+/* Reads the result back and compares it with the source. */
 static int compare(struct job *job, const char *path, struct err *err)
 {
     struct sum expected = {0}, found = {0};
@@ -277,11 +278,11 @@ static int compare(struct job *job, const char *path, struct err *err)
     return -EBADMSG;
 }
 
-/* The file takes its name once its bytes are durable and, where that is asked for, compared. */
+/* Commits the file once its bytes are durable and, if requested, compared. */
 static int commit(struct job *job, struct err *err)
 {
     int status = job->io->transactions->finalize(job->transaction, job->file, job->file_bytes, err);
-    if (!status && job->options->verify) /* before it has its name */
+    if (!status && job->options->verify) /* before it gets its final name */
         status = compare(job, job->io->transactions->staging(job->transaction), err);
     if (status)
         return status;
@@ -290,7 +291,7 @@ static int commit(struct job *job, struct err *err)
     return status;
 }
 
-/* A conversion that was killed when it was done, or is asked for twice. */
+/* Whether an earlier conversion already completed: it was killed at its end, or is repeated. */
 static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, struct err *err)
 {
     struct io_stat info;
@@ -307,7 +308,8 @@ static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, 
     if (status)
         return status;
     status = sum_target(job, job->options->target, &found, err);
-    if (status && status != -EBADMSG && status != -EINVAL) /* those are of a file of another kind */
+    if (status && status != -EBADMSG && status != -EINVAL) /* these come from a file of another
+                                                            * kind */
         return status;
     if (status || !is_same(&expected, &found)) {
         err_set(err, -EEXIST, "there is something else under that name already");
@@ -323,8 +325,8 @@ static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, 
     return status;
 }
 
-/* Where the step was saved with the layout full, and this is that file again: one that has these
- * tensors, and has no other. */
+/* Logs if the step already contains this file: it was saved with the layout `full`, and its
+ * consolidated file has exactly these tensors. */
 static void tell_if_there(const struct job *job)
 {
     const struct manifest *manifest = ckpt_reader_manifest(job->reader);
@@ -344,7 +346,7 @@ static int make_file(struct job *job, struct err *err)
 {
     char owner_id[IDENTITY_BYTES], how[64], text[HASH128_HEX_BYTES];
     bool is_done = false;
-    /* the header has the name, dtype, shape and place of all that is to be there */
+    /* the header has the name, dtype, shape and offset of every tensor */
     snprintf(how, sizeof how, "full %s",
              hash128_format(hash_128(job->header.data, job->header.bytes), text));
     int status = identity_of(job->reader, how, owner_id, err);
@@ -357,7 +359,7 @@ static int make_file(struct job *job, struct err *err)
     return status ? status : commit(job, err);
 }
 
-/* keep: for whoever resumes. */
+/* keep: for a later resume. */
 static void release(struct job *job, bool keep)
 {
     close_pieces(job);
@@ -365,7 +367,7 @@ static void release(struct job *job, bool keep)
         job->io->transactions->leave(job->transaction);
     else
         job->io->transactions->abort(job->transaction);
-    piece_journal_close(job->journal, keep); /* last: what it knows of is committed or gone */
+    piece_journal_close(job->journal, keep); /* last: its data is now committed or removed */
     ckpt_reader_close(job->reader);
     str_deinit(&job->header);
     free(job->entries);

@@ -1,11 +1,10 @@
 /*
- * checkpoint_hf — a checkpoint of ours as the folder that transformers loads. See checkpoint.h.
+ * checkpoint_hf — exports a checkpoint to a folder that transformers loads. See checkpoint.h.
  *
- * A tensor of theirs is made of one of ours, or of q, k and v; some are transposed. Its pieces
- * (pieces.h) are a few of its rows each: of a transposed one these are columns of ours, which the
- * reader loads as boxes, cast if need be. The folder is gone through once to write it, and once
- * more to compare where that is asked for: then what would be written is made again and compared
- * with what is there.
+ * An output tensor is made of one of ours, or of q, k and v; some are transposed. Each of its
+ * pieces (pieces.h) is a few of its rows. For a transposed tensor these are columns of ours, which
+ * the reader loads as boxes, with a cast if needed. One pass writes the folder; to verify, a second
+ * pass makes the same data again and compares it with the files.
  */
 #include "convert/checkpoint_hf.h"
 
@@ -25,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One conversion. Owns all but io, options. */
+/* One conversion. Owns all members but io, options. */
 struct job {
     struct io *io;
     const struct convert_checkpoint_options *options;
@@ -35,9 +34,9 @@ struct job {
     uint64_t kept_bytes;
     struct safetensors_entry *entries; /* of the file in progress */
     struct piece *list;                /* [plan.pieces_count], of all files */
-    uint64_t put_count;                /* pieces of the files before the one in progress */
+    uint64_t put_count;                /* pieces of the files before the current one */
     struct hands hands;
-    char *columns[PIECES_WORKERS_MAX]; /* a worker's, of a part of ours */
+    char *columns[PIECES_WORKERS_MAX]; /* one per worker, of a part of ours */
     struct piece_journal *journal;
     struct pieces *pieces;
     struct checked_folder folder;
@@ -74,7 +73,7 @@ static int load_box(struct job *job, unsigned worker, const struct manifest_tens
     return ckpt_reader_load(job->hands.readers[worker], &wanted, 1, NULL, err);
 }
 
-/* Rows of theirs are so many columns of each part. */
+/* Rows of the output are columns of each part. */
 static int load_transposed(struct job *job, unsigned worker, const struct hf_rows *rows, char *data,
                            struct err *err)
 {
@@ -101,7 +100,7 @@ static int make_piece(void *context, unsigned worker, uint64_t number, void *dat
     const struct hf_tensor *tensor = rows->tensor;
     if (tensor->place.transposed)
         return load_transposed(job, worker, rows, data, err);
-    if (tensor->entry.rank == 2) /* none is of parts */
+    if (tensor->entry.rank == 2) /* rank-2 tensors have one part */
         return load_box(job, worker, tensor->ours[0], (const uint64_t[2]){rows->first, 0},
                         (const uint64_t[2]){rows->count, tensor->entry.shape[1]}, data, err);
     uint64_t part = tensor->ours[0]->shape[0];
@@ -113,7 +112,7 @@ static int make_piece(void *context, unsigned worker, uint64_t number, void *dat
     return status;
 }
 
-/* The pieces of a tensor that begins there; returns how many. */
+/* Places the pieces of a tensor that begins at `at`; returns how many. */
 static uint64_t place_pieces(struct job *job, uint64_t piece, const struct hf_tensor *tensor,
                              uint64_t at)
 {
@@ -128,8 +127,8 @@ static uint64_t place_pieces(struct job *job, uint64_t piece, const struct hf_te
     return count;
 }
 
-/* What the file says of itself: that it is PyTorch's, which transformers asks for; and beside a
- * tensor that another name shares, that name, as safetensors' save_model does. */
+/* Encodes the header with its metadata: the format "pt", which transformers requires, and, for a
+ * tensor shared under another name, that name, as safetensors' save_model does. */
 static int encode_header(const struct job *job, uint64_t count, struct str *out,
                          uint64_t *ret_file_bytes, struct err *err)
 {
@@ -143,7 +142,7 @@ static int encode_header(const struct job *job, uint64_t count, struct str *out,
                               SAFETENSORS_ALIGN_BYTES, out, ret_file_bytes, err);
 }
 
-/* Of the file whose entries are encoded. */
+/* Writes or compares the tensors of the file whose entries are encoded. */
 static int put_tensors(struct job *job, const struct checked_file *file, uint64_t first,
                        uint64_t count, struct err *err)
 {
@@ -155,7 +154,8 @@ static int put_tensors(struct job *job, const struct checked_file *file, uint64_
         job->pieces, file->file, file->path, begin, job->put_count - begin, err);
 }
 
-/* The tensors of one file, which are neighbours from first on; *ret_end is behind the last. */
+/* Writes or compares one file, whose tensors are consecutive from first on; *ret_end is after the
+ * last. */
 static int put_file(struct job *job, uint64_t first, uint64_t *ret_end, struct err *err)
 {
     char name[HF_FILE_NAME_BYTES];
@@ -258,7 +258,7 @@ static int open_pieces(struct job *job, const char *owner_id, struct err *err)
     return status ? status : pieces_open(&options, &job->pieces, err);
 }
 
-/* The folder takes its name once its bytes are durable and, where that is asked for, compared. */
+/* Commits the folder once its bytes are durable and, if requested, compared. */
 static int make_folder(struct job *job, const char *owner_id, const struct str *config,
                        struct err *err)
 {
@@ -281,8 +281,7 @@ static int make_folder(struct job *job, const char *owner_id, const struct str *
     return status ? status : checked_folder_commit(&job->folder, err);
 }
 
-/* A conversion that was killed when it was done, or is asked for twice: all that it would write is
- * there. */
+/* Checks a conversion that was killed at its end, or is repeated: all its output must exist. */
 static int check_whole(struct job *job, const char *owner_id, const struct str *config,
                        struct err *err)
 {
@@ -321,13 +320,13 @@ static int make_or_find(struct job *job, const struct str *config, struct err *e
                                                    : make_folder(job, owner_id, config, err);
 }
 
-/* keep: for whoever resumes. */
+/* keep: for a later resume. */
 static void release(struct job *job, bool keep)
 {
     pieces_close(job->pieces);
     hands_close(&job->hands);
     checked_folder_deinit(&job->folder, keep);
-    piece_journal_close(job->journal, keep); /* last: what it knows of is committed or gone */
+    piece_journal_close(job->journal, keep); /* last: its data is now committed or removed */
     ckpt_reader_close(job->reader);
     hf_plan_deinit(&job->plan);
     free(job->entries);

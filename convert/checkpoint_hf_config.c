@@ -8,8 +8,9 @@
 #include <errno.h>
 
 enum {
+    /* Its last token ends documents, as transformers assumes. */
     GPT2_VOCABULARY = 50257
-}; /* whose last token ends documents, as transformers takes for granted */
+};
 
 int checkpoint_hf_family(const struct ckpt_reader *reader, enum hf_family *ret_family,
                          struct err *err)
@@ -31,13 +32,13 @@ enum kind {
     A_REAL, /* real */
     A_FLAG, /* flag */
     A_NULL,
-    /* the count that the run's configuration has under the key `from`, or else under `otherwise` */
+    /* the count that the run's configuration has under the key `from`, else under `otherwise` */
     OF_COUNT,
     OF_REAL, /* the number that it has under the key `from` */
     OF_SIDE, /* the extent of the tensor `from` along `axis` */
 };
 
-/* An entry of config.json and where its value comes from. */
+/* An entry of config.json and the source of its value. */
 struct entry {
     const char *name;
     enum kind kind;
@@ -74,8 +75,8 @@ static const struct entry llama[] = {
     {"max_position_embeddings", OF_COUNT, "data.text.block"},
     {"num_attention_heads", OF_COUNT, "model.heads"},
     {"num_hidden_layers", OF_COUNT, "model.layers"},
-    {"num_key_value_heads", OF_COUNT, "model.kv_heads",
-     .otherwise = "model.heads"}, /* where it is "auto" */
+    /* kv_heads may be "auto". */
+    {"num_key_value_heads", OF_COUNT, "model.kv_heads", .otherwise = "model.heads"},
     {"rms_norm_eps", OF_REAL, "model.norm_epsilon"},
     {"rope_theta", OF_REAL, "model.rope_base"},
     {"tie_word_embeddings", A_FLAG, .flag = false},
@@ -165,7 +166,8 @@ static int write_llama(struct jsonx_writer *w, const struct ckpt_reader *reader,
     return WRITE_ALL(llama);
 }
 
-/* PyTorch's name of a dtype of real numbers; NULL of others, which a model's table is never of. */
+/* PyTorch's name of a floating-point dtype; NULL for others, which a model's embedding never
+ * has. */
 static const char *torch_name(enum dtype dtype)
 {
     switch (dtype) {

@@ -49,7 +49,7 @@ static int add(struct hf_plan *plan, const struct hf_plan_options *options,
     tensor->ours[place.part] = ours;
     tensor->entry.dtype = flat_dtype(options->cast, ours->dtype);
     tensor->entry.rank = ours->rank;
-    uint64_t out = ours->shape[0] * place.parts; /* within bounds: the parts lie in a file */
+    uint64_t out = ours->shape[0] * place.parts; /* can't overflow: the parts fit in a file */
     tensor->entry.shape[0] = place.transposed ? ours->shape[1] : out;
     tensor->entry.shape[1] = place.transposed ? out : ours->shape[1];
     tensor->bytes = out * (ours->rank == 2 ? ours->shape[1] : 1) * dtype_bytes(tensor->entry.dtype);
@@ -122,7 +122,7 @@ static uint64_t rows_count(const struct hf_tensor *tensor)
     return tensor->entry.rank == 2 ? tensor->entry.shape[0] : 1;
 }
 
-/* Rows that are a piece: as many as fit. */
+/* The number of rows that fit in a piece. */
 static uint64_t rows_at_a_time(const struct hf_plan *plan, const struct hf_tensor *tensor)
 {
     uint64_t row_bytes = hf_tensor_row_bytes(tensor);

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A checkpoint that is one file may be replaced: it is read until the result takes its name. */
+/* A checkpoint that is a single file may be replaced: it stays readable until the result is
+ * committed. */
 static int check_outside(struct io *io, const char *source, const char *target, struct err *err)
 {
     struct io_stat info;
@@ -44,7 +45,7 @@ static bool is_written(const char *name)
 }
 
 struct search {
-    char name[256]; /* the first that is not written; "": none */
+    char name[256]; /* the first entry that conversions do not write; "": none */
 };
 
 static int note_other(void *context, const struct io_entry *entry)

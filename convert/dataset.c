@@ -1,12 +1,12 @@
 /*
- * dataset — see dataset.h: the conversion as a whole.
+ * dataset — runs a conversion. See dataset.h.
  *
- *     source ──> pipeline (workers) ──> outputs, one a split ──> shards, each committed whole
- *                                                            └─> journal after each shard
- *     all shards whole ──> dataset.json of each split ──> journal removed
+ *     source ──> pipeline (workers) ──> outputs, one per split ──> shards, each committed complete
+ *                                                              └─> journal after each shard
+ *     all shards complete ──> dataset.json of each split ──> journal removed
  *
- * Where a whole dataset is to be replaced, the new one is made in a temporary folder beside it,
- * without a journal, and takes its name when it is whole.
+ * To replace an existing dataset, the new one is built in a temporary folder beside it, without a
+ * journal, and renamed once complete.
  */
 #include "convert/dataset.h"
 
@@ -24,13 +24,13 @@
 
 enum { PROGRESS_INTERVAL_MS = 100 };
 
-/* What there is to do with the target. */
+/* What to do with the target. */
 enum way {
     WAY_FRESH,   /* begin */
     WAY_ANEW,    /* remove what an interrupted conversion left, then begin */
-    WAY_GO_ON,   /* from its journal */
-    WAY_WHOLE,   /* nothing, if the dataset there is the one asked for */
-    WAY_REPLACE, /* the dataset there, when the new one is whole */
+    WAY_GO_ON,   /* resume from its journal */
+    WAY_WHOLE,   /* nothing, if the existing dataset is the requested one */
+    WAY_REPLACE, /* replace the existing dataset once the new one is complete */
 };
 
 struct conversion {
@@ -38,14 +38,13 @@ struct conversion {
     const struct convert_options *options;
     enum source_kind kind;
     struct source *source;
-    struct io_lock *lock; /* the target's; NULL: not ours yet */
+    struct io_lock *lock; /* the target's; NULL: not acquired yet */
     struct output *outputs;
     uint32_t outputs_count;
     uint64_t identity;
-    bool
-        /* an earlier conversion left whole shards there, and this one is to go on with them */
-        is_begun;
-    bool replaces; /* a whole dataset, which stays until the new one is whole */
+    /* An earlier conversion left complete shards, and this one will resume. */
+    bool is_begun;
+    bool replaces; /* replaces an existing dataset, which stays until the new one is complete */
     uint64_t next_progress_ns;
     uint64_t bytes_done;
 };
@@ -77,14 +76,13 @@ static uint64_t count_shards(const struct conversion *conversion)
     return count;
 }
 
-/* Failures of the machine rather than of an item. */
+/* Failures of the machine, not of an item. */
 static bool is_fatal(int status)
 {
     return status == -ENOMEM || status == -EINTR || status == -EMFILE || status == -ENFILE;
 }
 
-/* A bad item: ends the conversion, or is named and counted. Text can't miss a part of its
- * stream. */
+/* Handles a bad item: fails, or logs and counts it. Text can't skip a part of its stream. */
 static int skip_item(struct conversion *conversion, struct pipeline_item *item, struct err *err)
 {
     const struct convert_options *options = conversion->options;
@@ -111,7 +109,7 @@ static int skip_item(struct conversion *conversion, struct pipeline_item *item, 
     return item->status;
 }
 
-/* Whether the target is still ours: to be asked before anything there gets its name. */
+/* Checks that we still own the target. Call it before anything there gets its final name. */
 static int check_owned(const struct conversion *conversion, struct err *err)
 {
     return conversion->io->locks->check(conversion->lock, err);
@@ -188,8 +186,8 @@ static int remove_journal(const struct conversion *conversion, struct err *err)
     return status ? status : conversion->io->names->remove(conversion->io, path, err);
 }
 
-/* The new folders take the old ones' names. Split now, a dataset at the target itself has been
- * replaced too. */
+/* Renames the new folders over the old ones. If there are splits now, also removes a dataset at the
+ * target itself. */
 static int replace_old(struct conversion *conversion, struct err *err)
 {
     int status = 0;
@@ -200,7 +198,7 @@ static int replace_old(struct conversion *conversion, struct err *err)
     return status;
 }
 
-/* dataset.json of every split is the commit; then the journal has served. */
+/* Writes dataset.json of every split, which commits the dataset, then removes the journal. */
 static int commit(struct conversion *conversion, struct err *err)
 {
     int status = check_owned(conversion, err);
@@ -228,7 +226,8 @@ static int refuse_target(const char *target, enum target_state state, struct err
     return -EEXIST;
 }
 
-/* The target becomes this conversion's, also where its folder was cleared away since it did. */
+/* Makes the target folder and locks it; also recreates the folder if it was removed after
+ * locking. */
 static int own_target(struct conversion *conversion, struct err *err)
 {
     struct io *io = conversion->io;
@@ -240,8 +239,8 @@ static int own_target(struct conversion *conversion, struct err *err)
                             : io->locks->acquire(io, target, NULL, &conversion->lock, err);
 }
 
-/* Nothing of the lock stays in a dataset, which is copied and compared as a folder. What another
- * has taken over is that one's. */
+/* Removes the lock's files from the dataset, which is copied and compared as a folder, unless
+ * another conversion has taken the target over. Then unlocks. */
 static void disown_target(struct conversion *conversion)
 {
     if (!conversion->lock)
@@ -251,7 +250,7 @@ static void disown_target(struct conversion *conversion)
     conversion->io->locks->release(conversion->lock);
 }
 
-/* An interrupted run may have left temporaries. */
+/* Also removes temporaries of an interrupted run. */
 static int make_folder(struct io *io, const char *path, struct err *err)
 {
     int status = io->names->make_folder(io, path, err);
@@ -273,8 +272,8 @@ static int make_folders(struct conversion *conversion, struct err *err)
     return status;
 }
 
-/* With --resume a conversion that is done already is fine: the same files and options, and as many
- * samples as there are items. */
+/* With --resume a completed conversion is accepted: the same files and options, and as many samples
+ * as items. */
 static int find_whole(struct conversion *conversion, bool *ret_whole, struct err *err)
 {
     uint64_t samples = 0;
@@ -295,16 +294,15 @@ static int find_whole(struct conversion *conversion, bool *ret_whole, struct err
     return 0;
 }
 
-/* What the target's state and the options ask for; -EEXIST where they do not go together. */
+/* Chooses by the target's state and the options; -EEXIST if they conflict. */
 static int choose_way(const struct conversion *conversion, enum way *ret_way, struct err *err)
 {
     const struct convert_options *options = conversion->options;
     enum target_state state;
     bool complete = false;
     int status = target_examine(conversion->io, options, &state, err);
-    if (!status &&
-        state ==
-            TARGET_BEGUN) /* killed between dataset.json and the journal's end: as good as whole */
+    /* Killed between dataset.json and the journal's removal: counts as complete. */
+    if (!status && state == TARGET_BEGUN)
         status = target_is_complete(conversion->io, options, &complete, err);
     if (status)
         return status;
@@ -333,8 +331,8 @@ static int refuse_other(const char *target, struct err *err)
     return -ESTALE;
 }
 
-/* Makes the target ready: fresh with an empty journal, as the journal left it, or with a place
- * beside what is to be replaced. *ret_whole: nothing is left to do. */
+/* Prepares the target: fresh with an empty journal, as the journal left it, or with a temporary
+ * sibling of what is to be replaced. *ret_whole: nothing is left to do. */
 static int prepare_target(struct conversion *conversion, bool *ret_whole, struct err *err)
 {
     const char *target = conversion->options->target;
@@ -343,7 +341,8 @@ static int prepare_target(struct conversion *conversion, bool *ret_whole, struct
     int status = choose_way(conversion, &way, err);
     if (!status && way != WAY_WHOLE)
         status = own_target(conversion, err);
-    if (!status && way != WAY_WHOLE) /* for good: it was another's until now, perhaps */
+    if (!status && way != WAY_WHOLE) /* final choice: before, another conversion may have owned
+                                      * it */
         status = choose_way(conversion, &way, err);
     if (!status && way == WAY_WHOLE)
         status = find_whole(conversion, ret_whole, err);
@@ -351,7 +350,7 @@ static int prepare_target(struct conversion *conversion, bool *ret_whole, struct
         status = refuse_other(target, err);
     if (status || *ret_whole)
         return status;
-    if (way == WAY_ANEW) { /* what is there then is not of the interrupted conversion */
+    if (way == WAY_ANEW) { /* what is left then does not belong to the interrupted conversion */
         status = target_clear(io, target, err);
         if (!status)
             status = own_target(conversion, err);
@@ -375,8 +374,8 @@ static int prepare_target(struct conversion *conversion, bool *ret_whole, struct
     return status;
 }
 
-/* Whole shards are kept where there are any, for --resume; otherwise nothing is left but what was
- * to be replaced. What another took over is left alone. */
+/* Keeps complete shards for --resume; otherwise removes everything except what was to be replaced.
+ * Leaves a target alone that another conversion has taken over. */
 static void clean_up(struct conversion *conversion)
 {
     uint64_t shards = count_shards(conversion);
@@ -392,7 +391,7 @@ static void clean_up(struct conversion *conversion)
         conversion->is_begun = true;
 }
 
-/* Of the source, what no whole shard holds yet. */
+/* The bytes of the source that no complete shard holds. */
 static uint64_t count_missing_bytes(const struct conversion *conversion)
 {
     uint64_t bytes = conversion->source ? conversion->source->bytes : 0;
@@ -406,7 +405,7 @@ static uint64_t count_missing_bytes(const struct conversion *conversion)
     return bytes;
 }
 
-/* What to do after a failure, where whoever failed has not said it. */
+/* Adds advice after a failure, unless the error has some already. */
 static void advise(const struct conversion *conversion, int status, struct err *err)
 {
     enum { MIB_BYTES = 1 << 20 };
@@ -457,9 +456,9 @@ static void fill_result(const struct conversion *conversion, uint64_t start_ns,
     }
 }
 
-/* Before the source is read: counting the tokens of much text takes its time. What another
- * conversion is at is said to be that one's, whatever the options would do with what it leaves. A
- * folder that is free is made later: in the source, it would be a class. */
+/* Checks the target before the source is read, since counting the tokens of much text takes long.
+ * If another conversion is running there, reports that first, whatever the options say about
+ * leftovers. Creates no missing target: inside the source it would become a class. */
 static int look_at_target(struct conversion *conversion, struct err *err)
 {
     enum target_state state;

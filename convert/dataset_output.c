@@ -82,7 +82,7 @@ void output_add_field_name(struct output *output, const char *extension)
     while (at < output->fields_count && strcmp(output->fields[at], extension) < 0)
         at++;
     if ((at < output->fields_count && strcmp(output->fields[at], extension) == 0) ||
-        output->fields_count == SHARD_FIELDS_MAX) /* the source has counted them */
+        output->fields_count == SHARD_FIELDS_MAX) /* the source has checked the count */
         return;
     memmove(output->fields[at + 1], output->fields[at],
             (output->fields_count - at) * sizeof output->fields[0]);
@@ -158,7 +158,7 @@ static int begin_shard(struct output *output, struct err *err)
                   : shard_writer_open(output->io, path, output->replace, &output->writer, err);
 }
 
-/* A PPM that is read in part later; small ones are read whole anyway. */
+/* Detects a PPM that can be read in part; small ones are read whole anyway. */
 static bool find_rows(const void *data, size_t bytes, struct shard_picture *ret_picture)
 {
     struct ppm ppm;

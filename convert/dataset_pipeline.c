@@ -15,9 +15,8 @@
 
 struct slot {
     struct pipeline_item item;
-    bool
-        /* guarded by mutex; the rest belongs to the worker before, to the asker after it is set */
-        done;
+    /* Guarded by mutex. The rest belongs to the worker before it is set, then to the caller. */
+    bool done;
 };
 
 struct worker {
@@ -29,7 +28,8 @@ struct worker {
 struct pipeline {
     const struct source *source;
     uint64_t next_items[CONVERT_SPLITS_MAX];
-    pthread_mutex_t mutex; /* guards next_taken, next_given, bytes_in_flight, stop, slots' done */
+    pthread_mutex_t mutex; /* guards next_taken, next_given, bytes_in_flight, stop, and done of the
+                            * slots */
     pthread_cond_t room, ready;
     uint64_t next_taken, next_given, bytes_in_flight;
     bool stop;
@@ -46,7 +46,7 @@ static bool has_room(const struct pipeline *pipeline)
             pipeline->next_taken == pipeline->next_given);
 }
 
-/* Takes the next position, waiting for room; false when all are taken or the end is asked for. */
+/* Takes the next position, waiting for a slot; false if all are taken or the pipeline stops. */
 static bool take(struct pipeline *pipeline, struct slot **ret_slot)
 {
     pthread_mutex_lock(&pipeline->mutex);

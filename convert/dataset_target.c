@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a folder holds. */
+/* A folder's contents. */
 struct contents {
     bool has_dataset, has_journal;
     struct str ours, folders, others; /* names, each with its NUL */
@@ -68,7 +68,7 @@ static bool is_empty(const struct contents *contents)
            contents->folders.bytes == 0 && contents->others.bytes == 0;
 }
 
-/* The folder of a dataset of the conversion; without splits there is one, the target. */
+/* The folder of a split's dataset, or the target if there are no splits. */
 static int name_folder(const struct convert_options *options, uint32_t split, char *path,
                        struct err *err)
 {
@@ -139,7 +139,7 @@ int target_examine(struct io *io, const struct convert_options *options,
     return status;
 }
 
-/* A folder gives way as a whole, so that there must be nothing in it but a dataset of ours. */
+/* A folder is replaced as a whole, so it must contain only a dataset of ours. */
 static int check_folder(struct io *io, const char *folder, struct err *err)
 {
     struct io_stat info;
@@ -152,7 +152,7 @@ static int check_folder(struct io *io, const char *folder, struct err *err)
         contents.others.bytes > 0    ? contents.others.data
         : contents.folders.bytes > 0 ? contents.folders.data
         : !contents.has_dataset && contents.ours.bytes > 0
-            ? contents.ours.data /* shards of no dataset.json are perhaps another tool's */
+            ? contents.ours.data /* shards without a dataset.json may be another tool's */
             : NULL;
     if (!status && other) {
         err_set(err, -EEXIST, "the folder to replace holds something besides its dataset: %.200s",
@@ -240,7 +240,7 @@ void target_remove_owner_records(struct io *io, const char *target)
     str_deinit(&names);
 }
 
-/* What looks for the temporaries of one name. */
+/* A search for the temporaries of one name. */
 struct leftovers {
     char prefix[IO_PATH_BYTES_MAX + 32];
     struct str names; /* each with its NUL */

@@ -18,10 +18,10 @@ struct image_encoder {
     const struct convert_options *options;
     struct image_checker *checker;
     struct image_pipeline *pipeline;
-    struct str original; /* a JPEG with restart markers, beside its second encoding */
+    struct str original; /* the tiled original, for comparison with the reencoded JPEG */
 };
 
-/* Decodes, turns upright, scales down where it is larger. */
+/* Decodes, makes upright, scales down if larger than the bounds. */
 static int decode(struct image_encoder *encoder, const struct str *file, const char *path,
                   bool tiles, const uint8_t **ret_rgb, uint32_t *ret_width, uint32_t *ret_height,
                   struct err *err)
@@ -40,7 +40,7 @@ static int keep(struct image_encoder *encoder, const struct str *file, const cha
     return status;
 }
 
-/* count: the one of jpegs that it belongs to. */
+/* count: the counter in jpegs to increment. */
 static void count_jpeg(struct convert_jpegs *jpegs, uint64_t *count, size_t source_bytes,
                        size_t written_bytes)
 {
@@ -84,9 +84,9 @@ static bool is_scaled(const struct image_encoder *encoder, const struct str *fil
            (info.width > side_max || info.height > side_max);
 }
 
-/* Smaller pictures are encoded too, so that all have one quality, unless that takes more bytes than
- * what is there: then they keep their pixels, and get restart markers as tile gives them, so that
- * they decode as fast. */
+/* Smaller pictures are reencoded too, so that all have the same quality. If that takes more bytes
+ * than the original, they keep their pixels and get restart markers as with tile, so that they
+ * decode as fast. */
 static int reencode(struct image_encoder *encoder, const struct str *file, const char *path,
                     struct str *out, struct convert_jpegs *jpegs, struct err *err)
 {
@@ -126,8 +126,7 @@ static int store_raw(struct image_encoder *encoder, const struct str *file, cons
     return 0;
 }
 
-/* A JPEG whose extension is another format's: what names do not say is left as it is, and
- * counted. */
+/* A JPEG with another format's extension: stored unchanged and counted. */
 static int keep_misnamed(struct image_encoder *encoder, const struct str *file, const char *path,
                          struct str *out, struct convert_jpegs *jpegs, struct err *err)
 {
@@ -158,7 +157,7 @@ int image_encode(struct image_encoder *encoder, const struct str *file, const ch
 int image_encoder_open(const struct convert_options *options, struct image_encoder **ret_encoder,
                        struct err *err)
 {
-    struct image_options whole = {.width = 1, .height = 1}; /* only whole images are asked for */
+    struct image_options whole = {.width = 1, .height = 1}; /* only image_pipeline_whole is used */
     struct image_encoder *encoder = calloc(1, sizeof *encoder);
     if (!encoder)
         return err_set(err, -ENOMEM, "out of memory for an encoder of images");

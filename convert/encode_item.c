@@ -20,8 +20,8 @@ struct item_encoder {
     const struct source *source;
     struct io_queue *queue;
     struct image_encoder *images;
-    struct str file;         /* of an image; of text, its bytes */
-    struct bpe_encoder *bpe; /* where the source has one */
+    struct str file;         /* an image's file; for text, its bytes */
+    struct bpe_encoder *bpe; /* if the source has one */
     struct str tokens;       /* of a piece of text */
 };
 
@@ -71,7 +71,7 @@ static int read_part(struct item_encoder *encoder, uint64_t file, uint64_t offse
                             out, err);
 }
 
-/* One more field, whose data is what out->data has got since it held `start` bytes. */
+/* Adds a field whose data is everything appended to out->data after the first `start` bytes. */
 static void end_field(struct encoded_item *out, const char *extension, size_t start)
 {
     struct encoded_field *field = &out->fields[out->fields_count++];
@@ -92,8 +92,8 @@ static int encode_image(struct item_encoder *encoder, uint64_t file, struct enco
                                  &out->jpegs, err);
 }
 
-/* Puts the fields into byte order of extensions, which may have changed. Where two have got the
- * same one, their files can not be of one sample. */
+/* Sorts the fields by extension in byte order; extensions may have changed. If two are now equal,
+ * their files can't be in one sample. */
 static int order_fields(struct encoded_item *out, const char *path, struct err *err)
 {
     for (uint32_t i = 1; i < out->fields_count; i++) {
@@ -148,7 +148,7 @@ static int encode_files(struct item_encoder *encoder, const struct source_item *
     return order_fields(out, path, err);
 }
 
-/* The piece that holds a token of the stream: the first whose end is beyond it. */
+/* The piece that contains a token of the stream: the first that ends after it. */
 static uint64_t find_piece(const struct source *source, uint64_t token)
 {
     uint64_t low = 0, high = source->pieces_count - 1;
@@ -178,8 +178,8 @@ static int add_byte_tokens(struct item_encoder *encoder, uint64_t file, uint64_t
     return 0;
 }
 
-/* Appends `count` tokens of a piece from its token `first` on. It must have as many as when they
- * were counted. */
+/* Appends `count` tokens of a piece from its token `first` on. Their number must not have changed
+ * since they were counted. */
 static int add_bpe_tokens(struct item_encoder *encoder, const struct source_piece *piece,
                           uint64_t tokens, uint64_t first, uint64_t count, struct str *out,
                           const char *path, struct err *err)
@@ -199,7 +199,7 @@ static int add_bpe_tokens(struct item_encoder *encoder, const struct source_piec
     return status;
 }
 
-/* Appends the tokens of the stream from *at to the piece's end or `end`, and moves *at there. */
+/* Appends the tokens of the stream from *at to the piece's end or `end`, and advances *at. */
 static int add_piece(struct item_encoder *encoder, const struct source_piece *piece, uint64_t *at,
                      uint64_t end, struct str *out, struct err *err)
 {

@@ -11,8 +11,9 @@
 #include <string.h>
 
 enum {
+    /* Increment it if the same options give other bytes or other pieces. */
     IDENTITY_VERSION = 2
-}; /* another one where the same options give other bytes, or other pieces */
+};
 
 static void add_u64(struct hash_stream *stream, uint64_t value)
 {

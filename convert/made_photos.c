@@ -1,8 +1,8 @@
 /*
  * made_photos — see made_photos.h.
  *
- * Noise whose steps grow with their size has the spectrum of photos, and so their share of large
- * coefficients: at quality 90 a picture takes about as many bits a pixel as one.
+ * Noise whose amplitude grows with its scale has the spectrum of photos, and so a similar share of
+ * large coefficients: at quality 90 a picture takes about as many bits per pixel as a photo.
  */
 #include "convert/made_photos.h"
 
@@ -21,8 +21,8 @@
 
 enum { QUALITY = 90, CLASSES = 10, CELL_LARGEST = 128, CELL_RATIO = 4 };
 
-/* The corner of a cell, -1 to 1 in each of the three colours; colours differ less than brightness
- * does. */
+/* The value at a cell's corner, -1 to 1 in each of the three colors; colors vary less than
+ * brightness. */
 static void corner(uint64_t number, uint32_t cell, uint32_t x, uint32_t y, float value[3])
 {
     struct philox_block random = philox(number, cell, (uint64_t)y << 32 | x);
@@ -31,7 +31,7 @@ static void corner(uint64_t number, uint32_t cell, uint32_t x, uint32_t y, float
         value[c] = brightness + 0.3f * (2 * (float)philox_unit(random.word[1 + c]) - 1);
 }
 
-/* Adds noise of one size: corners of cells, with straight lines between. */
+/* Adds noise of one scale: random cell corners with linear interpolation. */
 static void add_noise(float *rgb, uint64_t number, uint32_t cell, float strength)
 {
     for (uint32_t top = 0; top < MADE_PHOTO_HEIGHT; top += cell) {

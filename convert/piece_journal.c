@@ -17,8 +17,8 @@
 
 #define JOURNAL_SUFFIX ".pieces"
 
-/* Of a longer name the hash stands for it: a temporary's name, which is cut, must not be the
- * target's own. */
+/* A longer name is replaced by its hash: the temporary's truncated name must differ from the
+ * target's. */
 enum { ENTRY_BYTES = 8, TARGET_NAME_BYTES_MAX = 128 };
 
 struct piece_journal {
@@ -28,7 +28,7 @@ struct piece_journal {
     struct io_queue *queue;
     pthread_mutex_t mutex; /* guards queue */
     uint64_t known_count;
-    char *known; /* the entries that were found, [known_count]; immutable */
+    char *known; /* the entries found, [known_count]; immutable */
 };
 
 static uint32_t seal_of(uint64_t piece, uint32_t crc)
@@ -39,7 +39,7 @@ static uint32_t seal_of(uint64_t piece, uint32_t crc)
     return crc32c(0, written, sizeof written);
 }
 
-/* As many whole entries as there are. */
+/* Reads as many complete entries as there are. */
 static int read_known(struct piece_journal *journal, uint64_t pieces_count, struct err *err)
 {
     const struct io_ops *ops = journal->io->ops;
@@ -59,12 +59,12 @@ static int read_known(struct piece_journal *journal, uint64_t pieces_count, stru
         } while (count == 0);
     if (count < 0)
         return err_errno(err, count, "could not read which pieces are there");
-    if (request.result > 0) /* an error says no more than that nothing is known */
+    if (request.result > 0) /* an error only means that nothing is known */
         journal->known_count = (uint64_t)request.result / ENTRY_BYTES;
     return 0;
 }
 
-/* A name beside the target, into path (IO_PATH_BYTES_MAX); no file ever has it. */
+/* A name beside the target, in path (IO_PATH_BYTES_MAX); no file ever has it. */
 static int name_journal(const char *target, char *path, struct err *err)
 {
     size_t bytes = strlen(target), begin;
@@ -91,7 +91,7 @@ static int begin(struct piece_journal *journal, const struct piece_journal_optio
         return status;
     struct io_transaction_options transaction = {.path = path,
                                                  .single_file = true,
-                                                 .replace = true, /* it never has that name */
+                                                 .replace = true, /* it is never committed */
                                                  .owner_id = options->owner_id,
                                                  .resume = options->resume ? IO_RESUME_NOW
                                                                            : IO_RESUME_LATER};

@@ -1,8 +1,8 @@
 /*
  * pieces — see pieces.h.
  *
- *     a worker's slot:   free ── made ── being written ── noted in the journal ── free
- *                          └─── being read back ── its CRC is right ──────────────┘
+ *     a worker's slot:   free ── made ── being written ── recorded in the journal ── free
+ *                          └─── being read back ── its CRC matches ───────────────────┘
  */
 #include "convert/pieces.h"
 
@@ -20,7 +20,8 @@
 enum {
     SLOTS = 2,
     RUN_PIECES_MAX = 16,
-    RUNS_PER_WORKER = 2 /* at least, where there are pieces enough */
+    /* Minimum, if there are enough pieces. */
+    RUNS_PER_WORKER = 2
 };
 
 struct slot {
@@ -42,17 +43,17 @@ struct pieces {
     struct pieces_options options;
     struct thread_pool *pool;
     struct worker workers[PIECES_WORKERS_MAX];
-    /* What is in progress; immutable meanwhile. */
+    /* The current call; immutable while workers run. */
     struct io_file *file;
     const char *path;
-    uint64_t first, count, run_pieces; /* run: neighbours that one worker takes */
+    uint64_t first, count, run_pieces; /* run: adjacent pieces that one worker takes */
     bool is_comparing;
 
-    pthread_mutex_t mutex; /* guards all below but the atomic ones, and progress */
+    pthread_mutex_t mutex; /* guards the nonatomic members below, and progress */
     uint64_t done_bytes, kept_bytes;
-    int status; /* of the first that failed */
+    int status; /* of the first failure */
     struct err detail;
-    atomic_bool is_over; /* since one failed */
+    atomic_bool is_over; /* set after a failure */
     atomic_bool has_differed;
 };
 
@@ -117,7 +118,7 @@ bool pieces_differ(const struct pieces *pieces)
     return atomic_load(&pieces->has_differed);
 }
 
-/* Until the slot is free. What others of this worker are written meanwhile may end too. */
+/* Waits until the slot is free. Other slots of this worker may complete meanwhile. */
 static int await(const struct pieces *pieces, struct worker *worker, struct slot *slot,
                  struct err *err)
 {
@@ -145,7 +146,7 @@ static int submit(const struct pieces *pieces, struct worker *worker, struct slo
                                         .user = slot};
     struct io_request *request = &slot->request;
     int taken = pieces->options.io->ops->submit(worker->queue, &request, 1);
-    assert(taken != 0); /* the queue is as deep as there are slots */
+    assert(taken != 0); /* the queue depth is the number of slots */
     if (taken < 0)
         return err_errno(err, taken, "a request could not be submitted");
     slot->is_in_flight = true;
@@ -157,7 +158,7 @@ static bool is_writing(const struct slot *slot)
     return slot->request.file && slot->request.kind == IO_WRITE;
 }
 
-/* What was written from the slot, if it was, is there and noted. */
+/* Waits for the slot's write, if any, and records its piece. */
 static int finish(const struct pieces *pieces, struct worker *worker, struct slot *slot,
                   struct err *err)
 {
@@ -175,8 +176,8 @@ static int finish(const struct pieces *pieces, struct worker *worker, struct slo
                : 0;
 }
 
-/* Into the slot. *ret_whole: all of it is there. An error says the same as a file that ends: this
- * must be made. */
+/* Reads the piece into the slot. *ret_whole: all of it exists. A read error counts like a short
+ * file: the piece must be made. */
 static int read_back(const struct pieces *pieces, struct worker *worker, struct slot *slot,
                      bool *ret_whole, struct err *err)
 {
@@ -187,7 +188,7 @@ static int read_back(const struct pieces *pieces, struct worker *worker, struct 
     return status;
 }
 
-/* Whether it is there: noted, and what is read back has that CRC. */
+/* Whether the piece exists: recorded, and the data read back has that CRC. */
 static int look(const struct pieces *pieces, struct worker *worker, struct slot *slot,
                 bool *ret_kept, struct err *err)
 {
@@ -283,7 +284,7 @@ static void fail(struct pieces *pieces, int status, const struct err *detail)
     atomic_store(&pieces->is_over, true);
 }
 
-/* A run of neighbours. */
+/* Processes a run of adjacent pieces. */
 static void do_run(void *context, size_t run, unsigned worker)
 {
     struct pieces *pieces = context;

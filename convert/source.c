@@ -1,5 +1,5 @@
 /*
- * source — see source.h: its life, and the order of its items.
+ * source — opens a source and orders its items. See source.h.
  */
 #include "convert/source.h"
 
@@ -33,7 +33,7 @@ static int open_tokenizer(struct io *io, struct source *source, struct err *err)
     return -EINVAL;
 }
 
-/* Of split folders: the one that holds the file, and where the name goes on below it. */
+/* For split folders: the split that contains the file, and where its name continues below it. */
 static uint32_t folder_split(const struct source *source, uint64_t file, size_t *ret_at)
 {
     const struct convert_options *options = source->options;
@@ -49,7 +49,7 @@ static uint32_t folder_split(const struct source *source, uint64_t file, size_t 
     return split;
 }
 
-/* Each split folder must give a dataset. */
+/* Each split folder must contain files. */
 static int check_splits(const struct source *source, struct err *err)
 {
     const struct convert_options *options = source->options;
@@ -149,8 +149,8 @@ int source_read_file(const struct source *source, struct io *io, struct io_queue
     return status;
 }
 
-/* Which split a key falls into: of its own hash, so that it is the same whatever else is in the
- * folder. */
+/* Chooses a key's split by the key's hash, so that it does not depend on the folder's other
+ * files. */
 static uint32_t choose_split(const struct convert_options *options, const char *key)
 {
     if (options->splits_count == 0)
@@ -167,7 +167,7 @@ static uint32_t choose_split(const struct convert_options *options, const char *
     return options->splits_count - 1;
 }
 
-/* Of the file's name from at on. */
+/* Writes the key, from the file's name after at. */
 static void write_key(const struct source *source, uint64_t file, size_t at,
                       char key[SHARD_KEY_BYTES_MAX])
 {
@@ -214,8 +214,8 @@ int source_identity(const struct source *source, uint64_t *ret_identity, struct 
         return err_set(err, -ENOMEM, "out of memory for a source's identity");
     for (uint64_t file = 0; file < source->files_count; file++) {
         const char *name = source_file_name(source, file);
-        uint64_t bytes = source->files[file]
-                             .bytes; /* no times: a copy of the files gives the same dataset.json */
+        /* No times: a copy of the files gives the same dataset.json. */
+        uint64_t bytes = source->files[file].bytes;
         hash_stream_update(hash, name, strlen(name) + 1);
         hash_stream_update(hash, &bytes, sizeof bytes);
     }

@@ -1,9 +1,9 @@
 /*
- * source_folder — see source.h: files below a folder. Grouping them is source_group.c.
+ * source_folder — lists the files below a folder. See source.h; source_group.c groups them.
  *
- * Left out: hidden files and those that --ignore names, which are counted; with a warning, files
+ * Skipped: hidden files and those that --ignore matches, which are counted; with a warning, files
  * that describe the data, and names that readers of shards skip. Files that belong to no sample are
- * noted by type, and end the conversion when all are known.
+ * counted by type and fail the conversion once all are listed.
  */
 #include "convert/source.h"
 
@@ -18,7 +18,7 @@
 
 enum left_out { LEFT_DOCUMENT, LEFT_READERS_SKIP, LEFT_COUNT };
 
-/* The walk's own state. */
+/* State of the listing. */
 struct listing {
     struct io *io;
     struct source *source;
@@ -29,7 +29,7 @@ struct listing {
     char left_out_name[LEFT_COUNT][IO_PATH_BYTES_MAX]; /* the first of each */
 };
 
-/* One folder's entries on their way. */
+/* One folder being listed. */
 struct folder {
     struct listing *listing;
     const char *relative; /* of the folder, "" for the root */
@@ -37,7 +37,7 @@ struct folder {
     struct str folders; /* names below it, each with its NUL */
 };
 
-/* UTF-8 without control characters (RFC 3629): what every reader of tars agrees about. */
+/* UTF-8 without control characters (RFC 3629): all tar readers agree on such names. */
 static bool is_plain_text(const char *name)
 {
     const unsigned char *at = (const unsigned char *)name;
@@ -50,8 +50,8 @@ static bool is_plain_text(const char *name)
     return true;
 }
 
-/* Readers of WebDataset shards skip what matches __[^/]*__($|/); for a folder's name or a whole
- * file's name. */
+/* Readers of WebDataset shards skip names that match __[^/]*__($|/). For a folder's name or a whole
+ * file name. */
 static bool readers_skip(const char *name)
 {
     size_t bytes = strlen(name);
@@ -65,14 +65,14 @@ static void leave_out(struct listing *listing, enum left_out why, const char *re
         snprintf(listing->left_out_name[why], sizeof listing->left_out_name[why], "%s", relative);
 }
 
-/* How many folders stand above a sample's files: its split and its class. */
+/* The number of folder levels above a sample's files: split and class. */
 static unsigned levels_of(const struct source *source)
 {
     return (source_has_split_folders(source->options) ? 1 : 0) +
            (source->kind == SOURCE_CLASSES ? 1 : 0);
 }
 
-/* Why a file belongs to no sample, as the type that it is listed under; "" where it does. */
+/* Why a file belongs to no sample, as the type that it is listed under; "" if it belongs to one. */
 static void find_oddity(const struct source *source, unsigned depth, const struct io_entry *entry,
                         char *type, size_t bytes)
 {
@@ -256,7 +256,7 @@ static void log_left_out(const struct listing *listing)
                      listing->left_out[i], why[i], listing->left_out_name[i]);
 }
 
-/* Text in byte order of names, whatever the folders. */
+/* Sorts text by full name in byte order, regardless of folders. */
 static int compare_names(const void *a, const void *b, void *context)
 {
     const struct source_file *left = a, *right = b;
@@ -266,7 +266,7 @@ static int compare_names(const void *a, const void *b, void *context)
 
 struct class_name {
     char *name;
-    uint32_t number; /* as it was listed */
+    uint32_t number; /* in listing order */
 };
 
 static int compare_class_names(const void *a, const void *b)
@@ -275,13 +275,14 @@ static int compare_class_names(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-/* The classes of all splits become one list in byte order, and files have their numbers in it. */
+/* Merges the classes of all splits into one list in byte order, and renumbers the files'
+ * classes. */
 static int merge_classes(struct source *source, struct err *err)
 {
     uint64_t count = source->classes_count, merged = 0;
     struct class_name *names = calloc(count + 1, sizeof *names);
-    uint32_t *numbers =
-        calloc(count + 1, sizeof *numbers); /* in the list, by the number as listed */
+    /* Merged numbers, indexed by the listed number. */
+    uint32_t *numbers = calloc(count + 1, sizeof *numbers);
     if (!names || !numbers) {
         free(names);
         free(numbers);

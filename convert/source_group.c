@@ -1,8 +1,7 @@
 /*
- * source_group — see source.h: listed files grouped into items by key.
+ * source_group — groups listed files into items by key. See source.h.
  *
- * Keys are compared where they lie, byte by byte, so that the list holds no second copy of the
- * names.
+ * Keys are compared in place, byte by byte, so that the names are stored only once.
  */
 #include "convert/source.h"
 #include "image/check.h"
@@ -21,7 +20,7 @@ void source_file_extension(const struct source *source, uint64_t file,
 static int key_byte(const struct source *source, const struct source_file *file, size_t i)
 {
     if (i >= file->dot_at)
-        return -1; /* a key sorts before those that it begins */
+        return -1; /* a key sorts before longer keys that start with it */
     unsigned char byte = (unsigned char)source->names.data[file->name_at + i];
     return i >= file->base_at && (byte == '.' || byte == ' ') ? '_' : byte;
 }
@@ -38,7 +37,7 @@ static int compare_keys(const struct source *source, const struct source_file *l
     }
 }
 
-/* Files of one key and extension, which are an error, in the order of their names. */
+/* Files with the same key and extension, which are an error, are ordered by name. */
 static int compare_files(const void *a, const void *b, void *context)
 {
     const struct source *source = context;
@@ -64,8 +63,8 @@ static bool is_image(const char *extension)
     return false;
 }
 
-/* Two files of one key that can't be fields of one sample: the same extension, or below class
- * folders two pictures, each of which would be a sample of its own elsewhere. */
+/* Rejects two files with the same key that can't be fields of one sample: the same extension, or,
+ * below class folders, two pictures, each of which would elsewhere be a sample. */
 static int check_pair(const struct source *source, uint64_t earlier, uint64_t file, struct err *err)
 {
     char before[SHARD_EXTENSION_BYTES_MAX], extension[SHARD_EXTENSION_BYTES_MAX];
@@ -109,7 +108,8 @@ static int check_extension(const struct source *source, uint64_t file,
     return 0;
 }
 
-/* Unless the user named the fields, a sample is a photo, and what lies beside it has its name. */
+/* Unless the user named the fields, a sample is a photo and its companion files of the same
+ * name. */
 static int check_photo(struct source *source, uint64_t item, struct err *err)
 {
     uint64_t first = source->first_files[item], end = source->first_files[item + 1];

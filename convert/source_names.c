@@ -1,6 +1,5 @@
 /*
- * source_names — see source.h: what the name of a file or folder says about it, without looking
- * inside.
+ * source_names — classifies files and folders by name, without reading them. See source.h.
  */
 #include "convert/source.h"
 #include "image/check.h"
@@ -94,7 +93,8 @@ static bool is_listed_field(const struct convert_options *options, const char *e
 
 bool source_is_field(const struct convert_options *options, const char *extension)
 {
-    static const char *const beside[] = {"json", "txt", "npy", "cls"}; /* what belongs to a photo */
+    static const char *const beside[] = {"json", "txt", "npy", "cls"}; /* companion files of a
+                                                                        * photo */
     if (options->fields.count > 0)
         return is_listed_field(options, extension);
     for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)

@@ -1,6 +1,6 @@
 /*
- * source_odd — see source.h: files that belong to no sample, which end a conversion before it
- * writes.
+ * source_odd — collects files that belong to no sample, which fail a conversion before it writes.
+ * See source.h.
  */
 #include "convert/source.h"
 
@@ -48,7 +48,7 @@ int source_note_odd(struct source *source, const char *type, const char *relativ
     return 0;
 }
 
-/* As many as the advice has room for. */
+/* Lists as many types as fit in the advice. */
 static void advise(const struct source *source, struct err *err)
 {
     struct str text = {0};

@@ -1,10 +1,10 @@
 /*
- * source_pieces — see source.h: documents cut into pieces that become tokens on their own, and how
- * many each has.
+ * source_pieces — cuts documents into pieces that are tokenized independently, and counts their
+ * tokens. See source.h.
  *
- * With byte-pair encoding nobody knows how many tokens a text has before they are made, so all of
- * it is encoded twice: here, to count, and once more when members are written. What is kept between
- * is 32 bytes for each 64 KiB.
+ * With byte-pair encoding a text's token count is only known after encoding. All of it is therefore
+ * encoded twice: here to count, and again when members are written. Only 32 bytes per 64 KiB are
+ * kept in between.
  */
 #include "base/thread_pool.h"
 #include "convert/source.h"
@@ -15,9 +15,9 @@
 #include <string.h>
 
 enum {
-    WINDOW_BYTES = 4096, /* where a place to cut is looked for, at once */
-    BEFORE_BYTES = 3,    /* of the character before it */
-    BATCH_PIECES = 256,  /* counted between two looks at options->stop */
+    WINDOW_BYTES = 4096, /* searched for a cut at a time */
+    BEFORE_BYTES = 3,    /* enough for the character before it */
+    BATCH_PIECES = 256,  /* counted between checks of options->stop */
 };
 
 struct cutter {
@@ -36,8 +36,7 @@ static int read_window(struct cutter *cutter, uint64_t file, const char *path, u
                             end - begin, &cutter->text, cutter->err);
 }
 
-/* Before `limit`, so that no character is cut in two: UTF-8 has at most 3 bytes behind the
- * first. */
+/* The last character boundary at or before `limit`: UTF-8 has at most 3 bytes after the first. */
 static int end_at_character(struct cutter *cutter, uint64_t file, const char *path, uint64_t limit,
                             uint64_t *ret_end)
 {
@@ -107,12 +106,13 @@ static int cut_files(struct io *io, struct source *source, struct err *err)
         str_deinit(&cutter.pieces);
         return status;
     }
-    source->pieces = (struct source_piece *)(void *)cutter.pieces.data; /* takes the memory */
+    source->pieces = (struct source_piece *)(void *)cutter.pieces.data; /* takes ownership of the
+                                                                         * memory */
     source->pieces_count = cutter.pieces.bytes / sizeof *source->pieces;
     return 0;
 }
 
-/* One thread's. */
+/* One per thread. */
 struct counter {
     struct io_queue *queue;
     struct bpe_encoder *encoder;
@@ -124,11 +124,11 @@ struct counter {
 struct counting {
     struct io *io;
     struct source *source;
-    struct counter *counters; /* one a worker */
-    uint64_t first;           /* piece of tile 0 */
+    struct counter *counters; /* one per worker */
+    uint64_t first;           /* the piece of tile 0 */
 };
 
-/* Leaves the number of tokens of one piece in its tokens_end. */
+/* Stores the number of tokens of one piece in its tokens_end. */
 static void count_piece(void *context, size_t tile, unsigned worker)
 {
     struct counting *counting = context;

@@ -1,6 +1,6 @@
 /*
- * source_probe — see source.h: which kind of source a path is, from the names of its first two
- * levels.
+ * source_probe — determines the kind of a source from the names on its first two levels. See
+ * source.h.
  *
  *     ROOT/a.txt                      text
  *     ROOT/CLASS/photos               class folders
@@ -16,14 +16,14 @@
 #include <string.h>
 #include <strings.h>
 
-/* What one folder holds, hidden and ignored names apart. */
+/* A folder's contents, without hidden and ignored names. */
 struct glance {
     const struct convert_options *options;
     const char *relative; /* of the folder, "" for the root */
     bool has_text, has_other;
     struct str folders; /* names, each with its NUL */
     uint32_t folders_count;
-    const char *format;           /* of a file that is not accepted; NULL: none */
+    const char *format;           /* of an unsupported file; NULL: none */
     char file[IO_PATH_BYTES_MAX]; /* that file */
 };
 
@@ -84,7 +84,7 @@ static int glance_at(void *context, const struct io_entry *entry)
     return 0;
 }
 
-/* Formats that are known by their folders. */
+/* Formats recognized by their folders. */
 static const char *layout_of(const struct glance *glance)
 {
     if (has_folder(glance, "Annotations") && has_folder(glance, "JPEGImages"))
@@ -109,7 +109,7 @@ static int refuse_layout(const struct probe *probe, const char *relative, const 
     return -ENOTSUP;
 }
 
-/* glance: to be freed by str_deinit of its folders. */
+/* The caller frees glance->folders with str_deinit. */
 static int look(const struct probe *probe, const char *relative, struct glance *glance)
 {
     char path[IO_PATH_BYTES_MAX];
@@ -138,8 +138,8 @@ static int refuse_folders(const struct probe *probe, const char *what, const cha
     return -EINVAL;
 }
 
-/* A class may be called train: then photos lie in it, as in the others. With class folders in it,
- * it is a split among classes. */
+/* A class may be called train if it contains photos, like the others. If it contains class folders,
+ * it is a split among classes: an error. */
 static int check_mixture(const struct probe *probe, const struct glance *root)
 {
     const char *name = root->folders.data, *other = NULL, *split = NULL;
@@ -180,7 +180,7 @@ static int add_split(const struct probe *probe, const char *name)
     return 0;
 }
 
-/* All folders of the root are splits: they must be of one kind. */
+/* Enters all folders of the root as splits, which must be of the same kind. */
 static int enter_splits(const struct probe *probe, const struct glance *root,
                         enum source_kind *ret_kind)
 {

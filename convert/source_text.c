@@ -1,9 +1,9 @@
 /*
- * source_text — see source.h: documents as one stream of tokens, cut into members.
+ * source_text — arranges documents as one stream of tokens, cut into members. See source.h.
  *
  *     stream    doc0 E doc1 E doc2 E ...              E: the document end
  *     splits    [ train ......... )[ val ... )        contiguous parts by fraction, cut anywhere
- *     members   [64 Ki + 1) of each split, a member's last token being the next one's first; the
+ *     members   [64 Ki + 1) of each split; a member's last token is the next one's first; the
  *               last is shorter
  */
 #include "convert/source.h"
@@ -11,8 +11,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Members of count tokens: the last holds at least one token beyond the overlap, but where there is
- * only one token. */
+/* The number of members for count tokens. The last one has at least one token beyond the overlap,
+ * unless there is only one token. */
 static uint64_t members_of(uint64_t count)
 {
     return count <= 1 ? count : (count - 2) / SOURCE_MEMBER_TOKENS + 1;

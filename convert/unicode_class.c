@@ -8,7 +8,7 @@ struct range {
     enum unicode_class kind;
 };
 
-/* Rising, apart from each other. */
+/* Ascending and disjoint. */
 static const struct range RANGES[] = {
 #include "convert/unicode_class_table.inc"
 };
@@ -27,8 +27,8 @@ static enum unicode_class ascii_class(uint8_t byte)
 
 enum unicode_class unicode_class_of(uint32_t code)
 {
-    size_t low = 0,
-           high = RANGES_COUNT; /* the first range that ends at or behind code is in [low, high] */
+    /* The first range that ends at or after code is in [low, high]. */
+    size_t low = 0, high = RANGES_COUNT;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (RANGES[middle].last < code)
@@ -39,8 +39,8 @@ enum unicode_class unicode_class_of(uint32_t code)
     return low < RANGES_COUNT && RANGES[low].first <= code ? RANGES[low].kind : UNICODE_OTHER;
 }
 
-/* Bytes of the sequence that lead begins, and the range that its second byte must be in; 0 where it
- * begins none. */
+/* The length of the sequence that lead starts, and the range of its second byte; 0 if it starts
+ * none. */
 static size_t sequence_bytes(uint8_t lead, uint8_t *ret_least, uint8_t *ret_most)
 {
     *ret_least = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
