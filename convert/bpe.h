@@ -44,8 +44,7 @@ void bpe_close(struct bpe *bpe); /* NULL is fine */
 
 uint32_t bpe_vocabulary(const struct bpe *bpe);   /* upper bound of token ids, exclusive */
 uint32_t bpe_document_end(const struct bpe *bpe); /* the id of "<|endoftext|>" */
-uint64_t bpe_identity(const struct bpe *bpe); /* hash of both files, which determine the tokens of
-                                               * any text */
+uint64_t bpe_identity(const struct bpe *bpe);     /* hash of both files */
 
 /* Owner thread. Borrows the bpe. */
 struct bpe_encoder;

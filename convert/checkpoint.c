@@ -308,8 +308,8 @@ static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, 
     if (status)
         return status;
     status = sum_target(job, job->options->target, &found, err);
-    if (status && status != -EBADMSG && status != -EINVAL) /* these come from a file of another
-                                                            * kind */
+    /* -EBADMSG and -EINVAL come from a file of another kind. */
+    if (status && status != -EBADMSG && status != -EINVAL)
         return status;
     if (status || !is_same(&expected, &found)) {
         err_set(err, -EEXIST, "there is something else under that name already");

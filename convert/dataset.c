@@ -341,8 +341,8 @@ static int prepare_target(struct conversion *conversion, bool *ret_whole, struct
     int status = choose_way(conversion, &way, err);
     if (!status && way != WAY_WHOLE)
         status = own_target(conversion, err);
-    if (!status && way != WAY_WHOLE) /* final choice: before, another conversion may have owned
-                                      * it */
+    /* The final choice: before, another conversion may have owned the target. */
+    if (!status && way != WAY_WHOLE)
         status = choose_way(conversion, &way, err);
     if (!status && way == WAY_WHOLE)
         status = find_whole(conversion, ret_whole, err);

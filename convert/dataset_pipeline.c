@@ -28,8 +28,8 @@ struct worker {
 struct pipeline {
     const struct source *source;
     uint64_t next_items[CONVERT_SPLITS_MAX];
-    pthread_mutex_t mutex; /* guards next_taken, next_given, bytes_in_flight, stop, and done of the
-                            * slots */
+    /* Guards next_taken, next_given, bytes_in_flight, stop, and done of the slots. */
+    pthread_mutex_t mutex;
     pthread_cond_t room, ready;
     uint64_t next_taken, next_given, bytes_in_flight;
     bool stop;

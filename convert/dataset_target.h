@@ -14,8 +14,7 @@
 enum target_state {
     TARGET_FREE,    /* missing, empty, or only temporaries */
     TARGET_BEGUN,   /* has a journal: a conversion was interrupted */
-    TARGET_WHOLE,   /* has dataset.json, in the folder itself or in the folder of a split of the
-                     * options */
+    TARGET_WHOLE,   /* has dataset.json, itself or in a split folder of the options */
     TARGET_FOREIGN, /* anything else */
 };
 

@@ -62,15 +62,13 @@ struct convert_options {
     struct convert_split splits[CONVERT_SPLITS_MAX];
     uint32_t splits_count; /* 0: one dataset, at target itself, or one per split folder */
     enum convert_split_folders split_folders;
-    struct convert_list ignores; /* globs: of names, or, with a slash, of paths relative to
-                                  * source */
+    struct convert_list ignores; /* globs: of names, or, with a slash, of relative paths */
     /* Extensions that become fields; none: photos and their companion files. */
     struct convert_list fields;
     const char *tokenizer;      /* text: "bytes" (or NULL), "gpt2" */
     const char *vocabulary;     /* "gpt2": the folder of encoder.json and vocab.bpe; else NULL */
     bool skip_errors;           /* else the first error ends the conversion */
-    int64_t errors_max;         /* with skip_errors: the conversion ends beyond this; -1: no
-                                 * limit */
+    int64_t errors_max;         /* with skip_errors: how many are skipped; -1: no limit */
     double errors_max_fraction; /* the same as a fraction of all items; 0: no limit */
     unsigned workers;           /* 0: one per CPU */
     bool resume, force;

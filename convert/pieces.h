@@ -51,7 +51,7 @@ struct pieces_options {
 
 struct pieces;
 
-/* The number of workers for so many pieces: wanted (0: one per CPU, at most
+/* The number of workers for pieces_count pieces: wanted (0: one per CPU, at most
  * PIECES_WORKERS_USUAL_MAX), but no more than have work. */
 unsigned pieces_workers(unsigned wanted, uint64_t pieces_count);
 int pieces_open(const struct pieces_options *options, struct pieces **ret_pieces, struct err *err);

@@ -93,8 +93,8 @@ static bool is_listed_field(const struct convert_options *options, const char *e
 
 bool source_is_field(const struct convert_options *options, const char *extension)
 {
-    static const char *const beside[] = {"json", "txt", "npy", "cls"}; /* companion files of a
-                                                                        * photo */
+    /* Companion files of a photo. */
+    static const char *const beside[] = {"json", "txt", "npy", "cls"};
     if (options->fields.count > 0)
         return is_listed_field(options, extension);
     for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)

@@ -106,8 +106,8 @@ static int cut_files(struct io *io, struct source *source, struct err *err)
         str_deinit(&cutter.pieces);
         return status;
     }
-    source->pieces = (struct source_piece *)(void *)cutter.pieces.data; /* takes ownership of the
-                                                                         * memory */
+    /* Takes ownership of the memory. */
+    source->pieces = (struct source_piece *)(void *)cutter.pieces.data;
     source->pieces_count = cutter.pieces.bytes / sizeof *source->pieces;
     return 0;
 }

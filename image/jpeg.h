@@ -87,7 +87,7 @@ int jpeg_simd(void);
 struct jpeg_decoder; /* owner thread */
 int jpeg_decoder_open(struct jpeg_decoder **ret_decoder, struct err *err);
 void jpeg_decoder_close(struct jpeg_decoder *decoder); /* NULL is fine */
-/* Limits libjpeg's memory to what an image of so many pixels needs; for a progressive image that
+/* Limits libjpeg's memory to what an image of pixels_max pixels needs; for a progressive image that
  * includes all coefficients. Images that need more give -EBADMSG. Default: PIXELS_MAX. */
 void jpeg_decoder_limit(struct jpeg_decoder *decoder, uint64_t pixels_max);
 

@@ -13,8 +13,7 @@
 
 enum {
     PPM_HEADER_BYTES_MAX = 64,        /* limit when writing: three numbers take about twenty */
-    PPM_HEADER_READ_BYTES_MAX = 4096, /* limit when reading: programs write a line or two of
-                                       * comments */
+    PPM_HEADER_READ_BYTES_MAX = 4096, /* limit when reading: comments take a line or two */
 };
 
 /* By value. */

@@ -48,8 +48,8 @@ struct resample_plan {
     /* The source samples that any output needs: [source_first, source_end). */
     uint32_t source_first, source_end;
     size_t outputs_capacity, coefficients_capacity;
-    struct resample_span span; /* input of the current plan, which is recomputed only if it
-                                * changes */
+    /* The input, with the two below; the plan is only recomputed if it changes. */
+    struct resample_span span;
     uint32_t source_count;
     bool flip;
 };

@@ -101,7 +101,7 @@ static const struct resample_tiler tiler_plain = {
 
 /* ---- The pass. ---- */
 
-/* The best of these kernels for so many columns. */
+/* The best of these kernels for that many columns. */
 static const struct resample_tiler *choose_tiler(enum image_kernels kernels, uint32_t columns)
 {
     static const struct resample_tiler *const tilers[IMAGE_KERNELS_COUNT] = {

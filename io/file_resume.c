@@ -62,8 +62,8 @@ static int lock_staging(int staging_fd, const char *staging, bool is_file, struc
 int staging_lock(int staging_fd, const char *staging, bool is_file, struct err *err)
 {
     int status = lock_staging(staging_fd, staging, is_file, err);
-    if (!status && !local_is_named(staging_fd, staging)) /* another process took it over and has
-                                                          * finished */
+    /* Another process took it over and has finished. */
+    if (!status && !local_is_named(staging_fd, staging))
         status = is_anothers(staging, err);
     return status;
 }

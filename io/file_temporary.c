@@ -279,7 +279,7 @@ static int sweep_entry(void *context, const struct io_entry *entry)
     }
     if (!status && !taken)
         return 0;
-    /* Renamed first, so that a writer that still lives can't add to it or commit it meanwhile. */
+    /* Renamed first, so that a writer that still lives can't add to it or commit it. */
     if (!status)
         status = temporary_put_aside(path, aside, err);
     if (!status)

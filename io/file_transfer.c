@@ -25,7 +25,7 @@ enum {
 };
 
 /* Whether at least half of the file's first half is in the page cache; the opener may have read the
- * end. False if the kernel can't tell. */
+ * end. False if unknown. */
 static bool is_cached(const struct io_file *file)
 {
     uint64_t half = file->size_bytes / 2 + 1, cached;
@@ -59,8 +59,8 @@ static int open_direct(struct io_file *file)
     unsigned align = ask_align(file->fd);
     if (align == 0)
         return -1;
-    atomic_store_explicit(&file->direct_align, align, memory_order_relaxed); /* before direct is
-                                                                              * set */
+    /* Set before direct. */
+    atomic_store_explicit(&file->direct_align, align, memory_order_relaxed);
     snprintf(self, sizeof self, "/proc/self/fd/%d", file->fd);
     int fd = LOCAL_RETRY(
         open(self, (file->transaction ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC | O_NOCTTY));

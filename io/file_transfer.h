@@ -34,7 +34,7 @@ struct file_transfer {
     struct io_request *request;
     size_t moved;        /* of the request's bytes */
     int direct_fd;       /* -1: through the page cache */
-    size_t head;         /* of the last call: bytes before those asked for */
+    size_t head;         /* of the last call: bytes before the requested ones */
     size_t called_bytes; /* of the last call */
 };
 

@@ -193,7 +193,7 @@ static int claim(const char *folder, uint64_t number, const struct lease_record 
     return status;
 }
 
-/* The lease is lost: records to whom. The mutex is held. */
+/* The lease is lost: records the new owner. The mutex is held. */
 static int lose(struct lease *lease, struct err *err)
 {
     struct lease_record owner;

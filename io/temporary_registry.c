@@ -1,8 +1,8 @@
 /*
  * temporary_registry — see temporary_registry.h.
  *
- *     free ──add──> busy: its path is copied ──> noted ──drop──> free
- *                                                  └──remove──> gone, for ever
+ *     free ──register──> busy: its path is copied ──> noted ──unregister──> free
+ *                                                       └──remove_all──> gone, for good
  */
 #include "io/temporary_registry.h"
 
@@ -17,8 +17,8 @@ enum state { STATE_FREE, STATE_BUSY, STATE_NOTED, STATE_GONE };
 
 struct entry {
     atomic_int state;
-    char path[IO_PATH_BYTES_MAX]; /* written by the thread that set STATE_BUSY; immutable once
-                                   * noted */
+    /* Written by the thread that set STATE_BUSY; immutable once noted. */
+    char path[IO_PATH_BYTES_MAX];
 };
 
 /* Static: a signal handler has no other way to find them. */
