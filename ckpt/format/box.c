@@ -54,7 +54,7 @@ bool box_intersect(const struct box *a, const struct box *b, struct box *ret_com
     return true;
 }
 
-/* By its fields: bytes between them and dimensions beyond rank mean nothing. */
+/* Compares fields, since padding and dimensions beyond rank are undefined. */
 bool box_is_same(const struct box *a, const struct box *b)
 {
     bool same = a->rank == b->rank;
@@ -84,13 +84,13 @@ struct box box_make(const uint64_t *start, const uint64_t *extent, uint32_t rank
 struct box box_of_range(const uint64_t *shape, uint32_t rank, uint64_t begin, uint64_t end,
                         uint64_t *ret_elements)
 {
-    uint64_t stride[DTYPE_RANK_MAX +
-                    1]; /* elements of one step along d - 1; that of a scalar is the whole */
+    /* [d + 1]: elements of one step along d; [0]: of the whole array */
+    uint64_t stride[DTYPE_RANK_MAX + 1];
     stride[rank] = 1;
     for (uint32_t d = rank; d > 0; d--)
         stride[d - 1] = stride[d] * shape[d - 1];
-    /* The outermost dimension along which begin is at a border and one whole step fits. Elements
-     * always do. */
+    /* The outermost dimension along which begin is at a border and one whole step fits. The last
+     * one always qualifies: its steps are elements. */
     uint32_t along = 0;
     while (along < rank && (begin % stride[along + 1] != 0 || end - begin < stride[along + 1]))
         along++;
@@ -117,7 +117,7 @@ bool runs_init(struct runs *runs, const struct box *source, const struct box *ta
     struct box common;
     if (!box_intersect(source, target, &common))
         return false;
-    /* Dimensions from `whole` on are whole in both: one step along the dimension before is already
+    /* Dimensions from `whole` on are whole in both, so one step along the dimension before is
      * contiguous. */
     uint32_t whole = source->rank;
     while (whole > 0 && common.extent[whole - 1] == source->extent[whole - 1] &&

@@ -1,9 +1,9 @@
 /*
  * box — boxes within n-dimensional arrays, and the contiguous runs that two of them share.
  *
- * A box start..start+extent of an array is stored row-major without gaps. What two boxes of one
- * array have in common lies in each of them as runs of bytes; `runs` walks them in rising order of
- * both, trailing dimensions that are whole in both being one run.
+ * A box start..start+extent of an array is stored row-major and dense. The intersection of two
+ * boxes lies in each of them as runs of bytes; `runs` walks them in ascending order of both.
+ * Trailing dimensions in which the boxes are equal belong to one run.
  *
  * Pure; no allocation.
  */
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Dimensions beyond rank mean nothing. */
+/* Dimensions beyond rank are undefined. */
 struct box {
     uint32_t rank;
     uint64_t start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX];
@@ -23,22 +23,22 @@ struct box {
 
 /* The product of the dimensions, multiplied in order; 1 for a scalar. -EOVERFLOW. */
 int box_shape_volume(const uint64_t *shape, uint32_t rank, uint64_t *ret_elements);
-/* The same times the size of an element. -EOVERFLOW. */
+/* The same times the element size. -EOVERFLOW. */
 int box_shape_bytes(const uint64_t *shape, uint32_t rank, enum dtype dtype, uint64_t *ret_bytes);
-/* -EOVERFLOW, -ERANGE where it is not within shape. */
+/* -EOVERFLOW; -ERANGE if not within shape. */
 int box_check(const struct box *box, const uint64_t *shape);
-/* False where they have no element in common. Both have the same rank; scalars always meet. */
+/* False if they share no element. Both have the same rank; scalars always overlap. */
 bool box_intersect(const struct box *a, const struct box *b, struct box *ret_common);
 bool box_is_same(const struct box *a, const struct box *b);
 struct box box_whole(const uint64_t *shape, uint32_t rank);
 struct box box_make(const uint64_t *start, const uint64_t *extent, uint32_t rank);
 /* The largest box of the array whose elements are the flat range begin..begin+n for some n <= end -
- * begin; begin < end <= volume. Calling it again from where it ended covers begin..end in at most 2
- * * rank - 1 boxes. */
+ * begin; begin < end <= volume. Repeated calls, each from where the last ended, cover begin..end in
+ * at most 2 * rank - 1 boxes. */
 struct box box_of_range(const uint64_t *shape, uint32_t rank, uint64_t begin, uint64_t end,
                         uint64_t *ret_elements);
 
-/* Immutable once made. Strides in bytes of the dimensions that are walked. */
+/* Immutable once made. Strides are in bytes, of the walked dimensions. */
 struct runs {
     uint32_t rank;
     uint64_t count[DTYPE_RANK_MAX];
@@ -47,14 +47,14 @@ struct runs {
     uint64_t run_bytes, runs_count;
 };
 
-/* Where a walk is: the run at source and target; left counts it and those after it, 0: past the
- * last. By value. */
+/* Position of a walk: the run at source and target. left: runs from this one on; 0: past the last.
+ * By value. */
 struct runs_cursor {
     uint64_t index[DTYPE_RANK_MAX];
     uint64_t source, target, left;
 };
 
-/* False where the boxes have nothing in common. The boxes were checked. */
+/* False if the boxes share no element. They must have passed box_check. */
 bool runs_init(struct runs *runs, const struct box *source, const struct box *target,
                enum dtype dtype);
 struct runs_cursor runs_first(const struct runs *runs);

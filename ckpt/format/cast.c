@@ -1,9 +1,8 @@
 /*
  * cast — see cast.h.
  *
- * A double holds every number of the other dtypes, so each pair goes through it and is rounded
- * once, by integers. The pairs that whole models are made of have loops of their own, which
- * compilers turn into vectors.
+ * A double holds every value of the other dtypes, so each pair goes through it and is rounded once,
+ * in integers. The pairs that whole models use have loops of their own, which compilers vectorize.
  */
 #include "ckpt/format/cast.h"
 
@@ -21,25 +20,25 @@ bool cast_is_real(enum dtype dtype)
 /* A binary format of at most 16 bits. */
 struct format {
     int exponent_bits, fraction_bits;
-    uint32_t above; /* what is too large becomes */
+    uint32_t above; /* the result if a value is too large */
     uint32_t nan;
 };
 
 static const struct format f16 = {5, 10, 0x7c00, 0x7e00}, bf16 = {8, 7, 0x7f80, 0x7fc0},
                            e5m2 = {5, 2, 0x7c, 0x7e}, e4m3 = {4, 3, 0x7f, 0x7f};
 
-/* significand / 2^shift to the nearest integer, ties to even. */
+/* Rounds significand / 2^shift to the nearest integer, ties to even. */
 static uint64_t shift_rounded(uint64_t significand, int shift)
 {
-    if (shift > 54) /* less than a half of 2^-1: the significand has 53 bits */
+    if (shift > 54) /* below 1/4: the significand has 53 bits */
         return 0;
     uint64_t whole = significand >> shift, rest = significand & (((uint64_t)1 << shift) - 1),
              half = (uint64_t)1 << (shift - 1);
     return whole + (rest > half || (rest == half && whole & 1));
 }
 
-/* The bits without the sign of a finite or infinite value >= 0. A carry out of the fraction raises
- * the exponent, as it should. */
+/* Encodes a finite or infinite value >= 0, without the sign. A carry out of the fraction correctly
+ * raises the exponent. */
 static uint32_t encode(const struct format *format, uint64_t bits)
 {
     enum { DOUBLE_FRACTION_BITS = 52, DOUBLE_BIAS = 1023 };
@@ -52,8 +51,7 @@ static uint32_t encode(const struct format *format, uint64_t bits)
     uint64_t code;
     if (exponent > bias + 1)
         return format->above;
-    if (exponent <
-        least) /* zero and doubles without a leading one are far below and vanish as well */
+    if (exponent < least) /* zero and subnormal doubles are far below and vanish too */
         code = shift_rounded(significand, shift + (least - exponent));
     else
         code = ((uint64_t)(exponent - least) << format->fraction_bits) +
@@ -72,7 +70,7 @@ static uint32_t encode_signed(const struct format *format, double value, int wid
 
 static void put(enum dtype dtype, double value, char *at)
 {
-    float narrow = (float)value; /* to nearest even, as C's usual environment has it */
+    float narrow = (float)value; /* to nearest even, in C's default environment */
     uint16_t half;
     switch (dtype) {
     case DTYPE_F64:

@@ -1,8 +1,8 @@
 /*
- * cast — real numbers of one dtype as those of another, rounded once, to nearest, ties to even.
+ * cast — converts real numbers between dtypes, rounded once, to nearest even.
  *
- * Too large for the target is infinite, and not a number in F8_E4M3, which has no infinities; what
- * is not a number stays so. The same dtype on both sides is a copy of the bits.
+ * Values too large for the target become infinite, or NaN in F8_E4M3, which has no infinities. NaN
+ * stays NaN. Equal dtypes copy the bits.
  *
  * Pure.
  */
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* F64, F32, F16, BF16 and the two of 8 bits: what casts take. */
+/* F64, F32, F16, BF16 and the two 8-bit formats. */
 bool cast_is_real(enum dtype dtype);
 /* source and target: of any alignment, not overlapping. */
 void cast_elements(enum dtype from, const void *source, enum dtype to, void *target,

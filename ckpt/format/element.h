@@ -1,10 +1,10 @@
 /*
- * element — one number out of a tensor, whatever its dtype: its value, and how far two are apart.
- * Header only: a diff calls it for every element, and inlined it takes a third of the time.
+ * element — reads one number of a tensor of any dtype, and computes the distance of two. Header
+ * only: a diff calls it for every element, and inlining cuts its time to a third.
  *
- * The two 8-bit kinds of reals are those of OCP's "8-bit Floating Point Specification": E5M2 is the
- * upper half of a binary16; E4M3 has no infinities, and under its largest exponent the fraction of
- * all ones is no number.
+ * The 8-bit floating-point formats are those of OCP's "8-bit Floating Point Specification": E5M2 is
+ * the upper half of a binary16; E4M3 has no infinities, and its largest exponent with a fraction of
+ * all ones is NaN.
  */
 #ifndef MILLRACE_CKPT_FORMAT_ELEMENT_H
 #define MILLRACE_CKPT_FORMAT_ELEMENT_H
@@ -19,13 +19,13 @@
 
 enum element_kind { ELEMENT_REAL, ELEMENT_SIGNED, ELEMENT_UNSIGNED };
 
-/* Exact: a double holds every number of the narrower floating-point dtypes. */
+/* Exact: a double holds every value of the narrower floating-point dtypes. */
 struct element {
     enum element_kind kind;
     union {
         double real;
         int64_t integer;  /* ELEMENT_SIGNED */
-        uint64_t natural; /* ELEMENT_UNSIGNED, BOOL too */
+        uint64_t natural; /* ELEMENT_UNSIGNED, also BOOL */
     };
 };
 
@@ -55,7 +55,7 @@ static inline double element_real_from_e4m3(uint8_t bits)
     return bits & 0x80 ? -value : value;
 }
 
-/* at: dtype_bytes of it, of any alignment. */
+/* at: dtype_bytes(dtype) bytes, of any alignment. */
 static inline struct element element_get(enum dtype dtype, const void *at)
 {
     uint8_t byte = *(const uint8_t *)at;
@@ -100,13 +100,13 @@ static inline struct element element_get(enum dtype dtype, const void *at)
     return element_of_natural(0);
 }
 
-/* |a - b| of two of one kind: of integers exactly, as ELEMENT_UNSIGNED; of reals as doubles are
- * subtracted, nan where one is no number. */
+/* |a - b| of two elements of one kind. Integers: exact, as ELEMENT_UNSIGNED. Reals: subtracted as
+ * doubles; NaN if either is NaN. */
 static inline struct element element_distance(struct element a, struct element b)
 {
     assert(a.kind == b.kind);
     switch (a.kind) {
-    case ELEMENT_SIGNED: /* modulo 2^64, where the true distance fits */
+    case ELEMENT_SIGNED: /* modulo 2^64; the true distance fits */
         return element_of_natural(a.integer > b.integer
                                       ? (uint64_t)a.integer - (uint64_t)b.integer
                                       : (uint64_t)b.integer - (uint64_t)a.integer);
@@ -124,7 +124,7 @@ static inline bool element_is_nan(struct element value)
     return value.kind == ELEMENT_REAL && isnan(value.real);
 }
 
-/* a > b of two distances, where nan is above all else. */
+/* a > b for two distances; NaN exceeds all else. */
 static inline bool element_exceeds(struct element a, struct element b)
 {
     if (a.kind != ELEMENT_REAL)

@@ -106,8 +106,8 @@ static int read_manifest(struct io *io, const char *step_path, struct manifest *
     return status;
 }
 
-/* A folder that has another step's name would pass for that step: it would be resumed from and
- * counted as one of the newest. Names that are no step's say nothing. */
+/* A folder with another step's name would pass for that step: a run would resume from it, and
+ * retention would count it. Names of another form are not checked. */
 static int check_name(const char *step_path, uint64_t step, struct err *err)
 {
     char trimmed[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
@@ -155,7 +155,7 @@ int folder_refuse_misnamed(struct io *io, const char *step_path, struct err *err
     return status;
 }
 
-/* Whether the step is at fault, not the way to it: then an older one may serve. */
+/* Whether the step is damaged, not inaccessible: then an older one may serve. */
 static bool is_damage(int status)
 {
     return status == -EBADMSG || status == -ENOENT || status == -ENODATA || status == -EFBIG;
@@ -210,7 +210,7 @@ static int read_step_once(struct io *io, const char *step_path, struct manifest 
 int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_manifest,
                      uint64_t *ret_size_bytes, struct err *err)
 {
-    enum { ATTEMPTS_MAX = 8 }; /* each of them a save that ended meanwhile */
+    enum { ATTEMPTS_MAX = 8 }; /* each a save that ended meanwhile */
     int status = -ESTALE;
     for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -ESTALE; attempt++)
         status = read_step_once(io, step_path, ret_manifest, ret_size_bytes, err);
@@ -236,7 +236,7 @@ int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t
                  struct err *err)
 {
     struct str steps = {0};
-    int status = str_reserve(&steps, sizeof(uint64_t)); /* so that none is no NULL */
+    int status = str_reserve(&steps, sizeof(uint64_t)); /* so that an empty list is not NULL */
     if (!status)
         status = io->names->list(io, folder, collect_step, &steps, err);
     if (str_status(&steps))
@@ -277,7 +277,6 @@ int ckpt_each_step(struct io *io, const char *folder,
     return status;
 }
 
-/* What ckpt_list's walk carries. */
 struct listing {
     struct io *io;
     int (*entry)(void *context, const struct ckpt_entry *entry);
@@ -329,7 +328,7 @@ int folder_refuse_step(struct io *io, const char *folder, struct err *err)
     return -EINVAL;
 }
 
-/* 1 ends the walk: it is a folder of steps. */
+/* Returns 1 in a folder of steps, which ends the walk. */
 static int look_for_steps(void *context, const struct io_entry *entry)
 {
     (void)context;
@@ -338,7 +337,7 @@ static int look_for_steps(void *context, const struct io_entry *entry)
            io_is_owner_record(entry->name);
 }
 
-/* The folder of checkpoints in a run's folder, into inner. */
+/* Sets inner to the folder of checkpoints in a run's folder. */
 static bool find_inner(struct io *io, const char *folder, char *inner)
 {
     return io_join_path(folder, CKPT_FOLDER_NAME, inner, NULL) == 0 &&
@@ -388,8 +387,8 @@ static int none_at_all(struct io *io, const char *folder, struct err *err)
     return -ENOENT;
 }
 
-/* There are steps, and all that will do are damaged: that is no -ENOENT, which means that there is
- * nothing yet. */
+/* There are steps, but all candidates are damaged. Not -ENOENT, which means that there is nothing
+ * yet. */
 static int all_damaged(struct io *io, const char *newest_path, const struct err *newest,
                        struct err *err)
 {
@@ -454,7 +453,7 @@ int ckpt_find_among(struct io *io, const char *path_or_folder, const struct ckpt
     int status = folder_read_step(io, path_or_folder, &manifest, NULL, err);
     if (status)
         return status;
-    strcpy(path, path_or_folder); /* short enough: a longer name was joined to it */
+    strcpy(path, path_or_folder); /* fits: a longer name was joined to it */
     if (ret_step)
         *ret_step = manifest.step;
     manifest_deinit(&manifest);

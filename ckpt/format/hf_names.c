@@ -7,17 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row of a family. Within a block names are preceded by `blocks.i.` here and the family's prefix
- * there. Immutable. */
+/* One tensor of a family. Names in a block are preceded by `blocks.i.` here and by the family's
+ * prefix there. Immutable. */
 struct row {
     const char *ours, *theirs;
     bool transposed;
-    uint32_t part, parts; /* parts 0: 1 */
+    uint32_t part, parts; /* parts: 0 means 1 */
 };
 
 struct family {
     const char *type, *block_prefix;
-    const struct row *outside, *inside; /* of blocks; the last has no name */
+    const struct row *outside, *inside; /* of blocks; the last row has no name */
 };
 
 static const struct row gpt2_outside[] = {
@@ -84,7 +84,7 @@ bool hf_family_of(const char *type, enum hf_family *ret_family)
     return false;
 }
 
-/* The number of `blocks.N.` and what stands behind it; false for other names. */
+/* Splits `blocks.N.` from the rest; false for other names. */
 static bool split_block(const char *name, unsigned long *ret_block, const char **ret_rest)
 {
     static const char prefix[] = "blocks.";

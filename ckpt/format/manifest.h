@@ -2,9 +2,9 @@
  * manifest — `manifest.json`, the commit record of a checkpoint. docs/reference/checkpoints.md has
  * every key.
  *
- * It begins `{"crc32c":"xxxxxxxx",`: the CRC32C of the whole file with eight zeros there. It names
- * every file with its size, a CRC32C of each 1 MiB block and a hash over those; every tensor with
- * its global dtype, shape, and chunks as n-d boxes {file, offset, start[], extent[]}; and the small
+ * It begins `{"crc32c":"xxxxxxxx",`: the CRC32C of the whole file with eight zeros there. It lists
+ * every file with its size, a CRC32C per 1 MiB block and a hash over those; every tensor with its
+ * global dtype, shape, and chunks as n-d boxes {file, offset, start[], extent[]}; and the small
  * state of the run.
  */
 #ifndef MILLRACE_CKPT_FORMAT_MANIFEST_H
@@ -24,10 +24,10 @@
 enum {
     MANIFEST_VERSION = 1,
     MANIFEST_BYTES_MAX = 1 << 30,
-    CKPT_BLOCK_BYTES = 1 << 20, /* one CRC32C each */
+    CKPT_BLOCK_BYTES = 1 << 20, /* each has a CRC32C */
     MANIFEST_HEAD_BYTES = sizeof "{\"crc32c\":\"xxxxxxxx\"" - 1,
     CKPT_RANKS_MAX = 1 << 20,
-    MANIFEST_STATE_DEPTH_MAX = JSON_DEPTH_MAX - 1, /* the manifest is one level around it */
+    MANIFEST_STATE_DEPTH_MAX = JSON_DEPTH_MAX - 1, /* the manifest adds one level */
 };
 
 #define MANIFEST_NAME "manifest.json"
@@ -36,20 +36,20 @@ struct manifest_file {
     const char *name; /* "rank-00000.safetensors" */
     uint64_t size_bytes;
     uint64_t blocks_count;
-    uint32_t *block_crc32c; /* [blocks_count]; NULL: there are none */
-    struct io_identity
-        identity;   /* of a plain file, whose bytes have no checksums: when its header was read */
-    bool elsewhere; /* it was written into another node's folder, and need not be in this one */
+    uint32_t *block_crc32c; /* [blocks_count]; NULL: none */
+    /* Of a plain file, whose blocks have no checksums, when its header was read. */
+    struct io_identity identity;
+    bool elsewhere; /* written into another node's folder; may be absent here */
 };
 
-/* Whether an entry of the state only remarks on the run: two saves that differ in no other hold the
- * same. */
+/* Whether a key of the state is only a remark on the run: saves that differ in such keys alone hold
+ * the same. */
 static inline bool manifest_is_remark(const char *key)
 {
     return strcmp(key, "metrics") == 0 || strcmp(key, "config") == 0;
 }
 
-/* A part of a tensor: the box start..start+extent of the global shape lies in row-major order at
+/* A part of a tensor: the box start..start+extent of the global shape, stored row-major at an
  * offset of the file. */
 struct manifest_chunk {
     uint32_t file;
@@ -66,13 +66,11 @@ struct manifest_tensor {
     struct manifest_chunk *chunks;
 };
 
-/* Owns everything in it once parsed. Immutable. Tensors are sorted by name; chunks cover the shape,
+/* Owns all memory once parsed. Immutable. Tensors are sorted by name; their chunks cover the shape,
  * no element twice. */
 struct manifest {
-    uint32_t
-        /* its own, of what was parsed: two saves of a step differ in it, since they differ in their
-         * time */
-        crc32c;
+    /* Its own, as parsed. Two saves of a step differ in it, since their times differ. */
+    uint32_t crc32c;
     uint64_t step;
     uint32_t ranks;
     uint64_t wall_ns; /* when it was written */
@@ -81,33 +79,32 @@ struct manifest {
     uint64_t files_count;
     struct manifest_tensor *tensors;
     uint64_t tensors_count;
-    struct json_t
-        *state; /* the object "state": loader, optimizer, schedule, config, metrics, ... */
+    struct json_t *state; /* an object: loader, optimizer, schedule, config, metrics, ... */
     struct json_t *root;
-    struct manifest_chunk *chunks; /* what the tensors' chunks lie in */
-    uint32_t *block_crc32c;        /* what the files' lie in */
-    char *names;                   /* what the tensors' lie in, NULL: in root */
+    struct manifest_chunk *chunks; /* of all tensors */
+    uint32_t *block_crc32c;        /* of all files */
+    char *names;                   /* of tensors; NULL: they are in root */
 };
 
-/* state_json: a JSON object. Appends the file's text, CRC included. tensors_text: the array of
- * tensors as manifest_encode_tensors appends it, NULL: made here. Saves of one layout share it. */
+/* Appends the file's text, CRC included. state_json: a JSON object. tensors_text: the array that
+ * manifest_encode_tensors appends, which saves of one layout share; NULL: made here. */
 int manifest_encode(const struct manifest *manifest, const char *state_json,
                     const struct str *tensors_text, struct str *out, struct err *err);
 void manifest_encode_tensors(const struct manifest *manifest, struct str *out);
-/* The tensors are named in order, lie within their files, and their chunks cover the shape, no
- * element twice. Sorts chunks by start. -EBADMSG naming the tensor. */
+/* Checks that tensors are sorted by name and lie within their files, and that their chunks cover
+ * the shape, no element twice. Sorts chunks by start. -EBADMSG names the tensor. */
 int manifest_check_tensors(struct manifest *manifest, const char *path, struct err *err);
-/* xxh3-128 over the blocks' CRCs, u32 little-endian each. */
+/* xxh3-128 over the blocks' CRCs, each u32 little-endian. */
 struct hash128 manifest_file_hash(const struct manifest_file *file);
-/* Blocks of a file of so many bytes, and the bytes of one of them. */
+/* The number of blocks in a file of size_bytes, and the bytes in one of them. */
 uint64_t manifest_blocks_count(uint64_t size_bytes);
 uint64_t manifest_block_bytes(uint64_t size_bytes, uint64_t block);
 /* -EBADMSG with the offset: CRC, JSON, sizes that overflow, chunks outside their file or shape,
  * gaps or overlaps. */
 int manifest_parse(const char *text, size_t bytes, const char *path, struct manifest *ret_manifest,
                    struct err *err);
-/* What a manifest says its own checksum is, by its first MANIFEST_HEAD_BYTES; they are compared
- * with nothing. False: they are no manifest's. */
+/* Reads the checksum that a manifest states from its first MANIFEST_HEAD_BYTES, without verifying
+ * it. False: not the head of a manifest. */
 bool manifest_peek_crc32c(const char *head, size_t bytes, uint32_t *ret_crc32c);
 void manifest_deinit(struct manifest *manifest);
 const struct manifest_tensor *manifest_find(const struct manifest *manifest, const char *name);

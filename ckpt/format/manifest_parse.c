@@ -80,7 +80,7 @@ bool manifest_peek_crc32c(const char *head, size_t bytes, uint32_t *ret_crc32c)
            parse_hex32(head + CRC_AT, ret_crc32c);
 }
 
-/* The block checksums are counted by the caller's first pass and stored in the second. */
+/* The caller's first pass (crcs NULL) counts the block checksums, the second stores them. */
 static int parse_file(struct json_t *node, const char *path, uint32_t *crcs,
                       struct manifest_file *ret_file, struct err *err)
 {
@@ -228,7 +228,7 @@ static int compare_names(const void *a, const void *b)
 static int compare_starts(const void *a, const void *b)
 {
     const struct manifest_chunk *x = a, *y = b;
-    for (uint32_t d = 0; d < DTYPE_RANK_MAX; d++) /* those beyond the rank are zero */
+    for (uint32_t d = 0; d < DTYPE_RANK_MAX; d++) /* zero beyond the rank */
         if (x->start[d] != y->start[d])
             return x->start[d] < y->start[d] ? -1 : 1;
     return 0;
@@ -250,7 +250,7 @@ static int check_chunk(const struct manifest *manifest, const struct manifest_te
     return 0;
 }
 
-/* Sorted by start, a chunk can only meet those after it that begin before it ends in the first
+/* Sorted by start, a chunk can only overlap later ones that begin before its end in the first
  * dimension. */
 static bool chunks_overlap(const struct manifest_tensor *tensor)
 {
@@ -289,7 +289,7 @@ static int check_tensor(struct manifest *manifest, struct manifest_tensor *tenso
         if (sum > elements)
             return bad(path, err, "tensor", tensor->name, "chunks overlap");
     }
-    /* Within the shape, disjoint and together as large as it: they cover it. */
+    /* Within the shape, disjoint, and of its size together: they cover it. */
     if (chunks_overlap(tensor))
         return bad(path, err, "tensor", tensor->name, "chunks overlap");
     if (sum != elements) {
@@ -361,8 +361,8 @@ static int parse_head(struct manifest *manifest, const char *path, struct err *e
     return 0;
 }
 
-/* The tree of nodes; where the tensors are as we write them, without these, which the manifest has
- * then. */
+/* Builds the JSON tree. Tensors in the form that we write are scanned instead, and left out of
+ * it. */
 static int parse_document(struct manifest *manifest, const char *text, size_t bytes,
                           const char *path, struct err *err)
 {

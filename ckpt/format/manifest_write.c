@@ -127,7 +127,7 @@ int manifest_encode(const struct manifest *manifest, const char *state_json,
         return err_set(err, status, "out of memory for a manifest");
     if (out->bytes - start > MANIFEST_BYTES_MAX ||
         out->bytes - start - tensors_text_bytes >
-            JSON_BYTES_MAX) /* readers parse the tensors by themselves */
+            JSON_BYTES_MAX) /* readers parse the tensors separately */
         return err_set(err, -EFBIG, "a manifest of %zu bytes is longer than readers take",
                        out->bytes - start);
     snprintf(digits, sizeof digits, "%08x",

@@ -1,8 +1,8 @@
 /*
  * safetensors — reading headers; see safetensors.h. Writing is in safetensors_write.c.
  *
- * An error about the header names where in the file the entry's key stands, one about the data
- * where the bytes lie.
+ * An error in the header gives the file offset of the entry's key; an error in the data, that of
+ * the bytes.
  */
 #include "ckpt/format/safetensors.h"
 
@@ -19,7 +19,6 @@
 
 enum { LENGTH_BYTES = 8 };
 
-/* What a walk over the header's entries needs. */
 struct parse {
     const char *header, *path;
     uint64_t header_bytes, file_bytes;
@@ -27,8 +26,8 @@ struct parse {
     struct err *err;
 };
 
-/* The offset in the file of the quoted name in the header; of the header itself where the name is
- * written with escapes. */
+/* The file offset of the quoted name in the header; of the header itself if the name is written
+ * with escapes. */
 static int64_t locate(const struct parse *parse, const char *name)
 {
     size_t name_bytes = strlen(name);
@@ -74,8 +73,7 @@ static int parse_shape(const struct parse *parse, const char *name, struct json_
     return 0;
 }
 
-/* offset_bytes is from the start of the data here; it becomes the file's once all entries are known
- * to fit. */
+/* Sets offset_bytes from the start of the data; check_tiling makes it relative to the file. */
 static int parse_offsets(const struct parse *parse, const char *name, struct json_t *value,
                          struct safetensors_entry *entry)
 {
@@ -152,7 +150,7 @@ static int compare_offsets(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Sorted by offset, the tensors must follow each other without hole or overlap up to the file's
+/* In order of offset, tensors must follow each other without hole or overlap up to the file's
  * end. */
 static int check_tiling(struct parse *parse)
 {
@@ -236,7 +234,7 @@ int safetensors_parse(const char *header, uint64_t header_bytes, uint64_t file_b
     return status;
 }
 
-/* What torch.save writes is a zip file, or in the old format a pickle of protocol 2. */
+/* torch.save writes a zip file, or in its old format a pickle of protocol 2. */
 static int refuse_pickle(const unsigned char length[LENGTH_BYTES], const char *path,
                          struct err *err)
 {

@@ -1,12 +1,12 @@
 /*
- * safetensors — the header of a safetensors file, read strictly and written canonically.
- * docs/reference/checkpoints.md says more.
+ * safetensors — reads the header of a safetensors file strictly and writes it canonically. See
+ * docs/reference/checkpoints.md.
  *
  * Layout (https://huggingface.co/docs/safetensors): u64 little-endian N, N bytes of JSON, then the
  * data. Refused: a file under 8 bytes; N above 100,000,000 or beyond the file; a first byte other
- * than `{`; invalid UTF-8 or JSON; metadata values that are no strings; unknown dtypes; numbers
- * that are no non-negative integers; products that overflow; sizes that do not agree; tensors that
- * overlap or leave holes; data beyond the last tensor; duplicate names.
+ * than `{`; invalid UTF-8 or JSON; metadata values that are not strings; unknown dtypes; numbers
+ * that are not non-negative integers; products that overflow; sizes that disagree; tensors that
+ * overlap or leave holes; data after the last tensor; duplicate names.
  */
 #ifndef MILLRACE_CKPT_FORMAT_SAFETENSORS_H
 #define MILLRACE_CKPT_FORMAT_SAFETENSORS_H
@@ -33,7 +33,7 @@ struct safetensors_entry {
 struct safetensors {
     uint64_t data_offset; /* 8 + N */
     uint64_t file_bytes;
-    struct io_identity identity; /* of the file whose header it is, from safetensors_read */
+    struct io_identity identity; /* from safetensors_read */
     uint64_t count;
     struct safetensors_entry *entries;
     struct json_t *root; /* holds the names and `__metadata__` */
@@ -42,15 +42,15 @@ struct safetensors {
 /* header: the N bytes after the length. Pure. -EBADMSG with the offset. */
 int safetensors_parse(const char *header, uint64_t header_bytes, uint64_t file_bytes,
                       const char *path, struct safetensors *ret_file, struct err *err);
-/* Opens, reads the header, parses. */
+/* Opens the file and parses its header. */
 int safetensors_read(struct io *io, const char *path, struct safetensors *ret_file,
                      struct err *err);
 void safetensors_deinit(struct safetensors *file);
 
-/* Appends length and header for count entries in the order given, which must be by dtype (widest
- * first), then name; fills in their offset_bytes. The header is padded with spaces so that the data
- * starts at a multiple of align_bytes. metadata: count pairs of key and value, may be 0.
- * *ret_file_bytes: where the last tensor ends. */
+/* Appends length and header for count entries in the given order, which must be by dtype (widest
+ * first), then name; sets their offset_bytes. Pads the header with spaces so that the data starts
+ * at a multiple of align_bytes. metadata: pairs of key and value. *ret_file_bytes: the end of the
+ * last tensor. */
 int safetensors_encode(struct safetensors_entry *entries, uint64_t count,
                        const char *const (*metadata)[2], uint64_t metadata_count,
                        uint64_t align_bytes, struct str *out, uint64_t *ret_file_bytes,

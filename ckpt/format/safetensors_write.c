@@ -17,9 +17,8 @@ int safetensors_compare(const void *a, const void *b)
     const struct safetensors_entry *x = a, *y = b;
     if (dtype_bytes(x->dtype) != dtype_bytes(y->dtype))
         return dtype_bytes(x->dtype) > dtype_bytes(y->dtype) ? -1 : 1;
-    if (x->dtype !=
-        /* among equally wide ones as the reference implementation does: its list backwards */
-        y->dtype)
+    /* Among equally wide dtypes, the reference implementation's list backwards. */
+    if (x->dtype != y->dtype)
         return x->dtype > y->dtype ? -1 : 1;
     return strcmp(x->name, y->name);
 }
@@ -39,7 +38,7 @@ static void write_entry(struct jsonx_writer *json, const struct safetensors_entr
     jsonx_end_object(json);
 }
 
-/* Sizes, and offsets from the start of the data. */
+/* Sets sizes, and offsets from the start of the data. */
 static int place(struct safetensors_entry *entries, uint64_t count, uint64_t *ret_data_bytes,
                  struct err *err)
 {

@@ -18,7 +18,7 @@
 struct slot {
     struct io_request request;
     struct block_want want;
-    char *buffer; /* of CKPT_BLOCK_BYTES */
+    char *buffer; /* CKPT_BLOCK_BYTES */
     bool done, verified;
     int status;
     struct err detail;
@@ -27,12 +27,12 @@ struct slot {
 struct blocks {
     struct blocks_options options;
     struct io_queue *queue;
-    struct io_file **files; /* [files_count] those that are open */
+    struct io_file **files; /* [files_count]; NULL: not open */
     unsigned open_count;
     char *memory;
     struct slot slots[BLOCKS_AHEAD];
-    uint64_t submitted, taken; /* of all walks */
-    struct slot *last;         /* whose buffer holds the block that was taken last, NULL: none */
+    uint64_t submitted, taken; /* over all walks */
+    struct slot *last;         /* its buffer holds the last block taken; NULL: none */
 };
 
 int blocks_open(const struct blocks_options *options, struct blocks **ret_blocks, struct err *err)
@@ -81,11 +81,11 @@ static int file_path(const struct blocks *blocks, uint32_t file, char *path, str
     if (!blocks->options.is_file)
         return io_join_path(blocks->options.path, blocks->options.manifest->files[file].name, path,
                             err);
-    strcpy(path, blocks->options.path); /* it was opened by this name */
+    strcpy(path, blocks->options.path); /* fits: the file was opened by this name */
     return 0;
 }
 
-/* All but those that are being read. */
+/* Closes the files that no read in progress uses. */
 static void close_idle_files(struct blocks *blocks)
 {
     for (uint64_t i = 0; i < blocks->options.manifest->files_count; i++) {
@@ -100,7 +100,7 @@ static void close_idle_files(struct blocks *blocks)
     }
 }
 
-/* A file without checksums must be the one whose header the manifest was made of. */
+/* A file without checksums must still be the one whose header the manifest describes. */
 static int check_identity(const struct blocks *blocks, uint32_t file, const char *path,
                           struct err *err)
 {
@@ -161,8 +161,8 @@ static bool is_last(const struct blocks *blocks, const struct block_want *want)
            blocks->last->want.block == want->block;
 }
 
-/* Whether the block is read to the place that is wanted: not if it would come through the page
- * cache for that alone, while the slot's own memory lets it go around. */
+/* Whether to read the block straight to the wanted place. False if its alignment would force the
+ * read through the page cache; the slot's own memory avoids that. */
 static bool suits(const struct blocks *blocks, const struct slot *slot)
 {
     struct io *io = blocks->options.io;
@@ -171,7 +171,7 @@ static bool suits(const struct blocks *blocks, const struct slot *slot)
     return align == 0 || (uintptr_t)slot->want.direct % align == 0;
 }
 
-/* Begins to read; what fails at once is told when the slot is taken. */
+/* Begins a read. An immediate failure is reported when the slot is taken. */
 static void start(struct blocks *blocks, struct slot *slot, const struct block_want *want)
 {
     const struct io_ops *ops = blocks->options.io->ops;
@@ -207,7 +207,7 @@ static void start(struct blocks *blocks, struct slot *slot, const struct block_w
     int taken = slot->status ? 0 : ops->submit(blocks->queue, &request, 1);
     if (taken < 0)
         slot->status = err_errno(&slot->detail, taken, "a read could not be submitted");
-    assert(slot->status || taken == 1); /* the queue is as deep as there are slots */
+    assert(slot->status || taken == 1); /* the queue is as deep as the ring */
     slot->done = slot->status != 0;
 }
 
@@ -218,7 +218,7 @@ static void wait_for(struct blocks *blocks, struct slot *slot)
         int count = blocks->options.io->ops->reap(blocks->queue, done, BLOCKS_AHEAD, 1, IO_FOREVER);
         for (int i = 0; i < count; i++)
             ((struct slot *)done[i]->user)->done = true;
-        if (count < 0) { /* the queue is broken; closing it ends what is in progress */
+        if (count < 0) { /* the queue is broken; closing it ends the reads in progress */
             slot->status = err_errno(&slot->detail, count, "could not wait for reads");
             return;
         }

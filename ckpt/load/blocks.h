@@ -1,11 +1,9 @@
 /*
- * blocks — blocks of a checkpoint's files, read ahead and verified, handed over in the order in
- * which they are asked for.
+ * blocks — reads blocks of a checkpoint's files ahead, verified and in the requested order.
  *
- * `next` is asked for blocks up to `ahead` of them ahead of `take`, which gets each with its
- * verdict. A block that is wanted in one piece can be read straight to where it belongs. Memory: so
- * many blocks. The last block stays, so that a walk which begins where the one before ended does
- * not read it again.
+ * `next` is called up to `ahead` blocks before `take`, which gets each block with its status. A
+ * block may be read straight to its destination. Memory: `ahead` blocks. The last block is kept, so
+ * that a walk that begins where the previous one ended does not read it again.
  *
  * Threads: one at a time.
  */
@@ -24,11 +22,12 @@ enum { BLOCKS_AHEAD = 32, BLOCKS_FILES_OPEN_MAX = 64 };
 struct block_want {
     uint32_t file;
     uint64_t block;
-    void *direct; /* the block's bytes go there; NULL: to the walk's own memory */
+    void *direct; /* preferred destination; NULL: the walk's own memory */
 };
 
-/* data lives during the call. status: 0, -EBADMSG (checksum), -ENODATA, -EIO, ..., -ESTALE (another
- * save stands there now: folder_judge_failure) with detail; then data means nothing. */
+/* data is valid during the call. status: 0, or with detail -EBADMSG (checksum), -ENODATA, -EIO,
+ * ..., -ESTALE (the step was saved again or removed: folder_judge_failure); then data is
+ * undefined. */
 struct block_got {
     uint32_t file;
     uint64_t block;
@@ -39,22 +38,23 @@ struct block_got {
 };
 
 struct blocks_visitor {
-    bool (*next)(void *context, struct block_want *ret_want); /* files rising; false: no more */
-    int (*take)(void *context,
-                const struct block_got *got); /* non-zero ends the walk and is returned */
+    /* in ascending order of file; false: no more */
+    bool (*next)(void *context, struct block_want *ret_want);
+    /* a non-zero result ends the walk and is returned */
+    int (*take)(void *context, const struct block_got *got);
     void *context;
 };
 
 struct blocks;
 
-/* path: the step's folder; is_file: the one file itself. Files without checksums (NULL) are read as
- * they are. Borrows manifest and path. */
+/* path: the step's folder, or the file itself if is_file. Files without checksums (NULL) are read
+ * unverified. Borrows manifest and path. */
 struct blocks_options {
     struct io *io;
     const char *path;
     bool is_file;
     const struct manifest *manifest;
-    unsigned ahead; /* blocks, BLOCKS_AHEAD at most; 0: so many */
+    unsigned ahead; /* blocks, at most BLOCKS_AHEAD; 0: BLOCKS_AHEAD */
 };
 int blocks_open(const struct blocks_options *options, struct blocks **ret_blocks, struct err *err);
 void blocks_close(struct blocks *blocks); /* NULL is fine */

@@ -1,16 +1,15 @@
 /*
- * collective_load — ckpt.h's finding and loading where several ranks must do the same: what one of
- * them sees decides for all.
+ * collective_load — finds and loads checkpoints on several ranks that must all do the same
+ * (ckpt.h).
  *
- * Each rank looks by itself, tells the others what came of it, and comes to the same verdict from
- * the same words:
+ * Each rank searches by itself and reports the result to the others. All reach the same verdict
+ * from the same reports:
  *
- *     some could not look     the end for all: that is no damage, and an older step would be a
- *                             guess
- *     some found damage       damage for all (-EBADMSG)
- *     they found other steps  they look below what one of them lacks
- *     other saves of a step   the one that all have, some of them where it was put aside; else they
- *                             look below it
+ *     some could not read       all fail: this is not damage, and an older step would be a guess
+ *     some found damage         damage for all (-EBADMSG)
+ *     different steps           all search again, up to the lowest of these steps
+ *     different saves of a step the save that every rank has, on some put aside; else all search
+ *                               below the step
  */
 #include "base/hash.h"
 #include "base/jsonx_format.h"
@@ -26,15 +25,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ERRNO_MAX = 4095 /* of Linux */ };
+enum { ERRNO_MAX = 4095 /* largest on Linux */ };
 
-/* What a rank tells of its look or load. */
+/* What a rank reports about its search or load. */
 struct rank_report {
-    int64_t status;    /* of this rank; no step is none */
+    int64_t status;    /* of this rank; 0 also if it found no step */
     uint8_t is_absent; /* 0 or 1: it found no step */
     uint64_t step;
     struct hash128 content, warnings;
-    uint8_t has_aside; /* 0 or 1: beside the step lies a whole one that it took the place of */
+    uint8_t has_aside; /* 0 or 1: a complete step that this one replaced was put aside */
     struct hash128 aside;
     struct err detail;
 };
@@ -52,7 +51,7 @@ static int reports_open(struct comm *comm, const char *what, struct rank_report 
     return status;
 }
 
-/* What came may be anything. */
+/* Received bytes may be anything. */
 static int check_report(struct rank_report *report, int rank, const char *what, struct err *err)
 {
     struct err *detail = &report->detail;
@@ -66,7 +65,7 @@ static int check_report(struct rank_report *report, int rank, const char *what, 
     return 0;
 }
 
-/* Takes `all` where it fails. */
+/* Takes `all` on failure. */
 static int reports_exchange(struct comm *comm, const char *what, struct rank_report *all,
                             struct err *err)
 {
@@ -82,7 +81,7 @@ static int reports_exchange(struct comm *comm, const char *what, struct rank_rep
     return status;
 }
 
-/* The failure that decides: the first that is no damage, or else the first damage. -1: none. */
+/* The rank whose failure decides: the first that is not damage, else the first damage. -1: none. */
 static int first_failure(const struct rank_report *all, int ranks)
 {
     int first = -1;
@@ -122,16 +121,17 @@ struct search {
     struct comm *comm;
     const struct log *log;
     struct rank_report *all;
-    struct str warnings; /* of this rank's look, a line each */
+    struct str warnings; /* of this rank's search, one per line */
     struct ckpt_reader *reader;
-    bool has_found;         /* all ranks found some step before */
-    bool is_chosen;         /* the save to be opened, of the step found before */
-    struct hash128 content; /* of it */
+    bool has_found;         /* all ranks found a step in an earlier round */
+    bool is_chosen;         /* the save to open of the step found before is decided */
+    struct hash128 content; /* of that save */
 };
 
-/* Which save a step is, whatever its node's copy of what is replicated: each file's hash is over
- * the checksums of its bytes. The metrics count, unlike where one save replaces another: they say
- * what was evaluated, and all ranks evaluate together. */
+/* Hashes what identifies a save, on any node: the files' names, sizes and hashes (over their
+ * blocks' checksums), and the state without `config`. The node's copy of replicated arrays does not
+ * matter. The metrics count, unlike when one save replaces another: they say what was evaluated,
+ * and all ranks evaluate together. */
 static int describe(const struct manifest *manifest, struct hash128 *ret_content, struct err *err)
 {
     struct jsonx_member *members;
@@ -175,7 +175,7 @@ static bool is_same(const struct hash128 *a, const struct hash128 *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* The save that this rank's step took the place of, if that is whole. */
+/* Looks for the save that this rank's step replaced, if it is complete. */
 static void look_aside(const struct search *search, struct rank_report *own)
 {
     char path[IO_PATH_BYTES_MAX];
@@ -187,7 +187,7 @@ static void look_aside(const struct search *search, struct rank_report *own)
     manifest_deinit(&manifest);
 }
 
-/* Instead of the step that took its place. */
+/* Opens the save that the step replaced. */
 static int open_aside(struct search *search, struct rank_report *own)
 {
     char path[IO_PATH_BYTES_MAX];
@@ -204,7 +204,7 @@ static int open_aside(struct search *search, struct rank_report *own)
     return status;
 }
 
-/* This rank's own look, into what it tells. */
+/* This rank's search. Fills its report. */
 static void look(struct search *search)
 {
     struct rank_report *own = &search->all[search->comm->rank];
@@ -224,7 +224,7 @@ static void look(struct search *search)
         status = describe(&search->reader->manifest, &own->content, &own->detail);
     if (!status) {
         own->step = ckpt_reader_step(search->reader);
-        if (strcmp(path, search->where) != 0) /* else a step was asked for by its own name */
+        if (strcmp(path, search->where) != 0) /* else search->where is itself a step */
             look_aside(search, own);
         if (search->is_chosen && own->has_aside && !is_same(&own->content, &search->content) &&
             is_same(&own->aside, &search->content))
@@ -234,7 +234,7 @@ static void look(struct search *search)
     own->warnings = hash_128(search->warnings.data, search->warnings.bytes);
 }
 
-/* What several ranks would say alike the first of them says. */
+/* If several ranks have the same warnings, only the first logs them. */
 static void say_warnings(const struct search *search)
 {
     const struct rank_report *all = search->all, *own = &all[search->comm->rank];
@@ -257,7 +257,7 @@ static int none_in_common(const struct search *search, struct err *err)
     return -ESTALE;
 }
 
-/* Whether each rank has that save of the step. */
+/* Whether every rank has that save of the step. */
 static bool all_have(const struct search *search, const struct hash128 *content)
 {
     const struct rank_report *all = search->all;
@@ -269,9 +269,9 @@ static bool all_have(const struct search *search, const struct hash128 *content)
     return rank == search->comm->ranks;
 }
 
-/* Of a step of which the ranks have other saves: where a save of it was committed on some nodes and
- * not on others, these have the one before, and those have put it aside. False: none is on all, or
- * it could not be opened. */
+/* Chooses between different saves of one step. After a save was committed on some nodes only, these
+ * have put the previous save aside, and the others still have it. False: no save is on all ranks,
+ * or the chosen one could not be opened. */
 static bool choose_save(struct search *search)
 {
     const struct rank_report *first = &search->all[0];
@@ -292,7 +292,7 @@ static bool choose_save(struct search *search)
     return true;
 }
 
-/* 0: all have the same. 1: to be looked for again, among others. The same on all ranks. */
+/* 0: all ranks have the same save. 1: search again. The same on all ranks. */
 static int compare(struct search *search, struct err *err)
 {
     const struct rank_report *all = search->all;
@@ -319,7 +319,7 @@ static int compare(struct search *search, struct err *err)
         return 0;
     if (is_one_step && choose_save(search))
         return 1;
-    if (all[highest].step >= search->choice.below) /* a step that was asked for by its own name */
+    if (all[highest].step >= search->choice.below) /* search->where is itself a step */
         return none_in_common(search, err);
     if (search->comm->rank == 0 && is_one_step)
         log_line(search->log, LOG_WARN,

@@ -44,12 +44,12 @@ static uint64_t volume(const struct manifest_tensor *tensor)
 {
     uint64_t elements = 0;
     int status = box_shape_volume(tensor->shape, tensor->rank, &elements);
-    assert(!status); /* manifest_check_tensors */
+    assert(!status); /* checked by manifest_check_tensors */
     (void)status;
     return elements;
 }
 
-/* As flat_read, but of FLAT_BOXES_MAX boxes at most. */
+/* As flat_read, but loads at most FLAT_BOXES_MAX boxes. */
 static int read_boxes(struct flat *flat, void *buffer, size_t bytes_max, size_t *ret_bytes,
                       struct err *err)
 {

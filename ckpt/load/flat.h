@@ -1,9 +1,9 @@
 /*
- * flat — the bytes of whole tensors, one after another in global row-major order, whatever chunks
- * they lie in.
+ * flat — streams the bytes of whole tensors, one after another in global row-major order, however
+ * they are split into chunks.
  *
- * The stream is cut into ranges that fit the caller's buffer; a range of a tensor is a few boxes,
- * which the reader loads. Constant memory.
+ * Each read covers a range that fits the caller's buffer: a few boxes per tensor, which the reader
+ * loads. Constant memory.
  */
 #ifndef MILLRACE_CKPT_LOAD_FLAT_H
 #define MILLRACE_CKPT_LOAD_FLAT_H
@@ -11,9 +11,9 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/format/manifest.h"
 
-enum { FLAT_BOXES_MAX = 4096 }; /* loaded at a time */
+enum { FLAT_BOXES_MAX = 4096 }; /* per load */
 
-/* What the floating-point ones are cast to (cast.h); others stay as they are. */
+/* The dtype to cast floating-point tensors to (cast.h). Others are not cast. */
 struct flat_cast {
     bool is_wanted;
     enum dtype dtype;
@@ -24,21 +24,22 @@ struct flat {
     struct flat_cast cast;
     const struct manifest_tensor *const *tensors; /* borrowed */
     uint64_t tensors_count;
-    uint64_t index, done_elements; /* the next element is that of tensors[index] */
+    uint64_t index, done_elements; /* the next element: done_elements of tensors[index] */
     struct ckpt_tensor *wanted;    /* [FLAT_BOXES_MAX] */
 };
 
-/* The dtype that a tensor has in the stream. cast: NULL, as it is. */
+/* The dtype of a tensor in the stream. cast: may be NULL. */
 enum dtype flat_dtype(const struct flat_cast *cast, enum dtype saved);
-/* cast: NULL, none. */
+/* cast: may be NULL. */
 int flat_init(struct flat *flat, struct ckpt_reader *reader,
               const struct manifest_tensor *const *tensors, uint64_t tensors_count,
               const struct flat_cast *cast, struct err *err);
 void flat_deinit(struct flat *flat);
-/* The next byte is the first of that element of tensors[index]. */
+/* Moves to that element of tensors[index]. */
 void flat_seek(struct flat *flat, uint64_t index, uint64_t element);
-/* The next bytes of the stream, verified; 0 at its end. bytes_max: 8 at least. Elements are not
- * cut: less than bytes_max comes only where the next does not fit, or at the end. */
+/* Reads the next bytes of the stream, verified; 0 at its end. bytes_max: at least 8. Elements are
+ * not split: fewer bytes than bytes_max mean that the next element does not fit or that the stream
+ * ends. */
 int flat_read(struct flat *flat, void *buffer, size_t bytes_max, size_t *ret_bytes,
               struct err *err);
 

@@ -37,14 +37,14 @@ static void update_text(struct hash_stream *stream, const char *text, size_t byt
     hash_stream_update(stream, text, bytes);
 }
 
-/* Returns the bytes that follow. */
+/* Returns the size of the tensor's data. */
 static uint64_t update_head(struct hash_stream *stream, const struct manifest_tensor *tensor,
                             enum dtype as)
 {
     const char *dtype = dtype_name(as);
     uint64_t bytes = 0;
     int status = box_shape_bytes(tensor->shape, tensor->rank, as, &bytes);
-    assert(!status); /* manifest_check_tensors */
+    assert(!status); /* checked by manifest_check_tensors */
     (void)status;
     update_text(stream, tensor->name, strlen(tensor->name));
     update_text(stream, dtype, strlen(dtype));
@@ -61,7 +61,7 @@ static void tell(struct hash_watch *watch, size_t bytes)
     watch->watch->progress(watch->watch->context, watch->done_bytes, watch->bytes);
 }
 
-/* Heads and bytes of the tensors, whose bytes come as one stream. */
+/* Hashes the tensors' heads and data. The data is read as one stream. */
 static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *reader,
                                const struct manifest_tensor *const *tensors, uint64_t count,
                                const struct flat_cast *cast, struct hash_watch *watch,

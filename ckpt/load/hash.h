@@ -1,5 +1,5 @@
 /*
- * hash — what ckpt.h's section hashes are made of.
+ * hash — computes the section hashes of ckpt.h.
  */
 #ifndef MILLRACE_CKPT_LOAD_HASH_H
 #define MILLRACE_CKPT_LOAD_HASH_H
@@ -12,16 +12,15 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* One look at several hashes, which read so many bytes of tensors together. Owner thread. */
+/* Progress of several hashes that read `bytes` bytes in all. Owner thread. */
 struct hash_watch {
     const struct ckpt_watch *watch;
     uint64_t done_bytes, bytes;
-    const atomic_int *stop; /* non-zero: end soon with -EINTR; NULL: never */
+    const atomic_int *stop; /* non-zero: stop soon with -EINTR; NULL: never */
 };
 
-/* The hash over the reader's tensors that `selected` names, as ckpt_hash defines it for a section;
- * as if they were saved as cast says (NULL: as they are). watch: NULL, nobody is told. Blocks;
- * constant memory. */
+/* Hashes the reader's tensors that `selected` accepts, as ckpt_hash does for a section, and as if
+ * they had been saved with `cast` (NULL: none). watch: may be NULL. Blocks; constant memory. */
 int hash_tensors(struct ckpt_reader *reader,
                  bool (*selected)(const void *context, const char *name), const void *context,
                  const struct flat_cast *cast, struct hash_watch *watch, uint64_t *ret_count,

@@ -1,14 +1,15 @@
 /*
- * load — ckpt_reader_load: any boxes out of any chunks.
+ * load — ckpt_reader_load: fills any boxes from any chunks.
  *
- * Every wanted box meets the chunks that hold some of it: pieces, sorted by where they begin in the
- * files. Blocks are asked for and taken in that order, each once; a piece walks the runs that its
- * box and its chunk share with two cursors, one for what to read next, one for what to copy next.
+ * A wanted box and a chunk that overlaps it make a piece. Pieces are sorted by the first byte that
+ * they need of the files. Blocks are requested and taken in that order, each once. A piece walks
+ * the runs that its box and its chunk share with two cursors: one for the next read, one for the
+ * next copy.
  *
  *     file     |   block   |   block   |   block   |
  *     pieces      [a     ][b ][c         ]
  *
- * Plan cursors run ahead of copy cursors by BLOCKS_AHEAD.
+ * Plan cursors run up to BLOCKS_AHEAD blocks ahead of copy cursors.
  */
 #include "base/bytes.h"
 #include "ckpt/format/box.h"
@@ -23,19 +24,18 @@
 
 enum { ELEMENT_BYTES_MAX = 8, CAST_ELEMENTS = 4096 };
 
-/* The part of a wanted box that lies in one chunk. Runs are in bytes as they are saved; where they
- * are cast, their targets are as far into the box as elements, of another size. */
+/* The part of a wanted box that lies in one chunk. Runs are in bytes of the saved dtype. For a
+ * cast, a target is the same number of elements into the box, but of another size. */
 struct piece {
     const struct ckpt_tensor *tensor;
-    enum dtype saved; /* another than the tensor's: cast */
+    enum dtype saved; /* if not the tensor's: cast */
     uint32_t file;
-    uint64_t begin; /* of the chunk in its file */
-    uint64_t first; /* byte of the file that is needed first */
+    uint64_t begin; /* offset of the chunk in its file */
+    uint64_t first; /* offset of the first byte needed, in the file */
     struct runs runs;
     struct runs_cursor plan, copy;
-    char cut
-        /* an element that two blocks share, as in files of others: what the first had of it */
-        [ELEMENT_BYTES_MAX];
+    /* The first bytes of an element that spans two blocks, as in files of other programs. */
+    char cut[ELEMENT_BYTES_MAX];
 };
 
 struct load {
@@ -44,10 +44,10 @@ struct load {
     struct device_stream *stream;
     struct piece *pieces;
     uint64_t pieces_count;
-    uint64_t plan_first, copy_first; /* pieces before them are done with */
+    uint64_t plan_first, copy_first; /* pieces before these are done */
     uint32_t plan_file;
-    uint64_t plan_block;                          /* the next of plan_file that may be asked for */
-    char cast[CAST_ELEMENTS * ELEMENT_BYTES_MAX]; /* on their way to a device */
+    uint64_t plan_block;                          /* the next of plan_file that may be requested */
+    char cast[CAST_ELEMENTS * ELEMENT_BYTES_MAX]; /* staging for a device */
     struct err *err;
 };
 
@@ -140,7 +140,7 @@ static int compare_pieces(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* The first block from `from` on that the piece needs; UINT64_MAX: none. */
+/* The first block at or after `from` that the piece needs; UINT64_MAX: none. */
 static uint64_t piece_next_block(struct piece *piece, uint64_t from)
 {
     while (piece->plan.left > 0 &&
@@ -157,7 +157,8 @@ static bool is_cast(const struct piece *piece)
     return piece->saved != piece->tensor->dtype;
 }
 
-/* Where the whole block belongs, if it is all of one run and in host memory. */
+/* Where the whole block belongs, if it lies in one run, in host memory, and is not cast; else
+ * NULL. */
 static void *direct_target(const struct load *load, const struct piece *piece, uint64_t block)
 {
     const struct manifest_file *file = &load->reader->manifest.files[piece->file];
@@ -206,7 +207,7 @@ static bool next_block(void *context, struct block_want *ret_want)
 static int copy_part(struct load *load, char *target, const char *source, size_t bytes)
 {
     if (target == source)
-        return 0; /* it was read there */
+        return 0; /* the block was read in place */
     if (load->device)
         return load->device->ops->copy(load->device, load->stream, target, source, bytes,
                                        load->err);
@@ -214,7 +215,7 @@ static int copy_part(struct load *load, char *target, const char *source, size_t
     return 0;
 }
 
-/* Elements of a run, from that one on. */
+/* Casts elements of the current run, beginning with `element`. */
 static int cast_whole(struct load *load, const struct piece *piece, uint64_t element,
                       const char *source, uint64_t count)
 {
@@ -232,13 +233,13 @@ static int cast_whole(struct load *load, const struct piece *piece, uint64_t ele
         cast_elements(piece->saved, source + done * saved_bytes, dtype, load->cast, part);
         status = load->device->ops->copy(load->device, load->stream, target + done * bytes,
                                          load->cast, part * bytes, load->err);
-        if (!status) /* before load->cast is used again */
+        if (!status) /* before load->cast is reused */
             status = load->device->ops->stream_sync(load->device, load->stream, load->err);
     }
     return status;
 }
 
-/* Bytes at..at+bytes of a run, of which all before came already. */
+/* Casts bytes at..at+bytes of a run. All bytes before them were passed already. */
 static int cast_part(struct load *load, struct piece *piece, uint64_t at, const char *source,
                      uint64_t bytes)
 {
@@ -285,7 +286,7 @@ static int copy_piece(struct load *load, struct piece *piece, const struct block
     return 0;
 }
 
-/* The block's failure, with the first tensor that lies in it and is wanted. */
+/* Returns the block's failure, naming the first wanted tensor in it. */
 static int fail(struct load *load, const struct block_got *got, const struct piece *piece)
 {
     if (load->err) {
@@ -311,9 +312,9 @@ static int take_block(void *context, const struct block_got *got)
          load->pieces[i].first < end && !status;
          i++)
         status = copy_piece(load, &load->pieces[i], got);
+    /* before the block is overwritten */
     if (load->device && !status)
-        status = load->device->ops->stream_sync(load->device, load->stream,
-                                                load->err); /* the block is read over */
+        status = load->device->ops->stream_sync(load->device, load->stream, load->err);
     return status;
 }
 

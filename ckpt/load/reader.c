@@ -22,7 +22,7 @@ static int open_blocks(struct ckpt_reader *reader, unsigned ahead, struct err *e
     return blocks_open(&options, &reader->blocks, err);
 }
 
-/* Takes the manifest, also where it fails. */
+/* Takes the manifest, even on failure. */
 static int open_with(struct io *io, const char *path, bool is_file, struct manifest *manifest,
                      struct ckpt_reader **ret_reader, struct err *err)
 {
@@ -34,7 +34,7 @@ static int open_with(struct io *io, const char *path, bool is_file, struct manif
     reader->io = io;
     reader->manifest = *manifest;
     reader->is_file = is_file;
-    strcpy(reader->path, path); /* files were opened below it */
+    strcpy(reader->path, path); /* fits: files were opened below it */
     int status = open_blocks(reader, 0, err);
     if (status)
         ckpt_reader_close(reader);
@@ -69,7 +69,7 @@ int reader_lock(struct io *io, const char *step_path, struct io_shared_lock **re
     int status = io_join_path(step_path, MANIFEST_NAME, path, err);
     if (!status)
         status = io_lock_shared(io, path, false, ret_lock, err);
-    if (status == -EBUSY && err) /* who removes it will have done so in a moment */
+    if (status == -EBUSY && err) /* the removal is about to finish */
         err->code = -ENOENT;
     return status == -EBUSY ? -ENOENT : status;
 }
@@ -81,9 +81,9 @@ int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_cho
     enum {
         ATTEMPTS_MAX = 11,
         PAUSE_FIRST_NS = 1000000
-    }; /* a second: each pause is twice the one before */
+    }; /* a second in all: each pause is twice the previous one */
     for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-        if (attempt > 0) /* who removes it renames it now */
+        if (attempt > 0) /* a removal is renaming it now */
             nanosleep(&(struct timespec){.tv_nsec = (long)PAUSE_FIRST_NS << (attempt - 1)}, NULL);
         int status = choice ? ckpt_find_among(io, path_or_folder, choice, step_path, NULL, log, err)
                             : ckpt_find(io, path_or_folder, step_path, NULL, log, err);
@@ -138,7 +138,7 @@ static int compare_names(const void *a, const void *b)
                   ((const struct manifest_tensor *)b)->name);
 }
 
-/* Takes the header's document, whose names the manifest borrows. */
+/* Takes the header's JSON document, whose names the manifest borrows. */
 static int describe_file(struct safetensors *file, const char *path, struct manifest *ret_manifest,
                          struct err *err)
 {

@@ -1,7 +1,7 @@
 /*
- * weights — tensors by name, as F32, out of whatever holds a model: a step of ours (or a folder of
- * steps), one safetensors file, a `.safetensors.index.json` and the files that it names, or a
- * Hugging Face folder with either.
+ * weights — reads tensors by name, as F32, from a millrace step (or a folder of steps), one
+ * safetensors file, a `.safetensors.index.json` and its files, or a Hugging Face folder with
+ * either.
  *
  *     weights_open(io, "gpt2/", &weights, log, err);
  *     if (weights_find(weights, "transformer.wte.weight", &tensor))
@@ -21,18 +21,18 @@ enum { WEIGHTS_FILES_MAX = 4096 };
 struct weights;
 
 struct weights_tensor {
-    struct ckpt_reader *reader; /* whose it is */
+    struct ckpt_reader *reader; /* the one that has it */
     const struct manifest_tensor *tensor;
 };
 
-/* -ENOENT, -EBADMSG with detail. log: as ckpt_find's. Gives the weights. */
+/* -ENOENT, -EBADMSG with detail. log: as in ckpt_find. */
 int weights_open(struct io *io, const char *path, struct weights **ret_weights,
                  const struct log *log, struct err *err);
 void weights_close(struct weights *weights); /* NULL is fine */
 bool weights_find(const struct weights *weights, const char *name,
                   struct weights_tensor *ret_tensor);
-/* A box of a tensor, row-major, as F32: stored as F32, F16 or BF16. -ENOTSUP for other dtypes.
- * values: room for the box. */
+/* Reads a box of a tensor, row-major. The stored dtype must be F32, F16 or BF16, else -ENOTSUP.
+ * values: has space for the box. */
 int weights_read(const struct weights_tensor *tensor, const uint64_t *start, const uint64_t *extent,
                  float *values, struct err *err);
 
