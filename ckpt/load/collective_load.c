@@ -5,11 +5,11 @@
  * Each rank searches by itself and reports the result to the others. All reach the same verdict
  * from the same reports:
  *
- *     some could not read       all fail: this is not damage, and an older step would be a guess
- *     some found damage         damage for all (-EBADMSG)
- *     different steps           all search again, up to the lowest of these steps
- *     different saves of a step the save that every rank has, on some put aside; else all search
- *                               below the step
+ *     some could not read        all fail: this is not damage, and an older step would be a guess
+ *     some found damage          damage for all (-EBADMSG)
+ *     different steps            all search again, up to the lowest of these steps
+ *     different saves of a step  all take the save that every rank has, on some put aside;
+ *                                else they search below the step
  */
 #include "base/hash.h"
 #include "base/jsonx_format.h"

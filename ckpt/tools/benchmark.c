@@ -24,7 +24,7 @@ static uint64_t bytes_of(const struct ckpt_benchmark_state *state)
     return state->options.arrays_count * state->options.array_bytes;
 }
 
-/* Bytes that no disk makes smaller. */
+/* Fills memory with incompressible bytes. */
 static void fill(void *memory, uint64_t bytes)
 {
     uint64_t value = 1;
@@ -120,7 +120,7 @@ static int save_and_update(const struct ckpt_benchmark_state *state, struct ckpt
 {
     struct ckpt_benchmark_blocked blocked = {0};
     uint64_t copied_before = ckpt_saver_stats(saver).copied_bytes;
-    sleep_ns(updates_after_ns); /* as a step before it takes */
+    sleep_ns(updates_after_ns); /* in place of the step before */
     uint64_t begun_ns = clock_now_ns();
     int status = ckpt_saver_save(saver, step, "{}", err);
     blocked.call_ns = clock_now_ns() - begun_ns;

@@ -1,10 +1,10 @@
 /*
- * copy — a step from one folder to another, on any backends: each block is verified between its
- * read and its write, and the whole is committed as a save is. See ckpt_copy in ckpt.h.
+ * copy — copies a step from one folder to another, on any backends. Verifies each block between its
+ * read and its write, and commits the copy like a save. See ckpt_copy in ckpt.h.
  *
- *     buffers, one a block:   free ── being read (blocks.h) ── verified ── being written ── free
+ *     buffers, one per block:   free ── being read (blocks.h) ── verified ── being written ── free
  *
- * Files come one after the other: a file is finalized when its last write is done, the manifest,
+ * Files are copied one after another; each is finalized when its last write is done. The manifest,
  * byte for byte the source's, comes last.
  */
 #include "base/bytes.h"
@@ -21,37 +21,37 @@
 
 enum {
     WRITES_MAX = 16,
-    BUFFERS = BLOCKS_AHEAD + WRITES_MAX, /* while none is free, some are being written */
+    BUFFERS = BLOCKS_AHEAD + WRITES_MAX, /* if none is free, some are being written */
 };
 
 struct copy_write {
     struct io_request request;
-    char *data; /* of CKPT_BLOCK_BYTES */
+    char *data; /* CKPT_BLOCK_BYTES */
     bool in_use;
 };
 
 struct copy {
     const struct ckpt_copy_options *options;
     char source[IO_PATH_BYTES_MAX], target[IO_PATH_BYTES_MAX];
-    struct io_shared_lock *source_lock; /* of the source */
-    struct io_lock *lock;               /* of the target folder */
+    struct io_shared_lock *source_lock;
+    struct io_lock *lock; /* of the target folder */
     struct io_transaction *transaction;
     struct io_queue *queue;
     struct io_file *file;     /* being written */
-    struct manifest manifest; /* without the files that are on other nodes */
+    struct manifest manifest; /* without files that are on other nodes */
     char *text;               /* the manifest's */
     size_t text_bytes;
     struct blocks *blocks;
     char *memory;
     struct copy_write writes[BUFFERS];
     unsigned writing_count;
-    uint32_t next_file, created_count; /* files to be read next, and made so far */
+    uint32_t next_file, created_count; /* files to read next, and created so far */
     uint64_t next_block, done_bytes, bytes;
-    int status; /* of writes that were waited for while blocks were asked for */
+    int status; /* of writes that next_block waited for */
     struct err *err;
 };
 
-/* Waits for one write at least. */
+/* Waits for at least one write. */
 static int reap(struct copy *copy)
 {
     struct io *io = copy->options->to;
@@ -86,7 +86,7 @@ static int finish_file(struct copy *copy)
         copy->err);
 }
 
-/* Until files are made up to this one, and all before it are finalized. */
+/* Creates the first `count` files, each after the one before is finalized. */
 static int begin_files(struct copy *copy, uint64_t count)
 {
     int status = 0;
@@ -110,7 +110,7 @@ static struct copy_write *free_buffer(struct copy *copy)
     return NULL;
 }
 
-/* Asked for up to BLOCKS_AHEAD before take_block gets it. */
+/* Called up to BLOCKS_AHEAD blocks before take_block. */
 static bool next_block(void *context, struct block_want *ret_want)
 {
     struct copy *copy = context;
@@ -141,7 +141,7 @@ static void tell_progress(struct copy *copy, uint64_t bytes)
         watch->progress(watch->context, copy->done_bytes, copy->bytes);
 }
 
-/* Verified: to be written where it was read. */
+/* Writes a verified block from where it was read to. */
 static int take_block(void *context, const struct block_got *got)
 {
     struct copy *copy = context;
@@ -214,7 +214,7 @@ static int copy_manifest(struct copy *copy)
                : io->transactions->finalize(copy->transaction, file, copy->text_bytes, copy->err);
 }
 
-/* What lies on other nodes is not copied; the manifest's text goes on naming it. */
+/* Files on other nodes are not copied; the manifest's text still names them. */
 static void forget_absent(struct copy *copy)
 {
     struct manifest *manifest = &copy->manifest;
@@ -225,7 +225,7 @@ static void forget_absent(struct copy *copy)
     manifest->files_count = kept;
 }
 
-/* The source as it is read: held, and its manifest by what its bytes say. */
+/* Locks the source and reads its manifest, byte for byte. */
 static int open_source(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
@@ -244,8 +244,8 @@ static int open_source(struct copy *copy)
     return status;
 }
 
-/* Against readers of what gives way; -EBUSY where there is one. NULL where there is nothing that
- * can be read. */
+/* Locks out readers of the step to be replaced; -EBUSY if it has one. *ret_lock is NULL if there is
+ * nothing to read. */
 static int lock_target(struct copy *copy, struct io_shared_lock **ret_lock)
 {
     struct io *io = copy->options->to;
@@ -254,11 +254,11 @@ static int lock_target(struct copy *copy, struct io_shared_lock **ret_lock)
     int status = io_join_path(copy->target, MANIFEST_NAME, path, copy->err);
     if (!status)
         status = io_lock_shared(io, path, true, ret_lock, copy->err);
-    return status == -ENOENT ? 0 : status; /* one without a manifest is nobody's to read */
+    return status == -ENOENT ? 0 : status; /* without a manifest it has no readers */
 }
 
-/* What is there already gives way only by force, and never while somebody reads it: looked at
- * before the work, and kept at its end. */
+/* An existing step is replaced only with force, and never while it has a reader. This is checked
+ * before the work and enforced at its end. */
 static int check_target(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
@@ -280,7 +280,7 @@ static int check_target(struct copy *copy)
     return status;
 }
 
-/* The folder becomes ours, as that of a run that saves. */
+/* Locks the folder and sweeps it, as a run that saves does. */
 static int own_target(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
@@ -307,7 +307,7 @@ static int commit(struct copy *copy)
     const struct ckpt_copy_options *o = copy->options;
     struct io_shared_lock *lock = NULL;
     int status = o->force ? lock_target(copy, &lock) : 0;
-    if (!status) /* who was stopped for long may own the folder no more */
+    if (!status) /* after a long stop it may no longer own the folder */
         status = o->to->locks->check(copy->lock, copy->err);
     if (!status) {
         struct io_transaction *whole = copy->transaction;
@@ -340,7 +340,7 @@ static void close_copy(struct copy *copy)
     const struct ckpt_copy_options *o = copy->options;
     blocks_close(copy->blocks);
     if (copy->queue)
-        o->to->ops->queue_close(copy->queue); /* waits for what is being written */
+        o->to->ops->queue_close(copy->queue); /* waits for writes in progress */
     o->to->transactions->abort(copy->transaction);
     if (copy->lock)
         o->to->locks->release(copy->lock);

@@ -1,9 +1,9 @@
 /*
  * diff — see diff.h.
  *
- * The tensors that both have in one dtype and shape are two streams of the same elements (flat.h),
- * which are cut alike; so the buffers of the two sides hold the same elements at the same place.
- * The others are told by their names.
+ * The tensors that both sides have in one dtype and shape are two streams of the same elements
+ * (flat.h), split alike. So both buffers hold the same elements at the same place. The other
+ * tensors are reported by name.
  */
 #include "ckpt/tools/diff.h"
 
@@ -20,14 +20,14 @@
 
 enum {
     DIFF_BUFFER_BYTES = 8 << 20,
-    EQUAL_BYTES = 4096, /* compared at once before their elements are looked at */
+    EQUAL_BYTES = 4096, /* compared at once before single elements */
 };
 
 /* One comparison in progress. Owns lists and buffers. */
 struct job {
     struct diff *diff;
     const struct diff_options *options;
-    struct diff_tensor *common; /* in both, of one dtype and shape, sorted by name */
+    struct diff_tensor *common; /* in both, with one dtype and shape, sorted by name */
     const struct manifest_tensor **common_a, **common_b;
     uint64_t common_count;
     uint64_t total_bytes; /* of both sides */
@@ -50,7 +50,7 @@ static uint64_t bytes_of(const struct manifest_tensor *tensor)
 {
     uint64_t bytes = 0;
     int status = box_shape_bytes(tensor->shape, tensor->rank, tensor->dtype, &bytes);
-    assert(!status); /* manifest_check_tensors */
+    assert(!status); /* checked by manifest_check_tensors */
     (void)status;
     return bytes;
 }
@@ -83,7 +83,7 @@ static void note_apart(struct job *job, const struct manifest_tensor *a,
     section->only_b_count += tensor->kind == DIFF_ONLY_B;
 }
 
-/* Both manifests by rising name. */
+/* Merges both manifests by name. */
 static void pair_tensors(struct job *job)
 {
     const struct manifest *of_a = &job->diff->a->manifest, *of_b = &job->diff->b->manifest;
@@ -117,7 +117,7 @@ static void note_element(struct diff_tensor *tensor, uint64_t at, const char *a,
     }
 }
 
-/* bytes of the tensor's elements from the one numbered `first`. */
+/* Compares bytes of the tensor, from element `first` on. */
 static void compare_elements(struct diff_tensor *tensor, uint64_t first, const char *a,
                              const char *b, size_t bytes)
 {
@@ -132,12 +132,12 @@ static void compare_elements(struct diff_tensor *tensor, uint64_t first, const c
     }
 }
 
-/* Where the streams are: bytes of common[index] that were compared. */
+/* Position of the streams: bytes of common[index] compared so far. */
 struct place {
     uint64_t index, done_bytes;
 };
 
-/* The next bytes of both streams, of as many tensors as they reach into. */
+/* Compares the next bytes of both streams, which may span several tensors. */
 static void compare_block(struct job *job, struct place *place, size_t bytes)
 {
     for (size_t at = 0; at < bytes;) {
@@ -181,7 +181,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp((x->a ? x->a : x->b)->name, (y->a ? y->a : y->b)->name);
 }
 
-/* Adds those whose values differ to those that are apart. */
+/* Adds the tensors whose values differ to diff->tensors. */
 static void gather(struct job *job)
 {
     struct diff *diff = job->diff;
@@ -215,7 +215,7 @@ static int prepare(struct job *job, struct err *err)
                : flat_init(&job->flat_b, job->diff->b, job->common_b, job->common_count, NULL, err);
 }
 
-/* The object that ckpt_hash takes for the loader's state; NULL where it takes none. */
+/* The object that ckpt_hash hashes as the loader's state; NULL: none. */
 static struct json_t *loader_of(const struct ckpt_reader *reader)
 {
     struct json_t *loader =
@@ -237,7 +237,7 @@ static int compare_loaders(struct diff *diff, struct err *err)
     return status ? err_set(err, status, "out of memory to compare the loaders' states") : 0;
 }
 
-/* A pattern that names nothing would let everything pass. */
+/* Refuses a pattern that selects nothing: everything would pass. */
 static int check_selection(const struct job *job, const struct diff_side *a, struct err *err)
 {
     const struct diff *diff = job->diff;

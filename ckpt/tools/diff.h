@@ -1,18 +1,18 @@
 /*
- * diff — two checkpoints compared: which tensors differ, in how many elements, and by how much at
+ * diff — compares two checkpoints: which tensors differ, in how many elements, and by how much at
  * most.
  *
  *     struct diff_side a = {io, "runs/a/ckpt"}, b = {other_io, "model.safetensors"};
- *     diff_open(&a, &b, &options, &diff, err);  // reads and compares everything that was asked for
+ *     diff_open(&a, &b, &options, &diff, err);  // reads and compares everything selected
  *     for (i = 0; i < diff->tensors_count; i++) ...
  *     diff_close(diff);
  *
- * What counts are the bits, as for ckpt_hash: -0 and 0 differ (by 0), two numbers that are none are
- * the same only with the same bits. Ranks, files, layout, step and time are nothing to it: it finds
- * nothing exactly where ckpt_hash gives both the same hashes.
+ * Bits are compared, as in ckpt_hash: -0 and 0 differ (by 0), and two NaNs are the same only with
+ * the same bits. Ranks, files, layout, step and time do not matter: a diff is empty exactly if
+ * ckpt_hash gives both the same hashes.
  *
- * Both sides come as streams of elements in blocks, verified as they are read. Memory: 8 MiB a
- * side, what the readers take, and what describes the tensors.
+ * Both sides are streamed in blocks, verified as they are read. Memory: 8 MiB per side, the
+ * readers', and the tensors' descriptions.
  */
 #ifndef MILLRACE_CKPT_TOOLS_DIFF_H
 #define MILLRACE_CKPT_TOOLS_DIFF_H
@@ -25,8 +25,8 @@
 
 enum diff_kind {
     DIFF_NONE,
-    DIFF_VALUES, /* of the same dtype and shape, with elements that differ */
-    DIFF_TYPE,   /* another dtype or shape: the elements were not compared */
+    DIFF_VALUES, /* same dtype and shape; elements differ */
+    DIFF_TYPE,   /* another dtype or shape; elements are not compared */
     DIFF_ONLY_A,
     DIFF_ONLY_B,
 };
@@ -36,16 +36,16 @@ struct diff_tensor {
     const struct manifest_tensor *a, *b; /* of the diff's readers; NULL: absent there */
     /* DIFF_VALUES: */
     uint64_t different_count; /* elements */
-    uint64_t nan_count;       /* of these: one of the two is no number, or both are */
-    struct element largest;   /* distance; nan is above all else */
-    uint64_t largest_at;      /* the first element that far apart, counted in row-major order */
+    uint64_t nan_count;       /* of these, with a NaN on at least one side */
+    struct element largest;   /* distance; NaN exceeds all else */
+    uint64_t largest_at;      /* the first element with that distance, in row-major order */
     struct element largest_a, largest_b;
 };
 
-/* One of the two sections that have tensors. */
+/* One of the two sections with tensors. */
 struct diff_section {
-    uint64_t compared_count; /* tensors of one dtype and shape in both */
-    uint64_t compared_bytes; /* a side */
+    uint64_t compared_count; /* tensors with one dtype and shape in both */
+    uint64_t compared_bytes; /* per side */
     uint64_t different_count, type_count, only_a_count, only_b_count;
 };
 
@@ -56,10 +56,10 @@ struct diff {
     uint64_t tensors_count;
     struct diff_section sections[CKPT_LOADER];
     bool has_loader[2];       /* a, b */
-    struct jsonx_diff loader; /* what differs of the loader's state, paths beginning "loader" */
+    struct jsonx_diff loader; /* of the loader's state; paths begin with "loader" */
 };
 
-/* A step, a folder of steps (its newest whole one) or a safetensors file. */
+/* A step, a folder of steps (its newest complete one) or a safetensors file. */
 struct diff_side {
     struct io *io;
     const char *path;
@@ -67,20 +67,18 @@ struct diff_side {
 
 /* Immutable. Borrowed during the call. */
 struct diff_options {
-    const char
-        *only; /* NULL: all; "model", "optimizer", "loader", or a glob over names of tensors */
-    const struct log *log; /* as ckpt_find's */
-    void (*progress)(void *context, uint64_t bytes_done,
-                     uint64_t bytes); /* of both sides; NULL: none */
+    const char *only; /* NULL: all; "model", "optimizer", "loader", or a glob over tensor names */
+    const struct log *log; /* as in ckpt_find */
+    /* Bytes count both sides. May be NULL. */
+    void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);
     void *progress_context;
 };
 
-/* Blocks. -ENOENT also where nothing is selected in either; the errors of ckpt_reader_open and
- * ckpt_reader_load. Gives the diff. */
+/* Blocks. -ENOENT also if nothing is selected on either side; else the errors of ckpt_reader_open
+ * and ckpt_reader_load. */
 int diff_open(const struct diff_side *a, const struct diff_side *b,
               const struct diff_options *options, struct diff **ret_diff, struct err *err);
 void diff_close(struct diff *diff); /* NULL is fine */
-/* True where nothing differs. */
 bool diff_is_empty(const struct diff *diff);
 
 #endif

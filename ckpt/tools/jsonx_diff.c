@@ -11,7 +11,7 @@
 
 enum { ENTRIES_LEAST = 16 };
 
-/* The node's canonical text into memory of malloc; NULL stays NULL. */
+/* The node's canonical text, from malloc; NULL stays NULL. */
 static int text_of(struct json_t *node, char **ret_text)
 {
     struct str text = {0};
@@ -75,7 +75,7 @@ static int compare_member(struct jsonx_diff *diff, struct str *path, const char 
     return status;
 }
 
-/* Both sides by rising key, as two sorted lists are merged. */
+/* Merges both sides by key. */
 static int compare_objects(struct jsonx_diff *diff, struct str *path, struct json_t *a,
                            struct json_t *b)
 {
@@ -96,7 +96,7 @@ static int compare_objects(struct jsonx_diff *diff, struct str *path, struct jso
     return status;
 }
 
-/* Depth is bounded by json_parse. */
+/* jsonx_parse bounds the depth. */
 static int compare_nodes(struct jsonx_diff *diff, struct str *path, struct json_t *a,
                          struct json_t *b)
 {

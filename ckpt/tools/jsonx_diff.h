@@ -1,8 +1,8 @@
 /*
- * jsonx_diff — two JSON objects compared: the entries that differ, by their path.
+ * jsonx_diff — lists the entries in which two JSON objects differ, by path.
  *
- * Objects are walked by key at every depth; all else is compared whole, by the canonical text of
- * json_format. So there is no entry exactly where both objects have the same canonical text.
+ * Objects are walked by key at every depth; everything else is compared by the canonical text of
+ * jsonx_format. So the list is empty exactly if both objects have the same canonical text.
  */
 #ifndef MILLRACE_CKPT_TOOLS_JSONX_DIFF_H
 #define MILLRACE_CKPT_TOOLS_JSONX_DIFF_H
@@ -17,14 +17,14 @@ struct jsonx_diff_entry {
     char *a, *b; /* compact JSON; NULL: absent there */
 };
 
-/* Zero is an empty list. Sorted by key at every depth. */
+/* All zero is an empty list. Sorted by key at every depth. */
 struct jsonx_diff {
     struct jsonx_diff_entry *entries;
     size_t count, capacity;
 };
 
-/* a, b: of one document each, named root in the paths; one may be NULL: absent. 0 or -ENOMEM; the
- * list is to be freed in both cases. */
+/* Adds the differences of a and b; their paths begin with root. Either may be NULL: absent. 0 or
+ * -ENOMEM; free the list in both cases. */
 int jsonx_diff_collect(struct jsonx_diff *diff, const char *root, struct json_t *a,
                        struct json_t *b);
 void jsonx_diff_deinit(struct jsonx_diff *diff);

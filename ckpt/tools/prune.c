@@ -22,10 +22,10 @@ struct prune {
     const struct ckpt_prune_options *options;
     struct io_lock *lock;
     uint64_t saved_step;
-    struct candidate *candidates; /* [count] every step, rising */
-    struct retention_step *rules; /* those of them that are whole */
+    struct candidate *candidates; /* [count] every step, ascending */
+    struct retention_step *rules; /* the complete ones */
     size_t count, rules_count;
-    int status; /* of the first removal that failed */
+    int status; /* of the first failed removal */
     struct err *err;
 };
 
@@ -35,7 +35,7 @@ static void say(const struct prune *prune, const char *what, const struct err *d
     log_line(prune->options->log, LOG_WARN, "%s: %s", what, err_format(detail, line, sizeof line));
 }
 
-/* What the rules see of a step. */
+/* Collects what the rules need to know of a step. */
 static void look_at(struct prune *prune, struct candidate *candidate)
 {
     const struct ckpt_keep *keep = &prune->options->keep;
@@ -59,7 +59,7 @@ static void look_at(struct prune *prune, struct candidate *candidate)
     manifest_deinit(&manifest);
 }
 
-/* While it is ours, and if nobody reads it; one without a manifest is nobody's to read. */
+/* A step without a manifest has no readers. */
 int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, bool *ret_is_read,
                         struct err *err)
 {
@@ -82,7 +82,6 @@ int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, b
     return status;
 }
 
-/* Its status goes to verdict. */
 static void remove_step(struct prune *prune, struct ckpt_verdict *verdict)
 {
     struct err detail = {0};
@@ -118,7 +117,7 @@ static int carry_out(struct prune *prune, struct candidate *candidate, unsigned 
     return 0;
 }
 
-/* What was put aside for a step goes with it. */
+/* Removes a step that was put aside, unless the step that replaced it remains. */
 static int remove_aside(void *context, const struct io_entry *entry)
 {
     struct prune *prune = context;

@@ -1,23 +1,23 @@
 /*
- * prune — retention carried out: the steps of a folder are read, judged (retention.h), and those
- * that go are removed.
+ * prune — applies retention: reads the steps of a folder, judges them (retention.h), and removes
+ * those that are not kept.
  *
- * A removal renames first, so that nobody finds half a step: who dies in it leaves a temporary,
- * which the next owner sweeps. The step's manifest is held exclusively meanwhile (io.h): a reader,
- * who holds it shared, and a removal never meet.
+ * A removal renames first, so that nobody finds a partial step; a process that dies in it leaves a
+ * temporary, which the next owner removes. Meanwhile the step's manifest is locked exclusively
+ * (io.h). Readers lock it shared, so a removal never meets a reader.
  */
 #ifndef MILLRACE_CKPT_TOOLS_PRUNE_H
 #define MILLRACE_CKPT_TOOLS_PRUNE_H
 
 #include "ckpt/ckpt.h"
 
-/* ckpt_prune, for who owns the folder by that lock (NULL for a dry run), which is looked at before
- * each removal. saved_step: stays, whatever the rules say; UINT64_MAX: none. */
+/* As ckpt_prune, for a caller that owns the folder by that lock (NULL for a dry run). The lock is
+ * checked before each removal. saved_step: kept, whatever the rules; UINT64_MAX: none. */
 int prune_folder(struct io *io, const char *folder, const struct ckpt_prune_options *options,
                  struct io_lock *lock, uint64_t saved_step, struct err *err);
 
-/* A step, or what was put aside for one, goes while the folder is owned by that lock, and if nobody
- * reads it: *ret_is_read. */
+/* Removes a step, or one that was put aside, if the lock still owns the folder and the step has no
+ * reader: *ret_is_read. */
 int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, bool *ret_is_read,
                         struct err *err);
 

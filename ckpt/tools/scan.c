@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* A run of neighbouring blocks of one file. */
+/* A run of neighboring blocks of one file. */
 struct run_of_blocks {
     uint32_t file;
     uint64_t block, end;
@@ -19,10 +19,10 @@ struct scan {
     const struct scan_options *options;
     bool *is_bad;
     pthread_mutex_t mutex;
-    struct run_of_blocks next; /* guarded by mutex, as all below: where the next run begins */
+    struct run_of_blocks next; /* where the next run begins; guarded by mutex, as all below */
     uint64_t done_bytes;
     int64_t bad_count;
-    int status; /* of the first thread that could not go on */
+    int status; /* of the first thread that failed */
     struct err detail;
 };
 
@@ -32,7 +32,7 @@ struct scanner {
     struct run_of_blocks run;
 };
 
-/* False where all are taken, or a thread failed. */
+/* False if all are taken or a thread failed. */
 static bool take_run(struct scan *scan, struct run_of_blocks *ret_run)
 {
     const struct scan_options *options = scan->options;
@@ -107,8 +107,8 @@ static void scan_some(void *context, size_t tile, unsigned worker)
     pthread_mutex_unlock(&scan->mutex);
 }
 
-/* One a CPU, but no more than have two runs to read; where several share, they have as many
- * together, or one each. */
+/* One per CPU, but only as many as have about two runs each to read. Shares divide the CPUs among
+ * them, at least one each. */
 static unsigned threads_for(const struct scan_options *options)
 {
     uint64_t useful = options->bytes / (2 * SCAN_RUN_BLOCKS * (uint64_t)CKPT_BLOCK_BYTES) + 1;

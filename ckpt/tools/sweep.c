@@ -1,6 +1,5 @@
 /*
- * sweep — what dead owners left in a folder of steps, removed by who owns it now. See ckpt_sweep in
- * ckpt.h.
+ * sweep — removes what dead owners left in a folder of steps. See ckpt_sweep in ckpt.h.
  */
 #include "ckpt/ckpt.h"
 #include "ckpt/format/folder.h"

@@ -1,5 +1,5 @@
 /*
- * verify — every checksum and every header of a step against its manifest; see verify.h, and
+ * verify — checks every checksum and header of a step against its manifest; see verify.h, and
  * ckpt_verify in ckpt.h.
  */
 #include "ckpt/tools/verify.h"
@@ -24,16 +24,16 @@ struct check {
     struct io *io;
     const char *path;
     const struct manifest *manifest;
-    bool *skipped;   /* [files] not there, be it on another node, or of another size */
-    uint64_t *first; /* [files] where the marks of a file's blocks begin */
-    bool *is_bad;    /* the marks of all blocks: those to be read again, and named */
-    uint32_t file;   /* the next block to be asked for */
+    bool *skipped;   /* [files] absent, perhaps on another node, or of another size */
+    uint64_t *first; /* [files] index of the file's first block in is_bad */
+    bool *is_bad;    /* of all blocks: to be read again and reported */
+    uint32_t file;   /* the next block to request */
     uint64_t block;
     int bad_count;
-    struct err *err; /* why it can't go on */
+    struct err *err; /* why the check cannot continue */
 };
 
-/* -ESTALE where that is no damage, but another save took the step's place. */
+/* -ESTALE if this is not damage, but the step was saved again or removed. */
 static int tell(struct check *check, const struct err *detail)
 {
     struct err cause = *detail;
@@ -50,7 +50,7 @@ static int tell(struct check *check, const struct err *detail)
     return 0;
 }
 
-/* Of those that are marked. */
+/* The next marked block. */
 static bool next_block(void *context, struct block_want *ret_want)
 {
     struct check *check = context;
@@ -66,7 +66,7 @@ static bool next_block(void *context, struct block_want *ret_want)
     return false;
 }
 
-/* The first tensor with bytes in the block; NULL: none, it is all header. */
+/* The first tensor with bytes in the block; NULL: the block is all header. */
 static const char *tensor_in(const struct check *check, uint32_t file, uint64_t block)
 {
     const struct manifest *manifest = check->manifest;
@@ -136,8 +136,8 @@ static int check_entry(struct check *check, uint32_t file, const char *path,
     return tell(check, &detail);
 }
 
-/* The header of a file names just the chunks that the manifest places in it; that of another node
- * also its own copies of what is replicated. */
+/* A file's header must name exactly the chunks that the manifest places in it. Another node's file
+ * may also have its own copies of replicated arrays. */
 static int check_header(struct check *check, uint32_t file)
 {
     const struct manifest *manifest = check->manifest;
@@ -172,13 +172,13 @@ static int check_header(struct check *check, uint32_t file)
     return status;
 }
 
-/* Whose header and size are this share's to look at. */
+/* Whether this share checks the file's header and size. */
 static bool is_my_file(const struct check *check, uint32_t file)
 {
     return scan_is_mine(&check->options->share, file, 0);
 }
 
-/* Which files are there, and how many bytes they have. */
+/* Finds which files are present, and their total size. */
 static int look_at_files(struct check *check, uint64_t *ret_bytes, struct err *err)
 {
     const struct manifest *manifest = check->manifest;
@@ -208,7 +208,7 @@ static int look_at_files(struct check *check, uint64_t *ret_bytes, struct err *e
     return 0;
 }
 
-/* All blocks by several threads; those that are bad again by this one, to be told in their
+/* Several threads scan all blocks. Then this thread reads the bad ones again and reports them in
  * order. */
 static int check_blocks(struct check *check, uint64_t bytes, struct err *err)
 {

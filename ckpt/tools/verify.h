@@ -1,6 +1,6 @@
 /*
- * verify — what ckpt_verify is made of: a step's blocks and headers against its manifest, all of
- * them or one share of several.
+ * verify — internals of ckpt_verify: checks a step's blocks and headers against its manifest, all
+ * of them or one of several shares.
  */
 #ifndef MILLRACE_CKPT_TOOLS_VERIFY_H
 #define MILLRACE_CKPT_TOOLS_VERIFY_H
@@ -11,13 +11,13 @@
 struct verify_options {
     struct io *io;
     const char *step_path;
-    struct scan_share
-        share; /* of the blocks; of the files, whose headers and sizes are looked at, likewise */
-    void (*bad)(void *context, const struct err *detail); /* as of ckpt_verify */
+    /* Of the blocks, and of the files, whose headers and sizes are checked. */
+    struct scan_share share;
+    void (*bad)(void *context, const struct err *detail); /* as in ckpt_verify */
     void *context;
-    const struct ckpt_watch *watch; /* told of the share alone */
+    const struct ckpt_watch *watch; /* progress of the share alone */
 };
-/* As ckpt_verify, of the share. */
+/* As ckpt_verify, for the share. */
 int verify_share(const struct verify_options *options, struct err *err);
 
 #endif
