@@ -35,8 +35,7 @@ void commit_deinit(struct commit *commit)
     commit->places = NULL;
 }
 
-/* What all ranks write is made by the first, so that it is there when the others are told of the
- * place. */
+/* The first rank creates the common file, so that it exists when the others learn the place. */
 static int create_common(struct commit *commit, struct err *err)
 {
     uint64_t bytes = commit->file_bytes[LAYOUT_COMMON];
@@ -55,7 +54,7 @@ static int open_common(struct commit *commit, struct err *err)
                                                 &commit->files[LAYOUT_COMMON], err);
 }
 
-/* The place, on the first rank. */
+/* Begins the transaction, on a node's first rank. */
 static int make_place(struct commit *commit, struct err *err)
 {
     struct io *io = commit->io;
@@ -102,8 +101,7 @@ static int join_place(struct commit *commit, struct err *err)
     return status;
 }
 
-/* Step 1: the ranks of a node in one private place, with the file that all write where
- * has_common. */
+/* Step 1: gathers a node's ranks in one staging folder, with the common file if has_common. */
 static int meet(struct commit *commit, uint64_t step, bool has_common, int status, struct err *err)
 {
     struct comm *node = commit->nodes->node;
@@ -152,7 +150,7 @@ int commit_try_folder(struct commit *commit, struct err *err)
     int status = commit->nodes->node->ranks > 1 ? meet(commit, 0, false, 0, err) : 0;
     status =
         collective_agree(commit->nodes->all, status, "looking at the folder of checkpoints", err);
-    leave(commit); /* nobody joins any more */
+    leave(commit); /* no rank joins any more */
     return status;
 }
 
@@ -198,7 +196,7 @@ static bool is_same_value(struct json_t *a, struct json_t *b)
     return same;
 }
 
-/* Nothing is lost with the old state: what it says the new one says, or says anew. */
+/* Whether the new state repeats or renews everything in the old one, so that nothing is lost. */
 static bool is_renewed_by(struct json_t *old, struct json_t *renewed)
 {
     struct jsonx_member *members;
@@ -214,7 +212,7 @@ static bool is_renewed_by(struct json_t *old, struct json_t *renewed)
     return same;
 }
 
-/* Of the step's folder at that path, if each holds what its manifest says. */
+/* Compares with the step at that path, assuming that its files match its manifest. */
 static enum commit_likeness compare_with(const struct commit *commit, const char *path,
                                          const char *state_json)
 {
@@ -245,9 +243,8 @@ static void say_damage(void *context, const struct err *detail)
              err_format(detail, line, sizeof line));
 }
 
-/* The bytes of the step that is there are read back: a damaged one must give way to the whole one.
- * Each rank of a node reads a share, as much as it wrote or so: the others would wait for one that
- * read all. */
+/* Reads the existing step back, since a damaged one must be replaced. Each rank of a node reads a
+ * share, about as much as it wrote; the others would wait for a rank that read everything. */
 static bool holds_what_it_says(struct commit *commit)
 {
     const struct comm *node = commit->nodes->node;
@@ -259,8 +256,8 @@ static bool holds_what_it_says(struct commit *commit)
     return verify_share(&options, NULL) == 0;
 }
 
-/* What the step that is there is to the one that is saved, told by the first rank of a node and,
- * where it seems the same, by all of them. */
+/* Compares the existing step with the one being saved: a node's first rank by the manifest, then,
+ * if it seems the same, all its ranks by the bytes. */
 static int look_at_old(struct commit *commit, const char *state_json, struct err *err)
 {
     static const char what[] = "looking at the step that was there";
@@ -289,8 +286,8 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
     manifest->step = commit->step;
     manifest->wall_ns = clock_wall_ns();
     manifest->numerics_id = commit->numerics_id;
-    str_deinit(
-        &commit->manifest_text); /* this save does not fail because the one before had no memory */
+    /* Also clears an out-of-memory error of the previous save. */
+    str_deinit(&commit->manifest_text);
     int status = io_join_path(commit->path, MANIFEST_NAME, path, err);
     if (!status)
         status = manifest_encode(manifest, state_json, &commit->global->tensors_text,
@@ -307,11 +304,11 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
     return status ? status : io->transactions->finalize(commit->transaction, file, bytes, err);
 }
 
-/* What the new step took the place of stands under the other name, if it could be renamed; else the
- * next sweep removes it. That with the same arrays is worth no room, unless somebody reads it; but
- * only once the new one is on all nodes: until then it may be what they have in common. Where this
- * node had the new one already, from a save that failed on others, what that one replaced is still
- * to be settled. */
+/* The replaced step is at the backup path if it could be renamed; else the next sweep removes it.
+ * One with the same arrays is not worth its space and is removed, unless it has a reader; but only
+ * once the new step is on all nodes, since until then it may be the save that all nodes have. If
+ * this node already had the new step, from a save that failed on others, what that one replaced is
+ * settled now. */
 static void settle_replaced(const struct commit *commit, const char *state_json)
 {
     struct io_stat info;
@@ -339,7 +336,7 @@ static void settle_replaced(const struct commit *commit, const char *state_json)
                  commit->aside);
 }
 
-/* The first half of step 5, all but the name. */
+/* The first half of step 5, all but the rename. */
 static int prepare(struct commit *commit, const char *state_json, struct err *err)
 {
     commit->likeness = COMMIT_OTHER;
@@ -349,17 +346,18 @@ static int prepare(struct commit *commit, const char *state_json, struct err *er
     return write_manifest(commit, state_json, err);
 }
 
-/* The second half, on a node's first rank: what all ranks have made durable appears. The set is
- * gone afterwards, unless an error left it. */
+/* The second half, on a node's first rank: makes visible what all ranks have made durable. The
+ * transaction is gone afterwards, unless an error left it. */
 static int commit_step(struct commit *commit, struct err *err)
 {
     struct io *io = commit->io;
     if (commit->likeness == COMMIT_SAME) {
         log_line(commit->log, LOG_INFO, "%s is there already with the same content, and stays",
                  commit->path);
-        return 0; /* the transaction is aborted */
+        return 0; /* leave aborts the transaction */
     }
-    /* one who takes the folder after this sweeps the transaction, and then it can't be committed */
+    /* Whoever locks the folder after this check sweeps the transaction, which then can no longer be
+     * committed. */
     int status = io->locks->check(commit->lock, err);
     if (status)
         return status;
@@ -368,7 +366,7 @@ static int commit_step(struct commit *commit, struct err *err)
     return status;
 }
 
-/* What fails is logged and tried again the next time. */
+/* Failures are logged; the next save tries again. */
 static void retain(struct commit *commit)
 {
     struct ckpt_prune_options options = {.keep = commit->keep, .log = commit->log};
@@ -381,7 +379,7 @@ static void retain(struct commit *commit)
                  err_format(&detail, line, sizeof line));
 }
 
-/* What this rank wrote becomes durable; the first failure ends it. */
+/* Makes what this rank wrote durable; stops at the first failure. */
 static int finalize(struct commit *commit, struct err *err)
 {
     int status = 0;
@@ -395,13 +393,13 @@ static int finalize(struct commit *commit, struct err *err)
     return status;
 }
 
-/* Who lost the folder since it committed removes nothing of what is another's now. */
+/* After losing the folder since the commit, a rank must not remove what is another owner's now. */
 static bool still_owns(const struct commit *commit)
 {
     return commit->io->locks->check(commit->lock, NULL) == 0;
 }
 
-/* A save that failed because another owner swept it says so. */
+/* If the save failed because another owner swept it, returns -EBUSY, naming the owner. */
 static int name_owner(const struct commit *commit, int status, struct err *err)
 {
     struct err detail = {0};
@@ -425,7 +423,7 @@ int commit_finish(struct commit *commit, int status, const char *state_json, str
         status = global_plan_gather(commit->global, all, err);
     if (!status)
         status = prepare(commit, state_json, err);
-    if (commit->nodes->count > 1) /* no node's name appears before all can */
+    if (commit->nodes->count > 1) /* no node commits before all can */
         status = collective_agree(all, status, "writing the manifests", err);
     if (!status && is_first)
         status = commit_step(commit, err);

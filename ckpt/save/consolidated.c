@@ -1,6 +1,6 @@
 /*
- * consolidated — see consolidated.h: who holds what, and the file's header. Who writes what is in
- * consolidated_pages.c.
+ * consolidated — see consolidated.h: who holds what, and the file's header. consolidated_pages.c
+ * has who writes what.
  */
 #include "ckpt/save/consolidated.h"
 
@@ -12,36 +12,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A part of an array that a rank told of. */
+/* A part of an array that a rank holds. */
 struct held {
     const char *name;
     const struct local_plan_chunk *chunk;
     int rank;
-    const struct ckpt_tensor *tensor; /* of this rank's own, else NULL */
+    const struct ckpt_tensor *tensor; /* if it is this rank's part, else NULL */
     uint64_t begin_bytes, size_bytes; /* within the array */
 };
 
-/* An array of the file, and who holds it: held[first..first + count). */
+/* An array of the file, and its holders: held[first..first + count). */
 struct array {
-    struct safetensors_entry entry; /* first: what compares entries compares arrays */
+    struct safetensors_entry entry;
     uint64_t first, count;
     bool is_replicated;
 };
 
 struct plan {
     struct consolidated *consolidated;
-    struct local_plan_part own; /* what this rank tells */
-    struct held *held;          /* of all, by name, then by where it begins */
+    struct local_plan_part own; /* what this rank reports */
+    struct held *held;          /* of all ranks, by name, then by offset */
     uint64_t held_count;
-    struct array *arrays; /* in the order of the file */
+    struct array *arrays; /* in file order */
     uint64_t arrays_count;
 };
 
 int consolidated_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
                                uint64_t *ret_file_bytes, struct err *err)
 {
-    /* transformers asks for this key; the tensors are those of the PyTorch layout: row-major, as
-     * torch names dtypes */
+    /* transformers requires this key; the tensors have PyTorch's layout: row-major, with torch's
+     * dtype names */
     static const char *const metadata[][2] = {{"format", "pt"}};
     return safetensors_encode(entries, count, metadata, 1, SAFETENSORS_ALIGN_BYTES, out,
                               ret_file_bytes, err);
@@ -55,7 +55,7 @@ const struct manifest_file *consolidated_find_file(const struct manifest *manife
     return NULL;
 }
 
-/* Where a box lies in its array, if it is one run of bytes there, or none at all. */
+/* Where a box lies in its array, if it is contiguous there or empty; else false. */
 static bool find_run(const uint64_t *shape, const struct box *box, enum dtype dtype,
                      uint64_t *ret_begin, uint64_t *ret_bytes)
 {
@@ -71,8 +71,8 @@ static bool find_run(const uint64_t *shape, const struct box *box, enum dtype dt
     return runs.runs_count == 1;
 }
 
-/* What a rank tells: its parts of the model's section, and arrays without elements. Gives its
- * chunks, on failure too. */
+/* What a rank reports: its parts of the model section, and arrays without elements. The caller
+ * frees the chunks, also on failure. */
 static int choose(const struct consolidated_holding *holding, uint32_t groups_count,
                   struct local_plan_part *ret_part, struct err *err)
 {
@@ -155,7 +155,7 @@ static bool is_same_array(const struct local_plan_chunk *a, const struct local_p
            memcmp(a->shape, b->shape, sizeof a->shape) == 0;
 }
 
-/* That what the ranks hold of it is all of it, and nothing twice but where it is replicated. */
+/* Checks that the ranks hold all of the array, and nothing twice unless it is replicated. */
 static int check_array(const struct plan *plan, const struct array *array, struct err *err)
 {
     const struct held *held = &plan->held[array->first];
@@ -234,8 +234,8 @@ static struct consolidated_span span_of(const struct plan *plan, const struct he
                                      .size_bytes = held->size_bytes,
                                      .holder = is_replicated ? CONSOLIDATED_ALL : held->rank,
                                      .source = LAYOUT_ARRAY};
-    const struct held *own = is_replicated ? held + plan->consolidated->rank
-                                           : held; /* there they are in order of ranks */
+    /* Those of a replicated array are in order of ranks. */
+    const struct held *own = is_replicated ? held + plan->consolidated->rank : held;
     if (own->tensor) {
         span.data = own->tensor->data;
         span.group = own->tensor->group;
@@ -265,7 +265,7 @@ static int cut(struct plan *plan, struct err *err)
     return status;
 }
 
-/* All ranks compute the same from the same, but for what is this rank's own. */
+/* All ranks compute the same from the same, except for what is this rank's own. */
 static int plan_file(struct plan *plan, struct err *err)
 {
     int status = list_held(plan, err);
@@ -276,7 +276,7 @@ static int plan_file(struct plan *plan, struct err *err)
     return status ? status : cut(plan, err);
 }
 
-/* Of the plan what is not the own part. */
+/* Frees the plan except for its own part. */
 static void free_plan(struct plan *plan, int status)
 {
     free(plan->held);

@@ -1,25 +1,25 @@
 /*
- * consolidated — `model.safetensors`, the file that all ranks of a step of layout full write
- * together: whole tensors in canonical order, byte for byte what `convert --to full` makes of the
- * same arrays.
+ * consolidated — `model.safetensors`, the file that all ranks write together in the full layout:
+ * whole tensors in canonical order, byte for byte what `convert --to full` makes of the same
+ * arrays.
  *
  *     spans   |  header  |     a of rank 0    |  a of rank 1  | b of all |
  *     pages   |  .  |  .  |  0  |  0  |  0  |  0  |  1  |  1  |  1  |  .  |
  *
- * Spans are neighboring bytes, each of one holder; pages have IO_ALIGN_BYTES, each of one writer.
+ * A span is contiguous bytes with one holder; a page is IO_ALIGN_BYTES with one writer.
  *
- * A page is written by who holds its first byte, so that what is written goes around the page cache
- * and no page is written from two machines; the other bytes of a page that is not all its writer's
- * are *boundary bytes*: their holder takes them when the save begins, and sends them to the writer
- * (consolidated_exchange). That is less than a page for each end of a part. Pages whose first byte
- * all ranks hold are spread over them evenly. So each rank writes what it holds, no bytes are
- * gathered anywhere, and each rank writes about as much as the others.
+ * The holder of a page's first byte writes the page. So writes bypass the page cache, and no page
+ * is written from two machines. Bytes of a page that its writer does not hold are *boundary bytes*:
+ * their holder copies them when the save begins, and sends them to the writer
+ * (consolidated_exchange). Each end of a part has less than a page of them. Pages whose first byte
+ * all ranks hold are spread evenly over the ranks. So each rank writes what it holds, nothing is
+ * gathered, and all ranks write about the same amount.
  *
- * What a rank writes is cut at the blocks of the file into pieces, each with a checksum; joined
- * they are those of the blocks.
+ * What a rank writes is cut into pieces at the file's block boundaries. Each piece has a checksum;
+ * those of a block's pieces are joined into the block's.
  *
- * Threads: planned by the opener; afterwards the caller of ckpt_saver_save fills the boundary
- * bytes, and the writer all else.
+ * Threads: the opener plans; afterwards the caller of ckpt_saver_save fills the boundary bytes, and
+ * the writer does all else.
  */
 #ifndef MILLRACE_CKPT_SAVE_CONSOLIDATED_H
 #define MILLRACE_CKPT_SAVE_CONSOLIDATED_H
@@ -38,21 +38,21 @@
 
 #define CONSOLIDATED_FILE_NAME "model.safetensors"
 
-/* Of the file, within one block. */
+/* Bytes of the file, within one block. */
 struct consolidated_piece {
     uint64_t offset_bytes, size_bytes;
     int writer;
-    uint64_t number; /* of its writer's pieces */
+    uint64_t number; /* among its writer's pieces */
 };
 
-/* Of an array of this rank, which another one writes. */
+/* Bytes of this rank's arrays that another rank writes. */
 struct consolidated_boundary {
     const char *data;
     uint64_t size_bytes;
-    char *boundary; /* where it goes when the save begins */
+    char *boundary; /* copied here when the save begins */
 };
 
-/* One direction of the exchange, by the other rank. */
+/* One direction of the exchange, indexed by the other rank. */
 struct consolidated_traffic {
     char *memory;
     size_t *offsets, *bytes; /* [ranks] */
@@ -61,62 +61,62 @@ struct consolidated_traffic {
 struct consolidated {
     int rank, ranks;
     struct local_plan local;           /* holds the names */
-    struct safetensors_entry *entries; /* in the order of the file */
+    struct safetensors_entry *entries; /* in file order */
     uint64_t entries_count;
     struct str header;
     uint64_t file_bytes;
-    struct consolidated_piece *pieces; /* of all ranks, rising */
+    struct consolidated_piece *pieces; /* of all ranks, ascending */
     uint64_t pieces_count;
-    uint64_t *pieces_of; /* [ranks] how many a rank writes */
-    /* What this rank writes, piece after piece; offsets count its own bytes. */
+    uint64_t *pieces_of; /* [ranks] how many pieces a rank writes */
+    /* What this rank writes, piece by piece; offsets count its own bytes. */
     struct layout_segment *segments;
     uint64_t segments_count;
     bool has_boundaries; /* between any two ranks */
     struct consolidated_boundary *boundaries;
     uint64_t boundaries_count;
     struct consolidated_traffic out, in;
-    bool exchange_failed; /* the memory of both is borrowed for ever: comm.h */
+    bool exchange_failed; /* the communicator may still use both buffers (comm.h) */
 };
 
-/* What a rank passes. */
+/* The arrays that a rank passes. */
 struct consolidated_holding {
     const struct ckpt_tensor *tensors;
     uint64_t tensors_count;
 };
 
-/* Plans the file of all arrays of the model's section. Collective, blocks. -EINVAL on all ranks
- * where arrays overlap, leave something out or disagree, -ENOTSUP where a rank holds a part that is
- * not one run of bytes of its array. Borrows the arrays. */
+/* Plans the file of all arrays of the model section. Collective, blocks. On all ranks -EINVAL if
+ * arrays overlap, leave something out or disagree; -ENOTSUP if a rank's part is not contiguous in
+ * its array. Borrows the arrays. */
 int consolidated_init(struct consolidated *consolidated, const struct consolidated_holding *own,
                       uint32_t groups_count, struct comm *comm, struct err *err);
-/* The same plan of a rank, made alone from what each rank is going to pass: [ranks]. Others' data
- * are not looked at, but are not NULL. */
+/* Makes a rank's plan alone, from what each rank will pass: [ranks]. Other ranks' data is not read,
+ * but must not be NULL. */
 int consolidated_simulate(struct consolidated *consolidated, const struct consolidated_holding *all,
                           int rank, int ranks, uint32_t groups_count, struct err *err);
 void consolidated_deinit(struct consolidated *consolidated); /* zeroed is fine */
 
-/* Boundary bytes go to the rank that writes them, whose segments LAYOUT_ARRIVING have it
- * afterwards. Collective, blocks; only where has_boundaries. */
+/* Sends boundary bytes to the ranks that write them, where LAYOUT_ARRIVING segments hold them
+ * afterwards. Collective, blocks; only if has_boundaries. */
 int consolidated_exchange(struct consolidated *consolidated, struct comm *comm, struct err *err);
 
-/* That file of a step; NULL: the layout of the step is sharded. */
+/* The consolidated file of a step; NULL: the step is sharded. */
 const struct manifest_file *consolidated_find_file(const struct manifest *manifest);
 
-/* The header of a full file of these entries, in canonical order, as safetensors_encode appends
- * it. */
+/* Appends the header of a full file of these entries, in canonical order, as safetensors_encode
+ * does. */
 int consolidated_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
                                uint64_t *ret_file_bytes, struct err *err);
 
-/* consolidated_pages.c: neighbouring bytes of the file that lie together at their holder. */
+/* consolidated_pages.c: bytes that are contiguous both in the file and at their holder. */
 enum { CONSOLIDATED_ALL = -1 };
 struct consolidated_span {
     uint64_t offset_bytes, size_bytes;
     int holder;       /* CONSOLIDATED_ALL: every rank */
-    const char *data; /* where this rank holds it, if it does */
+    const char *data; /* of this rank, if it holds the bytes */
     enum layout_source source;
     uint32_t group;
 };
-/* Pieces, segments and boundaries of a file of these spans, which cover it. -ENOMEM. */
+/* Makes pieces, segments and boundaries of a file of these spans, which cover it. -ENOMEM. */
 int consolidated_cut(struct consolidated *consolidated, const struct consolidated_span *spans,
                      uint64_t spans_count, struct err *err);
 

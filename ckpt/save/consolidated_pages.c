@@ -1,6 +1,6 @@
 /*
- * consolidated_pages — who writes which pages of the common file, what of them is whose, and so
- * which boundary bytes go to which rank. See consolidated.h.
+ * consolidated_pages — decides who writes which pages of the common file, and so which boundary
+ * bytes go to which rank. See consolidated.h.
  */
 #include "base/bytes.h"
 #include "ckpt/format/manifest.h"
@@ -15,7 +15,7 @@ struct pages {
     uint64_t first, end;
 };
 
-/* Those whose first byte lies in the span. */
+/* Pages whose first byte lies in the span. */
 static struct pages pages_of(const struct consolidated_span *span)
 {
     uint64_t end = span->offset_bytes + span->size_bytes;
@@ -25,7 +25,7 @@ static struct pages pages_of(const struct consolidated_span *span)
 
 /* ---- Pieces. ---- */
 
-/* Joined to the piece before where that is the same writer's and of the same block. */
+/* Adds the pages to the last piece if it has the same writer and block, else as new pieces. */
 static void add_pages(struct consolidated *consolidated, struct pages pages, int writer)
 {
     uint64_t at = pages.first * IO_ALIGN_BYTES,
@@ -46,7 +46,7 @@ static void add_pages(struct consolidated *consolidated, struct pages pages, int
     }
 }
 
-/* The first of `count` pages that a rank writes, of those that all hold. */
+/* The first page that a rank writes of the `count` pages that all ranks hold. */
 static uint64_t share_begin(uint64_t count, int rank, int ranks)
 {
     uint64_t r = (uint64_t)rank, n = (uint64_t)ranks;
@@ -57,7 +57,7 @@ static void make_pieces(struct consolidated *consolidated, const struct consolid
                         uint64_t spans_count)
 {
     uint64_t common_count = 0, seen_count = 0;
-    int writer = 0; /* of the next page that all hold */
+    int writer = 0; /* of the next page that all ranks hold */
     for (uint64_t s = 0; s < spans_count; s++)
         if (spans[s].holder == CONSOLIDATED_ALL)
             common_count += pages_of(&spans[s]).end - pages_of(&spans[s]).first;
@@ -79,7 +79,7 @@ static void make_pieces(struct consolidated *consolidated, const struct consolid
     }
 }
 
-/* ---- What they are made of. ---- */
+/* ---- Segments and boundaries. ---- */
 
 /* Bytes of a piece that lie in one span. */
 struct part {
@@ -95,7 +95,7 @@ struct walk {
     uint64_t at;
 };
 
-/* All parts, in the order of the file. */
+/* The next part in file order; false: no more. */
 static bool next_part(struct walk *walk, struct part *ret_part)
 {
     const struct consolidated *consolidated = walk->consolidated;
@@ -118,7 +118,7 @@ static bool is_boundary_part(const struct part *part)
     return part->span->holder != CONSOLIDATED_ALL && part->span->holder != part->piece->writer;
 }
 
-/* How much there is of all. */
+/* Counts segments, boundaries and bytes of traffic. */
 static void count(struct consolidated *consolidated, struct walk walk)
 {
     struct part part;
@@ -136,7 +136,7 @@ static void count(struct consolidated *consolidated, struct walk walk)
     }
 }
 
-/* Where what goes to each rank, or comes from it, begins; the memory for all. */
+/* Sets where the bytes to or from each rank begin, and allocates the memory. */
 static int place_traffic(struct consolidated_traffic *traffic, int ranks, struct err *err)
 {
     size_t at = 0;
@@ -148,7 +148,7 @@ static int place_traffic(struct consolidated_traffic *traffic, int ranks, struct
     return traffic->memory ? 0 : err_set(err, -ENOMEM, "out of memory to exchange %zu bytes", at);
 }
 
-/* Behind the last one, or a part of it where they lie together in one memory: two arrays whose
+/* Adds a segment, or extends the last one if both lie together in one memory. Two arrays whose
  * addresses touch are copied one by one. */
 static void add_segment(struct consolidated *consolidated, struct layout_segment segment,
                         bool is_same_memory)
@@ -163,13 +163,13 @@ static void add_segment(struct consolidated *consolidated, struct layout_segment
         consolidated->segments[consolidated->segments_count++] = segment;
 }
 
-/* in_next, out_next: offsets that move on. Both sides see the parts in one order. */
+/* in_next, out_next: offsets that advance. Both sides see the parts in one order. */
 static void fill(struct consolidated *consolidated, struct walk walk, size_t *in_next,
                  size_t *out_next)
 {
     struct part part;
-    const struct consolidated_span *last =
-        NULL; /* whose bytes the last segment is of; NULL: of what arrives */
+    /* The span of the last segment's bytes; NULL: they arrive from other ranks. */
+    const struct consolidated_span *last = NULL;
     consolidated->segments_count = consolidated->boundaries_count = 0;
     while (next_part(&walk, &part)) {
         const struct consolidated_span *span = part.span;
@@ -258,7 +258,7 @@ static int make_segments(struct consolidated *consolidated, const struct consoli
 int consolidated_cut(struct consolidated *consolidated, const struct consolidated_span *spans,
                      uint64_t spans_count, struct err *err)
 {
-    /* a piece ends with its block, its span, or its writer's share of what all hold */
+    /* a piece ends with its block, its span, or its writer's share of what all ranks hold */
     uint64_t pieces_max = manifest_blocks_count(consolidated->file_bytes) + spans_count +
                           (uint64_t)consolidated->ranks;
     consolidated->pieces = calloc(pieces_max, sizeof *consolidated->pieces);

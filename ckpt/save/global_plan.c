@@ -1,5 +1,5 @@
 /*
- * global plan — see global plan.h.
+ * global_plan — see global_plan.h.
  */
 #include "ckpt/save/global_plan.h"
 
@@ -19,7 +19,7 @@ struct listed {
     const char *name;
     const struct local_plan_chunk *chunk;
     uint32_t file;
-    bool is_copy; /* of another node: its folder's manifest has it, not ours */
+    bool is_copy; /* another node's copy: that node's manifest has it, not ours */
 };
 
 const char *global_plan_file_name(int rank, char name[GLOBAL_PLAN_NAME_BYTES_MAX])
@@ -40,7 +40,7 @@ static bool is_same_array(const struct manifest_tensor *tensor,
            memcmp(tensor->shape, chunk->shape, sizeof tensor->shape) == 0;
 }
 
-/* Tensors and chunks from the list, which is sorted by name. */
+/* Fills tensors and chunks from the list, which is sorted by name. */
 static int fill_tensors(struct manifest *manifest, const struct listed *listed, uint64_t count,
                         struct err *err)
 {
@@ -98,7 +98,7 @@ static int alloc_all(struct global_plan *global, uint64_t chunks_count, int rank
                    chunks_count);
 }
 
-/* The file of a rank; returns behind the last that it added. */
+/* Adds a rank's file and chunks; returns the end of the list. */
 static struct listed *list_rank(struct global_plan *global, const struct nodes *nodes, int rank,
                                 struct listed *listed)
 {
@@ -117,7 +117,7 @@ static struct listed *list_rank(struct global_plan *global, const struct nodes *
     return listed;
 }
 
-/* The file that all write, behind those of the ranks. */
+/* Adds the common file, after those of the ranks. */
 static struct listed *list_common(struct global_plan *global, int ranks, struct listed *listed)
 {
     const struct consolidated *consolidated = global->consolidated;
@@ -138,7 +138,7 @@ static struct listed *list_common(struct global_plan *global, int ranks, struct 
     return listed;
 }
 
-/* How many chunks there are; also blocks_max. */
+/* Counts the chunks; also sets blocks_max. */
 static uint64_t count_chunks(struct global_plan *global, int ranks)
 {
     const struct consolidated *consolidated = global->consolidated;
@@ -190,7 +190,7 @@ int global_plan_init(struct global_plan *global, const struct layout *layout,
     *global = (struct global_plan){.consolidated = layout->consolidated};
     int status = local_plan_exchange(comm, 0, layout->chunks, layout->chunks_count,
                                      layout->file_bytes, &global->told, err);
-    if (!status) /* all compute the same from the same */
+    if (!status) /* all ranks compute the same from the same */
         status = collective_agree(comm, assemble(global, nodes, err), planning, err);
     if (status)
         global_plan_deinit(global);
@@ -217,8 +217,8 @@ uint32_t *global_plan_checksums(struct global_plan *global, int rank)
     return global->gathered + (uint64_t)rank * global->blocks_max;
 }
 
-/* Of the common file's blocks, by those of their pieces, which each rank has behind its own
- * file's. */
+/* Joins the checksums of pieces into those of the common file's blocks. A rank's piece checksums
+ * follow those of its own file. */
 static void join_checksums(struct global_plan *global)
 {
     const struct consolidated *consolidated = global->consolidated;

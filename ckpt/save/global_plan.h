@@ -1,8 +1,8 @@
 /*
- * global plan — what all ranks store, put together into one plan of the manifest.
+ * global_plan — merges what all ranks store into one plan of the manifest.
  *
- * Layouts do not change during a run, so this is done once: every rank tells what it stores, and
- * all learn it. A save then only gathers the blocks' checksums.
+ * Layouts do not change during a run, so the ranks exchange what they store only once. A save then
+ * only gathers the blocks' checksums.
  */
 #ifndef MILLRACE_CKPT_SAVE_GLOBAL_PLAN_H
 #define MILLRACE_CKPT_SAVE_GLOBAL_PLAN_H
@@ -17,30 +17,31 @@
 
 enum { GLOBAL_PLAN_NAME_BYTES_MAX = 32 };
 
-/* manifest has all but the step's own: step, time, state, checksums. */
+/* manifest lacks only the step's own data: step, time, state, checksums. */
 struct global_plan {
     struct manifest manifest;
-    struct str tensors_text; /* manifest_encode_tensors */
+    struct str tensors_text; /* from manifest_encode_tensors */
     char (*file_names)[GLOBAL_PLAN_NAME_BYTES_MAX];
     struct local_plan told;                  /* holds the names */
-    const struct consolidated *consolidated; /* borrowed; NULL: there is no common file */
-    struct local_plan_chunk *common;         /* its arrays */
-    uint32_t *common_crc32c;                 /* of its blocks */
-    uint64_t blocks_max; /* of any rank: of its own file, and its pieces of the common one */
-    uint32_t *gathered;  /* [ranks][blocks_max] checksums */
-    bool gather_failed;  /* gathered is borrowed for ever: comm.h */
+    const struct consolidated *consolidated; /* borrowed; NULL: no common file */
+    struct local_plan_chunk *common;         /* the common file's arrays */
+    uint32_t *common_crc32c;                 /* of the common file's blocks */
+    /* The most that any rank has: blocks of its own file and pieces of the common one. */
+    uint64_t blocks_max;
+    uint32_t *gathered; /* [ranks][blocks_max] checksums */
+    bool gather_failed; /* the communicator may still use gathered (comm.h) */
 };
 
 /* "rank-00003.safetensors" */
 const char *global_plan_file_name(int rank, char name[GLOBAL_PLAN_NAME_BYTES_MAX]);
-/* Of replicated arrays each node knows its own copy only. Collective, blocks. -EINVAL on all ranks
- * where arrays overlap, leave something out, or disagree. */
+/* Of replicated arrays, each node lists only its own copy. Collective, blocks. -EINVAL on all ranks
+ * if arrays overlap, leave something out, or disagree. */
 int global_plan_init(struct global_plan *global, const struct layout *layout,
                      const struct nodes *nodes, struct err *err);
 void global_plan_deinit(struct global_plan *global);
-/* Where a rank puts the checksums of its own blocks, in the layout's order. */
+/* Where the checksums of a rank's blocks go, in the order of its layout. */
 uint32_t *global_plan_checksums(struct global_plan *global, int rank);
-/* This rank's checksums to everybody; manifest.files[] point to those of all. Collective,
+/* Sends this rank's checksums to all; manifest.files[] point to those of all ranks. Collective,
  * blocks. */
 int global_plan_gather(struct global_plan *global, struct comm *comm, struct err *err);
 

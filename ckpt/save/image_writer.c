@@ -42,21 +42,22 @@ static int submit(struct image_writer *image, struct io_file *const files[LAYOUT
     const struct layout_block *block = &image->snapshot->layout->blocks[number];
     const char *data = snapshot_bytes(image->snapshot, buffer);
     struct io_request *request = &image->requests[buffer];
+    /* No reuse: a resume reads the data much later. */
     *request = (struct io_request){.kind = IO_WRITE,
                                    .file = files[block->file],
                                    .offset = block->file_offset_bytes,
                                    .data = (void *)(uintptr_t)data,
                                    .bytes = bytes_round_up(block->size_bytes, IO_ALIGN_BYTES),
-                                   .flags = IO_NOREUSE}; /* whoever resumes does so much later */
+                                   .flags = IO_NOREUSE};
     int taken = image->io->ops->submit(image->queue, &request, 1);
-    assert(taken != 0); /* the queue is as deep as writes may be in progress */
-    image->block_crc32c[number] =
-        crc32c(0, data, block->size_bytes); /* while it is written, which only reads */
+    assert(taken != 0); /* the queue holds all writes in progress */
+    /* While the data is written, which only reads it. */
+    image->block_crc32c[number] = crc32c(0, data, block->size_bytes);
     return taken < 0 ? err_errno(err, taken, "a write could not be submitted") : 0;
 }
 
-/* Closing gets the writes back that could not be waited for. The save has failed, so that nobody
- * asks for their buffers before snapshot_begin frees them all. */
+/* Closing the queue ends the writes that could not be waited for. The save has failed, so nobody
+ * needs their buffers before snapshot_begin frees them all. */
 static void drop_queue(struct image_writer *image, unsigned *in_flight)
 {
     image->io->ops->queue_close(image->queue);
@@ -73,8 +74,7 @@ static void say_where(const struct image_writer *image, struct io_file *const fi
     err_at(err, text, (int64_t)request->offset);
 }
 
-/* Waits for so many writes at least and gives the buffers back. The first failure of all is kept in
- * *status. */
+/* Waits for at least `least` writes and releases their buffers. *status keeps the first failure. */
 static void reap(struct image_writer *image, struct io_file *const files[LAYOUT_FILES],
                  const char *path, unsigned least, unsigned *in_flight, int *status,
                  struct err *err)
@@ -104,12 +104,12 @@ static void reap(struct image_writer *image, struct io_file *const files[LAYOUT_
     }
 }
 
-/* What memory must be aligned to for each of the files. */
+/* The memory alignment that all files need. */
 static unsigned align_of(const struct image_writer *image,
                          struct io_file *const files[LAYOUT_FILES])
 {
     const struct io_ops *ops = image->io->ops;
-    unsigned most = 1; /* through the page cache the kernel takes it from anywhere */
+    unsigned most = 1; /* writes through the page cache need none */
     for (int i = 0; i < LAYOUT_FILES; i++) {
         unsigned align = files[i] && ops->direct_align ? ops->direct_align(image->io, files[i]) : 0;
         most = align > most ? align : most;

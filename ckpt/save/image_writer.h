@@ -1,6 +1,6 @@
 /*
- * image_writer — the snapshot's blocks into their files: checksums, and writes of 4 KiB multiples
- * of which several are in progress.
+ * image_writer — computes the checksums of the snapshot's blocks and writes them to their files, in
+ * multiples of 4 KiB, with several writes in progress.
  *
  * Threads: the writer's.
  */
@@ -12,28 +12,27 @@
 #include "ckpt/save/snapshot.h"
 #include "io/io.h"
 
-enum {
-    IMAGE_WRITES_MAX = 32
-}; /* in progress at a time: more would bring nothing, and while they are the next are staged */
+/* In progress at a time. More would gain nothing, and the next blocks are staged meanwhile. */
+enum { IMAGE_WRITES_MAX = 32 };
 
-/* What a writer keeps from save to save. */
+/* Kept from save to save. */
 struct image_writer {
     struct snapshot *snapshot;
     struct io *io;
     struct io_queue *queue; /* of the thread that runs; NULL after it broke, until the next run */
     struct io_request *requests;          /* [buffers_count] */
     uint32_t *block_crc32c;               /* [blocks_count] borrowed */
-    const char *file_names[LAYOUT_FILES]; /* borrowed; set after init, to name the one that fails */
-    struct trace_track *track;            /* borrowed; NULL: no trace */
+    const char *file_names[LAYOUT_FILES]; /* borrowed; set after init, for error messages */
+    struct trace_track *track;            /* borrowed; NULL: none */
 };
 
 /* Borrows snapshot and block_crc32c. */
 int image_writer_init(struct image_writer *image, struct snapshot *snapshot, uint32_t *block_crc32c,
                       struct io *io, struct err *err);
 void image_writer_deinit(struct image_writer *image);
-/* Writes all blocks, each to its file (NULL: it has none) below path, and fills block_crc32c.
- * Blocks. On failure everything submitted has ended, and the caller's waiting too; a queue that can
- * no longer wait is closed, and the next run opens another. */
+/* Writes all blocks, each to its file below path (NULL: it has no blocks), and fills block_crc32c.
+ * Blocks. On failure all submitted writes have ended, and so have the caller's waits. A queue that
+ * can no longer wait is closed; the next run opens another. */
 int image_writer_run(struct image_writer *image, struct io_file *const files[LAYOUT_FILES],
                      const char *path, struct err *err);
 

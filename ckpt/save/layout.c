@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPREAD_BYTES_MIN = 1 << 20 }; /* replicated arrays below it are stored whole */
+enum { SPREAD_BYTES_MIN = 1 << 20 }; /* smaller replicated arrays are stored whole */
 
 static int bad(struct err *err, const struct ckpt_tensor *tensor, const char *what)
 {
@@ -56,8 +56,7 @@ static int least_loaded(const uint64_t *load, int ranks)
     return least;
 }
 
-/* What this rank stores of a replicated array; load has what each rank stores of those before
- * it. */
+/* What this rank stores of a replicated array. load: what each rank stores of those before it. */
 static struct box share_of(const struct layout_options *options, const struct ckpt_tensor *tensor,
                            uint64_t bytes, uint64_t *load, bool *ret_mine)
 {
@@ -78,7 +77,7 @@ static struct box share_of(const struct layout_options *options, const struct ck
     return box;
 }
 
-/* The chunks of this rank, in the order of the arrays. */
+/* Chooses this rank's chunks, in the order of the arrays. */
 static int choose(struct layout *layout, const struct layout_options *options, struct err *err)
 {
     uint64_t *load = calloc((size_t)options->node_ranks, sizeof *load);
@@ -99,10 +98,7 @@ static int choose(struct layout *layout, const struct layout_options *options, s
             continue;
         if (tensor->replicated)
             box = share_of(options, tensor, bytes, load, &mine);
-        else if (bytes ==
-                 /* an empty array is written by the first rank, an empty part of another one by
-             * nobody */
-                 0)
+        else if (bytes == 0) /* the first rank stores an empty array, nobody an empty part */
             mine = box_shape_volume(tensor->shape, tensor->rank, &elements) == 0 && elements == 0 &&
                    options->rank == 0;
         if (mine)
@@ -143,7 +139,7 @@ int layout_check_names(const struct layout_chunk *chunks, uint64_t count, struct
     return status;
 }
 
-/* What can't be read back is never written: names that are no UTF-8 change on the way. */
+/* What cannot be read back is never written: names that are not UTF-8 would change. */
 int layout_check_header(const struct str *header, uint64_t file_bytes,
                         const struct safetensors_entry *entries, uint64_t count, struct err *err)
 {

@@ -1,22 +1,21 @@
 /*
- * layout — what one rank writes, planned: which bytes of which array stand where.
+ * layout — plans what one rank writes: which bytes of which array go where.
  *
- * The image of its own file is `[u64 N][header, padded to 4096][arrays without holes, in
- * safetensors' canonical order]`; behind it come, where the ranks also write a file together, its
- * pieces of that (consolidated.h). Nothing in it depends on the step, so it is planned once,
- * headers included. It is processed in blocks, each of one block of CKPT_BLOCK_BYTES of one file,
- * or a part of one.
+ * The image of its own file is `[u64 N][header, padded to 4096][arrays, dense, in safetensors'
+ * canonical order]`. If the ranks also write a file together, this rank's pieces of that follow
+ * (consolidated.h). Nothing depends on the step, so the image is planned once, headers included. It
+ * is processed in blocks, each of which is a block of CKPT_BLOCK_BYTES of one file or a part of
+ * one.
  *
  *     segments   |header|  a  |    b    | c |   d   | e |   f   |
  *     blocks     |      0      |      1      |   2  |   3   | 4 |
  *                 LAYOUT_OWN                         LAYOUT_COMMON
  *
- * Segments are sorted by offset, without holes; each block has the first segment that reaches into
- * it.
+ * Segments are sorted by offset, without holes; each block has the first segment that overlaps it.
  *
- * A replicated array is stored once a folder: a large one by rows, spread evenly over the ranks
- * that write there; a small one whole, by the rank that has least of these so far. All ranks must
- * pass the same replicated arrays in the same order.
+ * A replicated array is stored once per folder. A large one is spread evenly by rows over the ranks
+ * that write there; a small one is stored whole by the rank that has the least of these so far. All
+ * ranks must pass the same replicated arrays in the same order.
  *
  * Immutable once made. Borrows names, arrays and consolidated.
  */
@@ -31,17 +30,17 @@
 
 struct consolidated;
 
-/* Which file: the rank's own, or the one that all write. */
+/* The rank's own file, or the one that all ranks write. */
 enum layout_file { LAYOUT_OWN, LAYOUT_COMMON, LAYOUT_FILES };
 
 enum layout_source {
-    LAYOUT_HEADER, /* in host memory, always the same */
+    LAYOUT_HEADER, /* in host memory, constant */
     LAYOUT_ARRAY,
-    /* in host memory, there when other ranks have sent it (consolidated_exchange) */
+    /* in host memory, after other ranks have sent it (consolidated_exchange) */
     LAYOUT_ARRIVING,
 };
 
-/* Neighbours in the image. */
+/* Contiguous bytes of the image. */
 struct layout_segment {
     uint64_t offset_bytes, size_bytes;
     const char *data;
@@ -52,8 +51,8 @@ struct layout_segment {
 struct layout_block {
     uint64_t offset_bytes; /* in the image */
     uint64_t file_offset_bytes;
-    uint64_t size_bytes; /* CKPT_BLOCK_BYTES at most */
-    uint64_t segment;    /* the first that reaches into it */
+    uint64_t size_bytes; /* at most CKPT_BLOCK_BYTES */
+    uint64_t segment;    /* the first that overlaps it */
     enum layout_file file;
 };
 
@@ -71,20 +70,19 @@ struct layout_range {
 
 struct layout {
     struct str header;
-    struct layout_chunk *chunks; /* of the own file, in its order */
+    struct layout_chunk *chunks; /* of the own file, in file order */
     uint64_t chunks_count;
     uint64_t file_bytes;               /* of the own file */
-    uint64_t image_bytes;              /* of all that this rank writes */
-    struct consolidated *consolidated; /* borrowed; NULL: the ranks write no file together */
+    uint64_t image_bytes;              /* of everything that this rank writes */
+    struct consolidated *consolidated; /* borrowed; NULL: no common file */
     struct layout_segment *segments;   /* the first is the header */
     uint64_t segments_count;
     struct layout_block *blocks;
     uint64_t blocks_count;
-    /* Those of group g: range_index[g]..range_index[g + 1] - 1, rising, disjoint. */
+    /* Ranges of group g: range_index[g]..range_index[g + 1] - 1, ascending, disjoint. */
     struct layout_range *ranges;
     uint64_t *range_index; /* [groups_count + 1] */
-    uint64_t
-        *order; /* [blocks_count] all blocks, those of the group that is updated first in front */
+    uint64_t *order; /* [blocks_count] all blocks, in the order in which their groups are updated */
     uint32_t groups_count;
 };
 
@@ -93,26 +91,26 @@ struct layout_options {
     uint64_t tensors_count;
     uint32_t groups_count;
     int rank, ranks;
-    int node_rank,
-        node_ranks; /* among those that share a folder, and so one copy of what is replicated */
-    struct consolidated *
-        /* has the arrays of the model's section; NULL: each rank's file has its own */
-        consolidated;
+    /* Among the ranks that share a folder, and so one copy of replicated arrays. */
+    int node_rank, node_ranks;
+    /* Has the arrays of the model section; NULL: each rank's file has its own. */
+    struct consolidated *consolidated;
 };
 
-/* -EINVAL naming an array whose name, box or group is impossible. */
+/* -EINVAL names an array whose name, box or group is invalid. */
 int layout_init(struct layout *layout, const struct layout_options *options, struct err *err);
 void layout_deinit(struct layout *layout);
 
-/* What layout_init refuses in an array; the bytes of its box. */
+/* layout_init's checks of an array. *ret_bytes: of its box. */
 int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count,
                         uint64_t *ret_bytes, struct err *err);
-/* That a rank has one part of an array. */
+/* Checks that a rank has one part of each array. */
 int layout_check_names(const struct layout_chunk *chunks, uint64_t count, struct err *err);
-/* That a planned header can be read back, with these names: some are no UTF-8. */
+/* Checks that a planned header can be read back with the same names. One that is not UTF-8
+ * cannot. */
 int layout_check_header(const struct str *header, uint64_t file_bytes,
                         const struct safetensors_entry *entries, uint64_t count, struct err *err);
-/* layout_blocks.c: all that follows from the chunks, the header and consolidated. */
+/* layout_blocks.c: makes all that follows from the chunks, the header and consolidated. */
 int layout_cut(struct layout *layout, uint32_t groups_count, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * layout_blocks — the image of a layout cut into segments and blocks, and these told by groups. See
- * layout.h.
+ * layout_blocks — cuts the image of a layout into segments and blocks, and assigns blocks to
+ * groups. See layout.h.
  */
 #include "base/bytes.h"
 #include "ckpt/format/manifest.h"
@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first byte of a chunk in this rank's memory: whole rows of what it holds, or all of it. */
+/* The first byte of a chunk in this rank's memory. A chunk is whole rows of what the rank holds, or
+ * all of it. */
 static const char *chunk_data(const struct layout_chunk *chunk)
 {
     const struct ckpt_tensor *tensor = chunk->tensor;
@@ -29,12 +30,12 @@ static uint64_t chunk_bytes(const struct layout_chunk *chunk)
 {
     uint64_t bytes = 0;
     int status = box_shape_bytes(chunk->box.extent, chunk->box.rank, chunk->tensor->dtype, &bytes);
-    assert(!status); /* checked */
+    assert(!status); /* checked by layout_check_tensor */
     (void)status;
     return bytes;
 }
 
-/* The own file's, and behind them those of the common one. */
+/* The own file's segments, followed by the common file's. */
 static int make_segments(struct layout *layout, struct err *err)
 {
     uint64_t common_count = layout->consolidated ? layout->consolidated->segments_count : 0;
@@ -67,7 +68,7 @@ static uint64_t common_blocks_count(const struct layout *layout)
     return layout->consolidated ? layout->consolidated->pieces_of[layout->consolidated->rank] : 0;
 }
 
-/* Of the own file's blocks, and of the pieces of the common one. */
+/* The own file's blocks, followed by this rank's pieces of the common file. */
 static int make_blocks(struct layout *layout, struct err *err)
 {
     uint64_t own_count = manifest_blocks_count(layout->file_bytes), at = layout->file_bytes;
@@ -100,8 +101,7 @@ static int make_blocks(struct layout *layout, struct err *err)
     return 0;
 }
 
-/* The blocks that a segment lies in; from: one at or before the first of them, which it moves
- * to. */
+/* The blocks that a segment overlaps. *from: at or before the first of them; moves to it. */
 static struct layout_range segment_blocks(const struct layout *layout,
                                           const struct layout_segment *segment, uint64_t *from)
 {
@@ -115,7 +115,7 @@ static struct layout_range segment_blocks(const struct layout *layout,
     return (struct layout_range){*from, end};
 }
 
-/* For each group the blocks that hold something of it: first counted, then stored, neighbours
+/* For each group, the blocks with some of its bytes: first counted, then stored, with neighbors
  * joined. */
 static int make_ranges(struct layout *layout, uint32_t groups_count, struct err *err)
 {
@@ -158,8 +158,7 @@ out:
     return status;
 }
 
-/* Blocks by the first group that has some of each, the lowest in front; last those of the header
- * alone. */
+/* Orders blocks by the lowest group with bytes in them; blocks of no group come last. */
 static int make_order(struct layout *layout, struct err *err)
 {
     bool *placed = calloc(layout->blocks_count, sizeof *placed);

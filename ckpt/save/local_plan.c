@@ -64,7 +64,8 @@ static int refuse(int rank, const char *what, struct err *err)
     return -EPROTO;
 }
 
-/* Within its shape, whose product fits, and zero beyond its rank. Adds its bytes. */
+/* Whether the box is within its shape, whose product fits, and zero beyond its rank. Adds its
+ * bytes. */
 static bool is_box(const struct local_plan_chunk *chunk, uint64_t *sum_bytes)
 {
     uint64_t shape_bytes, bytes;
@@ -108,7 +109,7 @@ int local_plan_check(const char *text, size_t bytes, int rank, struct err *err)
     return at == bytes ? 0 : refuse(rank, "it goes on behind its arrays", err);
 }
 
-/* How many bytes each rank tells. status: of this rank so far. */
+/* Exchanges the sizes of the ranks' texts. status: this rank's so far. */
 static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, uint64_t **ret_sizes,
                           struct err *err)
 {
@@ -137,7 +138,7 @@ static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, uint6
     return status;
 }
 
-/* Everybody's, each in bytes_max bytes. */
+/* Exchanges the texts, each in bytes_max bytes. */
 static int exchange_texts(struct comm *comm, const struct str *own, const uint64_t *sizes,
                           size_t bytes_max, char **ret_all, struct err *err)
 {

@@ -1,7 +1,7 @@
 /*
- * local_plan — chunks of arrays, as one rank tells them to the others; in memory only.
+ * local_plan — chunks of arrays, as one rank sends them to the others; in memory only.
  *
- * A text of u64 file_bytes, u64 chunks, then for each chunk its record and its name with a NUL,
+ * A text is u64 file_bytes, u64 chunks, then for each chunk its record and its name with a NUL,
  * padded to 8 bytes. So every part of it is aligned.
  */
 #ifndef MILLRACE_CKPT_SAVE_LOCAL_PLAN_H
@@ -25,28 +25,28 @@ struct local_plan_chunk {
     uint64_t offset_bytes;
 };
 
-/* Of a rank: what it tells, and the arrays that it has. Sums over CKPT_RANKS_MAX ranks do not
+/* Per rank: the size of its text, and of its arrays. Sums over CKPT_RANKS_MAX ranks do not
  * overflow. */
 #define LOCAL_PLAN_TEXT_BYTES_MAX   (UINT64_C(1) << 30)
 #define LOCAL_PLAN_ARRAYS_BYTES_MAX (UINT64_C(1) << 43)
 
-/* What all ranks told. */
+/* The texts of all ranks. */
 struct local_plan {
     char *all; /* to be freed */
     size_t bytes_max;
 };
 
-/* That the text of that rank is one, and all that it says lies within bounds. -EPROTO naming the
+/* Checks that a rank's text is well-formed and all its values are within bounds. -EPROTO names the
  * rank. text is aligned for u64. */
 int local_plan_check(const char *text, size_t bytes, int rank, struct err *err);
 
-/* Collective, blocks. What others tell is checked: -EPROTO. file_bytes: of the file that the chunks
- * lie in. status: of this rank so far; where it is none, its detail is in err. */
+/* Collective, blocks. Checks what other ranks send: -EPROTO. file_bytes: of the file with the
+ * chunks. status: this rank's so far; if it is an error, its detail is in err. */
 int local_plan_exchange(struct comm *comm, int status, const struct layout_chunk *chunks,
                         uint64_t chunks_count, uint64_t file_bytes, struct local_plan *ret_plan,
                         struct err *err);
 
-/* The same of chunks that all are at hand, of ranks that need not be there. */
+/* The same from the chunks of all ranks, without communication. */
 struct local_plan_part {
     struct layout_chunk *chunks;
     uint64_t chunks_count, file_bytes;
@@ -54,7 +54,7 @@ struct local_plan_part {
 int local_plan_collect(const struct local_plan_part *parts, int ranks, struct local_plan *ret_plan,
                        struct err *err);
 
-/* What a rank told; its chunks one after the other. */
+/* A rank's text; its chunks, one after another. */
 const struct local_plan_head *local_plan_of(const struct local_plan *local, int rank);
 const struct local_plan_chunk *local_plan_first(const struct local_plan_head *head);
 const struct local_plan_chunk *local_plan_next(const struct local_plan_chunk *chunk);

@@ -25,7 +25,7 @@ static int name_node(const struct ckpt_saver_options *options, struct node_name 
     return 0;
 }
 
-/* Who is on whose node, by their names. */
+/* Groups the ranks by the names of their nodes. */
 static void compare_names(struct nodes *nodes, const struct node_name *names)
 {
     nodes->count = 0;

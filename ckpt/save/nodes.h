@@ -1,7 +1,7 @@
 /*
- * nodes — which ranks share a folder: all of them, or those of a node each.
+ * nodes — which ranks share a folder: all of them, or those of each node.
  *
- *     all    0 1 2 3 4 5      every rank of the run: agrees, and knows what each one stores
+ *     all    0 1 2 3 4 5      every rank of the run: agrees, and knows what each rank stores
  *     node   0 1|0 1|0 1      those that share a folder: the first of them owns it
  *
  * Threads: as comm.
@@ -17,13 +17,13 @@
 
 /* Immutable after init. */
 struct nodes {
-    struct comm *all;  /* own */
-    struct comm *node; /* own; `all` itself where there is one node */
+    struct comm *all;  /* owned */
+    struct comm *node; /* owned; `all` itself if there is one node */
     int *first_of;     /* [ranks of all] the first rank on the same node */
     int count;
 };
 
-/* By options' comm, per_node and node. Collective, blocks. */
+/* From options' comm, per_node and node. Collective, blocks. */
 int nodes_init(struct nodes *nodes, const struct ckpt_saver_options *options, struct err *err);
 void nodes_deinit(struct nodes *nodes); /* zeroed is fine */
 /* Whether this rank is the first of its node. */

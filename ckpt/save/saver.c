@@ -1,11 +1,11 @@
 /*
  * saver — ckpt.h's saving half: the caller's side and the writer thread.
  *
- * The caller hands a save over by `due` and goes on; the writer thread begins the transaction,
- * writes the image, commits, and clears `due`. What lies between is snapshot's (bytes), image's
- * (writing) and commit's (the folder).
+ * The caller starts a save by setting `due`, and continues. The writer thread begins the
+ * transaction, writes the image, commits, and clears `due`. The snapshot provides the bytes,
+ * image_writer writes them, and commit makes the folder.
  *
- * Locks: saver->mutex, then snapshot->mutex; never the other way round.
+ * Locks: saver->mutex, then snapshot->mutex; never in reverse.
  */
 #include "ckpt/save/saver.h"
 
@@ -15,8 +15,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* The others wait for what this rank sends them, whatever failed here: status is of this rank so
- * far, with its detail in err. */
+/* Other ranks wait for this rank's boundary bytes, whatever failed here. status: this rank's so
+ * far, its detail in err. */
 static int exchange_ends(struct ckpt_saver *saver, int status, struct err *err)
 {
     struct err detail = {0};
@@ -67,9 +67,9 @@ static void record(struct ckpt_saver *saver, int status, const struct err *detai
     }
 }
 
-/* Until a save is due. Meanwhile staging is taken from the kernel, what is used first in front,
- * which else would be done while an update waits for its copies. The mutex is held, but not while
- * that is done. */
+/* Waits until a save is due. Meanwhile makes the kernel allocate staging, beginning with the
+ * buffers used first; otherwise that would happen while an update waits for its copies. The mutex
+ * is held, but not during that. */
 static void await_due(struct ckpt_saver *saver)
 {
     const struct snapshot *snapshot = &saver->snapshot;
@@ -98,7 +98,7 @@ void *saver_write(void *context)
         uint64_t began_ns = trace_begin(saver->track);
         int status = run_save(saver, &detail);
         trace_end_with(saver->track, "save", began_ns, "step", saver->step);
-        if (status && (status != -EREMOTEIO || saver->nodes.all->rank == 0)) /* others tell why */
+        if (status && (status != -EREMOTEIO || saver->nodes.all->rank == 0)) /* others log why */
             log_line(saver_log(saver), LOG_ERROR, "the checkpoint of step %llu was not saved: %s",
                      (unsigned long long)saver->step, err_format(&detail, line, sizeof line));
         pthread_mutex_lock(&saver->mutex);
@@ -110,7 +110,7 @@ void *saver_write(void *context)
     return NULL;
 }
 
-/* The status of the last save, told once. The mutex is held. */
+/* Returns the status of the last save, once. The mutex is held. */
 static int take_status(struct ckpt_saver *saver, struct err *err)
 {
     int status = saver->status;
@@ -120,7 +120,7 @@ static int take_status(struct ckpt_saver *saver, struct err *err)
     return status;
 }
 
-/* The caller waits, so nothing of it changes meanwhile. The mutex is held. */
+/* The caller waits, so its arrays do not change meanwhile. The mutex is held. */
 static void await_idle(struct ckpt_saver *saver)
 {
     if (saver->due)
@@ -138,8 +138,8 @@ static int check_state(const char *state_json, struct err *err)
         return status;
     if (jsonx_kind(root) != JSON_KIND_OBJECT) {
         status = err_set(err, -EINVAL, "the state to be saved is no JSON object");
-    } else if (jsonx_is_deeper(
-                   root, MANIFEST_STATE_DEPTH_MAX)) { /* no manifest that has it could be read */
+    } else if (jsonx_is_deeper(root,
+                               MANIFEST_STATE_DEPTH_MAX)) { /* no manifest with it could be read */
         status = err_set(err, -EINVAL, "the state to be saved is nested too deeply");
         err_expected(err, "at most %d levels", MANIFEST_STATE_DEPTH_MAX);
     }
@@ -152,15 +152,14 @@ static int check_step(uint64_t step, struct err *err)
     return step > INT64_MAX ? err_set(err, -EINVAL, "a step beyond 2^63") : 0;
 }
 
-/* The others wait for this rank's word: a save that can't be is begun all the same, and fails on
- * all. The mutex is held. */
+/* Other ranks wait for this one, so a refused save is begun anyway, and fails on all. The mutex is
+ * held. */
 static void begin_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
                        uint64_t begun_ns)
 {
     struct err *detail = &saver->refused_detail;
-    str_deinit(&saver
-                    /* and with it that the save before may have failed for want of memory */
-                    ->state_json);
+    /* Also clears an out-of-memory error of the previous save. */
+    str_deinit(&saver->state_json);
     saver->refused = check_step(step, detail);
     if (!saver->refused)
         saver->refused = check_state(state_json, detail);
@@ -187,7 +186,7 @@ int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_j
     int status = saver->refused;
     if (!status)
         status = take_status(saver, err);
-    else if (err) /* how the save before ended is told by the next call */
+    else if (err) /* the next call returns the previous save's status */
         *err = saver->refused_detail;
     pthread_mutex_unlock(&saver->mutex);
     saver->blocked_ns += clock_now_ns() - begun_ns;

@@ -1,5 +1,5 @@
 /*
- * saver — what ckpt_saver's halves share: saver_open.c opens and closes one, saver.c saves. See
+ * saver — shared by ckpt_saver's halves: saver_open.c opens and closes a saver, saver.c saves. See
  * ckpt.h.
  */
 #ifndef MILLRACE_CKPT_SAVE_SAVER_H
@@ -19,12 +19,12 @@
 #include <pthread.h>
 
 struct ckpt_saver {
-    struct io
-        *io; /* immutable after open, as all down to commit; borrowed where options give them */
+    /* Immutable after open, as all down to commit. Borrowed if it is from the options. */
+    struct io *io;
     struct nodes nodes;
-    struct io_lock *lock; /* of the first rank of a node */
+    struct io_lock *lock; /* on a node's first rank */
     char *folder, *run_id, *numerics_id, *metric;
-    struct ckpt_keep keep; /* its metric is ours */
+    struct ckpt_keep keep; /* its metric is owned */
     struct log log;
     bool has_log;
     enum ckpt_layout layout_kind;
@@ -33,7 +33,7 @@ struct ckpt_saver {
     struct global_plan global;
     struct snapshot snapshot;
     struct image_writer image; /* the writer's while a save is due */
-    unsigned touched_count;    /* the writer's: buffers that staging_touch was called for */
+    unsigned touched_count;    /* the writer's: buffers passed to staging_touch */
     struct commit commit;
     struct trace_track *track; /* the writer's; NULL: no trace */
     pthread_t thread;
@@ -46,11 +46,11 @@ struct ckpt_saver {
     bool due, quit; /* guarded by mutex, as all below */
     uint64_t step, begun_ns;
     struct str state_json; /* the writer's while due */
-    /* why this rank's part of the save can't be: told at once, and to the others where they
-     * agree */
+    /* Why this rank's part of the save is refused. Returned at once; the others learn it when they
+     * agree. */
     int refused;
     struct err refused_detail;
-    int status; /* of the last save, until it is told */
+    int status; /* of the last save, until it is returned */
     struct err detail;
     struct ckpt_saver_stats stats;
 };
@@ -60,7 +60,7 @@ static inline const struct log *saver_log(const struct ckpt_saver *saver)
     return saver->has_log ? &saver->log : NULL;
 }
 
-/* The writer thread, until saver->quit. context: the saver. */
+/* The writer thread; runs until saver->quit. context: the saver. */
 void *saver_write(void *context);
 
 #endif

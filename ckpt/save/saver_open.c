@@ -15,8 +15,7 @@ enum { STAGING_DEFAULT_BYTES = 64 << 20 };
 
 static const char opening[] = "opening the checkpoint folder";
 
-/* The first rank of a node makes the folder its own; a step's temporary in it is then a dead
- * owner's. */
+/* A node's first rank locks the folder; a step's temporary in it is then a dead owner's. */
 static int own_folder(struct ckpt_saver *saver, const struct io_lock_options *lock, struct err *err)
 {
     struct io *io = saver->io;
@@ -117,7 +116,7 @@ static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *op
     return commit_init(&saver->commit, err);
 }
 
-/* All that a saver has, in one that is zeroed but for its nodes. */
+/* Opens everything in a saver that is zeroed except for its nodes. */
 static int open_saver(struct ckpt_saver *saver, const struct ckpt_saver_options *options,
                       const struct ckpt_tensor *tensors, uint64_t tensors_count, struct err *err)
 {
@@ -145,8 +144,8 @@ int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err)
 {
     struct nodes nodes = {0};
-    int status =
-        nodes_init(&nodes, options, err); /* first: by them the others learn what fails here */
+    /* First, since the other ranks learn through it what fails here. */
+    int status = nodes_init(&nodes, options, err);
     if (status) {
         nodes_deinit(&nodes);
         return status;

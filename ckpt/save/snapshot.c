@@ -72,7 +72,7 @@ void snapshot_allow_in_place(struct snapshot *snapshot, unsigned align_bytes)
     snapshot->in_place_align = align_bytes;
 }
 
-/* Until what was queued for a buffer is there. */
+/* Waits for the copies queued for a buffer. */
 static void await_bytes(struct snapshot *snapshot, unsigned buffer)
 {
     struct err detail = {0};
@@ -124,8 +124,8 @@ static bool is_over(const struct snapshot *snapshot)
     return !snapshot->active || snapshot->status || snapshot->uncaptured_count == 0;
 }
 
-/* A pending block into a free buffer; the mutex is held on entry and return, not while the bytes
- * are copied. */
+/* Copies a pending block to a free buffer. The mutex is held on entry and return, but not during
+ * the copy. */
 static void stage(struct snapshot *snapshot, enum staging_who who, uint64_t block)
 {
     unsigned buffer = snapshot->free_list[--snapshot->free_count];
@@ -150,8 +150,8 @@ static void stage(struct snapshot *snapshot, enum staging_who who, uint64_t bloc
     pthread_cond_broadcast(&snapshot->changed);
 }
 
-/* Until the block is captured or nothing matters any more. Waits for a buffer, and for the writer
- * where it is taking the block. */
+/* Waits until the block is captured or need not be. Waits for a buffer, or for the writer if it is
+ * taking the block. */
 static void capture(struct snapshot *snapshot, uint64_t block)
 {
     bool waited = false;
@@ -210,14 +210,14 @@ struct snapshot_stats snapshot_stats(struct snapshot *snapshot)
     return stats;
 }
 
-/* Where the block lies, if it may be written from there. The mutex is held. */
+/* The block in place, if it may be written from there; else NULL. The mutex is held. */
 static const char *place_of(const struct snapshot *snapshot, uint64_t block)
 {
     return snapshot->is_quiet ? staging_place(&snapshot->staging, block, snapshot->in_place_align)
                               : NULL;
 }
 
-/* A pending block into a free buffer of the writer's; the mutex as for stage. */
+/* Takes a pending block with a free buffer. Mutex: as stage. */
 static void take_pending_block(struct snapshot *snapshot, uint64_t block, unsigned *ret_buffer)
 {
     unsigned buffer = snapshot->free_list[--snapshot->free_count];
@@ -239,8 +239,8 @@ static void take_pending_block(struct snapshot *snapshot, uint64_t block, unsign
     *ret_buffer = buffer;
 }
 
-/* The pending block that is needed first: what the caller waits for, else by the order of updates.
- * NO_BLOCK: none. The mutex is held. */
+/* The pending block that is needed first: the one that the caller waits for, else by the order of
+ * updates. NO_BLOCK: none. The mutex is held. */
 static uint64_t find_pending(struct snapshot *snapshot)
 {
     const struct layout *layout = snapshot->layout;
@@ -335,7 +335,7 @@ int snapshot_status(struct snapshot *snapshot, struct err *err)
 void snapshot_end(struct snapshot *snapshot)
 {
     pthread_mutex_lock(&snapshot->mutex);
-    snapshot->active = false; /* the caller copies no more; one copy may be in progress */
+    snapshot->active = false; /* the caller begins no more copies; one may be in progress */
     pthread_cond_broadcast(&snapshot->changed);
     while (snapshot->copying_count > 0)
         pthread_cond_wait(&snapshot->changed, &snapshot->mutex);

@@ -27,7 +27,7 @@ static int open_copier(struct device *device, struct staging_copier *copier, str
     return status ? status : device->ops->event_open(device, &copier->copied, err);
 }
 
-/* Boundary bytes come from the device: the exchange's memory is none of the device's. */
+/* Boundary bytes go through pinned memory, since the exchange's memory is not the device's. */
 static int open_boundary(struct staging *staging, struct err *err)
 {
     struct device *device = staging->device;
@@ -42,7 +42,7 @@ static int open_boundary(struct staging *staging, struct err *err)
     return status;
 }
 
-/* What a device that queues needs to copy: two streams, and an event a buffer. */
+/* Opens what a device that queues needs: two streams, and an event per buffer. */
 static int open_copies(struct staging *staging, struct err *err)
 {
     struct device *device = staging->device;
@@ -107,11 +107,11 @@ void staging_deinit(struct staging *staging)
 
 void staging_touch(const struct staging *staging, unsigned buffer)
 {
-    if (!staging->queues) /* a wish: before Linux 5.14 the first copies take longer */
+    if (!staging->queues) /* best effort: before Linux 5.14 the first copies take longer */
         (void)madvise(staging_buffer(staging, buffer), CKPT_BLOCK_BYTES, MADV_POPULATE_WRITE);
 }
 
-/* The events behind what was queued for a buffer. */
+/* Records the events after the copies queued for a buffer. */
 static int mark_copies(struct staging *staging, struct staging_copier *copier, unsigned buffer,
                        struct err *err)
 {
@@ -232,8 +232,8 @@ const char *staging_place(const struct staging *staging, uint64_t block, unsigne
     const struct layout *layout = staging->layout;
     const struct layout_segment *segment = &layout->segments[layout->blocks[block].segment];
     uint64_t begin = layout->blocks[block].offset_bytes, bytes = layout->blocks[block].size_bytes;
-    uint64_t skip =
-        begin - segment->offset_bytes; /* the segment reaches into it, so it may begin behind */
+    /* Wraps around if the segment begins within the block; that is refused below. */
+    uint64_t skip = begin - segment->offset_bytes;
     if (staging->queues || align_bytes == 0 || segment->offset_bytes > begin ||
         segment->size_bytes - skip < bytes || bytes % IO_ALIGN_BYTES != 0 ||
         (uintptr_t)(segment->data + skip) % align_bytes != 0)
