@@ -1,6 +1,5 @@
 /*
- * collective_load — finds and loads checkpoints on several ranks that must all do the same
- * (ckpt.h).
+ * collective_load — finds and loads checkpoints on ranks that must all do the same (ckpt.h).
  *
  * Each rank searches by itself and reports the result to the others. All reach the same verdict
  * from the same reports:
@@ -65,7 +64,7 @@ static int check_report(struct rank_report *report, int rank, const char *what, 
     return 0;
 }
 
-/* Takes `all` on failure. */
+/* Takes ownership of `all` on failure. */
 static int reports_exchange(struct comm *comm, const char *what, struct rank_report *all,
                             struct err *err)
 {

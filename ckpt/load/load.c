@@ -3,8 +3,7 @@
  *
  * A wanted box and a chunk that overlaps it make a piece. Pieces are sorted by the first byte that
  * they need of the files. Blocks are requested and taken in that order, each once. A piece walks
- * the runs that its box and its chunk share with two cursors: one for the next read, one for the
- * next copy.
+ * the runs shared by its box and chunk with two cursors, for the next read and the next copy.
  *
  *     file     |   block   |   block   |   block   |
  *     pieces      [a     ][b ][c         ]
@@ -24,8 +23,8 @@
 
 enum { ELEMENT_BYTES_MAX = 8, CAST_ELEMENTS = 4096 };
 
-/* The part of a wanted box that lies in one chunk. Runs are in bytes of the saved dtype. For a
- * cast, a target is the same number of elements into the box, but of another size. */
+/* The part of a wanted box in one chunk. Runs are in bytes of the saved dtype. For a cast, a target
+ * is the same number of elements into the box, but of another size. */
 struct piece {
     const struct ckpt_tensor *tensor;
     enum dtype saved; /* if not the tensor's: cast */

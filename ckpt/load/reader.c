@@ -22,7 +22,7 @@ static int open_blocks(struct ckpt_reader *reader, unsigned ahead, struct err *e
     return blocks_open(&options, &reader->blocks, err);
 }
 
-/* Takes the manifest, even on failure. */
+/* Takes ownership of the manifest, even on failure. */
 static int open_with(struct io *io, const char *path, bool is_file, struct manifest *manifest,
                      struct ckpt_reader **ret_reader, struct err *err)
 {
@@ -138,7 +138,7 @@ static int compare_names(const void *a, const void *b)
                   ((const struct manifest_tensor *)b)->name);
 }
 
-/* Takes the header's JSON document, whose names the manifest borrows. */
+/* Takes ownership of the header's JSON document, whose names the manifest borrows. */
 static int describe_file(struct safetensors *file, const char *path, struct manifest *ret_manifest,
                          struct err *err)
 {

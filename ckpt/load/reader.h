@@ -31,7 +31,7 @@ int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_cho
                 char step_path[IO_PATH_BYTES_MAX], struct io_shared_lock **ret_lock,
                 const struct log *log, struct err *err);
 
-/* As ckpt_reader_open; takes the lock, even on failure. */
+/* As ckpt_reader_open. Takes ownership of the lock, even on failure. */
 int reader_open_locked(struct io *io, const char *step_path, struct io_shared_lock *lock,
                        struct ckpt_reader **ret_reader, struct err *err);
 

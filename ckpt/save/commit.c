@@ -393,7 +393,7 @@ static int finalize(struct commit *commit, struct err *err)
     return status;
 }
 
-/* After losing the folder since the commit, a rank must not remove what is another owner's now. */
+/* If the folder was lost since the commit, its steps belong to another owner: remove none. */
 static bool still_owns(const struct commit *commit)
 {
     return commit->io->locks->check(commit->lock, NULL) == 0;

@@ -265,7 +265,7 @@ static int cut(struct plan *plan, struct err *err)
     return status;
 }
 
-/* All ranks compute the same from the same, except for what is this rank's own. */
+/* All ranks compute the same from the same, except for this rank's own parts. */
 static int plan_file(struct plan *plan, struct err *err)
 {
     int status = list_held(plan, err);

@@ -78,7 +78,6 @@ struct consolidated {
     bool exchange_failed; /* the communicator may still use both buffers (comm.h) */
 };
 
-/* The arrays that a rank passes. */
 struct consolidated_holding {
     const struct ckpt_tensor *tensors;
     uint64_t tensors_count;

@@ -190,7 +190,7 @@ int global_plan_init(struct global_plan *global, const struct layout *layout,
     *global = (struct global_plan){.consolidated = layout->consolidated};
     int status = local_plan_exchange(comm, 0, layout->chunks, layout->chunks_count,
                                      layout->file_bytes, &global->told, err);
-    if (!status) /* all ranks compute the same from the same */
+    if (!status) /* all ranks compute the same */
         status = collective_agree(comm, assemble(global, nodes, err), planning, err);
     if (status)
         global_plan_deinit(global);

@@ -109,7 +109,7 @@ int local_plan_check(const char *text, size_t bytes, int rank, struct err *err)
     return at == bytes ? 0 : refuse(rank, "it goes on behind its arrays", err);
 }
 
-/* Exchanges the sizes of the ranks' texts. status: this rank's so far. */
+/* status: this rank's so far. */
 static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, uint64_t **ret_sizes,
                           struct err *err)
 {
@@ -138,7 +138,7 @@ static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, uint6
     return status;
 }
 
-/* Exchanges the texts, each in bytes_max bytes. */
+/* Each text takes bytes_max bytes. */
 static int exchange_texts(struct comm *comm, const struct str *own, const uint64_t *sizes,
                           size_t bytes_max, char **ret_all, struct err *err)
 {

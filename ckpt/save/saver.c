@@ -67,9 +67,8 @@ static void record(struct ckpt_saver *saver, int status, const struct err *detai
     }
 }
 
-/* Waits until a save is due. Meanwhile makes the kernel allocate staging, beginning with the
- * buffers used first; otherwise that would happen while an update waits for its copies. The mutex
- * is held, but not during that. */
+/* Waits until a save is due. Meanwhile makes the kernel allocate staging, first the buffers used
+ * first; otherwise an update would wait for that. The mutex is held, but not during that. */
 static void await_due(struct ckpt_saver *saver)
 {
     const struct snapshot *snapshot = &saver->snapshot;

@@ -72,7 +72,6 @@ void snapshot_allow_in_place(struct snapshot *snapshot, unsigned align_bytes)
     snapshot->in_place_align = align_bytes;
 }
 
-/* Waits for the copies queued for a buffer. */
 static void await_bytes(struct snapshot *snapshot, unsigned buffer)
 {
     struct err detail = {0};

@@ -141,7 +141,7 @@ static void tell_progress(struct copy *copy, uint64_t bytes)
         watch->progress(watch->context, copy->done_bytes, copy->bytes);
 }
 
-/* Writes a verified block from where it was read to. */
+/* Writes a verified block from its read buffer. */
 static int take_block(void *context, const struct block_got *got)
 {
     struct copy *copy = context;

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <string.h>
 
-/* A run of neighboring blocks of one file. */
 struct run_of_blocks {
     uint32_t file;
     uint64_t block, end;

@@ -4,7 +4,7 @@
  *
  * Threads take runs of neighboring blocks in turn, each with its own read-ahead (blocks.h): at most
  * SCAN_THREADS_MAX * BLOCKS_AHEAD blocks of memory. Several processes can share the work: each
- * takes every count-th run. What is wrong with a block, the caller finds out by reading it again.
+ * takes every count-th run. To learn what is wrong with a block, read it again.
  */
 #ifndef MILLRACE_CKPT_TOOLS_SCAN_H
 #define MILLRACE_CKPT_TOOLS_SCAN_H
