@@ -18,7 +18,7 @@ typedef float real;
 #define real_sqrt   sqrtf
 #define REAL_MIN    FLT_MIN
 #define RULE_INLINE __device__ static inline
-#include "trainer/ops/rules/step.h"
+#include "trainer/ops/rules/step.inc"
 
 enum { THREADS = 256, WARPS = THREADS / WARP_THREADS, SUM_BLOCKS_MAX = 128 };
 

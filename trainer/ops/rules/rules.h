@@ -1,6 +1,6 @@
 /*
- * rules — the optimizers' update rules, a row each. A rule is one function in a header of its own,
- * which the CPU and CUDA both compile (step.h).
+ * rules — the optimizers' update rules, a row each. A rule is one function in a file of its own,
+ * which the CPU and CUDA both compile (step.inc).
  */
 #ifndef MILLRACE_TRAINER_OPS_RULES_RULES_H
 #define MILLRACE_TRAINER_OPS_RULES_RULES_H
@@ -9,7 +9,7 @@
 
 /* RULE(name, NAME, moments, first, second)
  *
- *   name           what optimizer.type calls it; its function is name_step in name.h
+ *   name           what optimizer.type calls it; its function is name_step in name.inc
  *   NAME           UPDATE_NAME of enum update_rule; new rows go last
  *   moments        how many moments an element has, 0 to 2, given `options`
  *   first, second  the moments' names in a checkpoint, which are torch's; NULL: none */
