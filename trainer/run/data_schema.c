@@ -31,7 +31,7 @@ static int bad(const char *what, const char *path, struct err *err)
     return -EBADMSG;
 }
 
-/* The names as one array: pointers, then the texts. tokenizer is the last of them. */
+/* Copies the names into one block: pointers, then the texts. The tokenizer is the last entry. */
 static int copy_texts(const struct json_t *list, const char *tokenizer, struct data_schema *schema,
                       struct err *err)
 {

@@ -1,10 +1,9 @@
 /*
- * early_stop — a run ends before its last step where its evaluations have not become better for
- * some time. Header only, pure.
+ * early_stop — ends a run before its last step once evaluations stop improving. Header only, pure.
  *
- * An evaluation is better where it beats the best one before it by more than min_delta; after
- * `patience` evaluations in a row that are not, the run is over. What is counted stands in each
- * checkpoint, so that a run that was stopped or killed ends where it would have ended without.
+ * An evaluation is better if it beats the best previous one by more than min_delta. After
+ * `patience` evaluations in a row that are not better, the run ends. Checkpoints store the
+ * counters, so an interrupted run ends at the same step as an uninterrupted one.
  */
 #ifndef MILLRACE_TRAINER_RUN_EARLY_STOP_H
 #define MILLRACE_TRAINER_RUN_EARLY_STOP_H
@@ -15,12 +14,12 @@
 
 /* Immutable. */
 struct early_stop_options {
-    uint64_t patience; /* evaluations; 0: the run goes to its end */
+    uint64_t patience; /* evaluations; 0: never stop early */
     double min_delta;
-    bool wants_largest; /* the metric is better the larger it is */
+    bool wants_largest; /* larger is better */
 };
 
-/* Owner thread. Zero but for the options at first. */
+/* Owner thread. Initially zero except for the options. */
 struct early_stop {
     struct early_stop_options options;
     bool has_best;
@@ -28,7 +27,7 @@ struct early_stop {
     uint64_t best_step, waited_count; /* evaluations since the best one */
 };
 
-/* An evaluation after that step. What is not finite is never better. */
+/* Records the evaluation after that step. A value that is not finite is never better. */
 static inline void early_stop_note(struct early_stop *stop, uint64_t step, double value)
 {
     double gain = stop->options.wants_largest ? value - stop->best : stop->best - value;

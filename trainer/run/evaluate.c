@@ -1,5 +1,6 @@
 /*
- * evaluate — the whole validation set, in its own order, centre crops, each sample once. See run.h.
+ * evaluate — evaluates the whole validation set in its own order, with center crops, each sample
+ * once. See run.h.
  */
 #include "base/clock.h"
 #include "trainer/run/run.h"
@@ -33,7 +34,7 @@ static int evaluate_batch(struct run *run, struct loader *loader, const struct b
     return batch_upload_pop(&run->upload, err);
 }
 
-/* done: samples of this rank; the others are about as far. */
+/* done: samples of this rank; the others have done about as many. */
 static void report_done(const struct run *run, uint64_t done, uint64_t all)
 {
     if (!run->options->report)
@@ -47,8 +48,9 @@ static void report_done(const struct run *run, uint64_t done, uint64_t all)
     run_report(run, &report);
 }
 
-/* Does any rank have a batch, or wish to stop? All end after the same round: passes may need all of
- * them, and who left alone would wait for the others at the end, longer than a deadline allows. */
+/* Whether any rank has a batch or requests a stop. All ranks end after the same round: passes may
+ * need all of them, and a rank that left alone would wait for the others at the end for longer than
+ * a deadline allows. */
 static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct err *err)
 {
     struct comm_options options = run_comm_options(run, "a round of the evaluation");
@@ -65,7 +67,7 @@ static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct e
     return status;
 }
 
-/* The next batch of this rank, where it has one; *ret_goes_on: it or another has. */
+/* Evaluates this rank's next batch, if it has one. *ret_goes_on: whether any rank has one. */
 static int evaluate_round(struct run *run, struct loader *loader, struct run_words *mine,
                           uint64_t *done, bool *ret_goes_on, struct err *err)
 {
@@ -91,7 +93,7 @@ static int evaluate_round(struct run *run, struct loader *loader, struct run_wor
     return status ? status : weights_status(&run->weights, err);
 }
 
-/* Every batch of the loader, until a stop is asked for. */
+/* Evaluates all batches of the loader, until a stop is requested. */
 static int evaluate_all(struct run *run, struct loader *loader, struct run_words *ret_words,
                         struct err *err)
 {

@@ -56,8 +56,7 @@ void profile_stop(struct profile *profile)
         profiler_stop();
 }
 
-/* A run is worth more than a trace of it: one that can't be written is said, and the run goes
- * on. */
+/* A trace that cannot be written is only logged: it must not end the run. */
 static int write_trace(struct profile *profile, struct err *err)
 {
     struct run *run = profile->run;

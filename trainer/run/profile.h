@@ -1,29 +1,30 @@
 /*
- * profile — the steps that --profile names: measured by range, told to a profiler that is attached,
- * and traced.
+ * profile — the steps selected by --profile: measures their ranges, starts and stops an attached
+ * profiler, and traces them.
  *
- * Steps that were queued before the first are none of it, and those of it are done before it ends.
+ * Steps queued before the first profiled one are excluded, and the profile ends only when all
+ * profiled steps are done.
  */
 #ifndef MILLRACE_TRAINER_RUN_PROFILE_H
 #define MILLRACE_TRAINER_RUN_PROFILE_H
 
 #include "trainer/run/run.h"
 
-/* Zero at first but for run. Owner thread. */
+/* Zero initially, except for run. Owner thread. */
 struct profile {
     struct run *run;
-    struct trainer_steps made; /* last is 0 while they are made */
+    struct trainer_steps made; /* last is 0 while profiling */
     uint64_t began_ns, ns;
-    char trace[IO_PATH_BYTES_MAX]; /* the file that was written; "": none */
+    char trace[IO_PATH_BYTES_MAX]; /* the file written; "": none */
 };
 
-/* Before the first step: gives the run's threads that are its own their tracks. */
+/* Call before the first step. Adds trace tracks for the run's own threads. */
 void profile_open(struct profile *profile);
-/* Before each step. */
+/* Call before each step. */
 int profile_begin(struct profile *profile, struct err *err);
-/* After each step and what followed from it; collective where that was the last one. */
+/* Call after each step and any work that follows it. Collective if that was the last step. */
 int profile_end(struct profile *profile, bool is_end, struct err *err);
-/* Where a step fails too: a profiler that is attached then has what it was told to. */
+/* Call after a failed step too, so that an attached profiler keeps what it has recorded. */
 void profile_stop(struct profile *profile);
 
 #endif

@@ -13,11 +13,11 @@
 #include <string.h>
 
 enum {
-    LIST_BYTES_MAX = 200, /* of the keys or ranks that a message lists */
-    COMMON_BYTES_MAX = 80 /* of what two long values have in common at their beginning */
+    LIST_BYTES_MAX = 200, /* for the keys or ranks listed in a message */
+    COMMON_BYTES_MAX = 80 /* longer values omit their common prefix */
 };
 
-/* The records of all ranks. Each begins at a multiple of bytes and ends in a NUL of its own. */
+/* The records of all ranks. Each begins at a multiple of bytes and ends with an extra NUL. */
 struct records {
     char *text;
     size_t bytes; /* of a record, with that NUL */
@@ -50,8 +50,8 @@ void rank_record_add_config(struct rank_record *record, const struct train_confi
     int status = config_each(config, add_field, record);
     if (status)
         record->text.status = status;
-    /* Paths may differ, but not whether there is an evaluation, nor a folder that all ranks write
-     * to. */
+    /* Paths may differ. But ranks must agree on whether there is an evaluation, and on a folder
+     * that all ranks write to. */
     rank_record_add(record, "data.val", config->data.val[0] ? "given" : "empty");
     if (config->checkpoint.dir[0])
         snprintf(folder, sizeof folder, "%s", config->checkpoint.dir);
@@ -71,7 +71,7 @@ static int reduce(struct comm *comm, int64_t *values, size_t count,
     return status ? status : comm_wait(comm, &work, err);
 }
 
-/* A value is the same on all ranks where its maximum is the complement of the maximum of its
+/* A value is the same on all ranks if its maximum equals the complement of the maximum of its
  * complement. */
 static int compare_hashes(struct comm *comm, const struct rank_record *record, bool *ret_differ,
                           size_t *ret_bytes, const struct comm_options *options, struct err *err)
@@ -136,7 +136,7 @@ static const char *next_key(const char *key)
     return value + strlen(value) + 1;
 }
 
-/* "absent" where the rank has no such key, as another version of the program. */
+/* "absent" if the rank lacks the key, as another version of the program may. */
 static const char *find(const struct records *records, int rank, const char *key)
 {
     for (const char *at = record_of(records, rank); *at; at = next_key(at))
@@ -145,7 +145,7 @@ static const char *find(const struct records *records, int rank, const char *key
     return "absent";
 }
 
-/* The first rank whose value is not rank 0's; 0 where all agree. */
+/* The first rank whose value differs from rank 0's; 0 if all agree. */
 static int first_other(const struct records *records, const char *key)
 {
     const char *value = find(records, 0, key);
@@ -155,7 +155,7 @@ static int first_other(const struct records *records, const char *key)
     return 0;
 }
 
-/* "rank 1" or "ranks 1, 2": those that have the value. */
+/* "rank 1" or "ranks 1, 2": the ranks with that value. */
 static void list_ranks(const struct records *records, const char *key, const char *value,
                        struct str *out)
 {
@@ -174,7 +174,7 @@ static void list_ranks(const struct records *records, const char *key, const cha
     str_deinit(&list);
 }
 
-/* Where the part begins in which long values differ, which are lists with ; between their parts. */
+/* Offset of the first differing part of long values, which are lists separated by ;. */
 static size_t common_bytes(const char *a, const char *b)
 {
     size_t part = 0;
@@ -186,9 +186,9 @@ static size_t common_bytes(const char *a, const char *b)
 
 struct differences {
     const char *first; /* the key */
-    int rank;          /* that has not rank 0's value of it */
+    int rank;          /* the first with another value than rank 0 */
     int count;
-    struct str others; /* keys beside the first */
+    struct str others; /* keys other than the first */
 };
 
 static void note_difference(struct differences *differences, const char *key, int rank)
@@ -255,8 +255,8 @@ int rank_agreement_check(struct comm *comm, const struct rank_record *record, co
         return status;
     status = name_differences(&records, advice, err);
     free(records.text);
-    return comm_agree(comm, status, options,
-                      err); /* every rank has the same detail: one prints it */
+    /* every rank has the same detail: one prints it */
+    return comm_agree(comm, status, options, err);
 }
 
 int rank_agreement_collect(struct comm *comm, const char *value, struct str *out, bool *ret_differs,

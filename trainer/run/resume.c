@@ -39,8 +39,8 @@ static void report_difference(void *context, const struct config_field *field, c
     err_advise(comparison->err, "set it back, or start another run with another run.dir");
 }
 
-/* What batch.accumulation stands for is what it stood for where the run began; on other ranks it
- * would be another. */
+/* Keeps the batch that the run began with. batch.accumulation would resolve differently on another
+ * number of ranks. */
 static void keep_batch(struct run *run, const struct json_t *saved)
 {
     uint64_t a_step = run->given->batch.accumulation * (uint64_t)run->comm->ranks;
@@ -80,7 +80,7 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
         err_advise(
             err, "let checkpoint.on_damage be fallback, or resume from another step with --resume");
     if (status == -ENOENT && run->options->resume != CONFIG_RESUME_PATH) {
-        err_clear(err); /* nothing to go on from: the run begins */
+        err_clear(err); /* nothing to resume: the run begins */
         return 0;
     }
     if (status)
@@ -102,7 +102,7 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
     return comparison.refused_count > 0 ? -EINVAL : 0;
 }
 
-/* The newest step that the run does not know to be damaged. */
+/* The newest step not known to be damaged. */
 static int find_newest(const struct run *run, char path[IO_PATH_BYTES_MAX], uint64_t *ret_step,
                        struct err *err)
 {
@@ -139,8 +139,8 @@ int resume_check_newest(const struct run *run, struct err *err)
     return -EAGAIN;
 }
 
-/* The first thing in which the datasets of the run are not those saved: -EINVAL, -ESTALE, or 0
- * where they are the same. */
+/* Names the first difference between the run's datasets and the saved ones: -EINVAL, -ESTALE, or 0
+ * if they are the same. */
 static int compare_datasets(const struct run *run, const struct json_t *saved, struct err *err)
 {
     const struct loader_dataset *list;
@@ -179,7 +179,7 @@ static int compare_datasets(const struct run *run, const struct json_t *saved, s
     return 0;
 }
 
-/* The fingerprint covers shards, and neither class names nor the tokenizer. */
+/* The fingerprint covers shards, but neither class names nor the tokenizer. */
 static int check_schema(const struct run *run, const struct json_t *state, const char *path,
                         struct err *err)
 {
@@ -208,7 +208,7 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor,
         err_advise(err, "resume with the data and the weights that the run began with");
         return status;
     }
-    status = same_data ? -EINVAL : -ESTALE; /* the configuration's fault, the data's */
+    status = same_data ? -EINVAL : -ESTALE; /* the fault of the configuration; of the data */
     err_set(err, status,
             same_data ? "the order of samples is not the saved one"
                       : "the training data is not the saved one");
@@ -221,7 +221,7 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor,
     return status;
 }
 
-/* What was not finite stands as null. */
+/* Values that are not finite are saved as null. */
 static int read_metric(const struct json_t *metrics, const char *key, double *ret_value)
 {
     const struct json_t *value = jsonx_get(metrics, key);
@@ -240,8 +240,8 @@ static void restore_evaluation(struct run *run, const struct json_t *state)
                  read_metric(metrics, "val_accuracy", &e->accuracy) == 0;
 }
 
-/* What the next line of progress will say of the loss; a state without it begins the window
- * anew. */
+/* Restores the loss totals of the next progress line; without them in the state the window starts
+ * empty. */
 static void restore_window(struct run *run, const struct json_t *state)
 {
     const struct json_t *window = jsonx_get(state, "window"), *losses = jsonx_get(window, "losses");
@@ -255,7 +255,7 @@ static void restore_window(struct run *run, const struct json_t *state)
     run->window = totals;
 }
 
-/* Moments of one optimizer mean nothing to another. */
+/* Moments cannot be reused by another optimizer. */
 static int check_optimizer(const struct run *run, const struct json_t *state, const char *path,
                            struct err *err)
 {
@@ -271,7 +271,8 @@ static int check_optimizer(const struct run *run, const struct json_t *state, co
     return -EINVAL;
 }
 
-/* A state of another precision has none, or none that a scaler comes to: the scale begins anew. */
+/* A state saved with another precision has no scaler, or an invalid scale: then the scale starts
+ * anew. */
 static void restore_scaler(struct run *run, const struct json_t *state)
 {
     const struct json_t *object = jsonx_get(state, "scaler");
@@ -283,8 +284,8 @@ static void restore_scaler(struct run *run, const struct json_t *state)
         run->scaler = scaler;
 }
 
-/* What was counted by another metric, or not at all, is counted anew. Where no evaluation was
- * finite, there is no best one yet. */
+/* Counters of another metric are discarded. If no evaluation was finite, there is no best one
+ * yet. */
 static void restore_early_stop(struct run *run, const struct json_t *state)
 {
     const struct json_t *object = jsonx_get(state, "early_stop");
@@ -304,7 +305,7 @@ static void restore_early_stop(struct run *run, const struct json_t *state)
                 run->step, stop.waited_count);
 }
 
-/* A step that was asked for by its own name is not another. */
+/* A step requested by its own name has no fallback. */
 static void note_damage(struct run *run, const char *path)
 {
     if (run->options->resume == CONFIG_RESUME_PATH && strcmp(path, run->options->resume_path) == 0)
@@ -314,8 +315,8 @@ static void note_damage(struct run *run, const char *path)
         snprintf(run->damaged.first, sizeof run->damaged.first, "%s", path);
 }
 
-/* What this rank holds of what the checkpoint has. Moments of parameters that were frozen when it
- * was saved begin at zero, which is said. Gives the list and its names. */
+/* Selects the tensors that this rank holds and the checkpoint has. Moments of parameters that were
+ * frozen when it was saved start at zero, with a message. Returns the list and its names. */
 static int choose_tensors(const struct run *run, const struct manifest *manifest,
                           struct ckpt_tensor **ret_wanted, char **ret_names, uint64_t *ret_count,
                           struct err *err)

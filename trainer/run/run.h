@@ -1,9 +1,9 @@
 /*
- * run — everything that one training run holds, and its acts: a step, an evaluation, its state.
- * Internal to trainer/.
+ * run — the state of one training run and its operations: steps, evaluations, checkpoints. Internal
+ * to trainer/.
  *
- * Life: run_open (from the configuration, then from a checkpoint if there is one), run_step again
- * and again, run_close.
+ * Life cycle: run_open (from the configuration, then from a checkpoint if there is one), run_step
+ * repeatedly, run_close.
  */
 #ifndef MILLRACE_TRAINER_RUN_RUN_H
 #define MILLRACE_TRAINER_RUN_RUN_H
@@ -33,41 +33,43 @@
 
 #include <assert.h>
 
-/* What one or more steps added up to. Exact, hence the same for any ranks. */
+/* Totals over one or more steps. Exact, hence independent of the number of ranks. */
 struct step_totals {
     struct exact_sum losses; /* nats, over valid items */
-    uint64_t valid_count;    /* items (tokens of text) with a target */
+    uint64_t valid_count;    /* items (tokens, for text) with a target */
     uint64_t correct_count;
     uint64_t samples_count;
-    double gradient_norm; /* of the last step, before clipping, of the mean loss */
-    double lr;            /* of the last step */
+    double gradient_norm; /* of the last step; norm of the mean loss's gradient before clipping */
+    double lr;
 };
 
-/* What ranks add up: exact integers, so that the order does not matter. Lies in device memory while
- * it is gathered. */
+/* Sums over ranks: exact integers, so that the order does not matter. In device memory while they
+ * accumulate. */
 struct run_words {
     int64_t valid_count, correct_count, samples_count;
-    int64_t bad_count;  /* samples that could not be used, since the data was opened */
-    int64_t stop, save; /* ranks that wish it */
-    int64_t saving;     /* ranks on which a save is in progress */
+    int64_t bad_count;  /* bad samples since the data was opened */
+    int64_t stop, save; /* ranks that request it */
+    int64_t saving;     /* ranks with a save in progress */
     struct exact_sum losses, squares;
 };
 
 static_assert(sizeof(struct run_words) == (7 + 2 * EXACT_SUM_WORDS) * sizeof(int64_t),
               "words without padding");
 
-/* Of a step, in device memory while it is made: what is gathered, and what was decided on it. */
+/* Record of a step, in device memory during the step: the accumulated sums, and the update decision
+ * based on them. */
 struct step_record {
     struct run_words words;
     struct update_gate gate;
-    struct time_parts times; /* of the device itself, since the run began; where ops tell them */
+    /* Device time since the run began; only if the ops measure it. */
+    struct time_parts times;
 };
 
-/* A step that is queued and of which the host has not heard. */
+/* A queued step whose result the host has not read yet. */
 struct queued_step {
-    uint64_t step; /* its number, from 1 */
+    uint64_t step; /* from 1 */
     int64_t valid_count, samples_count;
-    struct step_record *record; /* pinned; what the device made of it, after the event */
+    struct step_record *record; /* pinned; the device's result, valid after `ended` */
     struct device_event *ended;
 };
 
@@ -77,41 +79,40 @@ enum { QUEUED_STEPS_MAX = UPDATE_GATE_AHEAD_MAX + 1 };
 struct evaluation {
     bool present;
     uint64_t step;
-    uint64_t valid_count; /* not kept in a checkpoint */
+    uint64_t valid_count; /* not saved in checkpoints */
     double loss, accuracy;
 };
 
-/* Checkpoints whose tensors turned out to be damaged when they were to be resumed from: the run is
- * opened again without them. */
+/* Checkpoints found to have damaged tensors when resuming; the run is reopened without them. */
 struct damaged_steps {
-    uint64_t below; /* only steps before this one are resumed from; UINT64_MAX: any */
-    char first[IO_PATH_BYTES_MAX]; /* the first that was found, hence the newest; "": none */
+    uint64_t below;                /* resume only from steps before this one; UINT64_MAX: any */
+    char first[IO_PATH_BYTES_MAX]; /* the first one found, hence the newest; "": none */
 };
 
 struct run;
 
-/* Checks, before the run allocates what its model takes, that the device has the memory. trains:
- * false for an evaluation, which has no gradients and moments. -ENOMEM with advice. */
+/* Checks that the device has enough memory, before the run allocates any for its model. trains:
+ * false for an evaluation, which has no gradients or moments. -ENOMEM with advice. */
 typedef int run_memory_check(const struct run *run, bool trains, struct err *err);
 
 /* Owner thread. */
 struct run {
     const struct trainer_options *options; /* borrowed */
     run_memory_check *check_memory;        /* NULL: memory is not checked */
-    struct train_config *given; /* owned: the one given, with the batch as the run began with it */
-    struct train_config *
-        /* owned: the same with classes and vocabulary filled in, and the batch of the epoch */
-        config;
+    struct train_config *given; /* owned: as given, with the batch that the run began with */
+    /* Owned: a copy with classes and vocabulary filled in, and the batch of the current epoch. */
+    struct train_config *config;
     struct io *io; /* borrowed */
 
-    struct comm *comm; /* the ranks', whose bytes are counted */
-    struct comm *plain_comm,
-        *own_comm; /* the same, uncounted; where it was opened for the run, and is closed with it */
-    struct comm *bulk; /* what weights and gradients travel by, counted: comm, or over nccl */
-    struct comm *nccl; /* between GPUs; NULL: there is none */
-    unsigned cpus;     /* this rank's share of its machine's processors; 0: all */
+    struct comm *comm; /* between ranks; counts bytes */
+    /* The same, uncounted; and set if the run opened it, which then closes it. */
+    struct comm *plain_comm, *own_comm;
+    struct comm *bulk; /* for weights and gradients, counted: comm, or NCCL */
+    struct comm *nccl; /* between GPUs; NULL: not used */
+    unsigned cpus;     /* this rank's share of its machine's CPUs; 0: all */
     struct comm_counts traffic;
-    struct comm_traffic step_traffic, mean_traffic; /* of the newest step, and mean of weights */
+    /* Of the newest step; of the last weight averaging. */
+    struct comm_traffic step_traffic, mean_traffic;
     struct device *device;
     struct ops *ops;
     struct model *model;
@@ -119,11 +120,11 @@ struct run {
     struct model_stage stage;
     struct batching batching; /* of training */
 
-    uint32_t shards;            /* in how many the optimizer's state is cut: see strategy.h */
-    struct partition partition; /* of the parameters: who holds what */
+    uint32_t shards;            /* of the optimizer's state, see strategy.h */
+    struct partition partition; /* of the parameters among ranks */
     struct weights weights;
     struct model_activations activations;
-    double *losses; /* of a micro-batch, as are hits; device memory */
+    double *losses; /* as is correct: of a micro-batch, in device memory */
     uint8_t *correct;
     struct step_record *device_record,
         *host_records;            /* of the newest step; pinned, [QUEUED_STEPS_MAX] */
@@ -131,250 +132,247 @@ struct run {
     struct queued_step queued[QUEUED_STEPS_MAX]; /* a ring: step n is n % QUEUED_STEPS_MAX */
     uint64_t queued_count;
     struct reduction *reduction;
-    struct ops_graph passes; /* of a micro-batch: by where its input lies and which leaf it fills */
-    struct ops_graph sums;   /* of squares */
+    struct ops_graph passes; /* of a micro-batch; variants by input buffer and gradient leaf */
+    struct ops_graph sums;   /* of squared gradients */
     struct optimizer optimizer;
     struct schedule schedule;
     struct scaler scaler;
 
     struct loader *loader; /* training data */
-    struct loader_source
-        mix[MIX_DATASETS_MAX]; /* what it is opened with; texts are the configuration's */
+    /* The loader's sources; strings belong to the configuration. */
+    struct loader_source mix[MIX_DATASETS_MAX];
     struct loader_shape shape;
-    /* What labels and tokens mean to the model, by which evaluations map labels: as the training
-     * data has it, or, of an evaluation alone, as the checkpoint recorded it. */
+    /* The meaning of labels and tokens to the model, by which evaluations map labels: from the
+     * training data, or in a standalone evaluation from the checkpoint. */
     struct loader_schema reference;
-    struct data_schema recorded; /* by the checkpoint that an evaluation is of */
-    uint64_t delivered_count;    /* samples of all ranks, since it was opened */
+    struct data_schema recorded; /* in the checkpoint being evaluated */
+    uint64_t delivered_count;    /* samples of all ranks since the data was opened */
     struct ckpt_saver *saver;
     struct ckpt_tensor *tensors; /* what the saver saves */
     char *tensor_names;
     uint64_t tensors_count;
     struct metrics *metrics;
-    struct sync_check *sync_check; /* NULL: nothing is compared */
-    struct rank_sum mean; /* of weights and moments that ranks update by themselves; unused else */
-    bool weights_differ;  /* between ranks, since the last mean */
+    struct sync_check *sync_check; /* NULL: no checks */
+    struct rank_sum mean; /* averages weights and moments of local updates; otherwise unused */
+    bool weights_differ;  /* between ranks, since the last averaging */
     bool moments_differ;  /* likewise */
 
-    /* What goes between ranks ends before the passes go on: where they compare their calls, and in
-     * the first step by NCCL, which is when kernels are loaded: the driver may wait for all that
-     * the device has, NCCL's kernels among it, which wait for other ranks. */
+    /* If set, communication between ranks ends before passes continue. Set for parallel.debug, and
+     * in the first step with NCCL: kernels are loaded then, and the driver may wait for all work on
+     * the device, including NCCL kernels that wait for other ranks. */
     bool in_turn;
-    bool is_dry_run; /* nothing is read or computed: see dry_run.h */
+    bool is_dry_run; /* reads and computes nothing: see dry_run.h */
     struct damaged_steps damaged;
-    struct batch_upload upload; /* micro-batches to the device */
-    uint64_t step, steps;       /* queued, of all; finished where nothing is in the queue */
+    struct batch_upload upload; /* copies micro-batches to the device */
+    uint64_t step, steps; /* queued, total; all queued steps are finished if the queue is empty */
     struct epochs epochs;
-    /* After it the batch is another one: the run is saved, closed and opened anew, by the
-     * checkpoint. steps, where it stays. */
+    /* After this step the batch size changes: the run is saved, closed and reopened from the
+     * checkpoint. Equals steps if the batch size stays. */
     uint64_t turn_step;
-    bool stop_requested; /* on any rank, as the last reduction said */
-    bool time_is_up;     /* the clock of this rank, the first, asked for it */
-    bool save_requested; /* by the first rank's clock, as the last reduction said */
-    bool save_has_ended; /* none is in progress on any rank, as the last reduction said */
+    bool stop_requested; /* by any rank, as of the last reduction */
+    bool time_is_up;     /* requested by this rank's clock (first rank only) */
+    bool save_requested; /* by the first rank's clock, as of the last reduction */
+    bool save_has_ended; /* no rank has a save in progress, as of the last reduction */
     struct triggers triggers;
-    /* Of finished steps, since the last line of progress; a checkpoint keeps what its loss is made
-     * of. */
+    /* Totals of finished steps since the last progress line. Checkpoints store the parts of its
+     * loss. */
     struct step_totals window;
     struct evaluation evaluation;
     struct early_stop early_stop;
     struct ranges ranges;
-    struct time_spent device_spent; /* by the device, in all steps that are settled */
+    struct time_spent device_spent; /* device time of all settled steps */
     char folder[IO_PATH_BYTES_MAX]; /* of the checkpoints */
     char run_id[17];
-    struct str numerics_id;          /* of all ranks, where parallel.mixed allows them to differ */
+    struct str numerics_id;          /* of all ranks, if parallel.mixed allows them to differ */
     uint64_t validation_fingerprint; /* 0: unknown */
-    uint64_t weights_fingerprint;    /* of those read from model.init or --from; 0: of none */
+    uint64_t weights_fingerprint;    /* of weights read from model.init or --from; 0: none */
     struct str state_json;           /* reused */
 };
 
-/* All of it, resumed where there is something to resume. On failure the run is closed. */
+/* Opens everything, and resumes if there is a checkpoint. On failure the run is closed. */
 int run_open(struct run *run, const struct trainer_options *options, run_memory_check *check_memory,
              struct err *err);
-/* run_weights.c: who holds what, and the memory for it; the first values (of `init`, NULL: random).
- * Weights that ranks hold are whole for passes once they were filled or a checkpoint's were put in
- * their places, and weights_refresh was called. */
+/* run_weights.c: the distribution of weights among ranks, their memory, and initial values (from
+ * `init`; NULL: random). Sharded weights are usable for passes after run_fill_weights or a
+ * checkpoint load, followed by weights_refresh. */
 int run_count_shards(struct run *run, struct err *err); /* collective */
-bool run_sums_each(const struct run *run); /* gradients travel after each micro-batch */
-bool run_adds_gradients(
-    const struct run *run); /* passes add to gradients: before the model is open */
+bool run_sums_each(const struct run *run); /* gradients are reduced after each micro-batch */
+/* Whether passes accumulate into gradients; may be called before the model is open. */
+bool run_adds_gradients(const struct run *run);
 int run_open_weights(struct run *run, struct err *err);
 int run_fill_weights(struct run *run, const char *init, struct err *err);
 struct partition_options run_partition_options(const struct run *run, bool trains);
 struct weights_options run_weights_options(const struct run *run);
 struct reduction_options run_reduction_options(const struct run *run);
-/* Where a pass finds and leaves things, hooks included. round: of the reduction; UINT64_MAX: an
- * evaluation, which has no gradients. */
+/* Sets the memory and hooks of a pass. round: of the reduction; UINT64_MAX: an evaluation, which
+ * has no gradients. */
 int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_memory,
                    struct err *err);
 
-/* What run_evaluate needs and nothing else: no training data, optimizer, saver or metrics. from: as
+/* Opens only what run_evaluate needs: no training data, optimizer, saver or metrics. from: as
  * init_load's path. */
 int run_open_for_evaluation(struct run *run, const struct trainer_options *options,
                             run_memory_check *check_memory, const char *from, struct err *err);
 void run_close(struct run *run); /* safe on a zeroed run */
 
-/* Scaler, schedule and early stop at the beginning of a run, as configured: the model is open and
+/* Initializes scaler, schedule and early stop from the configuration. The model must be open and
  * the number of steps known. */
 void run_begin_policies(struct run *run);
 
-/* The batch of the epoch that the run begins or goes on in, before its data is opened; then, with
- * the data known, the number of steps and the one before the next batch. -EINVAL where an epoch has
- * less than a batch. */
+/* run_set_batch sets the batch of the epoch in which the run begins or resumes; call it before
+ * opening the data. run_count_steps, once the data is known, sets the number of steps and the last
+ * one before the batch changes. -EINVAL if an epoch is smaller than a batch. */
 void run_set_batch(struct run *run, uint64_t epoch);
 int run_count_steps(struct run *run, uint64_t epoch, struct err *err);
 
-/* run_local.c: updates of each rank's own. Is the run one of those? */
+/* run_local.c: local updates (each rank updates its own weights). run_is_local: whether the run
+ * uses them. */
 bool run_is_local(const struct run *run);
 int run_open_mean(struct run *run, struct err *err);
 int run_connect_mean(struct run *run, struct err *err);
-/* Weights become the mean over ranks, where they differ: after every so many steps, as configured,
+/* Replaces weights by their mean over ranks, if they differ: after the configured number of steps,
  * or now. Collective. */
 int run_share_weights(struct run *run, bool now, struct err *err);
-/* Bytes of the newest step, with its part of the means of weights. */
+/* Bytes of the newest step, with its share of weight averaging. */
 struct comm_traffic run_traffic(const struct run *run);
-/* Weights and moments do, now: before what is saved. Collective; no save is in progress. */
+/* Averages weights and moments now, before a save. Collective; no save may be in progress. */
 int run_share_state(struct run *run, struct err *err);
 
-/* Queues one update: all micro-batches that this rank owns, the reduction, the decision, the
- * optimizer. Then as run_settle, of all steps but the newest UPDATE_GATE_AHEAD_MAX, or of all where
- * device memory is the host's. */
+/* Queues one update: this rank's micro-batches, the reduction, the update gate, the optimizer. Then
+ * settles all but the newest UPDATE_GATE_AHEAD_MAX steps, or all if device memory is host
+ * memory. */
 int run_step(struct run *run, struct err *err);
 
-/* What the device makes of steps is read when it is wanted (run_queue.c). Allocates what that
- * takes, with what words take. */
+/* run_queue.c: the host reads the results of steps only when needed. Allocates the memory for that
+ * and for words. */
 int run_open_queue(struct run *run, struct err *err);
 void run_close_queue(struct run *run);
-/* Gives the device what steps go on from: the scaler and the number of updates. */
+/* Gives the device the scaler and the update count to continue from. */
 int run_begin_queue(struct run *run, struct err *err);
-/* For the device: may it update, and how. Of the words of all ranks; valid_count is that of the
- * whole batch. */
+/* Queues the update gate: whether to update, and how. The words must be the sums over all ranks;
+ * valid_count is of the whole batch. */
 void run_gate_update(struct run *run, int64_t valid_count);
-/* The newest step is queued as a whole. counts: the valid items and samples of all ranks. */
+/* Ends queueing the newest step. counts: valid items and samples of all ranks. */
 int run_end_step(struct run *run, const struct run_words *counts, struct err *err);
-/* Blocks until all steps but the newest `left` are done, and adds them to run->window; the scaler,
- * the number of updates and the window are then those after them. -EDOM names a step whose
- * gradients are not finite, where the scaler does not forgive it: then all weights are those before
- * that step. */
+/* Blocks until all but the newest `left` steps are done. Adds them to run->window and updates the
+ * scaler and the update count. -EDOM names a step whose gradients are not finite, unless the scaler
+ * tolerates it; all weights are then those before that step. */
 int run_settle(struct run *run, uint64_t left, struct err *err);
-/* Of all steps that are queued, as a range of waiting. */
+/* Settles all queued steps, measured as RANGE_WAIT. */
 int run_settle_all(struct run *run, struct err *err);
 
-/* run_bulk.c. The device that the configuration names: a GPU by this rank's place on its
- * machine. */
+/* run_bulk.c. Opens the configured device; a GPU is chosen by this rank's index on its machine. */
 int run_open_device(struct run *run, struct err *err);
-/* Once all ranks have theirs, run->bulk as the configuration wants it; until then it is comm.
+/* Sets run->bulk as configured, once all ranks have their devices; until then it is comm.
  * Collective. */
 int run_open_bulk(struct run *run, struct err *err);
-/* Nothing is in progress between GPUs any more, on this rank: before device memory is freed, which
- * waits for it. After a failure that all ranks know of, and each of them. */
+/* Ends all work in progress between GPUs on this rank. Call it before freeing device memory, which
+ * would wait for that work, and after a failure that all ranks know of; every rank calls it. */
 void run_halt_bulk(struct run *run);
 void run_close_bulk(struct run *run);
 
-/* run_cpus.c: sets run->cpus. Collective. Then how many threads compute and decode; 0: one for
- * each processor that the process may use. */
+/* run_cpus.c. Sets run->cpus; collective. run_threads and run_workers: the number of compute and
+ * decode threads; 0: one per CPU available to the process. */
 int run_share_cpus(struct run *run, struct err *err);
 unsigned run_threads(const struct run *run);
 unsigned run_workers(const struct run *run);
 
-/* For a collective of the ranks that begins now; what: names it in messages, and lives as long as
- * it. */
+/* Options of a collective that begins now. what: names it in messages; must outlive it. */
 struct comm_options run_comm_options(const struct run *run, const char *what);
-/* As comm_agree, of the ranks of the run. Alone: status. */
+/* comm_agree over the run's ranks; returns status on a single rank. */
 int run_agree(const struct run *run, int status, const char *what, struct err *err);
-/* run_agreement.c. Opens the validation data, if there is any: its errors end the run at the start,
- * not at the first evaluation, and its fingerprint is compared. */
+/* run_agreement.c. Opens the validation data, if any, so that its errors end the run at the start
+ * rather than at the first evaluation. Sets its fingerprint for the comparison. */
 int run_look_at_validation(struct run *run, struct err *err);
-/* Both collective. -EINVAL on all ranks, as rank_agreement_check, where their loaders have other
- * datasets, or left out more or less of damaged tars; where they compute with other kernels. name:
- * the key of the data; loader NULL: only of the validation data, which was looked at. */
+/* Collective, -EINVAL on all ranks, as rank_agreement_check: if loaders have different datasets or
+ * left out different numbers of samples from damaged tars, or if kernels differ. name: the data's
+ * key. loader NULL: compares only validation data and initial weights. */
 int run_compare_data(const struct run *run, const struct loader *loader, const char *name,
                      struct err *err);
 int run_compare_numerics(struct run *run, struct err *err);
-/* What the bits depend on, into run->numerics_id. */
+/* Writes everything that the result bits depend on to run->numerics_id. */
 int run_name_numerics(struct run *run, struct err *err);
 
-/* Words of zero in device memory; then, queued, the losses and hits that a pass left in it; then
- * all of them, which blocks until the device has done what was queued; then those of all ranks.
+/* Step sums, in call order: zeroes them in device memory; queues adding a pass's losses and hits;
+ * reads them, which blocks until the device has done all queued work; sums them over all ranks.
  * what: names the reduction in messages. */
 int run_begin_words(struct run *run, struct err *err);
 void run_add_result(struct run *run, const struct model_result *result);
 int run_read_words(struct run *run, struct run_words *ret_words, struct err *err);
 int run_reduce_words(struct run *run, struct run_words *words, const char *what, struct err *err);
-/* data.bad_samples.limit for what all ranks have met together, each of which lets all pass by
- * itself, so that a run ends after the same step on any number of them. Collective where they are
- * too many, which is on all ranks. */
+/* Applies data.bad_samples.limit to the bad samples of all ranks. Each rank's loader has no limit,
+ * so that a run ends after the same step on any number of ranks. Collective when the limit is
+ * exceeded, which all ranks see. */
 int run_judge_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
                   uint64_t delivered_count, struct err *err);
 
-/* Does this rank wish to stop: the owner asked for it or, on the first rank, time is up, which
- * run->time_is_up then tells. */
+/* Whether this rank requests a stop: its owner asked for it, or, on the first rank, time is up
+ * (sets run->time_is_up). */
 bool run_wishes_stop(struct run *run);
 
-/* The whole validation set; fills run->evaluation. A wish to stop ends it early: then
- * run->evaluation stays as it was, and run->stop_requested tells. */
+/* Evaluates the whole validation set into run->evaluation. A stop request ends it early:
+ * run->evaluation stays unchanged and run->stop_requested is set. */
 int run_evaluate(struct run *run, struct err *err);
 
-/* Parts of the opening, in their order: the training data (where the checkpoint's state says, if
- * there is one), the model with the memory for its passes, the optimizer with the gradients', and
- * communicators of those parts' own. */
-/* First of all: run->given and run->config. */
+/* Opening steps, in order: the configuration (run->given and run->config), the training data (at
+ * the position in the checkpoint's state, if there is one), the model with the memory for its
+ * passes, the optimizer with gradients, and the parts' own communicators. */
 int run_take_config(struct run *run, const struct train_config *config, struct err *err);
 int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err);
 int run_open_model(struct run *run, bool trains, struct err *err);
 int run_open_optimizer(struct run *run, struct err *err);
 int run_connect(struct run *run, struct err *err);
-/* Counts what goes through comm, or bulk, from now on; plain_comm, or nccl, is set. */
+/* Counts traffic through comm, or bulk, from now on; plain_comm, or nccl, must be set. */
 int run_count_traffic(struct run *run, struct err *err);
 int run_count_bulk(struct run *run, struct err *err);
-uint64_t run_staging_bytes(const struct run *run); /* of checkpoints, at most */
+uint64_t run_staging_bytes(const struct run *run); /* for checkpoints, at most */
 
-/* run_options.c: what the configuration says, as options of the parts; they borrow from the run. Of
- * the loader: over the training or the validation data. Model and feed: once classes and vocabulary
- * are known. */
+/* run_options.c: the configuration as options of the run's parts, which borrow from the run.
+ * training: the training data, else the validation data. Model and batch-upload options need the
+ * classes and the vocabulary. */
 struct loader_options run_loader_options(struct run *run, bool training);
 struct model_config run_model_config(const struct run *run, bool trains);
 struct batch_upload_options run_batch_upload_options(const struct run *run);
 struct optimizer_options run_optimizer_options(const struct run *run);
 
-/* The boxes of parameters and moments: what this rank saves, or what it holds and loads. Gives both
- * arrays, which are malloc'ed. Then what another rank saves, whose data is elsewhere: that of its
- * boxes is no address of anything. */
+/* Describes the boxes of parameters and moments that this rank saves, or holds and loads. Both
+ * returned arrays are malloc'ed. run_describe_tensors_of describes what another rank saves; data of
+ * its boxes is not a valid address. */
 int run_describe_tensors(const struct run *run, bool loads, struct ckpt_tensor **ret_tensors,
                          char **ret_names, uint64_t *ret_count, struct err *err);
 int run_describe_tensors_of(const struct run *run, uint32_t rank, struct ckpt_tensor **ret_tensors,
                             char **ret_names, uint64_t *ret_count, struct err *err);
-/* Where the row lies of what this rank holds of a parameter; kind: 0 is the parameter, others its
+/* Address of the row in this rank's part of a parameter. kind: 0 for the parameter, else one of its
  * moments. */
 void *run_row_place(const struct run *run, const struct param *param, uint64_t row, unsigned kind);
-/* Names the run and its numerics, which ranks compare, and opens the saver of all parameters and
- * moments: the model, the optimizer and the loader are open. */
+/* Names the run and its numerics, which ranks compare, and opens the saver for all parameters and
+ * moments. The model, the optimizer and the loader must be open. */
 int run_open_saver(struct run *run, struct err *err);
 
-/* Of all that ranks hold alike (run_sync.c): opens the comparison; then, collectively, makes it
- * after what is queued. Where one was made after the last step, what a rank alone keeps must still
- * be what it was: before an update. */
+/* run_sync.c: opens the comparison of everything that ranks replicate; makes it, after all queued
+ * work, collectively; and, before an update that follows a comparison, checks that the state only
+ * this rank keeps is unchanged. */
 int run_open_sync_check(struct run *run, struct err *err);
 int run_check_sync(struct run *run, struct err *err);
 int run_check_kept(struct run *run, struct err *err);
 
-/* Where the training data stands, and the digests of what all ranks were given of it.
+/* The position in the training data, with the digests of all samples delivered to all ranks.
  * Collective. */
 int run_cursor(const struct run *run, struct cursor *ret_cursor, struct err *err);
 
-/* The small state of a checkpoint as JSON into run->state_json, collectively, and back.
- * docs/reference/checkpoints.md lists the keys. */
+/* Encodes the small state of a checkpoint as JSON into run->state_json (collective), and decodes
+ * its cursor. docs/reference/checkpoints.md lists the keys. */
 int run_encode_state(struct run *run, struct err *err);
 int run_decode_cursor(const struct json_t *state, const char *path, struct cursor *ret_cursor,
                       struct err *err);
 
-/* To the owner of the program, where this rank is one that speaks of it. */
+/* Reports to the program's owner, if this rank reports such events. */
 void run_report(const struct run *run, const struct trainer_report *report);
-/* A line for the owner of the program. */
+/* Reports a line of text to the program's owner. */
 void run_say(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* After a failure, before run_close: a save in progress, in which all take part, ends first. Of one
- * that the others have not heard of the reason is reported while it can be (TRAINER_FAILED), and
- * they, who wait for this rank or will, are ended. Alone: nothing. */
+/* Call after a failure, before run_close. Waits for a save in progress, which is collective. If
+ * other ranks do not know of the failure, reports the reason (TRAINER_FAILED) while it can, then
+ * aborts the other ranks, which would wait for this one. Does nothing on a single rank. */
 void run_give_up(struct run *run, int status, const struct err *detail);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * run_agreement — what the ranks of a run compare once each has opened its data and its device. See
- * run.h; the configuration was compared before (cli/ranks/rank_session.h).
+ * run_agreement — what the ranks of a run compare after each has opened its data and its device.
+ * See run.h. The configuration was compared before (cli/ranks/rank_session.h).
  */
 #include "trainer/run/rank_agreement.h"
 #include "trainer/run/run.h"
@@ -45,7 +45,7 @@ int run_look_at_validation(struct run *run, struct err *err)
     if (!run->config->data.val[0])
         return 0;
     options.order_only = true;
-    options.log = NULL; /* each evaluation logs what it leaves out of damaged tars */
+    options.log = NULL; /* each evaluation logs the samples it leaves out of damaged tars */
     int status = loader_open(&options, &loader, err);
     if (status)
         return status;

@@ -1,6 +1,6 @@
 /*
- * run_bulk — which GPU a rank takes, and what weights and gradients travel by: the ranks'
- * communicator, or NCCL beside it. See run.h.
+ * run_bulk — chooses the GPU of a rank, and the communicator of weights and gradients: the ranks'
+ * own, or NCCL. See run.h.
  */
 #include "trainer/run/run.h"
 
@@ -35,16 +35,15 @@ int run_open_device(struct run *run, struct err *err)
     return device_open(own[0] ? own : name, &run->device, err);
 }
 
-/* Where a rank computes, as it tells the others. */
+/* Where a rank computes, as sent to the others. */
 struct place {
-    uint64_t machine,
-        /* hashes; a machine by when it was started, else its name; a GPU by its place on the bus */
-        gpu;
+    /* Hashes: of the machine's boot id, else its host name; of the GPU's PCI bus id. */
+    uint64_t machine, gpu;
     int32_t is_gpu, has_nccl;
 };
 
-/* Of all containers of a machine the same, where it is known when that was started: they may share
- * its GPUs. */
+/* The same in all containers of a machine if its boot id is known, since they may share its
+ * GPUs. */
 static uint64_t machine_hash(void)
 {
     char name[MACHINE_HOST_BYTES];
@@ -65,14 +64,14 @@ static struct place place_of(const struct run *run)
     return place;
 }
 
-/* What keeps ranks from using NCCL. */
+/* Why ranks cannot use NCCL. */
 struct hindrance {
-    bool has_gpus;   /* any of them */
-    bool lacks_nccl; /* and each of them has one of its own, up to the first without NCCL */
+    bool has_gpus;   /* on any rank */
+    bool lacks_nccl; /* but every rank before the first without NCCL has a GPU to itself */
 };
 
-/* Each rank has NCCL and a GPU of its own; else, on all ranks the same, -ENOTSUP with the first
- * that has not. */
+/* Checks that each rank has NCCL and its own GPU. Else -ENOTSUP names the first rank that does not,
+ * the same on all ranks. */
 static int check_places(const struct place *places, int ranks, struct hindrance *ret_hindrance,
                         struct err *err)
 {
@@ -92,7 +91,7 @@ static int check_places(const struct place *places, int ranks, struct hindrance 
     return 0;
 }
 
-/* -ENOTSUP where NCCL is not to be had, the same on all ranks. */
+/* -ENOTSUP if NCCL is unavailable, the same on all ranks. */
 static int compare_places(const struct run *run, struct hindrance *ret_hindrance, struct err *err)
 {
     struct comm *comm = run->comm;
@@ -150,7 +149,7 @@ static int open_nccl(struct run *run, struct err *err)
     return 0;
 }
 
-/* lacking: the rank without NCCL. Why is known where this rank is, or is like it. */
+/* lacking: names the rank without NCCL. The cause is known only if this rank lacks it too. */
 static void warn_of_host(const struct run *run, const struct err *lacking)
 {
     struct err why = {0};

@@ -1,5 +1,5 @@
 /*
- * run_cpus — which part of its machine's processors a rank uses. See run.h.
+ * run_cpus — divides a machine's CPUs among its ranks. See run.h.
  */
 #include "trainer/run/run.h"
 

@@ -1,11 +1,10 @@
 /*
- * run_local — a run whose ranks update their weights by their own gradients, and share the mean of
- * them now and then (Stich, "Local SGD converges fast and communicates little", ICLR 2019). See
- * run.h.
+ * run_local — local updates: each rank updates its weights with its own gradients, and ranks
+ * average the weights periodically (Stich, "Local SGD converges fast and communicates little", ICLR
+ * 2019). See run.h.
  *
- * Moments stay each rank's own between saves. What is evaluated is the mean of weights, what is
- * saved that of moments, too: a checkpoint has one state of all, and a run that goes on from it
- * goes on as this one does.
+ * Moments stay local between saves. Evaluations use averaged weights; saves average the moments,
+ * too. So a checkpoint holds a single state, and a resumed run continues exactly as this one does.
  */
 #include "trainer/run/run.h"
 
@@ -36,7 +35,7 @@ int run_connect_mean(struct run *run, struct err *err)
     return run_is_local(run) ? rank_sum_connect(&run->mean, err) : 0;
 }
 
-/* What is frozen is the same everywhere, and stays so: a mean would round it. */
+/* Skips frozen weights: they are the same everywhere, and averaging would round them. */
 static int share_group(struct run *run, uint64_t group, struct err *err)
 {
     uint64_t next = 0, first = run->params->groups[group].offset;
@@ -57,8 +56,8 @@ int run_share_weights(struct run *run, bool now, struct err *err)
     if (!run->weights_differ || (!now && run->step % run->config->parallel.local_sgd.steps != 0))
         return 0;
     range_begin(&run->ranges, RANGE_REDUCE);
-    /* a checkpoint in progress has what it needs of each group: the update since the last mean saw
-     * to that */
+    /* a checkpoint in progress already has its copy of each group: the update since the last
+     * averaging made it */
     for (uint64_t group = 0; group < run->params->groups_count && !status; group++)
         status = share_group(run, group, err);
     if (!status)

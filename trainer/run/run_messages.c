@@ -1,5 +1,5 @@
 /*
- * run_messages — what a run says, to who started it and between its ranks. See run.h.
+ * run_messages — messages of a run to its owner and between its ranks. See run.h.
  */
 #include "trainer/run/run.h"
 
@@ -31,7 +31,8 @@ void run_say(const struct run *run, const char *format, ...)
     run_report(run, &report);
 }
 
-/* Nothing of NCCL ends before a save in progress has: the others would see that, and end it. */
+/* NCCL must not end before a save in progress has: the other ranks would notice, and end the
+ * save. */
 void run_give_up(struct run *run, int status, const struct err *detail)
 {
     bool is_printed_elsewhere = detail->code && !detail->what[0]; /* see comm_agree */
@@ -49,9 +50,9 @@ void run_give_up(struct run *run, int status, const struct err *detail)
         ckpt_saver_wait(run->saver, NULL);
     if (is_known)
         run_halt_bulk(run);
+    /* tells the other ranks before NCCL ends, which may wait for theirs */
     else
-        run->bulk->ops->abort(
-            run->bulk); /* the others hear of it before NCCL, whose end may wait for theirs */
+        run->bulk->ops->abort(run->bulk);
 }
 
 struct comm_options run_comm_options(const struct run *run, const char *what)

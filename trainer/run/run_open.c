@@ -1,9 +1,9 @@
 /*
- * run_open — opening a run: devices, data, model, memory, and the newest checkpoint if there is
- * one. See run.h.
+ * run_open — opens a run: devices, data, model, memory, and the newest checkpoint if there is one.
+ * See run.h.
  *
- * The order matters: the checkpoint's state says where the data goes on, the data says how many
- * classes the model has, the model says what the checkpoint's arrays are.
+ * The order matters: the checkpoint's state gives the position in the data, the data gives the
+ * model's number of classes, and the model gives the layout of the checkpoint's arrays.
  */
 #include "trainer/run/run.h"
 
@@ -39,7 +39,8 @@ int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path,
     if (reader) {
         options.epoch = cursor.epoch;
         options.position = cursor.position;
-        options.once = run->comm->rank == 0 ? cursor.once : 0; /* they are sums over the ranks */
+        /* the digests are sums over the ranks */
+        options.once = run->comm->rank == 0 ? cursor.once : 0;
         options.order_digest = run->comm->rank == 0 ? cursor.order : 0;
     }
     status = loader_open(&options, &run->loader, err);
@@ -66,7 +67,7 @@ static int allocate(struct run *run, uint64_t bytes, void *ret_memory, struct er
                                        ret_memory, err);
 }
 
-/* The memory of a model whose size is known now. */
+/* Allocates the memory of the model, whose size is known now. */
 static int allocate_model(struct run *run, bool trains, struct err *err)
 {
     uint64_t rows = model_rows(run->model);
@@ -85,7 +86,7 @@ static int allocate_model(struct run *run, bool trains, struct err *err)
     return status;
 }
 
-/* trains: else it is an evaluation, without gradients and moments. */
+/* trains: false for an evaluation, without gradients and moments. */
 int run_open_model(struct run *run, bool trains, struct err *err)
 {
     const struct train_config *c = run->config;
@@ -120,7 +121,7 @@ int run_open_optimizer(struct run *run, struct err *err)
     int status = reduction_open(&reduction, &run->reduction, err);
     if (!status)
         status = run_open_mean(run, err);
-    if (!status) /* by the buffer that is written */
+    if (!status) /* one graph for each buffer written */
         status = ops_graph_init(&run->passes, run->ops,
                                 (reduction_buffers(&reduction) + 1) * BATCH_UPLOAD_VARIANTS, err);
     if (!status)
@@ -130,7 +131,7 @@ int run_open_optimizer(struct run *run, struct err *err)
     return status;
 }
 
-/* The first rank writes them. */
+/* Only the first rank writes metrics. */
 static int open_metrics(struct run *run, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
@@ -195,7 +196,7 @@ static int open_comm(struct run *run, struct err *err)
     return status ? status : run_share_cpus(run, err);
 }
 
-/* The checkpoint to go on from, if there is one. */
+/* Finds the checkpoint to resume from, if there is one. */
 static int find_checkpoint(struct run *run, struct ckpt_reader **ret_reader,
                            char path[IO_PATH_BYTES_MAX], struct err *err)
 {
@@ -208,7 +209,7 @@ static int find_checkpoint(struct run *run, struct ckpt_reader **ret_reader,
     return status ? status : resume_find(run, ret_reader, path, err);
 }
 
-/* What each rank does by itself once that is known: the batch, and what computes. */
+/* The first rank-local part: the batch, the device and the ops. */
 static int open_place(struct run *run, struct err *err)
 {
     struct train_config *c = run->config;
@@ -222,11 +223,11 @@ static int open_place(struct run *run, struct err *err)
                                       .ranks = (uint32_t)run->comm->ranks,
                                       .interleaved = c->batch.sync_each || run_sums_each(run)};
     status = batching_check(&run->batching, err);
-    return status ? status
-                  : open_ops(run, err); /* before the loader's threads: see ops_cpu_blas.h */
+    /* the device before the loader's threads: see trainer/ops/cpu/blas.h */
+    return status ? status : open_ops(run, err);
 }
 
-/* What each rank does by itself after that: all else that is read, and memory. */
+/* The second rank-local part: all other inputs, and memory. */
 static int open_parts(struct run *run, struct ckpt_reader *reader, const char *path,
                       struct err *err)
 {
@@ -243,7 +244,7 @@ static int open_parts(struct run *run, struct ckpt_reader *reader, const char *p
     return status;
 }
 
-/* From here on the folder is this run's. */
+/* From here on this run owns the folder. */
 static int open_state(struct run *run, struct ckpt_reader *reader, const char *path,
                       struct err *err)
 {
@@ -257,7 +258,7 @@ static int open_state(struct run *run, struct ckpt_reader *reader, const char *p
     return status;
 }
 
-/* Communicators of those parts' own; then, each rank by itself, what they are used with. */
+/* Opens the parts' own communicators; then, rank-locally, what uses them. */
 int run_connect(struct run *run, struct err *err)
 {
     int status = weights_connect(&run->weights, err);
@@ -307,12 +308,12 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     if (status)
         return status;
     status = weights_refresh(&run->weights, err);
-    if (status) /* the others may wait for what this rank gives them */
+    if (status) /* the others may wait for data of this rank */
         run_give_up(run, status, err);
     return status;
 }
 
-/* How many classes or tokens there are, and where documents end. */
+/* Reads the number of classes or tokens, and the end-of-document token. */
 static int look_at_validation(struct run *run, struct err *err)
 {
     struct train_config *c = run->config;
@@ -328,7 +329,8 @@ static int look_at_validation(struct run *run, struct err *err)
         return status;
     run->shape = loader_shape(loader);
     run->validation_fingerprint = run->shape.fingerprint;
-    status = run_name_numerics(run, err); /* names libraries, which the loader's memory holds */
+    /* the numerics name libraries in the loader's memory */
+    status = run_name_numerics(run, err);
     loader_close(loader);
     if (status)
         return status;
@@ -339,8 +341,9 @@ static int look_at_validation(struct run *run, struct err *err)
     return 0;
 }
 
-/* If the weights are a checkpoint of a run: its micro-batch, where batch.accumulation stands for
- * it, and what its labels and tokens mean. Collective, so that all ranks have the same. */
+/* If the weights are a run's checkpoint, takes its micro-batch, if batch.accumulation would
+ * determine it here, and the meaning of its labels and tokens. Collective, so that all ranks have
+ * the same. */
 static int take_from_checkpoint(struct run *run, const char *from, struct err *err)
 {
     const struct ckpt_choice any = {.below = UINT64_MAX};
@@ -439,7 +442,7 @@ int run_open(struct run *run, const struct trainer_options *options, run_memory_
                 *err = detail;
             return status;
         }
-        if (!options->comm || options->comm->rank == 0) /* the same words on all */
+        if (!options->comm || options->comm->rank == 0) /* the same line on all ranks */
             log_line(options->log, LOG_WARN, "a damaged checkpoint is passed over: %s",
                      err_format(&detail, line, sizeof line));
     }
@@ -456,7 +459,7 @@ void run_close(struct run *run)
 {
     ckpt_saver_close(run->saver); /* first: it reads the arenas */
     if (run->ops)
-        run->ops->table->sync(run->ops, NULL); /* nothing uses them any more */
+        run->ops->table->sync(run->ops, NULL); /* ends all use of it */
     ops_graph_deinit(&run->passes);
     ops_graph_deinit(&run->sums);
     batch_upload_deinit(&run->upload);

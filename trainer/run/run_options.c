@@ -1,5 +1,5 @@
 /*
- * run_options — what a configuration says, as the options of the parts of its run. See run.h.
+ * run_options — converts a configuration to the options of the run's parts. See run.h.
  */
 #include "trainer/run/run.h"
 
@@ -25,7 +25,7 @@ static struct mixup_options mixup_options_of(const struct train_config *config)
                                   .switch_probability = config->data.image.mix_switch_prob};
 }
 
-/* What is drawn at random for an image of training. */
+/* Random augmentations of training images. */
 static void set_training_image(const struct train_config *c, struct loader_options *o)
 {
     o->image.crop.kind = (enum crop_kind)c->data.image.crop;
@@ -51,7 +51,7 @@ static void set_training(struct run *run, struct loader_options *o)
     o->order = (enum order_kind)c->data.order;
     o->drop_tail = true;
     o->epochs_max = 0;
-    o->bad_fraction_max = 1; /* each step judges what all ranks met */
+    o->bad_fraction_max = 1; /* each step checks the limit over all ranks */
     o->trace = run->options->trace;
 }
 
@@ -87,7 +87,7 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.timeout_ns = c->data.timeout_ns;
     o.memory_only = run->is_dry_run;
     o.log = run->options->log;
-    o.trace = NULL; /* an evaluation's threads are new ones each time */
+    o.trace = NULL; /* an evaluation's threads are new each time */
     if (training) {
         set_training(run, &o);
     } else {

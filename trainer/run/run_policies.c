@@ -1,6 +1,6 @@
 /*
- * run_policies — what steps are made by: how many samples, how many steps, the scale of the loss,
- * the learning rate, when enough is enough. See run.h.
+ * run_policies — the policies of a run's steps: batch size, number of steps, loss scale, learning
+ * rate, early stop. See run.h.
  */
 #include "trainer/run/run.h"
 
@@ -13,7 +13,7 @@ void run_set_batch(struct run *run, uint64_t epoch)
     struct epochs *epochs = &run->epochs;
     *epochs = (struct epochs){.global = given->batch.global};
     int status = epochs_parse(given->batch.schedule, epochs, NULL);
-    assert(status == 0); /* config_check has seen it */
+    assert(status == 0); /* config_check has accepted it */
     (void)status;
     run->config->batch.global = run->batching.global =
         given->batch.global * epochs_times(epochs, epoch);
@@ -55,8 +55,8 @@ static struct scaler begin_scaler(const struct train_config *config, uint64_t ro
     return is_dynamic ? scaler_begin_with(&options, rows) : scaler_begin(false, rows);
 }
 
-/* Rates are those of a batch of base_batch samples, where that is given, and grow with the
- * batch. */
+/* If base_batch is given, learning rates are for a batch of base_batch samples and scale linearly
+ * with the batch. */
 static double lr_factor(const struct train_config *config)
 {
     uint64_t base = config->optimizer.base_batch;

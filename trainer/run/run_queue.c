@@ -1,10 +1,10 @@
 /*
- * run_queue — steps that are queued, and what the host learns of them later. See run.h.
+ * run_queue — queued steps, whose results the host reads later. See run.h.
  *
- * The host does not wait for a step: what the device made of it is copied behind it to a place of
- * its own in pinned memory, and read when QUEUED_STEPS_MAX steps are queued or when it is wanted:
- * for a line of progress, an evaluation, a checkpoint, the end. Where device memory is the host's,
- * a step is done when it is queued, and read at once.
+ * The host does not wait for a step. Its result is copied, after the step, to its own slot in
+ * pinned memory. The host reads it when QUEUED_STEPS_MAX steps are queued or when it is needed: for
+ * a progress line, an evaluation, a checkpoint, the end. If device memory is host memory, a step is
+ * done when it is queued, and is read at once.
  */
 #include "trainer/run/run.h"
 
@@ -48,8 +48,8 @@ int run_begin_queue(struct run *run, struct err *err)
     return device_upload(run->device, &run->device_record->gate, &gate, sizeof gate, err);
 }
 
-/* An update that is skipped leaves the number of the next as it is: each that may be next is
- * there. */
+/* A skipped update does not advance the update count, so the request holds the factors of every
+ * possible next update. */
 void run_gate_update(struct run *run, int64_t valid_count)
 {
     struct update_gate_request request = {.valid_count = valid_count,
@@ -97,7 +97,7 @@ static void add_to_window(struct step_totals *totals, const struct queued_step *
     totals->samples_count += (uint64_t)queued->samples_count;
     totals->gradient_norm = gate->norm;
     totals->lr = gate->scalars.lr;
-    if (!gate->is_finite) /* the mean is that of the steps that counted */
+    if (!gate->is_finite) /* the mean covers only the steps that counted */
         return;
     exact_sum_merge(&totals->losses, &words->losses);
     totals->valid_count += (uint64_t)queued->valid_count;
@@ -110,7 +110,7 @@ static int settle_oldest(struct run *run, struct err *err)
         &run->queued[(run->step + 1 - run->queued_count) % QUEUED_STEPS_MAX];
     const struct update_gate *gate = &oldest->record->gate;
     int status = run->device->ops->event_wait(run->device, oldest->ended, err);
-    int first = status ? run->ops->table->sync(run->ops, err) : 0; /* knows what it failed for */
+    int first = status ? run->ops->table->sync(run->ops, err) : 0; /* returns the original error */
     if (status)
         return first ? first : status;
     run->queued_count--;

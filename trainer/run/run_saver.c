@@ -1,6 +1,6 @@
 /*
- * run_saver — a run as its checkpoints see it: whose they are, what the bits depend on, and which
- * tensors. See run.h.
+ * run_saver — a run as seen by its checkpoints: the run's id, its numerics, and its tensors. See
+ * run.h.
  */
 #include "base/clock.h"
 #include "base/hash.h"
@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Rows of a parameter and of its moments, which are laid out alike. */
+/* Rows of a parameter and of its moments, which have the same layout. */
 struct boxes {
     const struct run *run;
-    uint32_t rank; /* of the partition: whose they are */
+    uint32_t rank; /* the owner, in the partition */
     bool loads;
     struct ckpt_tensor *list;
     char *names;
@@ -45,7 +45,7 @@ static void add_box(struct boxes *boxes, const struct param *param, unsigned kin
     const struct run *run = boxes->run;
     const struct partition *partition = &run->partition;
     bool is_whole = partition_is_whole(partition, param->group);
-    /* of what several ranks hold together, each saves what it sums */
+    /* for a shard held by several ranks, each saves the part it sums */
     struct span span = boxes->loads || is_whole
                            ? partition_shard(partition, param->group, boxes->rank)
                            : partition_part(partition, param->group, boxes->rank);
@@ -100,7 +100,7 @@ int run_describe_tensors(const struct run *run, bool loads, struct ckpt_tensor *
                     err);
 }
 
-/* Where each has all by itself, the partition has one rank. */
+/* If every rank holds everything, the partition has one rank. */
 int run_describe_tensors_of(const struct run *run, uint32_t rank, struct ckpt_tensor **ret_tensors,
                             char **ret_names, uint64_t *ret_count, struct err *err)
 {
@@ -108,13 +108,13 @@ int run_describe_tensors_of(const struct run *run, uint32_t rank, struct ckpt_te
                     ret_names, ret_count, err);
 }
 
-/* A GPU makes updates faster than a disk takes a state: with room for what is not written yet, the
- * run goes on meanwhile. */
+/* A GPU updates faster than a disk takes a state; a larger staging buffer lets the run continue
+ * meanwhile. */
 uint64_t run_staging_bytes(const struct run *run)
 {
     enum {
         STAGING_BYTES = 64 << 20,
-        STAGING_GPU_BYTES = 1 << 30 /* the saver takes no more than it can use */
+        STAGING_GPU_BYTES = 1 << 30 /* the saver allocates only what it can use */
     };
     if (run->config->checkpoint.staging_bytes > 0)
         return run->config->checkpoint.staging_bytes;
@@ -133,7 +133,7 @@ static struct ckpt_keep what_to_keep(const struct train_config *config)
     return keep;
 }
 
-/* The first rank's choice. */
+/* The first rank chooses the id. */
 static int name_run(struct run *run, struct err *err)
 {
     uint64_t seed[3] = {clock_wall_ns(), clock_now_ns(), (uint64_t)getpid()};

@@ -1,7 +1,7 @@
 /*
- * run_sync — what ranks of a run hold alike, for them to compare: what each has of weights and
- * moments, and the weights that passes use, which are the same everywhere whoever holds what. What
- * a rank alone keeps is looked at again before its next update. See run.h and sync_check.h.
+ * run_sync — compares the state that ranks replicate: each rank's part of weights and moments, and
+ * the weights used by passes, which are the same on all ranks whatever the sharding. State held by
+ * a single rank is checked again before its next update. See run.h and sync_check.h.
  */
 #include "trainer/run/run.h"
 
@@ -14,13 +14,13 @@ static unsigned kinds_of(const struct run *run)
 
 int run_open_sync_check(struct run *run, struct err *err)
 {
-    /* what is held, and what passes use: of a tied head twice */
+    /* held tensors, and those used by passes; a tied head counts twice */
     uint64_t pieces_max = (kinds_of(run) + 2) * run->params->count;
-    /* uncounted: what is asked beside a step is no traffic of it */
+    /* uncounted: comparisons are not part of a step's traffic */
     return sync_check_open(run->plain_comm, run->device, pieces_max, &run->sync_check, err);
 }
 
-/* What this rank keeps of the tensor from step to step. */
+/* Adds the part of the tensor that this rank keeps between steps. */
 static void add_held(const struct run *run, const struct param *param, unsigned kind)
 {
     const struct partition *partition = &run->partition;
@@ -38,7 +38,7 @@ static void add_held(const struct run *run, const struct param *param, unsigned 
         sync_check_add(run->sync_check, &piece);
 }
 
-/* Whole tensors as passes use them; weights: where the group begins. */
+/* Adds whole tensors as passes use them. weights: the start of the group. */
 static void add_group(const struct run *run, uint64_t group, const void *weights)
 {
     const struct param_group *g = &run->params->groups[group];
@@ -55,7 +55,7 @@ static void add_group(const struct run *run, uint64_t group, const void *weights
 
 struct walk {
     struct run *run;
-    int status; /* of the device, which tells it once */
+    int status; /* of the device, which reports it only once */
     struct err *err;
 };
 
@@ -66,7 +66,7 @@ static void need(void *context, uint64_t group, enum model_use use)
     (void)use;
     weights_need(&run->weights, group);
     if (walk->status || weights_status(&run->weights, NULL))
-        return; /* told by the end of the walk */
+        return; /* the end of the walk returns it */
     walk->status = run->ops->table->sync(run->ops, walk->err);
     if (!walk->status)
         add_group(run, group, run->weights.group_weights[group]);
@@ -79,7 +79,7 @@ static void done(void *context, uint64_t group, enum model_use use)
     weights_done(&walk->run->weights, group);
 }
 
-/* Gathered as for a pass. */
+/* Adds weights gathered as for a pass. */
 static int add_gathered(struct run *run, struct err *err)
 {
     struct walk walk = {.run = run, .err = err};
@@ -94,7 +94,8 @@ static int add_gathered(struct run *run, struct err *err)
     return status ? status : run->ops->table->sync(run->ops, err);
 }
 
-/* What this rank keeps; weights that each rank updates as a whole are among what passes use. */
+/* Adds what this rank keeps. Weights that each rank updates as a whole are skipped: add_group
+ * covers them. */
 static void add_kept(struct run *run)
 {
     const struct weights *weights = &run->weights;
@@ -132,7 +133,7 @@ int run_check_sync(struct run *run, struct err *err)
     sync_check_begin(run->sync_check);
     int status = add_all(run, err);
     if (status && !run->weights.whole)
-        /* others may wait for what this rank did not begin to gather: only giving up ends that */
+        /* others may wait for a gather that this rank did not begin: only giving up ends that */
         return status;
     struct comm_options options = run_comm_options(run, "comparing the ranks");
     return sync_check_compare(run->sync_check, run->step, status, &options, err);

@@ -1,5 +1,5 @@
 /*
- * run_weights — what of the model this rank of a run holds, as the strategy has it, and its first
+ * run_weights — the part of the model that this rank holds, by the strategy, and its initial
  * values. See run.h.
  */
 #include "trainer/run/run.h"
@@ -25,7 +25,7 @@ bool run_sums_each(const struct run *run)
     return strategy_of_run(run)->sums_each;
 }
 
-/* How many ranks are on this machine, as on each other one. */
+/* The number of ranks on each machine, which must be the same everywhere. */
 static int count_local_ranks(const struct run *run, uint32_t *ret_count, struct err *err)
 {
     char host[MACHINE_HOST_BYTES];
@@ -74,7 +74,7 @@ int run_count_shards(struct run *run, struct err *err)
                                           &run->shards, err);
 }
 
-/* An evaluation has whole weights on each rank, and so have updates of its own. */
+/* Evaluations and local updates have whole weights on each rank. */
 struct partition_options run_partition_options(const struct run *run, bool trains)
 {
     if (!trains || run_is_local(run))
@@ -104,8 +104,8 @@ struct weights_options run_weights_options(const struct run *run)
                                     .in_turn = &run->in_turn};
 }
 
-/* How gradients travel. They are sums: of as many terms, at most, as an update has rows. Brought to
- * the size of their mean they fit fp16. */
+/* The type in which gradients travel. They are sums of at most as many terms as an update has rows;
+ * scaled to the size of their mean, they fit fp16. */
 static struct bucket_exchange_wire wire_of(const struct run *run)
 {
     static const enum dtype types[] = {
@@ -154,7 +154,7 @@ int run_open_weights(struct run *run, struct err *err)
     return weights_init(&run->weights, &options, run->model, &run->stage, err);
 }
 
-/* A group at a time, so that no rank ever holds all. init: NULL: random. */
+/* One group at a time, so that no rank ever holds all weights. init NULL: random. */
 static int fill_groups(struct run *run, struct init *init, struct err *err)
 {
     const struct params *params = run->params;

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define QUALITY_POOR 0.9 /* of a full shuffle: below it the run says what to do */
+#define QUALITY_POOR 0.9 /* relative to a full shuffle; below it the run suggests a remedy */
 
 static void say_what_is_read(const struct run *run)
 {
@@ -91,8 +91,8 @@ static void say_memory(const struct run *run)
     run->device->ops->mem_info(run->device, &memory);
     uint64_t used = memory.used_bytes[MEM_DEVICE], pinned = memory.used_bytes[MEM_PINNED];
     bool is_host = run->device->ops->is_host;
-    uint64_t all = used + pinned +
-                   memory.used_bytes[MEM_HUGE]; /* of the host, where staging is of huge pages */
+    /* of the host; staging is in huge pages */
+    uint64_t all = used + pinned + memory.used_bytes[MEM_HUGE];
     char here[STR_SIZE_BYTES], there[STR_SIZE_BYTES], more[STR_SIZE_BYTES];
     char evaluating[80] = "", host[80] = "", buffers[48] = "";
     uint32_t buffers_count = reduction_buffers(&run->reduction->options);
@@ -102,7 +102,7 @@ static void say_memory(const struct run *run)
     if (config->data.val[0])
         snprintf(evaluating, sizeof evaluating, "; at most %s more while it evaluates",
                  str_format_size(config->data.memory_bytes, more));
-    if (buffers_count > 0) /* else there is none of all gradients */
+    if (buffers_count > 0) /* else no buffer holds all gradients */
         snprintf(buffers, sizeof buffers, " (%u buffer%s)", buffers_count,
                  buffers_count == 1 ? "" : "s");
     run_say(run, "memory: %s%s%s%s", str_format_size(is_host ? all : used, here),
@@ -117,8 +117,8 @@ static void say_memory(const struct run *run)
                      "memory is the host's");
 }
 
-/* A warm-up that is as long as the run, as the default is for a short one, leaves no step at a
- * falling rate. */
+/* If the warm-up is as long as the run, as the default is for a short run, no step has a falling
+ * rate. */
 static void warn_of_warmup(const struct run *run)
 {
     const struct schedule *schedule = &run->schedule;
@@ -151,8 +151,8 @@ void startup_messages(const struct run *run)
             run,
             "model: %.2f M of the parameters are frozen: no gradients, moments or updates of them",
             (double)frozen_count / 1e6);
-    const char *id = str_text(&run->numerics_id); /* the device's name is its first part, */
-    const char *rank = "rank 0: "; /* but for this where it holds those of all ranks */
+    const char *id = str_text(&run->numerics_id); /* begins with the device's name */
+    const char *rank = "rank 0: ";                /* prefix when it lists all ranks */
     id += strncmp(id, rank, strlen(rank)) == 0 ? strlen(rank) : 0;
     run_say(run, "device %.*s; computes in %s", (int)strcspn(id, ";"), id,
             dtype_name(run->ops->compute));

@@ -1,13 +1,13 @@
 /*
- * startup_messages — what a run says of itself before its first step: data, how well it is mixed,
- * model, device, memory.
+ * startup_messages — prints a run's summary before its first step: data, shuffle quality, model,
+ * device, memory.
  */
 #ifndef MILLRACE_TRAINER_RUN_STARTUP_MESSAGES_H
 #define MILLRACE_TRAINER_RUN_STARTUP_MESSAGES_H
 
 #include "trainer/run/run.h"
 
-/* By run_say, a line each. */
+/* Prints by run_say, one line per call. */
 void startup_messages(const struct run *run);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * state — the small state of a run as the JSON object that a checkpoint carries. See run.h;
- * docs/reference/checkpoints.md lists the keys.
+ * state — encodes and decodes the small state of a run as a JSON object in its checkpoints. See
+ * run.h; docs/reference/checkpoints.md lists the keys.
  */
 #include "base/jsonx.h"
 #include "base/jsonx_writer.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a mix: what tells its datasets, so that a resume can name the one that is another. */
+/* For a mix, identifies its datasets, so that a resume can name one that differs. */
 static void encode_mix(struct jsonx_writer *w, const struct loader *loader)
 {
     const struct loader_dataset *list;
@@ -70,8 +70,8 @@ static void encode_early_stop(struct jsonx_writer *w, const struct run *run)
     }
     jsonx_begin_object(w, "early_stop");
     jsonx_write_string(w, "metric", config_metric_name(run->config->early_stop.metric));
-    jsonx_write_f64(w, "best",
-                    stop->has_best ? stop->best : (double)NAN); /* null where there is none */
+    /* null if there is none */
+    jsonx_write_f64(w, "best", stop->has_best ? stop->best : (double)NAN);
     jsonx_write_u64(w, "best_step", stop->best_step);
     jsonx_write_u64(w, "waited_count", stop->waited_count);
     jsonx_end_object(w);

@@ -1,11 +1,10 @@
 /*
- * step — one update of a run: micro-batches forward and backward one at a time, the sum of their
- * gradients, the exact norm, the decision, the optimizer group by group. See run.h.
+ * step — one update of a run: forward and backward passes one micro-batch at a time, the sum of
+ * their gradients, the exact norm, the update gate, and the optimizer group by group. See run.h.
  *
- * Everything that ranks must agree on travels in one exact reduction of integers: counts, the
- * losses' and the squares' exact sums, and the wish to stop. The device gathers sums while it
- * computes, and decides; where there are more ranks than one, the host waits for it between the
- * two, once a step.
+ * Everything that ranks must agree on travels in one exact reduction of integers: counts, the exact
+ * sums of losses and squares, and stop requests. The device accumulates the sums and decides on the
+ * update. With several ranks, the host waits for the device in between, once a step.
  */
 #include "base/clock.h"
 #include "trainer/run/run.h"
@@ -30,8 +29,8 @@ int run_read_words(struct run *run, struct run_words *ret_words, struct err *err
 {
     int copied = run->device->ops->copy(run->device, run->ops->stream, run->host_words,
                                         &run->device_record->words, sizeof *run->host_words, err);
-    int status = run->ops->table->sync(
-        run->ops, err); /* knows the first cause, where the copy failed for it */
+    /* sync reports the original error if the copy failed because of it */
+    int status = run->ops->table->sync(run->ops, err);
     if (status || copied)
         return status ? status : copied;
     *ret_words = *run->host_words;
@@ -48,15 +47,15 @@ int run_reduce_words(struct run *run, struct run_words *words, const char *what,
     return status ? status : comm_wait(run->comm, &work, err);
 }
 
-/* The words of all ranks, to the device. */
+/* Copies the words of all ranks to the device. */
 static int give_words(struct run *run, struct err *err)
 {
     return run->device->ops->copy(run->device, run->ops->stream, &run->device_record->words,
                                   run->host_words, sizeof *run->host_words, err);
 }
 
-/* counts: of the host's keeping, of this rank; become those of all, as do the words in device
- * memory, unless this rank decides by its own. One rank has both. */
+/* counts: this rank's counts kept by the host; replaced by those of all ranks, as are the words in
+ * device memory, except with local updates. A single rank already has both. */
 static int share_words(struct run *run, struct run_words *counts, struct err *err)
 {
     if (run->comm->ranks == 1)
@@ -74,7 +73,8 @@ static int share_words(struct run *run, struct run_words *counts, struct err *er
     status = run_reduce_words(run, &words, "the step's counts, losses and norm", err);
     if (status)
         return status;
-    *counts = *run->host_words = words; /* nobody copies from there: the words were read */
+    /* no copy from host_words is in progress: the words were read */
+    *counts = *run->host_words = words;
     return run_is_local(run) ? 0 : give_words(run, err);
 }
 
@@ -95,8 +95,8 @@ bool run_wishes_stop(struct run *run)
     return is_up;
 }
 
-/* What is queued from now on is that part of the device's time. TIME_OTHER: nothing is, until more
- * comes. */
+/* Attributes work queued from now on to that part of the device's time. TIME_OTHER: until the next
+ * call nothing is queued. */
 static void turn_device(struct run *run, enum time_part part)
 {
     if (run->ops->table->turn)
@@ -109,7 +109,7 @@ struct pass {
     const struct model_memory *memory;
 };
 
-/* A micro-batch forward and backward, into the leaf. */
+/* A micro-batch forward and backward, into a gradient leaf. */
 static void queue_pass(void *context)
 {
     const struct pass *pass = context;
@@ -129,7 +129,7 @@ static void queue_pass(void *context)
     range_end(&run->ranges);
 }
 
-/* One whose hooks wait for other ranks can't be recorded. */
+/* A pass whose hooks wait for other ranks cannot be recorded as a graph. */
 static int run_pass(struct run *run, const struct pass *pass, struct err *err)
 {
     uint32_t variant =
@@ -191,7 +191,7 @@ static int micro_gradients(struct run *run, uint64_t round, const struct model_m
     return status;
 }
 
-/* A round in which this rank may have no micro-batch, while others have. */
+/* In a round this rank may have no micro-batch while others have one. */
 static int make_round(struct run *run, uint64_t round, struct run_words *counts, struct err *err)
 {
     struct model_memory memory;
@@ -245,7 +245,7 @@ static int update(struct run *run, struct err *err)
     return status;
 }
 
-/* counts: as share_words has them. Of passes that could not be queued no update is made. */
+/* counts: as for share_words. If a pass could not be queued, there is no update. */
 static int agree_on_step(struct run *run, struct run_words *counts, struct err *err)
 {
     counts->bad_count = (int64_t)loader_stats(run->loader).bad_samples_count;
@@ -265,8 +265,8 @@ static int agree_on_step(struct run *run, struct run_words *counts, struct err *
     return run_judge_bad(run, run->loader, (uint64_t)counts->bad_count, run->delivered_count, err);
 }
 
-/* valid_count: of what the gradients are of. A rank that decides by its own words learns afterwards
- * what others have. */
+/* valid_count: of the samples behind the gradients. With local updates a rank decides by its own
+ * words, and gets those of all ranks afterwards. */
 static int decide_and_update(struct run *run, int64_t valid_count, struct err *err)
 {
     bool is_local = run_is_local(run);

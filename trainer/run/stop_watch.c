@@ -48,7 +48,7 @@ static unsigned count_asks(const struct stop_watch *watch)
     return asks ? atomic_load(asks) : 0;
 }
 
-/* The mutex is held. */
+/* With the mutex held. */
 static void answer_first(struct stop_watch *watch)
 {
     char text[160], size[STR_SIZE_BYTES], seconds[SECONDS_BYTES];
@@ -61,7 +61,7 @@ static void answer_first(struct stop_watch *watch)
     report(watch, TRAINER_STOPPING, text);
 }
 
-/* The mutex is held. */
+/* With the mutex held. */
 static void answer_again(struct stop_watch *watch, unsigned asks)
 {
     char text[200], waited[SECONDS_BYTES], size[STR_SIZE_BYTES];
@@ -81,7 +81,7 @@ static void answer_again(struct stop_watch *watch, unsigned asks)
     report(watch, TRAINER_STOPPING, text);
 }
 
-/* The mutex is held. */
+/* With the mutex held. */
 static void give_up(struct stop_watch *watch)
 {
     uint64_t deadline_ns = watch->run->config->run.stop_deadline_ns;
@@ -104,7 +104,7 @@ static void give_up(struct stop_watch *watch)
     report(watch, TRAINER_STOP_LATE, err_format(&err, line, sizeof line));
 }
 
-/* The mutex is held. */
+/* With the mutex held. */
 static void look(struct stop_watch *watch)
 {
     const struct trainer_options *options = watch->run->options;

@@ -1,15 +1,16 @@
 /*
- * stop_watch — what a run says and does between the request to stop and its last checkpoint: on the
- * first rank.
+ * stop_watch — the first rank's messages between a stop request and the last checkpoint.
  *
- * A step or a save may take minutes, in which the run's own thread says nothing. A thread of the
- * watch looks at the request, so that
- * - the first request is answered at once, with what is to be saved and about how long that takes;
- * - each later one is answered with what the run waits for;
- * - a run that has not ended run.stop_deadline after the first one reports TRAINER_STOP_LATE, on
- *   which the owner of the program ends it: the run's thread may be in a write that never ends.
+ * A step or a save may take minutes, during which the run's thread reports nothing. So a separate
+ * thread polls the request:
+ * - it answers the first request at once, with the size of the state to save and an estimate of the
+ *   time;
+ * - it answers each later one with what the run waits for;
+ * - if the run has not ended run.stop_deadline after the first request, it reports
+ *   TRAINER_STOP_LATE. The program's owner then ends the process, since the run's thread may be
+ *   stuck in a write.
  *
- * Threads: open and close by the owner of the run; the rest as said.
+ * Threads: the run's owner opens and closes it; others as noted.
  */
 #ifndef MILLRACE_TRAINER_RUN_STOP_WATCH_H
 #define MILLRACE_TRAINER_RUN_STOP_WATCH_H
@@ -23,30 +24,30 @@
 
 struct run;
 
-/* Zeroed at first. */
+/* Zeroed initially. */
 struct stop_watch {
-    const struct run *run; /* borrowed; immutable, as all down to has_thread */
+    const struct run *run; /* borrowed; immutable, as are the fields down to has_thread */
     uint64_t state_bytes;  /* of a checkpoint */
-    uint64_t first_step;   /* after which the run went on; 0: it began */
+    uint64_t first_step;   /* the step the run resumed from; 0: it began */
     pthread_t thread;
-    bool has_thread; /* on the first rank alone */
+    bool has_thread; /* only on the first rank */
     atomic_bool quit;
-    _Atomic uint64_t step;    /* the last one that was queued */
-    _Atomic uint64_t save_ns; /* how long a save was found to take; 0: none was made */
-    atomic_bool is_saving;    /* the last checkpoint */
-    pthread_mutex_t mutex;    /* guards what follows */
-    uint64_t asked_ns;        /* when the run heard of the first request; 0: not yet */
-    unsigned asks;            /* requests that were answered */
+    _Atomic uint64_t step;    /* the last one queued */
+    _Atomic uint64_t save_ns; /* duration of the last save; 0: none yet */
+    atomic_bool is_saving;    /* the last checkpoint is being saved */
+    pthread_mutex_t mutex;    /* guards the following fields */
+    uint64_t asked_ns;        /* time of the first request; 0: none yet */
+    unsigned asks;            /* requests answered */
     bool is_late;
 };
 
-/* Nothing on other ranks than the first. -EAGAIN. */
+/* Does nothing on ranks other than the first. -EAGAIN. */
 int stop_watch_open(struct stop_watch *watch, const struct run *run, uint64_t save_ns,
                     struct err *err);
 void stop_watch_close(struct stop_watch *watch); /* joins; safe on a zeroed one */
 
-/* By the run's thread. A step was made; a save ended after so long; the run now makes its last
- * save, of which the ranks agreed, at the request of any of them. */
+/* Called by the run's thread: a step was queued; a save ended after ns; the last save begins, at
+ * the agreed request of any rank. */
 void stop_watch_note_step(struct stop_watch *watch, uint64_t step);
 void stop_watch_note_save(struct stop_watch *watch, uint64_t ns);
 void stop_watch_begin_last_save(struct stop_watch *watch);

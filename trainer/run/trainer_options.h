@@ -1,5 +1,5 @@
 /*
- * trainer_options — what a run is given. See trainer.h.
+ * trainer_options — the inputs of a run. See trainer.h.
  */
 #ifndef MILLRACE_TRAINER_RUN_TRAINER_OPTIONS_H
 #define MILLRACE_TRAINER_RUN_TRAINER_OPTIONS_H
@@ -15,33 +15,32 @@
 
 struct trace;
 
-/* Steps, the first being 1; 0: none. */
+/* Steps, counted from 1; 0: none. */
 struct trainer_steps {
     uint64_t first, last;
 };
 
 struct trainer_options {
-    const struct train_config
-        *config; /* what its batch.accumulation stands for is found out by the run */
-    struct comm
-        *comm; /* the ranks of the run, each of which makes the same calls; borrowed. NULL: alone */
-    /* this one's place among those of its machine, by which it takes a GPU; -1: nobody says, which
-     * is the first */
+    /* The run resolves its batch.accumulation. */
+    const struct train_config *config;
+    /* The run's ranks, each of which makes the same calls; borrowed. NULL: a single rank. */
+    struct comm *comm;
+    /* Index of this rank on its machine, which selects a GPU; -1: unknown, treated as the first. */
     int local_rank;
     enum config_resume resume;
-    const char *resume_path; /* CONFIG_RESUME_PATH: a step, a folder of steps, or of a run */
+    const char *resume_path; /* CONFIG_RESUME_PATH: a step, a folder of steps, or a run folder */
     struct io *io;
-    uint64_t began_ns;  /* by clock_now_ns, when the program began, for run.max_time; 0: now */
-    uint64_t before_ns; /* what of run.max_time had passed by then, in earlier attempts */
-    atomic_int *stop;   /* non-zero: save and return; NULL: never */
-    const atomic_uint *stop_asks; /* how often that was asked for; NULL: not known */
-    struct trainer_steps profile; /* measured by range, and told to a profiler that is attached */
-    /* Of this rank, borrowed: all threads of the run add what they do in the steps of profile, and
-     * it is written, with those of all ranks, to trace-FIRST-LAST.json in the run's folder. NULL:
-     * none. */
+    uint64_t began_ns;            /* program start by clock_now_ns, for run.max_time; 0: now */
+    uint64_t before_ns;           /* part of run.max_time used by earlier attempts */
+    atomic_int *stop;             /* non-zero: save and return; NULL: never */
+    const atomic_uint *stop_asks; /* number of stop requests; NULL: unknown */
+    struct trainer_steps profile; /* steps to measure, and to pass to an attached profiler */
+    /* This rank's trace, borrowed. All threads of the run record the steps of `profile` in it; the
+     * traces of all ranks are written to trace-FIRST-LAST.json in the run's folder. NULL: no
+     * trace. */
     struct trace *trace;
     const struct log *log;
-    /* On the first rank; on others only of failures that are their own. */
+    /* Called on the first rank; on other ranks only for their own failures. */
     void (*report)(void *context, const struct trainer_report *report);
     void *report_context;
 };

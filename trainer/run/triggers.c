@@ -6,8 +6,8 @@
 #include "base/clock.h"
 
 enum {
-    GUESSED_NS_PER_BYTE = 10, /* 100 MB/s, until a save was measured */
-    STEP_FADES_BY = 16,       /* a slow step is forgotten by a sixteenth with each that is faster */
+    GUESSED_NS_PER_BYTE = 10, /* 100 MB/s, until a save is measured */
+    STEP_FADES_BY = 16,       /* each faster step reduces the estimate by a sixteenth */
 };
 
 void triggers_init(struct triggers *triggers, const struct triggers_options *options)
