@@ -20,7 +20,7 @@ static bool takes_auto(const struct config_field *field)
     return field->kind == CONFIG_COUNT_AUTO || field->kind == CONFIG_SIZE_AUTO;
 }
 
-/* Steps where it is a number alone, else a duration. */
+/* A plain number is in steps, else it is a duration. */
 static int read_period(const struct config_field *field, const char *text,
                        struct config_period *target)
 {
@@ -37,7 +37,7 @@ static int read_period(const struct config_field *field, const char *text,
     return 0;
 }
 
-/* Reads one field from its values; 0, -EINVAL (no such value), -ERANGE. */
+/* Reads one field from its values. 0, -EINVAL (wrong value), -ERANGE. */
 static int read_value(const struct config_field *field, const char *const *values, size_t count,
                       void *target)
 {
@@ -124,7 +124,7 @@ static int read_value(const struct config_field *field, const char *const *value
     return 0;
 }
 
-/* What a field takes, for messages. */
+/* Describes the values that a field accepts, for messages. */
 static void describe(const struct config_field *field, char *text, size_t bytes)
 {
     static const char *const names[] = {
@@ -158,13 +158,13 @@ static void describe(const struct config_field *field, char *text, size_t bytes)
 
 struct reading {
     struct train_config *config;
-    int *lines; /* of each field, for config_check; NULL: nobody asks */
+    int *lines; /* of each field, for config_check; NULL: not needed */
     bool by_set;
     const char *name;
     struct err *err;
 };
 
-/* --set has no lines. */
+/* Values from --set have no line. */
 static void complain(const struct reading *reading, const struct yaml_leaf *leaf, const char *what)
 {
     if (reading->by_set)
@@ -195,8 +195,8 @@ static int unknown_key(const struct reading *reading, const struct yaml_leaf *le
     return -EINVAL;
 }
 
-/* What of the leaf's path follows the field's key: "", "[0].path"; NULL where it is no path of the
- * field's. */
+/* The rest of the leaf's path after the field's key: "", "[0].path"; NULL if the path does not
+ * belong to the field. */
 static const char *rest_of_path(const struct config_field *field, const char *path)
 {
     size_t bytes = strlen(field->key);
@@ -224,8 +224,8 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
         if (status == -ENOENT)
             break;
         if (!status) {
-            if (reading->lines &&
-                (!rest[0] || reading->by_set)) /* an entry of a list stands in it */
+            /* an entry of a list has the list's line */
+            if (reading->lines && (!rest[0] || reading->by_set))
                 reading->lines[i] = reading->by_set ? CONFIG_BY_SET : leaf->line;
             return 0;
         }
@@ -270,7 +270,7 @@ static int apply_set(struct train_config *config, int *lines, const char *set, s
     char key[YAML_PATH_BYTES_MAX];
     const char *value = equals + 1;
     snprintf(key, sizeof key, "%.*s", (int)(equals - set), set);
-    if (value[0] != '[') { /* as it stands: a path may hold what YAML takes for its own */
+    if (value[0] != '[') { /* verbatim: a path may contain YAML syntax */
         struct yaml_leaf leaf = {.path = key, .line = 1, .values = &value, .values_count = 1};
         return read_leaf(&reading, &leaf);
     }
@@ -371,7 +371,7 @@ void config_print(const struct train_config *config, struct str *out)
 {
     size_t count;
     const struct config_field *fields = config_fields(&count);
-    const char *open = ""; /* the path of the mapping that the last line stood in, with its dot */
+    const char *open = ""; /* the path of the last line's mapping, with its dot */
     size_t open_bytes = 0;
     for (size_t i = 0; i < count; i++) {
         const char *key = fields[i].key, *last_dot = strrchr(key, '.');
@@ -433,7 +433,7 @@ int config_each(const struct train_config *config,
     return status;
 }
 
-/* A saved JSON value as the text that add_value gives. */
+/* Formats a saved JSON value as add_value does. */
 static void saved_text(const struct json_t *node, struct str *out)
 {
     struct jsonx_writer writer = {.out = out};
@@ -459,7 +459,7 @@ static void saved_text(const struct json_t *node, struct str *out)
     }
 }
 
-/* One "a.b": value of a saved object, as the YAML that it came from. */
+/* Reads one "a.b": value of a saved object as the YAML it came from. */
 static int restore_value(void *context, const char *key, struct json_t *node)
 {
     struct reading *reading = context;
@@ -494,7 +494,7 @@ int config_restore(const struct json_t *saved, const char *name, struct train_co
     return jsonx_each((struct json_t *)saved, restore_value, &reading);
 }
 
-/* As add_value, but texts without quotes: as they come back from a saved configuration. */
+/* As add_value, but without quotes around strings, as read from a saved configuration. */
 static void add_plain_value(struct str *out, const struct config_field *field, const void *source)
 {
     const struct config_mix *mix = source;
@@ -524,7 +524,7 @@ int config_compare(const struct train_config *config, const struct json_t *saved
         str_clear(&now);
         if (node)
             saved_text(node, &before);
-        else /* saved before the key existed: it was computed as the default says */
+        else /* saved before the key existed: the default applied */
             add_plain_value(&before, &fields[i], (const char *)defaults + fields[i].offset);
         add_plain_value(&now, &fields[i], (const char *)config + fields[i].offset);
         if (strcmp(str_text(&before), str_text(&now)) != 0)

@@ -1,10 +1,10 @@
 /*
- * config — what a training run is told: one YAML file, `--set a.b=value` over it, defaults below
- * it.
+ * config — the configuration of a training run: defaults, overridden by a YAML file, overridden by
+ * `--set a.b=value`.
  *
- * One table of fields (config_fields) drives the parsing, `--set`, the printing, `millrace help
- * config` and the comparison at a resume. Unknown keys, wrong types and contradictions are errors
- * that name file, line and the nearest key.
+ * One table of fields (config_fields) drives parsing, `--set`, printing, `millrace help config` and
+ * the comparison on resume. Unknown keys, wrong types and contradictions are errors that name the
+ * file, the line and the nearest key.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_CONFIG_H
 #define MILLRACE_TRAINER_CONFIG_CONFIG_H
@@ -24,37 +24,37 @@ enum { CONFIG_TEXT_BYTES_MAX = 1024 };
 enum config_damage { CONFIG_DAMAGE_FALLBACK, CONFIG_DAMAGE_STOP };
 enum config_save_error { CONFIG_SAVE_ERROR_CONTINUE, CONFIG_SAVE_ERROR_STOP };
 
-/* What a token attends to of those before it in its window. */
+/* Which earlier tokens in its window a token attends to. */
 enum config_text_mask { CONFIG_MASK_NONE, CONFIG_MASK_DOCUMENT };
 enum config_precision { CONFIG_FP32, CONFIG_BF16, CONFIG_FP16 };
 enum config_compression { CONFIG_COMPRESSION_NONE, CONFIG_COMPRESSION_POWERSGD };
 enum config_schedule_by { CONFIG_BY_STEP, CONFIG_BY_EPOCH };
 
-/* What a run does whose ranks compute with different kernels. */
+/* What to do if ranks compute with different kernels. */
 enum config_mixed { CONFIG_MIXED_REFUSE, CONFIG_MIXED_ALLOW };
 enum config_comm { CONFIG_COMM_AUTO, CONFIG_COMM_HOST, CONFIG_COMM_NCCL };
 enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH };
 
 enum config_metric { CONFIG_METRIC_VAL_LOSS, CONFIG_METRIC_VAL_ACCURACY };
 
-/* How often: by steps, or by the clock. One of them is 0; both: never. */
+/* An interval in steps or time. At least one of them is 0; both 0: never. */
 struct config_period {
     uint64_t steps, ns;
 };
 
-/* The effective configuration. Fields stand as in the YAML; 0 in a field documented as "auto" is
- * resolved by who uses it. */
+/* The effective configuration, with fields as in the YAML. The user of a field documented as "auto"
+ * resolves its 0. */
 struct train_config {
     struct {
         char dir[CONFIG_TEXT_BYTES_MAX];
         uint64_t seed;
-        uint64_t steps; /* 0: epochs say */
+        uint64_t steps; /* 0: until epochs are done */
         uint64_t epochs;
         uint64_t max_time_ns;      /* 0: none */
         uint64_t stop_deadline_ns; /* 0: none */
     } run;
     uint32_t device;  /* see config_device_name */
-    uint64_t threads; /* of compute; 0: one a CPU */
+    uint64_t threads; /* for compute; 0: one per CPU */
     struct {
         struct config_mix train;
         char val[CONFIG_TEXT_BYTES_MAX];
@@ -65,7 +65,7 @@ struct train_config {
         uint64_t timeout_ns; /* 0: none */
         struct {
             uint32_t policy; /* enum loader_bad_policy */
-            double limit;    /* part of the samples delivered */
+            double limit;    /* fraction of the samples delivered */
         } bad_samples;
         struct {
             char field[128];
@@ -79,7 +79,7 @@ struct train_config {
             struct {
                 double brightness, contrast, saturation, hue;
             } jitter;
-            double mixup, cutmix; /* alphas; 0: not so */
+            double mixup, cutmix; /* alphas; 0: off */
             double mix_prob, mix_switch_prob;
         } image;
         struct {
@@ -93,14 +93,14 @@ struct train_config {
         uint64_t layers, heads, width, mlp_ratio, patch, classes, vocabulary;
         uint64_t mlp_width, kv_heads; /* 0: auto */
         double rope_base, norm_epsilon;
-        uint64_t recompute, offload;        /* every so many blocks; 0: none */
+        uint64_t recompute, offload;        /* every n-th block; 0: none */
         char init[CONFIG_TEXT_BYTES_MAX];   /* "": random */
         char freeze[CONFIG_TEXT_BYTES_MAX]; /* patterns, see freeze.h */
     } model;
     struct {
         uint64_t global, micro; /* 0: auto, before config_resolve_batch */
-        uint64_t
-            accumulation;   /* micro-batches a rank; 0: auto, and so after config_resolve_batch */
+        /* Micro-batches per rank; 0: auto. config_resolve_batch sets it to 0. */
+        uint64_t accumulation;
         char schedule[256]; /* see epochs.h */
         bool sync_each;
     } batch;
@@ -108,7 +108,7 @@ struct train_config {
         uint32_t type; /* enum update_rule */
         double lr, beta1, beta2, eps, momentum, weight_decay;
         double clip_norm, clip_value; /* 0: none */
-        uint64_t base_batch;          /* 0: rates are those of the batch */
+        uint64_t base_batch;          /* 0: learning rates are for the configured batch */
         bool nesterov;
     } optimizer;
     struct {
@@ -124,16 +124,16 @@ struct train_config {
         } loss_scale;
     } precision;
     struct {
-        uint32_t strategy, reduction; /* a row of strategy_names; enum reduction_kind */
+        uint32_t strategy, reduction; /* index in strategy_names; enum reduction_kind */
         uint32_t comm;                /* enum config_comm */
         uint32_t mixed;               /* enum config_mixed */
-        uint64_t
-            shard; /* ranks that hold one copy together; 0: as replicate or the strategy has it */
-        uint64_t replicate;         /* copies; 0: as shard has it */
-        uint64_t wrap_min_params;   /* units are joined to groups of as many; 0: each is one */
-        uint64_t keep_below_params; /* groups of fewer are held whole */
-        uint64_t prefetch;          /* groups */
-        uint64_t groups_at_once;    /* whole for passes; 0: as prefetch has it */
+        /* Ranks that together hold one copy; 0: follows from replicate or the strategy. */
+        uint64_t shard;
+        uint64_t replicate;         /* copies; 0: follows from shard */
+        uint64_t wrap_min_params;   /* minimum size of a group of units; 0: one unit each */
+        uint64_t keep_below_params; /* smaller groups are not sharded */
+        uint64_t prefetch;          /* groups ahead */
+        uint64_t groups_at_once;    /* groups gathered at once; 0: follows from prefetch */
         uint64_t bucket_bytes;
         struct {
             uint32_t type; /* enum config_compression */
@@ -142,9 +142,9 @@ struct train_config {
             bool error_feedback, warm_start;
         } compression;
         struct {
-            uint64_t steps; /* 0: gradients are summed */
+            uint64_t steps; /* 0: gradients are reduced */
         } local_sgd;
-        uint64_t timeout_ns; /* of a collective; 0: none */
+        uint64_t timeout_ns; /* per collective; 0: none */
         bool debug;
         uint64_t check_sync; /* steps; 0: never */
         struct {
@@ -190,17 +190,18 @@ struct train_config {
 
 enum config_kind {
     CONFIG_TEXT, /* char[bytes] */
-    CONFIG_PATH, /* char[bytes]: a path or URL; its scheme must be one that this build serves */
+    /* char[bytes]: a path or URL; this build must support its scheme. */
+    CONFIG_PATH,
     CONFIG_BOOL,
     CONFIG_COUNT,      /* uint64_t */
     CONFIG_COUNT_AUTO, /* uint64_t, "auto" is 0 */
     CONFIG_SIZE,       /* uint64_t bytes: 64MiB */
     CONFIG_SIZE_AUTO,  /* uint64_t bytes, "auto" is 0 */
     CONFIG_DURATION,   /* uint64_t nanoseconds: 90s, 10min */
-    CONFIG_PERIOD,     /* struct config_period: 500, 15min; least and most are of steps */
+    CONFIG_PERIOD,     /* struct config_period: 500, 15min; least and most apply to steps */
     CONFIG_REAL,       /* double */
     CONFIG_FRACTION,   /* double: 0.01 or 1% */
-    CONFIG_CHOICE,     /* uint32_t: one of choices, by its place */
+    CONFIG_CHOICE,     /* uint32_t: an index in choices */
     CONFIG_PAIR,       /* two adjacent doubles: [0.9, 0.95] */
     CONFIG_MIX,        /* struct config_mix */
 };
@@ -215,72 +216,70 @@ struct config_field {
     enum config_kind kind;
     size_t offset;              /* in struct train_config */
     size_t bytes;               /* of CONFIG_TEXT and CONFIG_PATH */
-    const char *default_text;   /* as it would stand in YAML */
-    double least, most;         /* of numbers */
-    const char *const *choices; /* NULL-terminated, of CONFIG_CHOICE */
-    const struct config_alias
-        *aliases; /* other names of choices, which are taken and not listed; ended by a NULL */
-    bool
-        /* a resume under another value would change the order of samples or the model: refused */
-        orders;
-    bool
-        /* between ranks: it changes neither the result nor what ranks do together, or is a path */
-        may_differ;
+    const char *default_text;   /* in YAML syntax */
+    double least, most;         /* for numbers */
+    const char *const *choices; /* NULL-terminated, for CONFIG_CHOICE */
+    /* Other accepted names of choices, not listed in help; ends with NULL. */
+    const struct config_alias *aliases;
+    /* Resuming with another value is refused: it would change the sample order or the model. */
+    bool orders;
+    /* Ranks may have different values: paths, and fields that change neither the result nor the
+     * collective operations. */
+    bool may_differ;
     const char *help; /* a sentence, with the unit */
 };
 
 const struct config_field *config_fields(size_t *ret_count);
-const char *config_device_name(uint32_t device); /* as device_open takes it */
-/* device: null. Nothing is computed: what a run would take, move and compute is told. */
+const char *config_device_name(uint32_t device); /* in the form of device_open */
+/* Whether device is null: nothing is computed, only memory, traffic and operations are counted. */
 bool config_counts_only(const struct train_config *config);
-const char *config_metric_name(uint32_t metric); /* as a checkpoint's state has it */
+const char *config_metric_name(uint32_t metric); /* the key in a checkpoint's state */
 
 void config_set_defaults(struct train_config *config);
-/* Defaults, the file, then each of sets ("a.b=value"), then config_check. -EINVAL with file and
- * line. */
+/* Reads defaults, the file, then each of sets ("a.b=value"), then calls config_check. -EINVAL with
+ * file and line. */
 int config_load(const char *path, const char *const *sets, size_t sets_count,
                 struct train_config *ret_config, struct err *err);
-/* The same from text in memory; name serves messages. */
+/* The same for text in memory; name is used in messages. */
 int config_parse(const char *text, size_t bytes, const char *name, const char *const *sets,
                  size_t sets_count, struct train_config *ret_config, struct err *err);
 enum { CONFIG_MICRO_MAX = 65536 };
-/* batch.global or batch.micro, where batch.accumulation stands for it on so many ranks. -EINVAL
- * where they do not fit. */
+/* Computes batch.global or batch.micro from batch.accumulation and the number of ranks. -EINVAL if
+ * they contradict each other. */
 int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err *err);
-/* The same as a run began with it, on whatever ranks: saved is its configuration, of
- * config_print_json. Nothing changes where that has no batch. */
+/* Restores the batch that a run began with, on any number of ranks. saved: its configuration, from
+ * config_print_json. Does nothing if that has no batch. */
 void config_keep_batch(struct train_config *config, const struct json_t *saved);
 
-/* Where a key of the table was given, beside the numbers of lines. */
+/* Origin of a value, instead of a line number. */
 enum { CONFIG_BY_DEFAULT = 0, CONFIG_BY_SET = -1 };
-/* What batch.accumulation stands for becomes auto, as its default means nothing then. lines: as for
- * config_check. */
+/* Sets the field that batch.accumulation determines to auto, since its default does not apply.
+ * lines: as for config_check. */
 void config_mark_batch(struct train_config *config, const int *lines);
-/* The key that mixes images of a micro-batch, where that has one image; NULL: none. */
+/* The key that mixes images within a micro-batch, if batch.micro is 1; NULL: none. */
 const char *config_lone_mix(const struct train_config *config);
-/* Are gradients only moved between ranks, by none of the sums and other types that are the host's?
- * Such may go from GPU to GPU. */
+/* Whether ranks only exchange gradients, without the sums and conversions done on the host. Then
+ * they may travel from GPU to GPU. */
 bool config_moves_gradients(const struct train_config *config);
-/* Contradictions between fields. lines: of each in config_fields' order, NULL where they are not
- * known. -EINVAL with name and lines. */
+/* Finds contradictions between fields. lines: of each field in config_fields' order; NULL: unknown.
+ * -EINVAL with name and lines. */
 int config_check(const struct train_config *config, const int *lines, const char *name,
                  struct err *err);
 
-/* The effective configuration as YAML, every field. */
+/* Prints the effective configuration as YAML, with every field. */
 void config_print(const struct train_config *config, struct str *out);
-/* The same as one JSON object of "a.b": value. */
+/* Prints it as one JSON object of "a.b": value. */
 void config_print_json(const struct train_config *config, struct str *out);
-/* Reads that object again, as a checkpoint's state has it; name serves messages. Keys that it
- * lacks, from before they existed, get their defaults. -EINVAL names a key or a value of another
- * version. */
+/* Parses such an object from a checkpoint's state; name is used in messages. Missing keys, newer
+ * than the checkpoint, get their defaults. -EINVAL names an unknown key or value. */
 int config_restore(const struct json_t *saved, const char *name, struct train_config *ret_config,
                    struct err *err);
-/* Calls visit for each field, with the value as YAML. -ENOMEM. */
+/* Calls visit for each field, with the value in YAML syntax. -ENOMEM. */
 int config_each(const struct train_config *config,
                 void (*visit)(void *context, const struct config_field *field, const char *value),
                 void *context);
-/* Each field whose value differs from a saved object (of config_print_json), with both values as
- * text; a key that the saved one lacks had its default. -ENOMEM. */
+/* Calls differs for each field whose value differs from a saved object (of config_print_json), with
+ * both values as text. A missing key had its default. -ENOMEM. */
 int config_compare(const struct train_config *config, const struct json_t *saved,
                    void (*differs)(void *context, const struct config_field *field,
                                    const char *saved_text, const char *now_text),

@@ -1,6 +1,6 @@
 /*
- * config_batch — batch.global, batch.micro and batch.accumulation: two of them make the third. See
- * config.h.
+ * config_batch — batch.global, batch.micro and batch.accumulation: two of them determine the third.
+ * See config.h.
  */
 #include "base/jsonx.h"
 #include "trainer/config/config.h"
@@ -41,7 +41,7 @@ static int refuse(const struct train_config *config, uint32_t ranks, const char 
     return -EINVAL;
 }
 
-/* What the file could not be checked for while batch.micro was open. */
+/* Checks that had to wait until batch.micro was known. */
 static int check_micro(const struct train_config *config, uint32_t ranks, struct err *err)
 {
     const char *mixes = config_lone_mix(config);
@@ -57,7 +57,7 @@ static int check_micro(const struct train_config *config, uint32_t ranks, struct
 
 int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err *err)
 {
-    /* both below 2^32: the product of three may not fit */
+    /* each factor is below 2^32, but a product of three may overflow */
     uint64_t of_ranks = config->batch.accumulation * ranks, global = config->batch.global,
              micro = config->batch.micro;
     if (config->batch.accumulation == 0)
@@ -73,11 +73,11 @@ int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err
         return refuse(config, ranks, "the batch contradicts itself", err);
     config->batch.global = of_ranks;
     config->batch.micro = micro;
-    config->batch.accumulation = 0; /* on other ranks it is another */
+    config->batch.accumulation = 0; /* differs on another number of ranks */
     return check_micro(config, ranks, err);
 }
 
-/* What was given must agree with the run by itself, which is for config_compare to say. */
+/* Does not check values that were given: config_compare does. */
 void config_keep_batch(struct train_config *config, const struct json_t *saved)
 {
     uint64_t global = 0, micro = 0;

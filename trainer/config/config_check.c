@@ -1,5 +1,5 @@
 /*
- * config_check — what must agree between configuration keys. See config.h.
+ * config_check — consistency checks between configuration keys. See config.h.
  */
 #include "ckpt/ckpt.h"
 #include "io/io.h"
@@ -20,7 +20,7 @@ struct check {
     struct err *err;
 };
 
-/* Where the key was given: its line, CONFIG_BY_SET, or CONFIG_BY_DEFAULT. */
+/* Where the key was set: its line, CONFIG_BY_SET, or CONFIG_BY_DEFAULT. */
 static int line_of(const struct check *check, const char *key)
 {
     size_t count;
@@ -31,7 +31,7 @@ static int line_of(const struct check *check, const char *key)
     return CONFIG_BY_DEFAULT;
 }
 
-/* " at lines 4 and 7", " at line 4 and by --set", "" where both have their defaults. */
+/* " at lines 4 and 7", " at line 4 and by --set"; "" if both are defaults. */
 static void describe_places(int first, int second, char *text, size_t bytes)
 {
     int upper = first > second ? first : second, lower = first > second ? second : first;
@@ -45,7 +45,7 @@ static void describe_places(int first, int second, char *text, size_t bytes)
         snprintf(text, bytes, " by --set");
 }
 
-/* Between two keys, or within one. */
+/* key may equal other. */
 static int contradiction(const struct check *check, const char *key, const char *other,
                          const char *what, const char *advice)
 {
@@ -84,7 +84,6 @@ static int check_path(const struct check *check, const char *key, const char *pa
     return -EINVAL;
 }
 
-/* Every key that is a path. */
 static int check_paths(const struct train_config *config, const struct check *check)
 {
     size_t count;
@@ -238,7 +237,6 @@ static int check_loss_scale(const struct train_config *config, const struct chec
     return 0;
 }
 
-/* Gradients that travel as thin matrices, after the passes. */
 static int check_compression(const struct train_config *config, const struct check *check)
 {
     const struct strategy *strategy = strategy_of(config->parallel.strategy);
@@ -267,7 +265,6 @@ static int check_compression(const struct train_config *config, const struct che
     return 0;
 }
 
-/* Updates of each rank's own. */
 static int check_local_sgd(const struct train_config *config, const struct check *check)
 {
     const struct strategy *strategy = strategy_of(config->parallel.strategy);

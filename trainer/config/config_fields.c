@@ -480,7 +480,7 @@ const struct config_field *config_fields(size_t *ret_count)
     return fields;
 }
 
-/* A dataset, most often, where its configuration was meant. */
+/* Users often pass a dataset's folder instead of a configuration. */
 static int refuse_folder(struct io *io, const char *path, struct err *err)
 {
     struct io_stat info;

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A key, which also stands for all keys below it. The first row that matches counts. */
+/* A key, including all keys below it. The first matching row applies. */
 struct row {
     const char *key;
-    const char *name;   /* of the concept, or of the trainer whose key it is */
+    const char *name;   /* of the concept, or of the trainer that has the key */
     const char *answer; /* our key or option; NULL: not offered */
 };
 

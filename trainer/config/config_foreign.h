@@ -1,14 +1,13 @@
 /*
- * config_foreign — configuration keys of other trainers, and of concepts that millrace does not
- * offer, for the advice of an unknown key. The nearest spelling would name a key that means
- * something else.
+ * config_foreign — advice for unknown keys that belong to other trainers, or to concepts that
+ * millrace does not offer. The key with the nearest spelling would have another meaning.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_CONFIG_FOREIGN_H
 #define MILLRACE_TRAINER_CONFIG_CONFIG_FOREIGN_H
 
 #include <stddef.h>
 
-/* What to do about the key, into text, which is returned; NULL if the key is not a known one. */
+/* Writes the advice for the key to text and returns text; NULL if the key is not in the table. */
 const char *config_foreign_advice(const char *key, char *text, size_t bytes);
 
 #endif

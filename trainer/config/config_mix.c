@@ -37,7 +37,7 @@ static int read_whole(struct config_mix *mix, const struct yaml_leaf *leaf)
     if (leaf->is_sequence) {
         if (leaf->mappings_count < 1 || leaf->mappings_count > MIX_DATASETS_MAX)
             return -EINVAL;
-        begin(mix, leaf->mappings_count); /* their own leaves follow */
+        begin(mix, leaf->mappings_count); /* their leaves follow */
         return 0;
     }
     begin(mix, 1);
@@ -64,7 +64,7 @@ int config_mix_read(struct config_mix *mix, const char *rest, const struct yaml_
     if (status)
         return status;
     mix->sources[number] = entry;
-    mix->count += number == mix->count; /* --set may name one more */
+    mix->count += number == mix->count; /* --set may append an entry */
     return 0;
 }
 
@@ -129,14 +129,15 @@ void config_mix_print_saved(const struct json_t *list, struct str *out)
     for (size_t i = 0; i < jsonx_count(list); i++) {
         const struct json_t *entry = jsonx_at(list, i);
         const char *path = "";
-        double weight = 0; /* nine digits and six behind the point: a double holds them */
+        /* at most nine digits before the point and six after it: exact in a double */
+        double weight = 0;
         jsonx_text(jsonx_get(entry, "path"), &path);
         jsonx_f64(jsonx_get(entry, "weight"), &weight);
         jsonx_begin_object(&json, NULL);
         jsonx_write_string(&json, "path", path);
         if (weight >= 0 && weight < WEIGHT_END)
             print_weight(&json, (uint64_t)(weight * MIX_WEIGHT_UNIT + 0.5));
-        else /* of no configuration that was read: as it stands there */
+        else /* not from a valid configuration: print it unchanged */
             jsonx_write_f64(&json, "weight", weight);
         jsonx_end_object(&json);
     }

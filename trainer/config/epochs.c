@@ -67,7 +67,7 @@ uint64_t epochs_next_change(const struct epochs *epochs, uint64_t epoch)
     return UINT64_MAX;
 }
 
-/* Stretches of epochs of one batch, one after another. */
+/* Adds up phases of constant batch size. */
 uint64_t epochs_first_step(const struct epochs *epochs, uint64_t epoch)
 {
     uint64_t steps = 0;

@@ -133,7 +133,7 @@ static int visit(const struct walk *walk, struct fy_node *mapping, const char *p
     return 0;
 }
 
-/* Spaces and comments only: libfyaml makes no document of it, and names no error. */
+/* Only white space and comments: for such text libfyaml returns neither a document nor an error. */
 static bool says_nothing(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
@@ -146,7 +146,7 @@ static bool says_nothing(const char *text, size_t bytes)
     return true;
 }
 
-/* libfyaml scans a directive with a byte that is no UTF-8 for ever. */
+/* libfyaml loops forever on a directive with invalid UTF-8. */
 static int check_encoding(const struct walk *walk, const char *text, size_t bytes)
 {
     for (size_t at = 0, count; at < bytes; at += count) {
@@ -161,8 +161,8 @@ static int check_encoding(const struct walk *walk, const char *text, size_t byte
     return 0;
 }
 
-/* libfyaml reads the first document and forgets what follows; nothing of a configuration is to be
- * forgotten. */
+/* libfyaml reads the first document and ignores what follows; a configuration must not be ignored
+ * in part. */
 static int check_one_document(const struct walk *walk, const char *text, size_t bytes)
 {
     bool begun = false, ended = false;
@@ -213,7 +213,7 @@ int yaml_walk(const char *text, size_t bytes, const char *name,
     } else if (document) {
         struct fy_node *root = fy_document_root(document);
         if (!root)
-            status = 0; /* an empty file says nothing */
+            status = 0; /* an empty file sets nothing */
         else if (fy_node_is_mapping(root))
             status = visit(&walk, root, "", 0);
         else

@@ -1,11 +1,11 @@
 /*
- * yaml — YAML read as a flat list of leaves, by libfyaml; yaml.c is the only file that knows it.
+ * yaml — reads YAML as a flat list of leaves, with libfyaml; only yaml.c uses that library.
  *
- * A leaf is a scalar or a sequence of scalars, under the path of its keys joined by dots: `data:
+ * A leaf is a scalar or a sequence of scalars, with the path of its keys joined by dots: `data:
  * {image: {size: 64}}` is "data.image.size" with one value. A sequence of mappings is a leaf
- * without values, and then leaves for each entry: `train: [{path: a}]` is "train" and
+ * without values, followed by the leaves of each entry: `train: [{path: a}]` is "train" and
  * "train[0].path". Duplicate keys, aliases, tags on keys, deeper sequences, directives, a second
- * document and bytes that are no UTF-8 are errors.
+ * document and invalid UTF-8 are errors.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_YAML_H
 #define MILLRACE_TRAINER_CONFIG_YAML_H
@@ -24,23 +24,23 @@ enum {
     YAML_VALUE_BYTES_MAX = 1024
 };
 
-/* One leaf; lives during the callback. */
+/* A leaf, valid during the callback. */
 struct yaml_leaf {
     const char *path;
     int line; /* from 1 */
     bool is_sequence;
-    size_t mappings_count;     /* of a sequence of mappings, whose leaves follow; else 0 */
-    size_t values_count;       /* 1 of a scalar */
+    size_t mappings_count;     /* for a sequence of mappings, whose leaves follow; else 0 */
+    size_t values_count;       /* 1 for a scalar */
     const char *const *values; /* as text; "" for an empty scalar */
 };
 
-/* Calls leaf for each, in file order; its first non-zero result ends the walk and is returned. name
- * serves messages. -EINVAL with name and line where it is no YAML. */
+/* Calls leaf for each leaf in file order. Its first non-zero result ends the walk and is returned.
+ * name is used in messages. -EINVAL with name and line if the text is not YAML. */
 int yaml_walk(const char *text, size_t bytes, const char *name,
               int (*leaf)(void *context, const struct yaml_leaf *leaf), void *context,
               struct err *err);
 
-/* The library's name and version, as base/versions.h has it. */
+/* The library's name and version, as in base/versions.h. */
 const char *yaml_library(char *text);
 
 #endif

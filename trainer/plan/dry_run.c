@@ -47,7 +47,7 @@ bool trainer_dry_run_is_by_nccl(const struct train_config *config,
     return comm_nccl_check(NULL) == 0 && !has_too_few;
 }
 
-/* The ranks' communicators, without ranks. */
+/* Opens null communicators in place of the ranks' own. */
 static int open_comms(struct run *run, const struct trainer_dry_run_options *options,
                       struct err *err)
 {
@@ -95,7 +95,7 @@ static int open_batch(struct run *run, const struct trainer_dry_run_options *opt
                                        options->ranks, options->local_ranks, &run->shards, err);
 }
 
-/* Of data that is open already. */
+/* Uses the shape of data that is already open. */
 static int take_shape(struct run *run, const struct trainer_dry_run_options *options,
                       struct err *err)
 {
@@ -111,7 +111,7 @@ static int take_shape(struct run *run, const struct trainer_dry_run_options *opt
     return run_count_steps(run, options->epoch, err);
 }
 
-/* Looks at the data, and at that of evaluations, whose loader is there beside the other one. */
+/* Opens the training data, and the validation data, whose loader exists at the same time. */
 static int open_data(struct run *run, struct loader **ret_beside, struct err *err)
 {
     int status = run_open_data(run, NULL, "", err);
@@ -121,9 +121,9 @@ static int open_data(struct run *run, struct loader **ret_beside, struct err *er
     return loader_open(&options, ret_beside, err);
 }
 
-/* What a rank stages, as a saver plans it. */
+/* The staging of a rank, as a saver plans it. */
 struct planned_save {
-    struct consolidated consolidated; /* of the layout full */
+    struct consolidated consolidated; /* for layout full */
     struct layout layout;
     struct staging staging;
 };
@@ -135,7 +135,7 @@ static void close_staging(struct planned_save *save)
     consolidated_deinit(&save->consolidated);
 }
 
-/* Who writes what of the file that all write follows from what all of them hold. */
+/* All ranks write one file; which part each writes depends on what all of them hold. */
 static int plan_full(struct run *run, const struct trainer_dry_run_options *options,
                      struct consolidated *consolidated, struct err *err)
 {
@@ -163,7 +163,7 @@ static int plan_full(struct run *run, const struct trainer_dry_run_options *opti
     return status;
 }
 
-/* The memory that a saver stages in, and its files. */
+/* Opens the staging memory and files of a saver. */
 static int open_staging(struct run *run, const struct trainer_dry_run_options *options,
                         struct planned_save *save, struct err *err)
 {
@@ -193,11 +193,12 @@ static int open_staging(struct run *run, const struct trainer_dry_run_options *o
                                  buffers, err);
 }
 
-/* A micro-batch forward and backward, or what a rank does beside others that have one. */
+/* Runs a micro-batch forward and backward, or what a rank without one does while others have
+ * one. */
 static void make_pass(struct run *run, uint64_t round, const struct model_memory *memory)
 {
     const struct model_result result = {run->losses, run->correct};
-    const void *any = run->activations.memory; /* nobody reads it */
+    const void *any = run->activations.memory; /* never read */
     const struct model_input input = {.images = any,
                                       .labels = any,
                                       .tokens = any,
@@ -256,9 +257,9 @@ static int make_step(struct run *run, struct err *err)
     return status ? status : update(run, err);
 }
 
-/* What is held from the first step on, as frozen weights that were gathered, does not come again:
- * the second tells. Both are the stretch's last, when what only first ones do, as PowerSGD before
- * its start_step, is over. */
+/* The second step is counted: work done once, such as gathering frozen weights, is not repeated in
+ * it. Both steps are the last of their phase, after what only early steps do, such as PowerSGD
+ * before its start_step. */
 static int make_steps(struct run *run, struct trainer_dry_run *dry_run, struct err *err)
 {
     run->step = run->turn_step - 1;
@@ -314,8 +315,8 @@ static int dry_run_run(struct run *run, const struct trainer_dry_run_options *op
     for (uint64_t i = 0; i < run->params->count; i++)
         dry_run->parameter_count += run->params->list[i].count;
     dry_run->shape = run->shape;
-    dry_run->shape.pixels_libraries = dry_run->shape.engine =
-        NULL; /* the loader's, which is closed */
+    /* the loader's, which is closed */
+    dry_run->shape.pixels_libraries = dry_run->shape.engine = NULL;
     dry_run->steps = run->steps;
     dry_run->micros_count = batching_micros(&run->batching);
     const struct comm_traffic traffic = run_traffic(run);
@@ -324,7 +325,8 @@ static int dry_run_run(struct run *run, const struct trainer_dry_run_options *op
     return 0;
 }
 
-/* The steps of one batch. *ret_next: the epoch of the next one; UINT64_MAX: the run ends before. */
+/* Simulates the steps of one phase. *ret_next: the first epoch of the next phase; UINT64_MAX: the
+ * run ends in this one. */
 static int simulate_stretch(const struct trainer_dry_run_options *options,
                             struct trainer_dry_run *ret_dry_run, uint64_t *ret_next,
                             struct err *err)
@@ -342,7 +344,7 @@ static int simulate_stretch(const struct trainer_dry_run_options *options,
     return status;
 }
 
-/* The data is looked at once, and its memory is that of the first stretch. */
+/* The data is opened once, and its memory counts in the first phase. */
 int trainer_dry_run(const struct trainer_dry_run_options *options,
                     struct trainer_dry_run *ret_dry_run, struct err *err)
 {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the run would take with other settings; UINT64_MAX where there is no such run. */
+/* The memory needed with other settings; UINT64_MAX if such a run is invalid. */
 static uint64_t need_with(const struct trainer_dry_run_options *run,
                           const struct train_config *config)
 {
@@ -23,7 +23,7 @@ static uint64_t need_with(const struct trainer_dry_run_options *run,
                                                    : memory_plan_bytes(dry_run.device_bytes);
 }
 
-/* Adds "SETTING saves X" where it saves anything. */
+/* Appends "SETTING saves X" if it saves memory. */
 static void add_saving(char text[ERR_TEXT_BYTES_MAX], const char *setting, uint64_t now,
                        uint64_t then)
 {
@@ -34,7 +34,7 @@ static void add_saving(char text[ERR_TEXT_BYTES_MAX], const char *setting, uint6
                  setting, str_format_size(now - then, size));
 }
 
-/* config: to try in. */
+/* config: scratch space for settings to try. */
 static void list_savings(const struct trainer_dry_run_options *run, uint64_t need,
                          struct train_config *config, char text[ERR_TEXT_BYTES_MAX])
 {

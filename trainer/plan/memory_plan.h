@@ -1,6 +1,6 @@
 /*
- * memory_plan — does the device have the memory that a run will take of it: asked by a dry run
- * (dry_run.h) before the run takes any; and what would take less.
+ * memory_plan — checks by a dry run (dry_run.h), before a run allocates device memory, whether it
+ * will fit; if not, suggests settings that need less.
  */
 #ifndef MILLRACE_TRAINER_PLAN_MEMORY_PLAN_H
 #define MILLRACE_TRAINER_PLAN_MEMORY_PLAN_H
@@ -9,23 +9,21 @@
 
 struct run;
 
-/* What a device takes for itself beside what is asked of it, as kernels that it loads when they are
- * first used. */
+/* Memory that a device uses beyond requests, for example for kernels loaded on first use. */
 enum { MEMORY_PLAN_SPARE_BYTES = 64 << 20 };
 
-/* Of so much of the device's own memory, the spare included. */
+/* The requested bytes plus the spare. */
 static inline uint64_t memory_plan_bytes(uint64_t device_bytes)
 {
     return device_bytes + MEMORY_PLAN_SPARE_BYTES;
 }
 
-/* -ENOMEM where the device has less memory free than the simulated run will take beside what the
- * device has given already, with what is needed, and how much a smaller micro-batch, a batch that
- * does not grow, recomputing and offloading would save. Where device memory is the host's nobody
- * can tell, and it is 0. */
+/* -ENOMEM if the simulated run needs more device memory than is free or already allocated from it.
+ * The detail has the bytes needed, and what a smaller micro-batch, a constant batch, recomputation
+ * and offloading would save. Returns 0 if device memory is host memory, whose limit is unknown. */
 int memory_plan_check(const struct trainer_dry_run_options *run, struct device *device,
                       struct err *err);
-/* The same for a run that is being opened: a run_memory_check (run.h). */
+/* The same for a run being opened: a run_memory_check (run.h). */
 int memory_plan_check_run(const struct run *run, bool trains, struct err *err);
 
 #endif

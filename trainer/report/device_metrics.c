@@ -1,5 +1,5 @@
 /*
- * metrics — see metrics.h.
+ * device_metrics — see device_metrics.h.
  */
 #include "trainer/report/device_metrics.h"
 

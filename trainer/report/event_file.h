@@ -1,16 +1,15 @@
 /*
- * event_file — a file of TensorBoard's events: records, framed as TensorFlow's record writer frames
- * them.
+ * event_file — a TensorBoard event file: records in the framing of TensorFlow's record writer.
  *
- *     offset  bytes  what
+ *     offset  bytes  content
  *     0       8      bytes of the data, little-endian
  *     8       4      masked CRC32C of those 8 bytes
  *     12      n      data
  *     12 + n  4      masked CRC32C of the data
  *
- * Masked: the CRC turned right by 15 bits, plus 0xa282ead8. TensorBoard reads the files of a folder
- * in the order of their names, one after the other: each new file's name has a number (the time in
- * seconds) larger than all that are there, however the clock was set.
+ * Masked: the CRC rotated right by 15 bits, plus 0xa282ead8. TensorBoard reads the files of a
+ * folder one after another by name. So each new file's name has a larger number (the time in
+ * seconds) than all existing ones, even if the clock was set back.
  *
  * Threads: one owner. Local files only.
  */
@@ -24,14 +23,14 @@ struct event_file;
 
 enum { EVENT_BYTES_MAX = 4096 };
 
-/* Makes the folder, with its parents, and a new file in it. Gives the file. */
+/* Creates the folder, with its parents, and a new file in it. */
 int event_file_open(struct io *io, const char *folder, struct event_file **ret_file,
                     struct err *err);
 void event_file_close(struct event_file *file); /* NULL is fine */
 
-/* Where the data of the next record is made: EVENT_BYTES_MAX bytes, the file's. */
+/* The buffer for the next record's data: EVENT_BYTES_MAX bytes, owned by the file. */
 void *event_file_data(struct event_file *file);
-/* Adds a record of the first bytes of it. Blocks; allocates nothing. */
+/* Appends a record of that buffer's first bytes. Blocks; allocates nothing. */
 int event_file_add(struct event_file *file, size_t bytes, struct err *err);
 
 #endif

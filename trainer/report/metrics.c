@@ -16,14 +16,14 @@
 #include <string.h>
 
 enum {
-    WINDOW_BYTES = 64 << 10, /* of the file at a time; no line of ours is as long */
+    WINDOW_BYTES = 64 << 10, /* read at a time; longer than any of our lines */
     LINE_BYTES = 2048,
 };
 
 struct metrics {
     struct line_log *log;
     struct str line;                 /* reused */
-    struct tensorboard *tensorboard; /* NULL: none is wanted */
+    struct tensorboard *tensorboard; /* NULL: disabled */
 };
 
 static bool comes_again(const struct json_t *line, uint64_t step, struct metrics_resume resume)
@@ -44,13 +44,13 @@ static bool stays(const char *line, size_t bytes, struct metrics_resume resume)
     return result;
 }
 
-/* Of text, the end of its last line that stays, 0 where there is none. *ret_line: where the first
- * line begins that was not looked at, since its beginning is not in text. */
+/* Returns the end of the last line in text to keep; 0 if there is none. *ret_unseen: where the
+ * first unchecked line begins, whose beginning is not in text. */
 static size_t last_that_stays(const char *text, size_t bytes, bool is_beginning,
                               struct metrics_resume resume, size_t *ret_unseen)
 {
     const char *newline = memrchr(text, '\n', bytes);
-    size_t end = newline ? (size_t)(newline - text) + 1 : 0; /* a torn line is none */
+    size_t end = newline ? (size_t)(newline - text) + 1 : 0; /* excludes an incomplete line */
     while (end > 0) {
         const char *before = memrchr(text, '\n', end - 1);
         if (!before && !is_beginning)
@@ -64,8 +64,8 @@ static size_t last_that_stays(const char *text, size_t bytes, bool is_beginning,
     return 0;
 }
 
-/* From the end on, so that a long run's file is not read whole: steps rise, and what comes again
- * stands last. */
+/* Reads the file backwards, so that a long run's file is not read whole: steps rise, and lines that
+ * will be repeated are last. */
 static int find_bytes_to_keep(struct io *io, const char *path, struct metrics_resume resume,
                               uint64_t *ret_bytes, struct err *err)
 {
@@ -89,8 +89,8 @@ static int find_bytes_to_keep(struct io *io, const char *path, struct metrics_re
             break;
         size_t found = last_that_stays(window, bytes, begin == 0, resume, &unseen);
         kept = found ? begin + found : 0;
-        end = begin +
-              (unseen < bytes ? unseen : 0); /* a line as long as the window is none of ours */
+        /* a line that fills the window is not one of ours */
+        end = begin + (unseen < bytes ? unseen : 0);
     }
     if (queue)
         io->ops->queue_close(queue);
@@ -101,8 +101,7 @@ static int find_bytes_to_keep(struct io *io, const char *path, struct metrics_re
     return status;
 }
 
-/* The lines that came before, as far as the run does not make them again; and what will be written
- * now. */
+/* Keeps the lines that the run will not repeat, and opens the file for new ones. */
 static int open_lines(struct metrics *metrics, struct io *io, const struct metrics_options *options,
                       struct err *err)
 {
@@ -112,7 +111,7 @@ static int open_lines(struct metrics *metrics, struct io *io, const struct metri
         if (status && status != -ENOENT)
             return status;
         if (status)
-            err_clear(err); /* the run was moved without its metrics: they begin here */
+            err_clear(err); /* the run was moved without its metrics: start a new file */
     }
     int status = line_log_open(options->path, keep_bytes, &metrics->log, err);
     if (!status && str_reserve(&metrics->line, LINE_BYTES))
@@ -159,7 +158,7 @@ static int write_line(struct metrics *metrics, const struct trainer_report *repo
     jsonx_write_f64(&w, "wall_seconds", clock_seconds(wall_ns));
     jsonx_end_object(&w);
     if (str_status(&metrics->line)) {
-        str_deinit(&metrics->line); /* which forgets it: the next line may find memory */
+        str_deinit(&metrics->line); /* clears the error: the next line may find memory */
         return err_set(err, -ENOMEM, "out of memory for a line of metrics");
     }
     return line_log_add(metrics->log, metrics->line.data, metrics->line.bytes, err);

@@ -20,8 +20,7 @@ const char *range_name(enum range range)
     return names[range];
 }
 
-/* Where the device queues, the host's thread computes nothing: what it does for the passes is
- * queueing. */
+/* If the device queues work, the host thread computes nothing: its time in passes is queueing. */
 static enum time_part part_of(enum range range, bool queues)
 {
     static const struct {
@@ -44,7 +43,7 @@ static enum time_part part_of(enum range range, bool queues)
     return queues ? parts[range].queues : parts[range].computes;
 }
 
-/* A disk, which a checkpoint waits for, may take longer than ranks may be late. */
+/* A checkpoint waits for the disk, which may take longer than the limit for late ranks. */
 static void note(const struct ranges *ranges, const char *name, bool may_last)
 {
     if (ranges->comm && ranges->comm->ops->note)

@@ -1,12 +1,13 @@
 /*
- * range — what a run does when: named spans of its thread's time, for NVIDIA's profilers always, in
- * seconds while they are measured.
+ * range — named spans of the run's thread: always passed to NVIDIA's profilers, and timed while
+ * measuring is on.
  *
- * The seconds are the host's. Where the device is the host they are those of the computation; where
- * it queues, those of queueing, and RANGE_WAIT is what the host then waits for the device.
+ * Times are host times. If the device is the host, they include the computation. If the device
+ * queues work, they cover queueing only, and RANGE_WAIT is the time that the host waits for the
+ * device.
  *
- * Ranges turn the clock of time_parts: what happens within a range, and not within one inside it,
- * is time of the part that it belongs to.
+ * Ranges also drive time_parts: time within a range, but not within a nested one, counts for the
+ * part of that range.
  */
 #ifndef MILLRACE_TRAINER_REPORT_RANGE_H
 #define MILLRACE_TRAINER_REPORT_RANGE_H
@@ -19,20 +20,20 @@
 #include <stdint.h>
 
 enum range {
-    RANGE_STEP,  /* the ranges down to RANGE_STAGE lie within it */
-    RANGE_DATA,  /* waiting for a micro-batch of the loader */
-    RANGE_FEED,  /* its copies to the device, and giving back the one before */
-    RANGE_MICRO, /* a micro-batch: its passes, or their replay as a graph, and sums of gradients */
-    RANGE_FORWARD,  /* within it */
-    RANGE_BACKWARD, /* within it too, with losses */
-    RANGE_NORM,     /* the last sums of gradients, and their norm */
-    RANGE_REDUCE,   /* what ranks do together: sums over all of them */
+    RANGE_STEP,     /* contains the ranges down to RANGE_STAGE */
+    RANGE_DATA,     /* waiting for the loader's next micro-batch */
+    RANGE_FEED,     /* its upload to the device, and release of the previous one */
+    RANGE_MICRO,    /* a micro-batch: its passes, or their graph replay, and gradient sums */
+    RANGE_FORWARD,  /* within RANGE_MICRO */
+    RANGE_BACKWARD, /* within RANGE_MICRO, with losses */
+    RANGE_NORM,     /* the last gradient sums, and the gradient norm */
+    RANGE_REDUCE,   /* reductions over all ranks */
     RANGE_UPDATE,   /* of the weights */
-    /* within it: a group's weights and moments are kept for the checkpoint that is being written */
+    /* within RANGE_UPDATE: copies a group's weights and moments for a checkpoint in progress */
     RANGE_STAGE,
-    RANGE_WAIT,     /* for the device: within a step for those before it, beside steps for all */
+    RANGE_WAIT,     /* for the device: within a step for earlier steps, else for all */
     RANGE_EVALUATE, /* all of data.val */
-    RANGE_SAVE,     /* what of a checkpoint the run waits for when it begins */
+    RANGE_SAVE,     /* the part of a save that blocks the run */
     RANGE_COUNT
 };
 
@@ -44,26 +45,26 @@ struct range_time {
 
 enum { RANGE_DEPTH_MAX = 4 };
 
-/* Zero at first. Owner thread. */
+/* Initially zero. Owner thread. */
 struct ranges {
-    bool measures;             /* spans that begin now are added to times */
+    bool measures;             /* add new spans to times */
     bool queues;               /* the device is not the host */
     struct trace_track *track; /* borrowed; NULL: no trace */
     struct time_parts parts;
-    /* Others are told through it what this rank is at, where it is late; borrowed, as step, of the
-     * last one that is queued. NULL: nobody. */
+    /* Tells other ranks what this rank is doing, in case it is late; borrowed, as is step, the last
+     * one queued. NULL: none. */
     struct comm *comm;
     const uint64_t *step;
     struct range_time times[RANGE_COUNT];
     struct {
         enum range range;
-        enum time_part part; /* that the time was of before it */
+        enum time_part part; /* the part active before it */
         uint64_t began_ns;   /* 0: not measured */
     } open[RANGE_DEPTH_MAX];
     unsigned depth;
 };
 
-/* In pairs; what fails in between may leave a range open, for then the run ends. */
+/* Calls must be paired. A failure in between may leave a range open, since the run then ends. */
 void range_begin(struct ranges *ranges, enum range range);
 void range_end(struct ranges *ranges);
 

@@ -37,13 +37,13 @@ static void add_device_metrics(struct list *list, const struct trainer_device_me
         add_count(list, "process_bytes", metrics->process_bytes);
 }
 
-/* Those that can be known; they and "other" add up to elapsed_seconds. */
+/* Adds the known parts of the time; with "other" they add up to elapsed_seconds. */
 static void add_time(struct list *list, const struct trainer_report *report)
 {
     static const struct {
         enum time_part part;
         const char *name;
-        bool computes, queues; /* on devices of which kind it is known */
+        bool computes, queues; /* known on devices that compute in place; on devices that queue */
     } parts[] = {
         {TIME_LOAD, "load_seconds", true, true},
         {TIME_FORWARD, "forward_seconds", true, false},
@@ -61,7 +61,7 @@ static void add_time(struct list *list, const struct trainer_report *report)
             add(list, parts[i].name, (double)report->time.ns[parts[i].part] / 1e9);
 }
 
-/* What the device did in that time; the rest of it, it waited. */
+/* The device's own times; for the rest of the elapsed time it was idle. */
 static void add_device_time(struct list *list, const struct time_spent *time)
 {
     add(list, "device_forward_seconds", (double)time->ns[TIME_FORWARD] / 1e9);

@@ -1,8 +1,8 @@
 /*
- * scalars — the numbers of a line of progress or of an evaluation, by name: what metrics.jsonl,
- * `--json` and TensorBoard show.
+ * scalars — the named numbers of a progress line or an evaluation, as shown in metrics.jsonl,
+ * `--json` and TensorBoard.
  *
- * Names end in their unit. What is not known of a machine is left out.
+ * Names end in their unit. Unknown machine metrics are omitted.
  */
 #ifndef MILLRACE_TRAINER_REPORT_SCALARS_H
 #define MILLRACE_TRAINER_REPORT_SCALARS_H
@@ -13,16 +13,16 @@
 struct scalar {
     const char *name; /* static */
     double value;
-    bool is_count; /* a whole number */
+    bool is_count; /* an integer */
 };
 
 enum { SCALARS_MAX = 32 };
-#define SCALARS_VALIDATION_PREFIX "val_" /* of the names of an evaluation's own numbers */
+#define SCALARS_VALIDATION_PREFIX "val_" /* of the names of an evaluation's numbers */
 
-/* Of TRAINER_STEP and TRAINER_EVALUATED; of other events none. Returns how many. step and the time
- * are not among them. */
+/* Returns the number of scalars for TRAINER_STEP and TRAINER_EVALUATED; 0 for other events.
+ * Excludes step and wall time. */
 size_t scalars_of(const struct trainer_report *report, struct scalar scalars[SCALARS_MAX]);
-/* As fields of an object that is open. */
+/* Writes them as fields of the open object. */
 void scalars_write(struct jsonx_writer *json, const struct scalar *scalars, size_t count);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * tensorboard — see tensorboard.h. The one adapter of protobuf-c; tensorboard.proto has the
+ * tensorboard — see tensorboard.h. The only user of protobuf-c; tensorboard.proto defines the
  * messages.
  */
 #include "trainer/report/tensorboard.h"
@@ -29,7 +29,7 @@ static int add_event(struct event_file *file, const Tensorboard__Event *event, s
     return event_file_add(file, bytes, err);
 }
 
-/* The version comes first: without it TensorBoard does not look for session starts. */
+/* The version must come first: without it TensorBoard ignores session starts. */
 static int begin_file(struct event_file *file, uint64_t step, struct err *err)
 {
     Tensorboard__SessionLog start = TENSORBOARD__SESSION_LOG__INIT;
@@ -87,7 +87,8 @@ static char *tag_of(const struct scalar *scalar)
 {
     size_t prefix = strlen(SCALARS_VALIDATION_PREFIX);
     bool has_prefix = strncmp(scalar->name, SCALARS_VALIDATION_PREFIX, prefix) == 0;
-    return (char *)(uintptr_t)(scalar->name + (has_prefix ? prefix : 0)); /* it is only read */
+    /* protobuf-c only reads it */
+    return (char *)(uintptr_t)(scalar->name + (has_prefix ? prefix : 0));
 }
 
 int tensorboard_write(struct tensorboard *tensorboard, const struct trainer_report *report,

@@ -1,14 +1,14 @@
 /*
- * tensorboard — the numbers of metrics.jsonl as TensorBoard's event files.
+ * tensorboard — writes the numbers of metrics.jsonl as TensorBoard event files.
  *
- * Below the folder stand two runs, as TensorBoard calls them: `train` with the lines of progress,
- * and `validation` with the evaluations, whose tags lack their "val_", so that both losses lie in
- * one chart.
+ * The folder has two runs, in TensorBoard's sense: `train` with the progress lines, and
+ * `validation` with the evaluations. Tags of the latter omit "val_", so that both losses share a
+ * chart.
  *
- * A run that resumes writes new files beside the old ones. Each begins with a session start at the
- * first step that is to come: TensorBoard then forgets what older files have of that step and later
- * ones, so that what a killed run had written beyond its last checkpoint shows once. The two runs'
- * starts differ where a resumed step is evaluated again.
+ * A resumed run writes new files next to the old ones. Each begins with a session start at its
+ * first upcoming step, which makes TensorBoard discard that step and later ones from older files.
+ * So steps that a killed run wrote after its last checkpoint are shown once. The session starts of
+ * the two runs differ if the resumed step's evaluation is repeated.
  *
  * Threads: one owner. Local files only.
  */
@@ -21,12 +21,12 @@
 
 struct tensorboard;
 
-/* The first steps that are to come: of a line of progress, of an evaluation. */
+/* The first upcoming step of a progress line, and of an evaluation. */
 struct tensorboard_start {
     uint64_t step, evaluation;
 };
 
-/* Gives it. The folder is made with its parents. */
+/* Creates the folder, with its parents. */
 int tensorboard_open(struct io *io, const char *folder, struct tensorboard_start start,
                      struct tensorboard **ret_tensorboard, struct err *err);
 void tensorboard_close(struct tensorboard *tensorboard); /* NULL is fine */

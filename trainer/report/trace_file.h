@@ -1,8 +1,8 @@
 /*
- * trace_file — the traces of all ranks in one file, a process for each.
+ * trace_file — writes the traces of all ranks to one file, as one process each.
  *
- * The first rank writes; the others send it their text a track at a time, so that no rank holds
- * more than one track's, however many there are.
+ * The first rank writes. The others send their text one track at a time, so that no rank holds more
+ * than one track, whatever the number of ranks.
  */
 #ifndef MILLRACE_TRAINER_REPORT_TRACE_FILE_H
 #define MILLRACE_TRAINER_REPORT_TRACE_FILE_H
@@ -13,15 +13,15 @@
 
 struct trace_file {
     struct io *io;
-    const char *path;          /* appears whole, in place of an existing one */
+    const char *path;          /* created or replaced atomically */
     const struct trace *trace; /* of this rank; stopped */
     struct comm *comm;
-    uint64_t timeout_ns; /* for each thing that ranks do together; 0: none */
+    uint64_t timeout_ns; /* for each collective operation; 0: none */
 };
 
-/* Collective: each rank calls it, with a trace that was started. Blocks. *ret_written, on the first
- * rank: 0, or why the file could not be written, with detail in err. Returns what ended the ranks'
- * talk, which is the run's end. */
+/* Collective; the trace must have been started. Blocks. *ret_written, on the first rank: 0, or why
+ * the file could not be written, with detail in err. Returns communication errors, which end the
+ * run. */
 int trace_file_write(const struct trace_file *file, int *ret_written, struct err *err);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * usage — what one rank of a run takes and moves: memory at its peak, by what it is for and where
- * it lies, and the bytes of a step. A run measures it; a dry run (dry_run.h) tells it before.
- * Header only.
+ * usage — the memory and traffic of one rank of a run: peak memory by use and kind, and the bytes
+ * of a step. A run measures it; a dry run (dry_run.h) predicts it. Header only.
  */
 #ifndef MILLRACE_TRAINER_REPORT_USAGE_H
 #define MILLRACE_TRAINER_REPORT_USAGE_H
@@ -13,11 +12,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Words alone, so that ranks can gather it. */
+/* Only integers, so that ranks can gather it. */
 struct usage {
-    uint64_t peak_bytes[MEM_USE_COUNT][MEM_KIND_COUNT]; /* of each by itself */
+    uint64_t peak_bytes[MEM_USE_COUNT][MEM_KIND_COUNT]; /* peak of each entry separately */
     struct comm_traffic traffic;                        /* of the newest step */
-    uint64_t resident_peak_bytes; /* of the process, as the kernel says; 0 in a dry run */
+    uint64_t resident_peak_bytes; /* of the process, from the kernel; 0 in a dry run */
 };
 
 static inline struct usage usage_of(struct device *device, const struct comm_traffic *traffic)
@@ -31,7 +30,7 @@ static inline struct usage usage_of(struct device *device, const struct comm_tra
     return usage;
 }
 
-/* Of each peak the larger one; what was moved stays. */
+/* Takes the larger of each peak; traffic is unchanged. */
 static inline void usage_take_peaks(struct usage *most, const struct usage *other)
 {
     for (int use = 0; use < MEM_USE_COUNT; use++)
@@ -40,7 +39,7 @@ static inline void usage_take_peaks(struct usage *most, const struct usage *othe
                 bytes_max(most->peak_bytes[use][kind], other->peak_bytes[use][kind]);
 }
 
-/* Of one use, wherever it lies. */
+/* The sum over all memory kinds for one use. */
 static inline uint64_t usage_bytes(const struct usage *usage, enum mem_use use)
 {
     uint64_t bytes = 0;
@@ -49,7 +48,7 @@ static inline uint64_t usage_bytes(const struct usage *usage, enum mem_use use)
     return bytes;
 }
 
-/* Of the device's own memory, or of all other. */
+/* The sum over all uses of device memory. */
 static inline uint64_t usage_device_bytes(const struct usage *usage)
 {
     uint64_t bytes = 0;
