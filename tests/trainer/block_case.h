@@ -12,7 +12,7 @@ struct block_case {
     struct ops *ops; /* borrowed; F64 */
     struct params params;
     struct block block;
-    uint64_t stream;                               /* elements of x and out */
+    uint64_t stream;                               /* elements of x, and of out */
     double *weights, *gradients, *x, *out, *r, *d; /* loss = sum of out * r */
     void *saved, *scratch;
 };
@@ -22,6 +22,7 @@ struct block_config block_variant(unsigned variant, bool bias);
 void block_case_open(struct block_case *c, struct ops *ops, const struct block_config *config);
 void block_case_close(struct block_case *c);
 double block_case_loss(struct block_case *c);
-void block_case_backward(struct block_case *c); /* after a loss: gradients, and d = gradient of x */
+/* After a loss: computes gradients, and d = gradient of x. */
+void block_case_backward(struct block_case *c);
 
 #endif

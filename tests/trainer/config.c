@@ -1,5 +1,5 @@
 /*
- * config (test) — what a user may write in a configuration, and what he is told when it is wrong.
+ * config (test) — valid configurations, and the messages for invalid ones.
  */
 #include "tests/support/test.h"
 
@@ -236,7 +236,7 @@ static void contradictions_are_refused(void **state)
                    "parallel.offload.params needs a strategy", NULL);
 }
 
-/* DeepSpeed's and FSDP's names; what is printed and saved is ours. */
+/* Aliases from DeepSpeed and FSDP; the canonical name is printed and saved. */
 static void other_names_of_a_strategy_are_that_strategy(void **state)
 {
     static const char *const names[][2] = {{"no_shard", "ddp"},
@@ -270,7 +270,7 @@ static void printed_configuration_reads_back_the_same(void **state)
     str_deinit(&yaml);
 }
 
-/* A manifest of nobody's keeping: what is no weight is told as it stands there. */
+/* A corrupt manifest: an invalid weight is printed unchanged. */
 static void saved_weights_of_any_size_are_told(void **state)
 {
     (void)state;
@@ -329,7 +329,7 @@ static void every_field_has_a_default_that_it_accepts_and_a_help_text(void **sta
         snprintf(text, sizeof text, "%s=%s", fields[i].key, fields[i].default_text);
         struct train_config config;
         struct err err = {0};
-        /* contradictions with what is missing are fine here, wrong values are not */
+        /* contradictions with missing keys are fine here, wrong values are not */
         int status = parse(NEEDED, text, &config, &err);
         if (status && strstr(err.what, "wrong value"))
             fail_msg("%s", text);

@@ -1,5 +1,5 @@
 /*
- * epochs (test) — steps and epochs where the batch grows, counted one by one.
+ * epochs (test) — steps and epochs of a growing batch, counted one by one.
  */
 #include "trainer/config/epochs.h"
 #include "tests/support/test.h"
@@ -83,7 +83,7 @@ static void a_change_at_epoch_0_is_refused_with_what_to_set(void **state)
     assert_string_equal(err.advice, "");
 }
 
-/* What is said of EPOCH is what the parser takes. */
+/* The help text for EPOCH matches the parser. */
 static void the_help_says_where_epochs_begin(void **state)
 {
     size_t count;

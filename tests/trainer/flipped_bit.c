@@ -1,6 +1,6 @@
 /*
- * flipped_bit — a bit of a run's own memory that flips between two updates ends the run, where it
- * is watched.
+ * flipped_bit — tests that a bit flip in a run's memory between two updates ends the run, if checks
+ * are enabled.
  */
 #include "ckpt/format/safetensors.h"
 #include "tests/trainer/text_case.h"
@@ -16,7 +16,7 @@
 enum {
     PATTERN_WORDS = 32,
     WINDOW_WORDS = 1 << 18,
-    REGION_BYTES_MAX = 128 << 20, /* what a sanitizer reserves is larger */
+    REGION_BYTES_MAX = 128 << 20, /* sanitizers reserve larger regions */
     STEPS = 6,
     HURT_STEP = 4,
     FLIPPED = 0x400
@@ -25,11 +25,11 @@ enum {
 static const char hurt_name[] = "blocks.0.mlp.fc.weight";
 static char folder[TEST_PATH_BYTES_MAX], shards[2 * TEST_PATH_BYTES_MAX];
 static struct io *io;
-static uint32_t
-    pattern[PATTERN_WORDS]; /* the tensor begins with it; inverted, so as not to be found itself */
+/* The tensor begins with it; stored inverted, so that the search does not find this copy. */
+static uint32_t pattern[PATTERN_WORDS];
 static unsigned flips_count;
 
-/* By a rate of 0, so that weights stay as they are. */
+/* With a learning rate of 0, so that the weights do not change. */
 static int run(const char *name, const char *steps, const char *check_sync,
                void (*report)(void *, const struct trainer_report *), struct trainer_result *result,
                struct err *err)
@@ -59,7 +59,7 @@ static int run(const char *name, const char *steps, const char *check_sync,
     return trainer_run(&options, result, err);
 }
 
-/* How the tensor begins in the only file of a run's last checkpoint. */
+/* Reads the start of the tensor from the only file of a run's last checkpoint. */
 static void read_hurt(const char *name, unsigned step, uint32_t ret_words[PATTERN_WORDS])
 {
     char path[3 * TEST_PATH_BYTES_MAX];
@@ -93,8 +93,8 @@ static bool is_pattern(const uint32_t *words)
     return same == PATTERN_WORDS;
 }
 
-/* As a cosmic ray does it, without the program: one bit of each place that holds the pattern, of
- * which this window is one more. */
+/* Flips a bit as a cosmic ray does, behind the program's back: in each place that holds the
+ * pattern, including this window. */
 static void flip_region(int memory, uint64_t begin, uint64_t end)
 {
     static uint32_t window[WINDOW_WORDS];
@@ -169,7 +169,7 @@ static void a_bit_that_flips_before_the_next_update_ends_the_run(void **state)
     assert_string_equal(err.what, expected);
 }
 
-/* The same, and nobody looks. */
+/* The same without checks. */
 static void a_bit_that_nobody_watches_goes_on_into_the_weights(void **state)
 {
     uint32_t words[PATTERN_WORDS] = {0};

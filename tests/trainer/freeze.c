@@ -1,6 +1,6 @@
 /*
- * freeze (test) — which parameters patterns freeze, and that a pass makes the gradients of the
- * others alone, with the same bits.
+ * freeze (test) — which parameters patterns freeze, and that a pass computes only the gradients of
+ * the others, with the same bits.
  */
 #include "trainer/models/freeze.h"
 #include "tests/support/test.h"
@@ -18,7 +18,7 @@ static int freeze(const struct model_config *config, const char *patterns, char 
 {
     struct model_case c;
     case_open(&c, config, ITEMS, DTYPE_F32, 1);
-    struct params params = *model_params(c.model); /* tensors stay the model's */
+    struct params params = *model_params(c.model); /* tensors still belong to the model */
     int status = freeze_params(&params, patterns, err);
     trained[0] = '\0';
     for (uint64_t i = 0; i < params.count && !status; i++)
@@ -81,8 +81,8 @@ static void run_pass(struct model_case *c, const struct model_config *config)
     case_backward(c, c->gradients);
 }
 
-/* The stretches of all groups: what they cover is what is trained, without a gap in the arena of
- * gradients. */
+/* Asserts that the spans of all groups cover what is trained, without gaps in the gradient
+ * arena. */
 static void assert_spans_cover(const struct params *params)
 {
     uint64_t end = 0;
@@ -110,7 +110,7 @@ static void assert_spans_cover(const struct params *params)
     assert_int_equal(params->trained_elements, end);
 }
 
-/* With the model's own settings for memory: all blocks kept, recomputed, offloaded. */
+/* With the model's own memory settings: all blocks kept, recomputed, offloaded. */
 static void assert_trained_gradients_are_the_same(const struct model_config *plain,
                                                   const char *patterns)
 {
@@ -162,8 +162,7 @@ static void what_is_trained_has_the_gradients_that_it_has_where_all_is(void **st
                 assert_trained_gradients_are_the_same(&configs[m], common[p]);
 }
 
-/* The first blocks, below all that is trained, keep nothing for a backward pass that they do not
- * have. */
+/* The first blocks, below everything trained, have no backward pass and keep nothing for one. */
 static void frozen_first_blocks_take_less_memory(void **state)
 {
     (void)state;
@@ -187,7 +186,7 @@ static void frozen_first_blocks_take_less_memory(void **state)
     case_close(&plain);
 }
 
-/* What a run asks for before it takes any: no gradients and moments of what is frozen. */
+/* The memory that a run requests: no gradients or moments of frozen parameters. */
 static void memory_is_asked_for_what_is_trained_alone(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * gradient_sync — tests on two real ranks: neither waits for the other at a place of the pass that
- * time alone chose.
+ * gradient_sync — tests on two real ranks: a rank waits for the other only at points that do not
+ * depend on timing.
  */
 #include "trainer/parallel/gradient_sync.h"
 
@@ -12,16 +12,16 @@
 
 enum { GROUPS = PARAM_GATHER_SLOTS + 2, ROWS = 48, COLS = 20, TIMEOUT_S = 60 };
 
-/* What one rank has. Its device is the host by another name: what travels is staged, and copies of
- * sums may be late. */
+/* The state of one rank. Its device is the host under another name: transfers are staged, and
+ * copies of sums can be delayed. */
 static struct device *device;
 static struct device_ops device_ops;
 static int (*sound_event_open)(struct device *device, struct device_event **ret_event,
                                struct err *err);
 static int (*sound_event_done)(struct device *device, struct device_event *event, bool *ret_done,
                                struct err *err);
-static struct device_event
-    *events[BUCKET_EXCHANGE_BUCKETS + PARAM_GATHER_SLOTS]; /* of the exchange, then of the gather */
+/* of the exchange, then of the gather */
+static struct device_event *events[BUCKET_EXCHANGE_BUCKETS + PARAM_GATHER_SLOTS];
 static size_t events_count;
 static bool sums_are_late;
 static struct params params;
@@ -122,8 +122,8 @@ static void await_shared(unsigned count)
         assert_ok(bucket_exchange_pump(sync.exchange, &err), &err);
 }
 
-/* The second rank is ahead in the pass and waits for the first one, with sums on their way to
- * staging: the first, which has summed more groups than are gathered at a time, goes on. */
+/* The second rank is ahead in the pass and waits for the first, while sums are being copied to
+ * staging. The first, which has summed more groups than are gathered at a time, must continue. */
 static void sums_that_find_no_room_wait_for_the_end_of_the_pass(void **state)
 {
     struct ops *ops;
@@ -156,7 +156,7 @@ static void sums_that_find_no_room_wait_for_the_end_of_the_pass(void **state)
         await_shared(PARAM_GATHER_SLOTS);
         send(PARAM_GATHER_SLOTS, PARAM_GATHER_SLOTS + 1);
         ranks_meet();
-        ranks_meet(); /* as for weights that the first rank gives */
+        ranks_meet(); /* as when waiting for weights of the first rank */
         sums_are_late = false;
     }
     send(PARAM_GATHER_SLOTS + 1, GROUPS);

@@ -1,5 +1,5 @@
 /*
- * init (test) — weights of Hugging Face's transformers compute here what they compute there.
+ * init (test) — weights from Hugging Face's transformers give the same results here.
  */
 #include "trainer/models/init.h"
 
@@ -120,10 +120,10 @@ static void an_index_that_leads_elsewhere_is_refused(void **state)
 enum {
     WIDE = 264,
     DEEP = 32,
-    READING_BYTES_MAX = 36 << 20 /* what a load reads ahead, and a little */
+    READING_BYTES_MAX = 36 << 20 /* the read-ahead of a load, and some slack */
 };
 
-/* A file of ours with all parameters, which are a hole in it. */
+/* A millrace file with all parameters, which are a hole in it. */
 static void make_zeros(const struct params *params, const char *path)
 {
     struct safetensors_entry *entries = calloc(params->count, sizeof *entries);
@@ -161,7 +161,7 @@ static uint64_t peak_bytes(void)
     return kib << 10;
 }
 
-/* What one of sixteen ranks does that share the weights out. */
+/* As one of sixteen ranks with sharded weights. */
 static void of_weights_that_are_shared_out_no_rank_reads_all_at_once(void **state)
 {
     char path[TEST_PATH_BYTES_MAX + 64];
@@ -186,7 +186,7 @@ static void of_weights_that_are_shared_out_no_rank_reads_all_at_once(void **stat
     assert_ok(weights_init(&run.weights, &weights, run.model, &run.stage, &err), &err);
     place(path, "zeros.safetensors");
     make_zeros(run.params, path);
-    assert_ok(run_fill_weights(&run, NULL, &err), &err); /* the weights' own memory is there */
+    assert_ok(run_fill_weights(&run, NULL, &err), &err); /* allocates the weights' own memory */
     uint64_t before = peak_bytes(), group_bytes = run.partition.group_elements_max * sizeof(float);
     assert_ok(run_fill_weights(&run, path, &err), &err);
     uint64_t more = peak_bytes() - before;

@@ -1,5 +1,5 @@
 /*
- * metrics (test) — what a run that goes on keeps of the lines before it.
+ * metrics (test) — which earlier lines a resumed run keeps.
  */
 #include "trainer/report/metrics.h"
 #include "base/str.h"
@@ -16,7 +16,7 @@ static const char STEP_6[] = "{\"step\":6,\"loss\":1.5}\n",
                   EVALUATED_7[] = "{\"step\":7,\"val_loss\":1.75}\n",
                   STEP_8[] = "{\"step\":8,\"loss\":1}\n", TORN[] = "{\"step\":9,\"lo";
 
-/* Opens and closes metrics over a file that holds text, and compares what is left. */
+/* Opens and closes metrics for a file with that text, and compares what remains. */
 static void assert_kept(const char *text, struct metrics_resume resume, const char *expected)
 {
     struct io *io;
@@ -51,7 +51,7 @@ static void lines_of_later_steps_and_torn_ones_go(void **state)
     assert_kept(text, (struct metrics_resume){0, false}, "");
 }
 
-/* A run was stopped between a step and its evaluation, went on, evaluated and was killed before its
+/* A run was stopped between a step and its evaluation, resumed, evaluated and was killed before its
  * next checkpoint. */
 static void an_evaluation_that_comes_again_stands_once(void **state)
 {
@@ -62,8 +62,8 @@ static void an_evaluation_that_comes_again_stands_once(void **state)
     assert_kept(text, (struct metrics_resume){7, false}, expected);
 }
 
-/* Lines of steps 1 to 20,000, whose file is larger than what is looked at at once, and a line
- * longer than that among them. */
+/* Lines of steps 1 to 20,000, in a file larger than the read window, with one line longer than
+ * that. */
 static void what_stays_is_found_however_far_from_the_end(void **state)
 {
     (void)state;
@@ -89,7 +89,7 @@ static void what_stays_is_found_however_far_from_the_end(void **state)
     str_deinit(&text);
 }
 
-/* Of which a hole is the most, so that it takes no disk. */
+/* Most of the file is a hole, so that it takes no disk space. */
 static void a_file_of_any_size_is_cut_back(void **state)
 {
     (void)state;

@@ -1,13 +1,13 @@
 /*
- * model_case — what the tests of models share: small configurations, a micro-batch of random data,
- * memory of its own.
+ * model_case — helpers of the model tests: small configurations, and a micro-batch of random data
+ * in separate memory.
  */
 #ifndef MILLRACE_TESTS_TRAINER_MODEL_CASE_H
 #define MILLRACE_TESTS_TRAINER_MODEL_CASE_H
 
 #include "trainer/models/model.h"
 
-/* A device and ops of its own, a model, and the memory of one micro-batch. */
+/* A model with its own device and ops, and the memory of one micro-batch. */
 struct model_case {
     struct device *device;
     struct ops *ops;
@@ -21,40 +21,40 @@ struct model_case {
     double *losses;
     uint8_t *correct;
     uint8_t *images;
-    int32_t *labels, *tokens, *targets; /* targets: those of tokens, to be masked */
-    const int32_t *row_starts; /* NULL: attention reaches back to the window's start; borrowed */
+    int32_t *labels, *tokens, *targets; /* targets: those of tokens, for masking */
+    const int32_t *row_starts; /* NULL: attention reaches the start of the window; borrowed */
     double loss_scale;         /* 1 when opened */
 };
 
-extern const struct model_config case_vit, case_gpt2,
-    case_llama; /* small: seconds of central differences */
+/* Small enough that central differences take seconds. */
+extern const struct model_config case_vit, case_gpt2, case_llama;
 
 void ops_for_test(enum dtype dtype, unsigned threads, struct device **ret_device,
                   struct ops **ret_ops);
 
-/* A normal number that is a function of its arguments. */
+/* A normally distributed number, a function of the arguments. */
 double case_random(uint64_t seed, uint64_t i);
 void case_put(enum dtype dtype, void *memory, uint64_t element, double value);
 double case_get(enum dtype dtype, const void *memory, uint64_t element);
 
-/* Weights: initial values plus noise, so that no bias is 0 and no norm 1. Data of micro-batch 0. */
+/* Weights are initial values plus noise, so that no bias is 0 and no norm 1. The data is of
+ * micro-batch 0. */
 void case_open(struct model_case *c, const struct model_config *config, uint64_t items,
                enum dtype dtype, unsigned threads);
 void case_close(struct model_case *c);
 void case_data(struct model_case *c, uint64_t micro); /* other random data */
 struct model_input case_input(const struct model_case *c);
 
-/* Activations and gradients are filled with NaN before, where nothing may be read before it is
- * written; padding of gradients is then zeroed again. */
-/* trains: for case_backward, which then gives the losses. */
+/* First fill activations and gradients with NaN, to detect reads before writes; padding of
+ * gradients is then zeroed again. trains: case_backward follows, which computes the losses. */
 void case_forward(struct model_case *c, bool trains);
 void case_backward(struct model_case *c, void *gradients);
-/* Of a model that adds to gradients: into them as they are. */
+/* For a model that accumulates: adds to the gradients as they are. */
 void case_backward_adding(struct model_case *c, void *gradients);
 struct weights;
-void case_fill_weights(struct weights *weights, const struct params *params,
-                       const void *arena); /* as params lay it out */
+/* The arena has the layout of params. */
+void case_fill_weights(struct weights *weights, const struct params *params, const void *arena);
 
-double case_loss(struct model_case *c); /* the sum of losses of a forward pass */
+double case_loss(struct model_case *c); /* sum of a forward pass */
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * model_gradients — tests: what the backward passes compute is the slope of the loss, by central
- * differences in F64.
+ * model_gradients — tests the backward passes against the slope of the loss, by central differences
+ * in F64.
  *
  * Five points, error O(h^4): (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12 h.
  */
@@ -12,13 +12,13 @@
 #include <stdlib.h>
 
 static const double STEP = 2e-3, TOLERANCE = 1e-6;
-enum { SAMPLES = 6, ALL_BELOW = 16 }; /* elements of a tensor that are tried; all of a tiny one */
+enum { SAMPLES = 6, ALL_BELOW = 16 }; /* elements tested per tensor; all of a tiny one */
 
 struct slope {
     double (*loss)(void *context);
     void *context;
-    double
-        floor; /* slopes below it count as this large: they are rounding where the true one is 0 */
+    /* Scale of smaller slopes, whose differences are mostly rounding. */
+    double floor;
 };
 
 static double slope_by_differences(const struct slope *slope, double *variable)
@@ -38,9 +38,8 @@ static void check_tensor(struct slope *slope, const char *name, double *values,
 {
     uint64_t tried = count < ALL_BELOW ? count : SAMPLES;
     for (uint64_t n = 0; n < tried; n++) {
-        uint64_t i = count < ALL_BELOW
-                         ? n
-                         : (n * (count - 1)) / (SAMPLES - 1); /* first and last among them */
+        /* including first and last */
+        uint64_t i = count < ALL_BELOW ? n : (n * (count - 1)) / (SAMPLES - 1);
         double expected = slope_by_differences(slope, &values[i]);
         double scale = fmax(fmax(fabs(expected), fabs(gradients[i])), slope->floor);
         double error = fabs(expected - gradients[i]) / scale;
@@ -142,8 +141,8 @@ static void a_llama_has_the_right_slopes(void **state)
 
 enum { MICROS = 3, ITEMS = 3 };
 
-/* What the passes of so many micro-batches leave, one written after the other and added here, or
- * added by the passes. Gives memory. */
+/* The sums of gradients of several micro-batches, added here or accumulated by the passes.
+ * malloc'ed. */
 static double *sum_of_passes(const struct model_config *config)
 {
     struct model_case c;

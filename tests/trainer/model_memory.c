@@ -1,6 +1,6 @@
 /*
- * model_memory (test) — what saves memory: blocks that run their forward pass again or keep theirs
- * elsewhere, logits a few rows at a time.
+ * model_memory (test) — memory savings: blocks that recompute or offload their activations, logits
+ * a few rows at a time.
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
@@ -47,7 +47,7 @@ static void recomputed_blocks_give_the_same_bits_in_less_memory(void **state)
     assert_recomputing_changes_no_bit(&llama);
 }
 
-/* How many blocks are offloaded, and copied out and in again where they are more than the ring
+/* For each number of offloaded blocks; they are copied out and in if there are more than the ring
  * holds. */
 static void assert_offloading_changes_no_bit(const struct model_config *plain, uint32_t recompute)
 {
@@ -93,7 +93,8 @@ static void offloaded_blocks_give_the_same_bits_in_less_memory_of_the_device(voi
     assert_offloading_changes_no_bit(&llama, 3);
 }
 
-/* Pieces of every kind: within an item and with a rest, one item, several with a rest, all. */
+/* All kinds of pieces: within an item and with a remainder, one item, several with a remainder,
+ * all. */
 static void assert_pieces_agree(const struct model_config *plain)
 {
     const uint32_t rows[] = {1, plain->block - 1, plain->block, 2 * plain->block + 1,

@@ -1,6 +1,6 @@
 /*
- * model_stages — tests: stages, masked targets, padded items, F32 beside F64, and what a model says
- * about itself.
+ * model_stages — tests: pipeline stages, masked targets, padded items, F32 against F64, and a
+ * model's reported numbers.
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
@@ -14,7 +14,7 @@ enum { ITEMS = 3, CALLS_MAX = 64, GROUPS_MAX = 4 };
 
 /* --- stages --- */
 
-/* Of the hooks, in order. */
+/* Calls of the hooks, in order. */
 struct call {
     uint64_t group;
     enum model_use use;
@@ -81,8 +81,8 @@ static void close_stage(struct stage_memory *m)
     free(m->gradients);
 }
 
-/* Compares the parameters of the stage's groups, and nothing else may have been written but a tied
- * one's part. */
+/* Compares the parameters of the stage's groups. Nothing else may be written except a tied
+ * parameter's part. */
 static void assert_stage_gradients(const struct model_case *c, const struct stage_memory *m)
 {
     const struct params *params = model_params(c->model);
@@ -99,8 +99,8 @@ static void assert_stage_gradients(const struct model_case *c, const struct stag
     }
 }
 
-/* Groups are needed before they are done, gradients are done last group first, and a walk tells all
- * of it beforehand. */
+/* Groups are needed before they are done, gradients are done last group first, and a walk makes the
+ * same calls in advance. */
 static void assert_stage_calls(const struct model_case *c, const struct stage_memory *m)
 {
     struct calls walk = {0};
@@ -154,7 +154,7 @@ static void check_stages(const struct model_config *config, uint32_t cut)
     const struct model_memory first = memory_of(&c, &a), second = memory_of(&c, &b);
     model_forward(c.model, &a.stage, &first, &a.activations, &input, NULL, hidden, NULL);
     model_forward(c.model, &b.stage, &second, &b.activations, &input, hidden, NULL, NULL);
-    memset(hidden, 0xff, hidden_bytes); /* it is free once the next stage has run */
+    memset(hidden, 0xff, hidden_bytes); /* free to reuse once the next stage has run */
     model_backward(c.model, &b.stage, &second, &b.activations, &input, &result, NULL, d_hidden);
     assert_memory_equal(losses, c.losses, c.rows * sizeof *losses);
     hand_over_tied(&c, &b, &a);
@@ -176,7 +176,7 @@ static void two_stages_give_the_bits_of_one(void **state)
     (void)state;
     check_stages(&case_vit, 1);
     check_stages(&case_gpt2, 1);
-    check_stages(&case_gpt2, 2); /* the second has the head alone */
+    check_stages(&case_gpt2, 2); /* the second has only the head */
     check_stages(&case_llama, 1);
     check_stages(&case_llama, 2);
     struct model_config offloaded = case_gpt2;
@@ -209,7 +209,7 @@ static void a_second_run_and_another_crew_give_the_same_bits(void **state)
     }
 }
 
-/* Copies of all groups, each where it was allocated. */
+/* Copies of all groups, each allocated separately. */
 struct scattered {
     void *memory[GROUPS_MAX];
 };
@@ -325,7 +325,7 @@ static void check_padding(const struct model_config *config)
     struct model_case few, many;
     case_open(&few, config, ITEMS - 1, DTYPE_F64, 1);
     case_open(&many, config, ITEMS, DTYPE_F64, 1);
-    /* the same data for the items both have, an absent one after them */
+    /* the same data for the items that both have, followed by an absent item */
     many.labels[ITEMS - 1] = -1;
     memset(many.targets + (ITEMS - 1) * config->block, 0xff, config->block * sizeof *many.targets);
     assert_memory_equal(few.images, many.images, (ITEMS - 1) * config->side * config->side * 3);
@@ -404,7 +404,7 @@ static void f32_is_f64_but_for_rounding(void **state)
     }
 }
 
-/* --- what a model says about itself --- */
+/* --- reported numbers --- */
 
 static void the_numbers_of_gpt2_124m_are_those_everybody_knows(void **state)
 {
@@ -430,13 +430,13 @@ static void the_numbers_of_gpt2_124m_are_those_everybody_knows(void **state)
         assert_int_equal(params->list[p].decay, params->list[p].rank == 2);
     }
     assert_int_equal(count, 124439808);
-    assert_int_equal(
-        decayed, 124318464); /* nanoGPT prints 124,354,560 with its padded vocabulary of 50304 */
+    /* nanoGPT prints 124,354,560 with its padded vocabulary of 50304 */
+    assert_int_equal(decayed, 124318464);
     assert_int_equal(params->groups_count, 14);
     assert_string_equal(params->groups[0].name, "embed");
     assert_string_equal(params->groups[3].name, "blocks.2");
     assert_string_equal(params->groups[13].name, "head");
-    /* 6 flops a parameter that multiplies and token, and causal attention */
+    /* 6 flops per token and parameter of a matrix, and causal attention */
     double matrices = 12.0 * 12 * 768 * 768 + 50257.0 * 768, attention = 12.0 * 12 * 768 * 1025 / 2;
     assert_true(fabs(model_flops(model) / 1024 / (6 * matrices + attention) - 1) < 1e-12);
     assert_int_equal(model_rows(model), 1024);

@@ -1,6 +1,6 @@
 /*
- * model_torch — tests: losses, gradients and operations are torch's, in F64 (tests/oracle/model.py
- * computes the models once more).
+ * model_torch — tests losses, gradients and flops against torch in F64 (tests/oracle/model.py
+ * implements the models independently).
  */
 #include "base/jsonx_writer.h"
 #include "tests/support/test.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const double TOLERANCE = 1e-10; /* of the largest element of an array */
+static const double TOLERANCE = 1e-10; /* relative to the largest element of an array */
 
 static void write_case_file(const char *folder, const char *name, const void *data, size_t bytes)
 {
@@ -80,8 +80,8 @@ static void compare(const char *folder, const char *name, const double *got, uin
     free(expected);
 }
 
-/* Each tensor by its own largest element, so that a small one's error can't hide; zero ones by the
- * largest of all. */
+/* Scales by each tensor's own largest element, so that errors in small tensors count; for zero
+ * tensors by the largest of all. */
 static void compare_gradients(const char *folder, const struct params *params, uint64_t first_group,
                               const double *got)
 {
@@ -132,12 +132,12 @@ static void write_model_case(const struct model_case *c, const struct block_conf
                     c->items * (config->block + 1) * sizeof *c->tokens);
 }
 
-/* torch also computes the pairs of tokens that causal attention then leaves out: scores and what
- * they weigh, forwards and twice backwards. */
+/* torch also computes the token pairs that causal attention skips: scores and weighted values, once
+ * forward and twice backward. */
 static void compare_flops(const char *folder, const struct model_case *c)
 {
     const struct model_config *config = &c->config;
-    uint64_t tokens = config->block, left_out = tokens * (tokens - 1) / 2; /* none of a ViT */
+    uint64_t tokens = config->block, left_out = tokens * (tokens - 1) / 2; /* zero for a ViT */
     double more =
         tokens > 0 ? 12.0 * (double)(c->items * config->layers * config->width * left_out) : 0;
     double flops = model_flops(c->model) + more;

@@ -1,6 +1,6 @@
 /*
- * ops_bits — what the cpu's compute ops promise about bits: they depend on the shapes and the
- * values, never on threads.
+ * ops_bits — tests that the bits of the CPU compute ops depend on shapes and values, never on
+ * threads.
  */
 #include "tests/trainer/ops_case.h"
 

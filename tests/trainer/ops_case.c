@@ -47,7 +47,7 @@ void *ops_case_blank(const struct ops *ops, size_t count)
 {
     void *real = malloc(count * ops_compute_bytes(ops));
     assert_non_null(real);
-    memset(real, 0xff, count * ops_compute_bytes(ops)); /* a NaN in both types */
+    memset(real, 0xff, count * ops_compute_bytes(ops)); /* a NaN in either type */
     return real;
 }
 
@@ -138,7 +138,7 @@ static void run_norm(struct ops *ops, struct ops_case_run *run, enum norm_kind k
     const struct ops_table *table = ops->table;
     void *x = ops_case_random(ops, 5, count, 2), *weight = ops_case_random(ops, 6, shape.cols, 1);
     void *bias = ops_case_random(ops, 7, shape.cols, 1), *d_out = ops_case_random(ops, 8, count, 1);
-    void *mean = ops_case_random(ops, 9, shape.rows, 1); /* RMS leaves it alone */
+    void *mean = ops_case_random(ops, 9, shape.rows, 1); /* RMSNorm does not write it */
     void *out = keep_blank(ops, run, "norm_fwd", count),
          *rstd = keep_blank(ops, run, "norm rstd", shape.rows);
     void *d_x = keep_random(ops, run, "norm_bwd d_x", 10, count);

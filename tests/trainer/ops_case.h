@@ -1,6 +1,6 @@
 /*
- * ops_case — what the tests of the compute ops share: opened ops, arrays of values that both
- * element types hold exactly, and a run of every op whose outputs can be compared.
+ * ops_case — helpers of the compute-op tests: open ops, arrays of values exact in both element
+ * types, and a run of every op with comparable outputs.
  */
 #ifndef MILLRACE_TESTS_TRAINER_OPS_CASE_H
 #define MILLRACE_TESTS_TRAINER_OPS_CASE_H
@@ -12,15 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct ops *ops_case_open(enum dtype compute, unsigned threads); /* ops_close closes it */
+struct ops *ops_case_open(enum dtype compute, unsigned threads); /* close with ops_close */
 
-/* count numbers of [-scale, scale), float-valued, a function of seed; of malloc. */
+/* count float values in [-scale, scale), a function of seed; malloc'ed. */
 double *ops_case_values(uint64_t seed, size_t count, double scale);
-/* The same in the element type of ops; of malloc. */
+/* The same in the element type of ops; malloc'ed. */
 void *ops_case_real(const struct ops *ops, const double *values, size_t count);
 void *ops_case_random(const struct ops *ops, uint64_t seed, size_t count, double scale);
-void *ops_case_blank(const struct ops *ops,
-                     size_t count); /* NaN everywhere: what isn't written shows */
+/* All NaN, to detect elements that are not written. */
+void *ops_case_blank(const struct ops *ops, size_t count);
 double *ops_case_doubles(const struct ops *ops, const void *real, size_t count);
 /* count ids below bound. */
 int32_t *ops_case_ids(uint64_t seed, size_t count, uint32_t bound);
@@ -35,7 +35,7 @@ struct ops_case_output {
     const char *name;
     void *data;
     size_t count, element_bytes;
-    bool is_real; /* of the ops' element type; else exact numbers or double */
+    bool is_real; /* in the ops' element type; else integers or double */
 };
 
 struct ops_case_run {
@@ -43,7 +43,7 @@ struct ops_case_run {
     size_t count;
 };
 
-/* Every op of the table, at sizes that make several tiles and odd rests. */
+/* Every op of the table, at sizes with several tiles and odd remainders. */
 void ops_case_run_all(struct ops *ops, struct ops_case_run *run);
 void ops_case_run_deinit(struct ops_case_run *run);
 

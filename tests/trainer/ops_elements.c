@@ -1,6 +1,6 @@
 /*
- * ops_elements — norms, activations, embeddings, loss and optimizer against loops that do what the
- * words say, in double.
+ * ops_elements — tests norms, activations, embeddings, loss and optimizer against naive loops in
+ * double.
  */
 #include "tests/trainer/ops_case.h"
 
@@ -146,7 +146,7 @@ static void sums_that_do_not_accumulate_forget_what_was_there(void **state)
     free(x), free(sums), free(zeros), free(again), free(ids);
 }
 
-/* Ids lie in rows of TOKENS + 1, as a language model's inputs do. */
+/* Ids are in rows of TOKENS + 1, as in a language model's inputs. */
 static void embeddings_take_rows_by_id_and_their_gradients_return_there(void **state)
 {
     struct ops *ops = *state;
@@ -176,8 +176,8 @@ static void embeddings_take_rows_by_id_and_their_gradients_return_there(void **s
     ops->table->embed_bwd(ops, d_table, d_out, ids, STRIDE, NULL, ITEMS, TOKENS, COLS, VOCABULARY,
                           false);
     ops->table->positions_bwd(ops, d_positions, d_out, ITEMS, TOKENS, COLS, false);
-    ops_case_assert_near("embed_bwd", d_table, expected_table, VOCABULARY * COLS,
-                         0); /* the order of rows: exact */
+    /* summed in row order: exact */
+    ops_case_assert_near("embed_bwd", d_table, expected_table, VOCABULARY * COLS, 0);
     ops_case_assert_near("positions_bwd", d_positions, expected_positions, TOKENS * COLS, 0);
     free(table), free(positions), free(d_out), free(ids);
 }
@@ -296,7 +296,8 @@ static void a_second_target_counts_what_the_first_leaves(void **state)
     static const int32_t firsts[MIXED] = {1, 1, 4, 4, 2, -1}, seconds[MIXED] = {4, 4, 1, 1, 2, 9};
     static const float weights[MIXED] = {0.75f, 0.25f, 0.25f, 0.5f, 0.375f, 0.5f};
     static const uint8_t expected_correct[MIXED] = {
-        1, 0, 1, 0, 0, 0}; /* is class 1 the target that counts more? */
+        /* whether class 1 is the target with the larger weight */
+        1, 0, 1, 0, 0, 0};
     double logits[MIXED][FIVE], losses[MIXED], sum = 0;
     uint8_t correct[MIXED];
     for (int i = 0; i < MIXED; i++)
@@ -355,7 +356,7 @@ static void cross_entropy_of_huge_logits_is_finite(void **state)
     ops_close(ops);
 }
 
-static const double LIMIT = 0.6; /* clips some of what is drawn from [-1, 1] */
+static const double LIMIT = 0.6; /* clips some of the values from [-1, 1] */
 
 static void adamw_is_that_of_the_definition_unless_it_is_skipped(void **state)
 {
@@ -471,7 +472,7 @@ static void lion_is_that_of_the_definition_unless_it_is_skipped(void **state)
     free(w);
 }
 
-/* Every half, the floats beside it, and those beside the middle between it and the next one. */
+/* Every half, the floats next to it, and those next to the midpoint to the next half. */
 static uint64_t near_halves(enum dtype type, float *floats)
 {
     uint64_t count = 0;

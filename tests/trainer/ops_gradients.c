@@ -1,9 +1,9 @@
 /*
- * ops_gradients — every backward op against central differences of its forward op, in double.
+ * ops_gradients — tests every backward op against central differences of its forward op, in double.
  *
  * With weights u on the outputs, f(x) = sum of u * op(x) has the gradient that the backward op
- * gives for d_out = u. Its slope is checked along random directions through all inputs at once, and
- * along each coordinate where there are few.
+ * computes for d_out = u. Its slope is checked along random directions through all inputs at once,
+ * and along each coordinate if there are few.
  */
 #include "tests/trainer/ops_case.h"
 
@@ -11,7 +11,7 @@ static const double STEP = 1e-5, TOLERANCE = 2e-9, ONE = 1;
 
 enum { DIRECTIONS = 12 };
 
-/* One op: inputs x of count, outputs of out_count. */
+/* One op: count inputs x, and out_count outputs. */
 struct subject {
     struct ops *ops;
     const void *shape;
@@ -162,7 +162,7 @@ static void norm_backward(const struct subject *s, const double *x, const double
     bool layer = shape->kind == NORM_LAYER;
     s->ops->table->norm_fwd(s->ops, shape, out, mean, rstd, x, weight,
                             layer ? weight + shape->cols : NULL);
-    memset(d_x, 0, count * sizeof *d_x); /* it is added to */
+    memset(d_x, 0, count * sizeof *d_x); /* norm_bwd adds to it */
     s->ops->table->norm_bwd(s->ops, shape, d_x, d_x + count,
                             layer ? d_x + count + shape->cols : NULL, d_out, x, mean, rstd, weight,
                             false);
@@ -255,7 +255,7 @@ static const int32_t TARGETS[XENT_ROWS] = {0, 12, -1, 3, 3, 7, -1, 11, 5};
 static const int32_t SECOND_TARGETS[XENT_ROWS] = {3, 1, 4, 3, 12, 0, -1, 10, 6};
 static const float WEIGHTS[XENT_ROWS] = {0.25f, 1, 0.5f, 0.7f, 0.125f, 0, 0.5f, 0.9f, 0.5f};
 
-/* One output: the sum of losses; the gradient ignores d_out but for its single weight. */
+/* One output: the sum of losses. Of d_out only its single weight is used. */
 static void xent_forward_of(const struct subject *s, const struct xent_mix *mix, const double *x,
                             double *out)
 {

@@ -1,12 +1,12 @@
 /*
- * ops_math — the kernels' own exp and log against libm's in double.
+ * ops_math — tests the kernels' own exp and log against libm in double.
  */
 #include "tests/support/test.h"
 #include "trainer/ops/cpu/math.h"
 
 #include <float.h>
 
-/* In units of the last place of a float near expected. */
+/* In units in the last place of a float near expected. */
 static double error_ulps(float found, double expected)
 {
     int exponent;

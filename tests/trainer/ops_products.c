@@ -1,6 +1,5 @@
 /*
- * ops_products — products, attention and rotary positions against loops that do what the words say,
- * in double.
+ * ops_products — tests products, attention and rotary positions against naive loops in double.
  */
 #include "tests/trainer/ops_case.h"
 
@@ -21,7 +20,7 @@ static void check_gemm(struct ops *ops, const struct gemm_shape *s)
         }
     }
     if (!s->accumulate)
-        memset(c, 0xff, s->m * s->n * sizeof *c); /* NaN: what C held must not matter */
+        memset(c, 0xff, s->m * s->n * sizeof *c); /* NaN: C's previous values must not matter */
     struct gemm_plan plan;
     struct err err;
     assert_ok(ops->table->plan_gemm(ops, s, &plan, &err), &err);
@@ -30,7 +29,7 @@ static void check_gemm(struct ops *ops, const struct gemm_shape *s)
     free(a), free(b), free(bias), free(c), free(expected);
 }
 
-/* Small, one row or column, many row tiles, tiles of columns, an inner dimension in parts. */
+/* Small, one row or column, many row tiles, column tiles, a split inner dimension. */
 static const uint64_t SIZES[][3] = {{1, 1, 1},      {5, 3, 7},       {1, 130, 17},  {130, 1, 33},
                                     {1100, 37, 61}, {77, 1203, 150}, {50, 70, 2300}};
 
@@ -146,7 +145,7 @@ static void rotary_positions_turn_pairs_and_back(void **state)
     memcpy(expected, qkv, count * sizeof *expected);
     memcpy(original, qkv, count * sizeof *original);
     for (uint64_t row = 0; row < 18; row++) {
-        for (uint64_t head = 0; head < 6; head++) { /* q and k; v stays */
+        for (uint64_t head = 0; head < 6; head++) { /* q and k; v is unchanged */
             double *x = expected + row * width + head * 6;
             for (int i = 0; i < 3; i++) {
                 double angle = (double)(row % 9) / pow(500, i / 3.0), low = x[i], high = x[i + 3];

@@ -1,5 +1,5 @@
 /*
- * ops_torch — the ops in double against torch (tests/oracle/ops.py), where there is one.
+ * ops_torch — tests the ops in double against torch (tests/oracle/ops.py), if installed.
  */
 #include "tests/trainer/ops_case.h"
 
@@ -15,7 +15,7 @@ static void *save(const char *name, void *values, size_t count)
     return values;
 }
 
-/* Documents of 17, 18, ... tokens, shifted from item to item; of malloc. */
+/* Documents of 17, 18, ... tokens, shifted for each item; malloc'ed. */
 static int32_t *document_starts(const struct attn_shape *s)
 {
     int32_t *starts = malloc(s->batch * s->tokens * sizeof *starts);

@@ -1,6 +1,6 @@
 /*
- * overlap — runs on real ranks: the gradients of a group are on their way before the pass has those
- * of the groups after it. Told by the order of calls, not by the clock.
+ * overlap — tests on real ranks that a group's gradients are sent before the pass has computed
+ * those of later groups. Observes the order of calls, not the clock.
  */
 #include "tests/support/ranks.h"
 #include "tests/trainer/text_case.h"
@@ -12,19 +12,20 @@
 enum {
     SETS_MAX = 32,
     STEPS = 3,
+    /* an embedding, two blocks, the norm before the head */
     GROUPS_LEAST = 4
-}; /* an embedding, two blocks, the norm before the head */
+};
 
 static char folder[TEST_PATH_BYTES_MAX], shards[2 * TEST_PATH_BYTES_MAX];
 static struct io *io;
 
-/* Of the first pass of a step whose gradients travel. */
+/* The first pass of a step whose gradients are sent. */
 static struct {
-    uint64_t first_group, groups_done; /* in the order in which the pass has them */
-    bool is_sent;                      /* something of the first one is */
+    uint64_t first_group, groups_done; /* in the order of the pass */
+    bool is_sent;                      /* part of the first group */
 } pass;
-static uint64_t groups_count,
-    overlapped_count; /* of steps whose first group was on its way before the last was done */
+/* Steps whose first group was sent before the last one was done. */
+static uint64_t groups_count, overlapped_count;
 
 int __real_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err);
 void __real_reduction_done(struct reduction *reduction, uint64_t group);
@@ -33,7 +34,7 @@ int __wrap_reduction_begin(struct reduction *reduction, uint64_t step, struct er
 void __wrap_reduction_done(struct reduction *reduction, uint64_t group);
 int __wrap_bucket_send(struct bucket_exchange *exchange, struct bucket *slot, struct err *err);
 
-/* Nothing of an earlier step is in progress any more: a slot is free for what comes first. */
+/* Nothing of an earlier step is in progress: a slot is free for the first group. */
 int __wrap_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err)
 {
     memset(&pass, 0, sizeof pass);
@@ -118,8 +119,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Once a step, in the last micro-batch's pass, or after each; whatever the ranks share, and however
- * they add. */
+/* Once a step, in the last micro-batch's pass, or after each one; for every strategy and
+ * reduction. */
 static void gradients_travel_beside_the_rest_of_the_backward_pass(void **state)
 {
     static const char *const strategies[] = {

@@ -1,6 +1,6 @@
 /*
- * param_gather — tests on two real ranks of torchrun: whoever only looks is told why a run ended,
- * as whoever waits is.
+ * param_gather — tests on two real ranks of torchrun: a rank that only polls gets the reason why a
+ * run ended, as one that waits does.
  */
 #include "trainer/parallel/param_gather.h"
 
@@ -18,7 +18,7 @@ static const char *variable(const char *name)
     return getenv(name);
 }
 
-/* Rank 1 ends the run when rank 0's gather is in progress, to which it does not come. */
+/* Rank 1 ends the run while rank 0's gather, which it does not join, is in progress. */
 static void end_run(void)
 {
     static char letter;

@@ -1,5 +1,5 @@
 /*
- * params — tests: where tensors lie in their arena, and their initial values.
+ * params — tests: the layout of tensors in their arena, and their initial values.
  */
 #include "trainer/models/params.h"
 
@@ -73,7 +73,7 @@ static void neighbouring_units_are_joined_until_there_are_enough(void **state)
     struct params params = some_units();
     params_join_units(&params, 40);
     assert_int_equal(params.units_count, 5);
-    assert_int_equal(params.groups_count, 2); /* the last 5 would be too few */
+    assert_int_equal(params.groups_count, 2); /* the last 5 would be too few for a group */
     assert_string_equal(params.groups[0].name, "a to b");
     assert_string_equal(params.groups[1].name, "c to e");
     assert_int_equal(params.groups[1].first, 2);
@@ -97,7 +97,7 @@ static void units_stay_alone_or_become_one(void **state)
     params_join_units(&params, 0);
     assert_int_equal(params.groups_count, 5);
     assert_string_equal(params.groups[4].name, "e");
-    params_join_units(&params, 1000); /* more than there are */
+    params_join_units(&params, 1000); /* more than all together */
     assert_int_equal(params.groups_count, 1);
     assert_int_equal(params.groups[0].elements, params.elements);
     params_deinit(&params);
@@ -168,8 +168,8 @@ static void initial_values_have_the_mean_and_deviation_asked_for(void **state)
     double variance = squares / (double)count;
     assert_true(fabs(sum / (double)count) < 5 * 0.5 / sqrt((double)count));
     assert_true(fabs(variance - 0.25) < 0.005);
-    assert_true(fabs(fourths / (double)count / variance / variance - 3) <
-                0.1); /* a normal's kurtosis */
+    /* the kurtosis of a normal distribution */
+    assert_true(fabs(fourths / (double)count / variance / variance - 3) < 0.1);
     for (uint64_t i = count; i < params.elements; i++) {
         bool one = i >= params.list[1].offset && i < params.list[1].offset + 3;
         bool drawn = i >= params.list[2].offset && i < params.list[2].offset + 5;

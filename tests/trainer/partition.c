@@ -1,5 +1,5 @@
 /*
- * partition — tests: parts cover each group once, are cut at rows, are nearly equal, and make up
+ * partition — tests: parts cover each group once, are cut at rows, are nearly equal, and form
  * shards.
  */
 #include "trainer/parallel/partition.h"
@@ -22,8 +22,8 @@ static void add(struct params *params, const char *name, uint64_t rows, uint64_t
     assert_ok(params_add(params, &spec, &index, &err), &err);
 }
 
-/* Groups of odd shapes: neighbours that begin within aligned elements, one that is smaller than the
- * ranks, biases between matrices. */
+/* Groups of odd shapes: adjacent tensors that begin within aligned elements, a group smaller than
+ * the number of ranks, biases between matrices. */
 static struct params some_params(void)
 {
     struct params params = {0};
@@ -52,7 +52,7 @@ static struct partition made(const struct params *params, uint32_t rank, uint32_
     return partition;
 }
 
-/* How many ranks' spans hold the element of the group. */
+/* The number of ranks whose spans contain the group's element. */
 static int holders(const struct partition *partition, uint64_t group, uint64_t element, bool parts)
 {
     int count = 0;
@@ -74,7 +74,8 @@ static void assert_covers(const struct partition *partition, uint64_t group)
     }
 }
 
-/* Rows of all ranks' parts add up to each tensor's; span_rows itself refuses what is not whole. */
+/* Asserts that the rows of all ranks' parts add up to each tensor's; span_rows itself rejects
+ * partial rows. */
 static void assert_whole_rows(const struct partition *partition)
 {
     for (uint64_t i = 0; i < partition->params->count; i++) {
@@ -143,7 +144,7 @@ static void the_parts_of_those_that_hold_a_shard_make_it_up(void **state)
                         part.offset + part.elements <= shard.offset + shard.elements);
         }
         assert_int_equal(sharers, 3);
-        assert_int_equal(together, 4); /* neighbours, as the ranks of a machine */
+        assert_int_equal(together, 4); /* neighbors, as the ranks of a machine are */
         assert_int_equal(elements, shard.elements);
     }
     assert_true(partition_is_together(&partition, 0, 4, 7));

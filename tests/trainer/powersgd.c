@@ -1,6 +1,6 @@
 /*
- * powersgd — tests: compressed gradients of real ranks are those of powersgd.py, which does with
- * numpy what the words say; shapes that are not worth it travel as they are.
+ * powersgd — tests: compressed gradients of real ranks equal those of powersgd.py, a reference in
+ * numpy; shapes without a gain are sent uncompressed.
  */
 #include "trainer/parallel/powersgd.h"
 
@@ -13,7 +13,7 @@
 
 enum { STEPS = 7, MICROS = 7 };
 
-/* Something that thin matrices hold, and noise. */
+/* A low-rank part, plus noise. */
 static float gradient(uint64_t step, uint64_t micro, uint64_t element)
 {
     uint64_t bits = ((step * 64 + micro) * 1000003 + element) * UINT64_C(0x9E3779B97F4A7C15);
@@ -32,7 +32,7 @@ static void write_floats(const char *folder, const char *name, const float *valu
     assert_int_equal(fclose(file), 0);
 }
 
-/* All that is trained, tensor after tensor. */
+/* Writes all trained tensors, one after another. */
 static void write_tensors(const struct scene *scene, const char *folder, const char *name,
                           const float *arena)
 {
@@ -111,7 +111,7 @@ static void compare(const struct powersgd_options *options)
         char name[48];
         scene_step(&scene, step);
         write_own_gradients(&scene, folder, step);
-        const void *sums; /* of the first group, which all others follow: each rank has all */
+        const void *sums; /* of the first group, followed by all others: each rank has all */
         struct err err;
         assert_ok(reduction_shard(scene.reduction, 0, &sums, &err), &err);
         snprintf(name, sizeof name, "sums-%d-%d", (int)step, world->rank);

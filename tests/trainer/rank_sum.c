@@ -1,5 +1,5 @@
 /*
- * rank_sum — tests on real ranks: sums and means of any length, in buckets of any size.
+ * rank_sum — tests on real ranks: sums and means of any length, with any bucket size.
  */
 #include "trainer/parallel/rank_sum.h"
 

@@ -1,9 +1,9 @@
 /*
- * reduction — tests on real ranks: every way of summing gives the sum over all micro-batches,
- * wherever they were computed and whoever holds what, and takes the memory that it says.
+ * reduction — tests on real ranks: every reduction gives the sum over all micro-batches, for any
+ * distribution of micro-batches and shards, and uses the memory that it reports.
  *
- * Gradients are small integers, whose sums are exact in any order: what must come out is known bit
- * by bit, and where they travel in fewer bits, as what was rounded.
+ * Gradients are small integers, whose sums are exact in any order. So the result is known bit by
+ * bit; if they travel in fewer bits, it is the sum of rounded values.
  */
 #include "tests/trainer/reduction_case.h"
 
@@ -17,7 +17,7 @@ static float gradient(uint64_t step, uint64_t micro, uint64_t element)
     return 37 * ((float)(bits >> 52) - 2048);
 }
 
-/* To so many significant bits, ties to even. */
+/* Rounds to that many significant bits, ties to even. */
 static double rounded(double value, int bits)
 {
     int exponent;
@@ -33,8 +33,8 @@ static double sum_of(uint64_t step, uint64_t first, uint64_t end, uint64_t eleme
     return sum;
 }
 
-/* What travels at a time from the micro-batch `first` on, of a rank that has those before `end`: to
- * which one. */
+/* The end of the piece that begins at micro-batch `first` and travels as one, on a rank that has
+ * the micro-batches before `end`. */
 static uint64_t piece_end(const struct reduction_options *options, uint64_t first, uint64_t end)
 {
     uint64_t size = 1;
@@ -66,7 +66,7 @@ static double expected(const struct scene *scene, uint64_t step, uint64_t elemen
     return sum;
 }
 
-/* gradients: of the span. */
+/* gradients: those of the span. */
 static void check(const struct scene *scene, uint64_t step, uint64_t group, struct span span,
                   const float *gradients)
 {
@@ -114,7 +114,7 @@ static void try_kind(enum reduction_kind kind, enum dtype wire)
     uint32_t ranks = (uint32_t)world->ranks;
     const uint64_t buckets[] = {1, 4096, 8 << 20}, keeps[] = {0, 3000};
     uint64_t stride = ranks > 1 ? ranks / 2 : 1;
-    if (test_is_sanitized()) /* as many as ranks, and one more than twice that */
+    if (test_is_sanitized()) /* as many as ranks, and twice that plus one */
         stride = ranks + 1;
     for (uint64_t micros = ranks; micros <= 2 * ranks + 1; micros += stride)
         for (int each = 0; each < 2; each++)
@@ -151,7 +151,7 @@ static void what_travels_is_rounded_and_summed_in_fp32(void **state)
     }
 }
 
-/* Of gradients, bytes. */
+/* Bytes of gradients. */
 static uint64_t gradient_bytes(enum reduction_kind kind, bool each, uint32_t *ret_buffers)
 {
     struct scene scene;

@@ -15,8 +15,8 @@ static void add(struct params *params, const char *name, uint64_t rows, uint64_t
     assert_ok(params_add(params, &spec, &index, &err), &err);
 }
 
-/* Odd shapes, something frozen, a group of which nothing is trained, and one that is smaller than
- * the ranks. */
+/* Odd shapes, a frozen tensor, a group with nothing to train, and one smaller than the number of
+ * ranks. */
 static void describe(struct params *params)
 {
     struct err err;
@@ -81,7 +81,7 @@ void scene_close(struct scene *scene)
     device_close(scene->device);
 }
 
-/* What a backward pass does with a group: every element that is trained is written, or added to. */
+/* As a backward pass on a group: writes, or adds to, every trained element. */
 static void make_gradients(const struct scene *scene, const struct model_memory *memory,
                            uint64_t group, uint64_t step, uint64_t micro)
 {
@@ -105,7 +105,7 @@ static void make_round(struct scene *scene, uint64_t step, uint64_t round)
     struct err err;
     bool plain = reduction_is_plain(r, round), computes = reduction_computes(r, round);
     reduction_set_memory(r, round, &memory);
-    if (!plain) /* as where the head is tied to it */
+    if (!plain) /* as for a head tied to it */
         reduction_need(r, 0);
     for (uint64_t g = scene->params.groups_count; g-- > 0;) {
         if (!plain && g > 0)

@@ -1,13 +1,13 @@
 /*
- * reduction_case — what the tests of reductions share: parameters of odd shapes on real ranks, and
- * steps whose gradients a function makes up.
+ * reduction_case — helpers of the reduction tests: parameters of odd shapes on real ranks, and
+ * steps with synthetic gradients.
  */
 #ifndef MILLRACE_TESTS_TRAINER_REDUCTION_CASE_H
 #define MILLRACE_TESTS_TRAINER_REDUCTION_CASE_H
 
 #include "trainer/parallel/reduction.h"
 
-/* Of micro-batch `micro` of a step the gradient of that element of all that is trained. */
+/* The gradient of an element of the trained parameters, for that step and micro-batch. */
 typedef float scene_gradient(uint64_t step, uint64_t micro, uint64_t element);
 
 struct scene_plan {
@@ -30,11 +30,11 @@ struct scene {
     uint64_t used_bytes; /* before the reduction */
 };
 
-/* All ranks. */
+/* Collective. */
 void scene_open(struct scene *scene, const struct scene_plan *plan);
-void scene_close(struct scene *scene); /* all memory is given back */
+void scene_close(struct scene *scene); /* asserts that all memory is freed */
 uint64_t scene_used_bytes(const struct scene *scene);
-/* Until the parts are summed. */
+/* Runs a step until the parts are summed. */
 void scene_step(struct scene *scene, uint64_t step);
 
 #endif

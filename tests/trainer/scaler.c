@@ -1,5 +1,5 @@
 /*
- * scaler (test) — how the scale of the loss follows overflows.
+ * scaler (test) — how the loss scale follows overflows.
  */
 #include "trainer/ops/scaler.h"
 #include "tests/support/test.h"
@@ -25,7 +25,7 @@ static void the_scale_halves_at_an_overflow_and_doubles_after_clean_steps(void *
     assert_true(s.scale == SCALER_FIRST / 2);
     for (int step = 1; step < SCALER_CLEAN_STEPS; step++)
         assert_true(scaler_update(&s, true));
-    assert_true(scaler_update(&s, false)); /* one short of doubling: counted anew */
+    assert_true(scaler_update(&s, false)); /* one short of doubling: the count restarts */
     assert_true(s.scale == SCALER_FIRST / 4);
     for (int step = 0; step < SCALER_CLEAN_STEPS; step++)
         assert_true(scaler_update(&s, true));
@@ -64,7 +64,7 @@ with_hysteresis_the_first_overflows_after_a_doubling_cost_their_steps_alone(void
     for (int overflow = 0; overflow < 4; overflow++)
         assert_true(scaler_update(&s, false));
     assert_true(s.scale == 16);
-    assert_false(scaler_update(&s, false)); /* as small as it may be */
+    assert_false(scaler_update(&s, false)); /* at its minimum */
 }
 
 static void only_powers_of_two_within_the_limits_are_scales(void **state)

@@ -1,6 +1,6 @@
 /*
- * steady_state — after its first steps a run asks for no memory: neither the loader's threads nor
- * the step.
+ * steady_state — tests that after its first steps a run allocates nothing, neither in the loader's
+ * threads nor in a step.
  */
 #include "tests/support/allocations.h"
 #include "tests/support/test.h"
@@ -31,7 +31,7 @@ static void watch_steps(void *context, const struct trainer_report *report)
 static void steps_ask_for_no_memory(void **state)
 {
     (void)state;
-    (void)allocations_ours(); /* skips where they can't be counted */
+    (void)allocations_ours(); /* skips the test if allocations cannot be counted */
     char folder[TEST_PATH_BYTES_MAX], shards[2 * TEST_PATH_BYTES_MAX];
     struct err err;
     struct io *io;

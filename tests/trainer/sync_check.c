@@ -1,5 +1,5 @@
 /*
- * The comparison of ranks, on real ones: a bit that is flipped on one of them is named.
+ * Tests the comparison of real ranks: a flipped bit on one of them is named.
  */
 #include "trainer/parallel/sync_check.h"
 
@@ -23,7 +23,7 @@ static int set_up(void **state)
     return sync_check_open(world, NULL, TENSORS, &check, &err);
 }
 
-/* Two tensors that all hold; of the last one each pair of ranks holds its own stretch. */
+/* Two tensors that all ranks hold; each pair of ranks holds its own part of the last one. */
 static void add_tensors(void)
 {
     static const char *const names[] = {"blocks.0.attn.q.weight", "blocks.1.mlp.up.weight",
@@ -92,7 +92,7 @@ static bool prints(const struct err *err)
     return world->rank == 0;
 }
 
-/* Whichever rank it is, the first included; of two ranks either may be the one. */
+/* For each rank, including the first; of two ranks, either may be named. */
 static void a_flipped_bit_is_named_by_rank_step_and_tensor(void **state)
 {
     (void)state;
@@ -138,7 +138,7 @@ static void ranks_of_which_no_part_is_the_larger_are_all_named(void **state)
                        : " on rank 0 but other bits on rank 1, 2: one of them is wrong");
 }
 
-/* Either of the last pair; a last rank without another is compared with nobody. */
+/* Either rank of the last pair; a last rank without a partner is not compared. */
 static void pieces_are_compared_among_those_that_hold_the_same_stretch(void **state)
 {
     int pair = (world->ranks - 1) / 2 * 2;
@@ -162,7 +162,7 @@ static void pieces_are_compared_among_those_that_hold_the_same_stretch(void **st
     }
 }
 
-/* The last of an odd number of ranks; alone it has all. */
+/* The last of an odd number of ranks; a single rank holds everything alone. */
 static void what_one_rank_alone_holds_is_compared_with_what_it_was(void **state)
 {
     struct err err = {0};
@@ -184,10 +184,8 @@ static void what_one_rank_alone_holds_is_compared_with_what_it_was(void **state)
     if (world->ranks == 1)
         return;
     if (is_last)
-        flip(is_odd
-                 ? 1
-                 /* of others as well: for the comparison; a second flip of the same bit mends it */
-                 : 2);
+        /* 2 is also held by others: compared; a second flip of the same bit repairs it */
+        flip(is_odd ? 1 : 2);
     assert_int_equal(look(52, &err), is_odd ? -EBADMSG : 0);
     assert_int_equal(sync_check_watches(check), !is_odd);
 }
@@ -210,7 +208,7 @@ static int copy_fails(struct device *device, struct device_stream *stream, void 
     return err_set(err, -EIO, "the link is gone");
 }
 
-/* A device of its own memory, from which nothing can be copied on the last rank. */
+/* A device with separate memory, from which copies fail on the last rank. */
 static void a_piece_that_can_not_be_read_fails_on_all(void **state)
 {
     const struct sync_piece piece = {

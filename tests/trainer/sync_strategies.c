@@ -1,6 +1,6 @@
 /*
- * What ranks hold, on real ranks that share weights as the strategies do: a bit that is flipped in
- * any of it is named.
+ * Tests real ranks that shard weights as the strategies do: a flipped bit in any state they hold is
+ * named.
  */
 #include "trainer/run/run.h"
 
@@ -15,7 +15,7 @@
 
 enum { STEP = 12 };
 
-/* As a run has it after a step, and nothing else of one. */
+/* Only what a run has after a step. */
 static struct run run;
 static struct train_config config;
 
@@ -79,7 +79,7 @@ static bool is_last(void)
     return world->rank == world->ranks - 1;
 }
 
-/* All ranks find it, and the first prints it. */
+/* All ranks find the difference, and the first prints it. */
 static void assert_named(const char *tensor)
 {
     struct err err = {0};
@@ -99,7 +99,7 @@ static void assert_in_step(void)
     assert_ok(run_check_sync(&run, &err), &err);
 }
 
-/* ddp: each rank holds all. */
+/* ddp: each rank holds everything. */
 static void a_bit_of_what_every_rank_holds_is_named(void **state)
 {
     (void)state;
@@ -112,7 +112,7 @@ static void a_bit_of_what_every_rank_holds_is_named(void **state)
     close_run();
 }
 
-/* zero1: weights that others updated. */
+/* zero1: weights updated by other ranks. */
 static void a_bit_of_weights_that_were_gathered_is_named(void **state)
 {
     (void)state;
@@ -125,14 +125,14 @@ static void a_bit_of_weights_that_were_gathered_is_named(void **state)
     close_run();
 }
 
-/* zero3: nothing is whole between passes, and each shard is gathered from the only rank that has
- * it. */
+/* zero3: no weights are whole between passes, and each shard is gathered from the only rank that
+ * has it. */
 static void weights_that_are_gathered_for_passes_are_compared(void **state)
 {
     (void)state;
     open_run((uint32_t)world->ranks, true);
     assert_in_step();
-    if (is_last()) /* it was gathered already, and is not again until an update */
+    if (is_last()) /* already gathered, and not again until an update */
         for (uint32_t i = 0; i < run.weights.buffers_count; i++)
             if (run.weights.buffers[i].group == 0)
                 flip(run.weights.buffers[i].memory, 5);
@@ -140,7 +140,7 @@ static void weights_that_are_gathered_for_passes_are_compared(void **state)
     close_run();
 }
 
-/* On the last rank alone something flipped, which it alone holds. */
+/* Asserts that the last rank finds a flip in state that only it holds. */
 static void assert_found_before_the_update(const char *tensor)
 {
     struct err err = {0};
@@ -151,7 +151,7 @@ static void assert_found_before_the_update(const char *tensor)
         fail_msg("\"%s\" is not in \"%s\"", expected, err.what);
 }
 
-/* The first parameter of which this rank keeps a part, and where. */
+/* The first parameter of which this rank keeps a part, and its address. */
 static const struct param *own_part(unsigned kind, void **ret_memory)
 {
     for (uint64_t i = 0; i < run.params->count; i++) {
@@ -168,7 +168,7 @@ static const struct param *own_part(unsigned kind, void **ret_memory)
     return NULL;
 }
 
-/* zero1 and zero3: a part that nobody else holds becomes everybody's with its next update. */
+/* zero1 and zero3: a part held by a single rank spreads to all with its next update. */
 static void a_bit_of_what_one_rank_alone_keeps_is_found_before_its_update(void **state)
 {
     struct err err = {0};
@@ -179,7 +179,7 @@ static void a_bit_of_what_one_rank_alone_keeps_is_found_before_its_update(void *
             char name[PARAMS_NAME_BYTES_MAX + 16];
             void *memory = NULL;
             open_run((uint32_t)world->ranks, sharded);
-            assert_ok(run_check_kept(&run, &err), &err); /* there is nothing yet to compare with */
+            assert_ok(run_check_kept(&run, &err), &err); /* nothing to compare with yet */
             assert_in_step();
             assert_ok(run_check_kept(&run, &err), &err);
             assert_in_step();
@@ -200,7 +200,7 @@ static void a_bit_of_one_of_two_replicas_is_named(void **state)
         return;
     open_run(2, true);
     assert_in_step();
-    /* the last rank's, which every second rank has */
+    /* the last rank's shard, which every second rank has */
     struct span shard = partition_shard(&run.partition, 2, (uint32_t)world->ranks - 1);
     const struct param *param = NULL;
     for (uint64_t i = 0; !param && i < run.params->count; i++)

@@ -1,6 +1,6 @@
 /*
- * tensorboard (test) — TensorBoard's own readers see what metrics.jsonl has, each step once,
- * whatever was killed and resumed.
+ * tensorboard (test) — TensorBoard's own readers see the contents of metrics.jsonl, each step once,
+ * after any kills and resumes.
  */
 #include "tests/support/test.h"
 #include "trainer/report/metrics.h"
@@ -32,8 +32,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A run that goes on from resume and is killed after its last step; it evaluates after each third
- * step from the one it goes on from. */
+/* A run that resumes and is killed after its last step; it evaluates after every third step from
+ * the resumed one. */
 static void write_steps(struct metrics_resume resume, uint64_t last)
 {
     struct metrics *metrics;
@@ -78,7 +78,7 @@ static void a_run_is_read_as_it_was_written(void **state)
     assert_int_equal(read_back(), 10 * STEP_SCALARS + 3 * EVALUATION_SCALARS);
 }
 
-/* All within a second or two, so that the files' names are not the seconds of the clock. */
+/* All within a second or two, so that file names cannot be just the clock's seconds. */
 static void steps_that_come_again_show_once(void **state)
 {
     (void)state;
@@ -88,11 +88,11 @@ static void steps_that_come_again_show_once(void **state)
     write_steps((struct metrics_resume){7, false}, 12);
     write_steps((struct metrics_resume){2, false}, 5);
     assert_int_equal(read_back(), 5 * STEP_SCALARS + 1 * EVALUATION_SCALARS);
-    write_steps((struct metrics_resume){0}, 2); /* and a run that begins anew in the same folder */
+    write_steps((struct metrics_resume){0}, 2); /* a run that starts over in the same folder */
     assert_int_equal(read_back(), 2 * STEP_SCALARS);
 }
 
-/* A run was stopped between a step and its evaluation, went on, evaluated and was killed before its
+/* A run was stopped between a step and its evaluation, resumed, evaluated and was killed before its
  * next checkpoint. */
 static void an_evaluation_that_comes_again_shows_once(void **state)
 {
@@ -104,7 +104,7 @@ static void an_evaluation_that_comes_again_shows_once(void **state)
     assert_int_equal(read_back(), 6 * STEP_SCALARS + 2 * EVALUATION_SCALARS);
 }
 
-/* The one file of events in a folder. */
+/* Finds the only event file in a folder. */
 static void find_file(const char *run, char path[TEST_PATH_BYTES_MAX * 2])
 {
     char runs[TEST_PATH_BYTES_MAX + 32];

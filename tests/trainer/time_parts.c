@@ -1,5 +1,5 @@
 /*
- * time_parts (test) — the parts are the time that passed, whatever is nested in what.
+ * time_parts (test) — the parts add up to the elapsed time, however ranges are nested.
  */
 #include "trainer/ops/time_parts.h"
 #include "base/clock.h"
@@ -45,7 +45,7 @@ static void wait_a_while(void)
         continue;
 }
 
-/* A range's time is that of its part, without that of ranges within it, which is theirs. */
+/* A range's time counts for its part, except the time of nested ranges. */
 static void time_is_that_of_the_innermost_range(void **state)
 {
     (void)state;
@@ -62,8 +62,8 @@ static void time_is_that_of_the_innermost_range(void **state)
     wait_a_while();
     range_end(&ranges);
     assert_int_equal(ranges.parts.part, TIME_OTHER);
-    assert_int_equal(ranges.times[RANGE_STEP].count,
-                     0); /* not measured, and yet its time is known */
+    /* not measured, but its time still counts */
+    assert_int_equal(ranges.times[RANGE_STEP].count, 0);
     uint64_t ended_ns = clock_now_ns();
     struct time_spent spent = time_parts_take(&ranges.parts, ended_ns);
     assert_int_equal(sum(&spent), ended_ns - began_ns);
@@ -72,8 +72,8 @@ static void time_is_that_of_the_innermost_range(void **state)
                      ended_ns - began_ns);
 }
 
-/* Where the device queues, its computing is what the host waits for, and nothing is said of
- * passes. */
+/* If the device queues work, its computation is the time that the host waits, and times of passes
+ * are unknown. */
 static void a_device_that_queues_leaves_passes_unknown(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * tree — tests: the stack computes T(lo, hi), in the buffers promised, from leaves and from
- * subtrees.
+ * tree — tests: the stack computes T(lo, hi) in the specified number of buffers, from leaves and
+ * from subtrees.
  */
 #include "trainer/parallel/tree.h"
 
@@ -14,7 +14,7 @@ enum { ELEMENTS = 97, LEAVES_MAX = 33 };
 
 static float leaf_value(uint64_t leaf, uint64_t element)
 {
-    /* magnitudes apart, so that the order of additions shows */
+    /* different magnitudes, so that the order of additions matters */
     return (float)(case_random(leaf, element) * (leaf % 3 ? 1.0 : 1000.0));
 }
 
@@ -24,7 +24,7 @@ static void fill_leaf(void *target, uint64_t leaf)
         ((float *)target)[i] = leaf_value(leaf, i);
 }
 
-/* The definition, word for word. */
+/* A literal implementation of the definition. */
 static float reference(uint64_t lo, uint64_t hi, uint64_t element)
 {
     if (hi - lo == 1)
@@ -118,8 +118,7 @@ static void aligned_subtrees_count_as_their_leaves(void **state)
     tree_deinit(&whole);
 }
 
-/* Ranks with neighbouring leaves hand on what is on their stacks, and whoever pushes it, from where
- * it lies, gets the tree. */
+/* Ranks with adjacent leaves pass on their stacks; pushing these, in place, gives the tree. */
 static void subtrees_of_any_neighbours_make_the_tree(void **state)
 {
     struct rig *rig = *state;

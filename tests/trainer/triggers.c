@@ -1,5 +1,5 @@
 /*
- * triggers — when saves fall due and when time is up, by tables.
+ * triggers — tests when saves are due and when time is up, by tables.
  */
 #include "trainer/run/triggers.h"
 
@@ -52,7 +52,7 @@ static void saves_by_the_clock_count_from_the_last_that_began(void **state)
         triggers_of((struct triggers_options){.every.ns = 10 * S, .began_ns = 100 * S});
     assert_false(triggers_save_by_clock(&triggers, 110 * S - 1));
     assert_true(triggers_save_by_clock(&triggers, 110 * S));
-    triggers_note_save_begun(&triggers, 113 * S); /* whatever it was that made it begin */
+    triggers_note_save_begun(&triggers, 113 * S); /* for any reason */
     assert_false(triggers_save_by_clock(&triggers, 122 * S));
     assert_true(triggers_save_by_clock(&triggers, 123 * S));
     assert_false(triggers_save_by_step(&triggers, 10));
@@ -97,7 +97,7 @@ static void a_first_save_is_guessed_by_its_size_until_one_is_measured(void **sta
     struct triggers triggers =
         triggers_of((struct triggers_options){.max_time_ns = 60 * S, .state_bytes = 1000000000});
     make_step(&triggers, 0);
-    assert_false(triggers_must_stop(&triggers, 39 * S - 1)); /* two of 10 s, and one second */
+    assert_false(triggers_must_stop(&triggers, 39 * S - 1)); /* two saves of 10 s, and one second */
     assert_true(triggers_must_stop(&triggers, 39 * S));
     triggers_note_save(&triggers, S);
     assert_false(triggers_must_stop(&triggers, 57 * S - 1));
@@ -110,12 +110,12 @@ static void a_save_that_failed_only_lengthens_what_is_kept_for_one(void **state)
     struct triggers triggers =
         triggers_of((struct triggers_options){.max_time_ns = 60 * S, .state_bytes = 1000000000});
     make_step(&triggers, 0);
-    triggers_note_failed_save(&triggers, 0); /* at once: the guess of 10 s stays */
+    triggers_note_failed_save(&triggers, 0); /* at once: the assumed 10 s remain */
     assert_false(triggers_must_stop(&triggers, 39 * S - 1));
     assert_true(triggers_must_stop(&triggers, 39 * S));
-    triggers_note_failed_save(&triggers, 12 * S); /* the next one will take longer */
+    triggers_note_failed_save(&triggers, 12 * S); /* the next one takes longer */
     assert_true(triggers_must_stop(&triggers, 35 * S));
-    triggers_note_save(&triggers, S); /* that is what it takes, then */
+    triggers_note_save(&triggers, S); /* now measured */
     assert_false(triggers_must_stop(&triggers, 57 * S - 1));
     triggers_note_failed_save(&triggers, 0);
     assert_true(triggers_must_stop(&triggers, 57 * S));

@@ -1,6 +1,6 @@
 /*
- * turns — what a run knows of time goes on where its batch becomes another one, by a clock that the
- * test sets forward: real time adds seconds to its minutes.
+ * turns — tests that a run's time measurements survive a change of its batch. The test advances the
+ * clock: real time adds only seconds to its minutes.
  */
 #include "base/clock.h"
 #include "tests/ckpt/held_disk.h"
@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 enum {
-    TURN_STEP = 4, /* 624 windows: four steps of 128, then two of 256 an epoch */
+    TURN_STEP = 4, /* 624 windows: four steps of 128, then two of 256 per epoch */
     STEPS = 8,
     SAVES_MAX = 2 * STEPS
 };
@@ -30,10 +30,10 @@ uint64_t __wrap_clock_now_ns(void)
     return __real_clock_now_ns() + ahead_ns;
 }
 
-/* What passes beside the run while it makes steps: minutes[step] after that one. */
+/* Simulated time while the run makes steps: minutes[step] pass after that step. */
 struct passing {
     unsigned minutes[STEPS + 1];
-    uint64_t held_until; /* the first save's writes wait until after that step; 0: none does */
+    uint64_t held_until; /* the first save's writes block until after that step; 0: they do not */
 };
 
 static void note(void *context, const struct trainer_report *report)
@@ -113,7 +113,7 @@ static void saves_by_the_clock_count_from_the_one_before_the_turn(void **state)
     assert_memory_equal(saves, expected, sizeof expected);
 }
 
-/* At minute 45 of 60 there is no room for two saves of ten minutes. */
+/* At minute 45 of 60, two saves of ten minutes no longer fit. */
 static void time_is_kept_for_saves_as_long_as_one_before_the_turn(void **state)
 {
     struct trainer_result result;

@@ -6,7 +6,7 @@
 
 enum { VALID = 8 };
 
-/* A decision over sums of these values. */
+/* Runs the gate on sums of these values. */
 static void gate_update(struct update_gate *gate, double losses, double squares,
                         const struct update_gate_request *request)
 {
@@ -42,8 +42,8 @@ static void gradients_are_clipped_to_the_norm_and_never_raised(void **state)
     assert_true(d.scalars.gradient_scale == 1.0 / 8);
     assert_true(isinf(d.scalars.gradient_limit));
     d = update_gate_begin(&scaler, 0);
-    request.clip_value =
-        0.5; /* of elements of the mean, so it does not depend on how many items there are */
+    /* a limit on elements of the mean, so it does not depend on the number of items */
+    request.clip_value = 0.5;
     gate_update(&d, 1, 64.0 * 100, &request);
     assert_true(d.scalars.gradient_limit == 0.5 && d.scalars.gradient_scale == 1.0 / 8);
 }

@@ -1,6 +1,6 @@
 /*
- * weights — tests: of weights that lie in host memory, how many groups are on the device at a time,
- * and that passes find the newest ones.
+ * weights — tests weights in host memory: how many groups are on the device at a time, and that
+ * passes use the newest values.
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
@@ -31,8 +31,8 @@ static uint64_t device_bytes(const struct fixture *f)
     return info.used_bytes[MEM_DEVICE];
 }
 
-/* What the tests say of the options is theirs; the rest is that of one rank. Returns what
- * weights_init does. */
+/* The tests choose the options; the rest is for a single rank. Returns the status of
+ * weights_init. */
 static int open_weights(struct fixture *f, struct weights_options options, struct err *err)
 {
     struct model_config config = case_gpt2;
@@ -97,7 +97,7 @@ static void done(void *context, uint64_t group, enum model_use use)
     weights_done(&f->weights, group);
 }
 
-/* A forward and a backward pass that only look. */
+/* A forward and a backward pass that only call the hooks. */
 static void walk(struct fixture *f)
 {
     const struct model_memory memory = {.need = need, .done = done, .context = f};
@@ -108,7 +108,7 @@ static void walk(struct fixture *f)
     assert_ok(weights_status(&f->weights, &err), &err);
 }
 
-/* As an update would, in place. */
+/* Modifies weights in place, as an update does. */
 static void change(struct fixture *f)
 {
     const struct params *params = model_params(f->model);
@@ -121,7 +121,7 @@ static void change(struct fixture *f)
     }
 }
 
-/* The largest group's memory so many times is all that the device has of the weights. */
+/* Checks that the device holds no more of the weights than that many times the largest group. */
 static void check(struct weights_options options, uint32_t groups)
 {
     struct fixture f;
@@ -145,7 +145,7 @@ static void check(struct weights_options options, uint32_t groups)
 static void groups_come_ahead_and_go_after(void **state)
 {
     (void)state;
-    /* a pass uses one, and the embedding beside the head that shares its table */
+    /* a pass uses one, plus the embedding next to the head that shares its table */
     check((struct weights_options){.reshards = true}, 2);
     check((struct weights_options){.reshards = true, .ahead = 1}, 3);
     check((struct weights_options){.reshards = true, .ahead = 3}, 5);

@@ -1,9 +1,9 @@
 /*
- * attention — the attention kernels against attention in doubles: over odd sizes, masks and element
+ * attention — tests the attention kernels against attention in double: odd sizes, masks and element
  * types, in every order of threads and blocks.
  *
- * Tolerances are FlashAttention's: at most twice (gradients: three times) the largest error of
- * plain attention that rounds what it writes to the same type.
+ * Tolerances are FlashAttention's: at most twice (for gradients three times) the largest error of
+ * plain attention that rounds its results to the same type.
  */
 #include "trainer/ops/cuda/attention/attention.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which keys a row sees first. */
+/* The first key that each row sees. */
 enum starts { STARTS_NONE, STARTS_ZERO, STARTS_DOCUMENTS, STARTS_SELF };
 
 struct subject {
@@ -25,8 +25,8 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* The sanitizers make kernels a hundred times as slow: F16, which has BF16's kernels, and the
- * longest rows are left out under them. */
+/* The sanitizers make kernels a hundred times slower. They skip F16, which shares BF16's kernels,
+ * and the longest rows. */
 static int dtypes_count(void)
 {
     return test_is_sanitized() ? DTYPES_COUNT - 1 : DTYPES_COUNT;
@@ -39,10 +39,10 @@ static bool is_too_long(const struct subject *subject)
            s->batch * s->heads * s->tokens * s->tokens * s->head_dim > 2200000;
 }
 
-/* Scores that spread over some units: softmax neither flat nor a single one. */
+/* Scores spread over a few units: softmax is neither flat nor one-hot. */
 static const double SCALE = 2;
 
-/* The arrays of a subject; starts is NULL where there are none. */
+/* The arrays of a subject; starts is NULL if not used. */
 struct inputs {
     double *qkv, *d_out;
     int32_t *starts;
@@ -56,7 +56,7 @@ static struct inputs inputs_init(enum dtype dtype, const struct subject *subject
                             cuda_case_values(dtype, 2, sizes.out, 1), NULL};
     if (subject->starts == STARTS_NONE)
         return inputs;
-    static const int32_t ends[] = {13, 70, 71, 128, 150}; /* of documents; the items' are shifted */
+    static const int32_t ends[] = {13, 70, 71, 128, 150}; /* of documents; shifted for each item */
     int32_t tokens = (int32_t)shape->tokens;
     inputs.starts = calloc(shape->batch * shape->tokens, sizeof *inputs.starts);
     assert_non_null(inputs.starts);
@@ -93,7 +93,7 @@ static double largest_of(const double *x, size_t count)
     return largest;
 }
 
-/* Columns first..first + count of the rows of a matrix. */
+/* Columns first..first + count - 1 of the rows of a matrix. */
 static double *columns_of(const double *matrix, size_t rows, size_t width, size_t first,
                           size_t count)
 {
@@ -104,11 +104,10 @@ static double *columns_of(const double *matrix, size_t rows, size_t width, size_
     return columns;
 }
 
-/* What float sums of some hundred numbers of about one lose, and what they lose where scores are in
- * the thousands. */
+/* Errors of float sums of some hundred numbers near one, and with scores in the thousands. */
 static const double FLOAT_LOSS = 4e-6, FLOAT_LOSS_OF_LARGE = 4e-3;
 
-/* found is as near to exact as `times` the error of plain, and what float loses. */
+/* Checks that the error of found is at most `times` that of plain, plus the float error. */
 static void check_near(const char *subject, const char *what, const double *found,
                        const double *exact, const double *plain, size_t count, double times,
                        double float_loss)
@@ -269,7 +268,8 @@ static void starts_of_zero_are_no_starts(void **state)
     }
 }
 
-/* A document that begins where tiles do: what it skips of those before it must not show. */
+/* A document that begins at a tile boundary: skipping the documents before it must not affect the
+ * result. */
 static void a_document_behind_others_has_the_bits_of_one_alone(void **state)
 {
     (void)state;
@@ -302,7 +302,7 @@ static void a_document_behind_others_has_the_bits_of_one_alone(void **state)
     }
 }
 
-/* Scores of thousands: the exponentials are of differences, and nothing overflows. */
+/* Scores in the thousands: exponentials are taken of differences, so nothing overflows. */
 static void large_scores_overflow_nothing(void **state)
 {
     (void)state;
@@ -320,7 +320,7 @@ static void large_scores_overflow_nothing(void **state)
     }
 }
 
-/* All attention of a run is prepared before any of it runs, in whatever order. */
+/* A run prepares all attention before any of it runs, in any order. */
 static void a_narrower_head_that_is_prepared_later_takes_nothing_from_a_wider_one(void **state)
 {
     (void)state;

@@ -1,7 +1,6 @@
 /*
- * cublaslt — what the adapter of cuBLASLt asks of the library, by one that stands in for it: it
- * refuses what the real one does, and may be told what to choose. That products are right is in
- * gemm.c.
+ * cublaslt — tests the calls of the cuBLASLt adapter with a stand-in library: it refuses what the
+ * real one does, and its choice of algorithms can be set. gemm.c checks results.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -19,7 +18,7 @@ static const struct shim_products USUAL = {.has_algorithms = true};
 struct products {
     struct device *device;
     struct device_stream *stream;
-    void *workspace, *matrices; /* A, B, C, and then the bias */
+    void *workspace, *matrices; /* A, B, C, then the bias */
     struct cublaslt *lt;
 };
 
@@ -88,7 +87,7 @@ static void algorithms_that_differ_in_their_clusters_alone_have_different_ids(vo
     close_products(&p);
 }
 
-/* Chosen before the bias is known. */
+/* The algorithm is chosen before the bias is known. */
 static void a_bias_need_be_aligned_no_better_than_was_promised(void **state)
 {
     (void)state;
@@ -120,7 +119,7 @@ static void a_product_that_the_library_does_not_know_is_told_by_its_shape(void *
     close_products(&p);
 }
 
-/* What is refused says so, and the device is not the worse for it. */
+/* A refusal is reported, and the device remains usable. */
 static void a_matrix_that_is_aligned_worse_is_refused(void **state)
 {
     (void)state;

@@ -13,8 +13,7 @@
 
 enum { GUARD_BYTES = 256 };
 
-/* How many bits a number of dtype has, and the exponent of the smallest normal one (as frexp tells
- * it). */
+/* The significand bits of dtype, and the exponent of its smallest normal number as from frexp. */
 struct precision {
     int bits, exponent_min;
 };

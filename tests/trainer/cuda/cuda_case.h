@@ -1,8 +1,8 @@
 /*
- * cuda_case — what the tests of CUDA kernels share: arrays of F32, BF16 and F16 in device memory,
- * given and read as doubles.
+ * cuda_case — helpers of the CUDA kernel tests: arrays of F32, BF16 and F16 in device memory,
+ * written and read as doubles.
  *
- * Behind every array lie guard bytes; reading it fails the test where a kernel wrote on them.
+ * Guard bytes follow each array. Reading the array fails the test if a kernel overwrote them.
  */
 #ifndef MILLRACE_TESTS_TRAINER_CUDA_CUDA_CASE_H
 #define MILLRACE_TESTS_TRAINER_CUDA_CUDA_CASE_H
@@ -16,31 +16,30 @@
 void cuda_case_ok(cudaError_t status, const char *call, const char *file, int line);
 #define cuda_ok(call) cuda_case_ok((call), #call, __FILE__, __LINE__)
 
-/* count numbers of [-scale, scale), a function of seed, as dtype rounds them; of malloc. */
+/* count numbers in [-scale, scale), a function of seed, rounded to dtype; malloc'ed. */
 double *cuda_case_values(enum dtype dtype, uint64_t seed, size_t count, double scale);
-/* To the nearest number of F32, BF16 or F16, ties to even; of another dtype x itself. Not for
- * numbers beyond the largest. */
+/* Rounds to the nearest F32, BF16 or F16 number, ties to even; returns x for other types. x must be
+ * in range. */
 double cuda_case_round(enum dtype dtype, double x);
 
-/* Device memory, freed by cuda_case_free: values rounded to dtype, bytes of any kind, or NaN
- * everywhere. */
+/* Device memory, freed by cuda_case_free: values rounded to dtype, bytes, or NaN. */
 void *cuda_case_array(enum dtype dtype, const double *values, size_t count);
 void *cuda_case_bytes(const void *bytes, size_t byte_count);
 void *cuda_case_blank(enum dtype dtype, size_t count);
 void cuda_case_free(void *array);
 
-/* Waits for the device; of malloc. */
+/* Wait for the device; malloc'ed. */
 double *cuda_case_read(enum dtype dtype, const void *array, size_t count);
 void *cuda_case_read_bytes(const void *array, size_t byte_count);
 
-/* The largest |found - expected|; infinity where a number is not finite. */
+/* The largest |found - expected|; infinity if any number is not finite. */
 double cuda_case_distance(const double *found, const double *expected, size_t count);
-/* Fails the test, with subject, unless each number found is as near to what is expected as one
- * rounding to dtype and a loss of float_loss before it allow. */
+/* Fails the test, with subject in the message, unless each found number is within one rounding to
+ * dtype plus an error of float_loss of the expected one. */
 void cuda_case_near(const char *subject, enum dtype dtype, const double *found,
                     const double *expected, size_t count, double float_loss);
 
-/* The cpu's ops in double, and their end once all is done. */
+/* The CPU ops in double, and their end. */
 struct ops *cuda_case_cpu_open(void);
 void cuda_case_cpu_close(struct ops *ops);
 

@@ -1,6 +1,6 @@
 /*
- * device_metrics — what a line of progress tells of a device, here the one of tests/cuda_on_cpu
- * with the management library's twin (tests/device/nvml_twin.c).
+ * device_metrics — tests the device metrics of a progress line, with the device of
+ * tests/cuda_on_cpu and the simulated management library (tests/device/nvml_twin.c).
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"

@@ -1,6 +1,6 @@
 /*
- * gemm — the products of the CUDA ops against doubles: every transpose, sums that are cut into
- * parts, plans that are shared.
+ * gemm — tests the products of the CUDA ops against doubles: every transpose, split sums, shared
+ * plans.
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
@@ -15,7 +15,7 @@
 static const enum dtype TYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 enum { TYPES_COUNT = sizeof TYPES / sizeof TYPES[0] };
 
-/* A device, its products in one type. */
+/* A device and its products in one type. */
 struct products {
     struct device *device;
     struct device_stream *stream;
@@ -51,7 +51,8 @@ static double element(const struct gemm_shape *s, const double *a, const double 
     return sum;
 }
 
-/* One product in every order of streams, against doubles, and the same bits each time. */
+/* Checks one product in every order of streams against doubles; the bits must be the same each
+ * time. */
 static void check_product(struct products *p, const struct gemm_shape *s)
 {
     struct err err;
@@ -76,7 +77,7 @@ static void check_product(struct products *p, const struct gemm_shape *s)
         cuda_case_free(d_c);
         if (first)
             assert_memory_equal(first, found, count * sizeof *found);
-        /* one rounding to the type, and sums in float of k terms below 1 */
+        /* one rounding to the type, and float sums of k terms below 1 */
         double rounding = out == DTYPE_F32    ? 0
                           : out == DTYPE_BF16 ? 0x1p-8
                                               : 0x1p-11,
@@ -143,16 +144,15 @@ static void parts_follow_from_the_shape_alone(void **state)
     const struct gemm_shape gradient = {
         .m = 768, .n = 768, .k = 65536, .trans_a = true, .master_output = true};
     struct gemm_shape s = gradient;
-    assert_int_equal(
-        cuda_gemm_parts(&s),
-        2);      /* 36 tiles: twice as many are below what a device takes, four times above */
-    s.k = 65537; /* not to be halved */
+    /* 36 tiles: twice as many fit the device, four times do not */
+    assert_int_equal(cuda_gemm_parts(&s), 2);
+    s.k = 65537; /* odd */
     assert_int_equal(cuda_gemm_parts(&s), 1);
     s = gradient;
     s.k = 2048; /* short */
     assert_int_equal(cuda_gemm_parts(&s), 1);
     s = gradient;
-    s.m = 50304; /* tiles enough */
+    s.m = 50304; /* enough tiles */
     assert_int_equal(cuda_gemm_parts(&s), 1);
     s = (struct gemm_shape){.m = 128, .n = 128, .k = 65536, .trans_b = true}; /* a forward pass */
     assert_int_equal(cuda_gemm_parts(&s), 1);

@@ -1,6 +1,6 @@
 /*
- * head — logits that come a few rows at a time, as a vocabulary of tens of thousands has it, give
- * the losses and gradients of all at once.
+ * head — tests that logits computed a few rows at a time, as for large vocabularies, give the same
+ * losses and gradients as all at once.
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
@@ -30,13 +30,13 @@ static const struct model_config LLAMA = {.type = MODEL_LLAMA,
                                           .rope_base = 10000,
                                           .norm_epsilon = 1e-5};
 
-/* Of one pass forward and back; of malloc. */
+/* The results of one forward and backward pass; malloc'ed. */
 struct outcome {
     size_t elements;
     double *gradients; /* [elements] */
     double *losses;    /* [ROWS] */
     uint8_t *correct;  /* [ROWS] */
-    bool whole;        /* all logits lay in memory */
+    bool whole;        /* all logits were in memory at once */
 };
 
 static void forget(struct outcome *outcome)
@@ -46,7 +46,7 @@ static void forget(struct outcome *outcome)
     free(outcome->correct);
 }
 
-/* Rows by rising token, those of equal tokens by rising row. */
+/* Sorts rows by token, then by row. */
 static void order_rows(const int32_t *tokens, int32_t *by_token)
 {
     int count = 0;
@@ -90,7 +90,8 @@ static void pass(struct model *model, struct ops *ops, struct outcome *outcome)
     const struct model_memory memory = {.weights = weights, .gradients = gradients};
     const struct model_input input = {.tokens = ids, .by_token = rows, .loss_scale = scale};
     const struct model_result result = {losses, correct};
-    cuda_ok(cudaDeviceSynchronize()); /* the ops' stream does not wait for what filled the arrays */
+    /* the ops' stream does not wait for the initialization of the arrays */
+    cuda_ok(cudaDeviceSynchronize());
     model_forward(model, &stage, &memory, &activations, &input, NULL, NULL, NULL);
     model_backward(model, &stage, &memory, &activations, &input, &result, NULL, NULL);
     assert_ok(ops->table->sync(ops, &err), &err);
@@ -125,7 +126,7 @@ static void open_and_pass(const struct model_config *plain, uint32_t head_rows, 
     device_close(device);
 }
 
-/* Pieces within an item with a rest, of an item, and of several with a rest. */
+/* Pieces within an item with a remainder, of an item, and of several items with a remainder. */
 static void assert_pieces_agree(const struct model_config *config, enum dtype compute,
                                 double tolerance)
 {

@@ -1,6 +1,6 @@
 /*
- * memory_plan — a device that is too small is told before anything is allocated, with what would
- * help.
+ * memory_plan — tests that a device that is too small is reported before any allocation, with
+ * suggestions.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -13,14 +13,14 @@
 
 enum { LEAVES = 2 };
 
-/* Of a run of so many micro-batches a step, 0: an evaluation, that goes on in that epoch, with one
- * more setting; NULL: none. */
+/* A run with that many micro-batches per step (0: an evaluation), resumed in that epoch, with one
+ * extra setting (NULL: none). */
 struct job {
     uint64_t leaves, epoch;
     const char *extra;
 };
 
-/* The check on a device with so much memory. */
+/* Runs the check on a device with that much memory. */
 static int check(size_t device_bytes, const struct job *job, struct err *err)
 {
     static const struct loader_shape shape = {.samples = 1000, .steps = 10, .vocabulary = 257};
@@ -88,7 +88,7 @@ static void what_is_offloaded_is_told_and_not_advised_again(void **state)
     assert_null(strstr(err.advice, "parallel.offload"));
 }
 
-/* Of a device that has just enough for the batch before it grows. */
+/* The device has just enough memory for the batch before it grows. */
 static void a_run_is_told_of_the_memory_that_its_batch_will_grow_to(void **state)
 {
     (void)state;
@@ -102,8 +102,8 @@ static void a_run_is_told_of_the_memory_that_its_batch_will_grow_to(void **state
         enough += (size_t)1 << 20;
     assert_int_equal(check(enough, &grows, &err), -ENOMEM);
     assert_non_null(strstr(err.advice, "no batch.schedule saves"));
-    assert_ok(check(enough, &later, &err), &err); /* the run ends before */
-    assert_ok(check(enough, &grown, &err), &err); /* that is behind it */
+    assert_ok(check(enough, &later, &err), &err); /* the run ends before the batch grows */
+    assert_ok(check(enough, &grown, &err), &err); /* it has grown already */
 }
 
 static void an_evaluation_needs_neither_gradients_nor_moments(void **state)

@@ -1,5 +1,6 @@
 /*
- * norm — LayerNorm and RMSNorm on the device, forward and backward, against the cpu ops in double.
+ * norm — tests LayerNorm and RMSNorm on the device, forward and backward, against the CPU ops in
+ * double.
  */
 #include "trainer/ops/cuda/norm.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -13,15 +14,15 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* What sums over a row in float lose, of numbers up to 2, in units of the largest of rstd. */
+/* Error of float sums over a row, for numbers up to 2, relative to the largest rstd. */
 static const double FLOAT_LOSS = 1e-5;
 
-/* Where an array begins in a result, and its type on the device. */
+/* The arrays of a result. */
 enum array { OUT, MEAN, RSTD, D_X, D_WEIGHT, D_BIAS, ARRAYS };
 
 static const char *const NAMES[ARRAYS] = {"out", "mean", "rstd", "d_x", "d_weight", "d_bias"};
 
-/* Of malloc; those that RMSNorm lacks are NULL. */
+/* malloc'ed; NULL for arrays that RMSNorm lacks. */
 struct result {
     double *array[ARRAYS];
 };
@@ -152,7 +153,7 @@ static double largest_of(const double *x, size_t count)
     return largest;
 }
 
-/* loss: of an element; what is summed over rows loses it with each. */
+/* loss: the error of one element; sums over rows accumulate it. */
 static void check_near(enum dtype dtype, const struct norm_shape *shape, const struct result *found,
                        const struct result *expected, double loss)
 {
@@ -191,8 +192,8 @@ static void check(enum dtype dtype, const struct norm_shape *shape, bool accumul
     inputs_deinit(&in);
 }
 
-/* Rows that a lane, a warp, a panel of columns and several hold, aligned and not; fewer rows than a
- * block has warps, than a chunk has, and several chunks. */
+/* Rows held by a lane, a warp, one panel of columns and several, aligned and unaligned; fewer rows
+ * than a block has warps, fewer than a chunk, and several chunks. */
 static void check_sizes(enum norm_kind kind)
 {
     static const uint64_t sizes[][2] = {{1, 1},     {3, 2},    {15, 7},   {17, 63},   {300, 64},
@@ -227,7 +228,7 @@ static void many_rows_are_cut_into_longer_chunks(void **state)
     check(DTYPE_BF16, &(struct norm_shape){NORM_RMS, rows, 8, 1e-5}, false, 2);
 }
 
-/* The variance is that of the differences, not the difference of squares, which would lose it. */
+/* The variance is the mean of squared differences; the difference of squares would lose it. */
 static void a_mean_far_from_zero_leaves_the_variance(void **state)
 {
     (void)state;
@@ -237,7 +238,7 @@ static void a_mean_far_from_zero_leaves_the_variance(void **state)
         in.x[i] = cuda_case_round(DTYPE_F32, in.x[i] + 3000);
     struct result expected = on_cpu(&shape, &in, false),
                   found = on_device(DTYPE_F32, &shape, &in, false);
-    /* the mean has the units of 3000, 2^-12, and each of its sums loses half of one of 3000 * 100 /
+    /* units of the mean near 3000 are 2^-12, and each of its sums loses half a unit of 3000 * 100 /
      * 32 */
     cuda_case_near("mean", DTYPE_F32, found.array[MEAN], expected.array[MEAN], shape.rows, 2e-3);
     cuda_case_near("rstd", DTYPE_F32, found.array[RSTD], expected.array[RSTD], shape.rows, 1e-5);

@@ -1,6 +1,6 @@
 /*
- * offload — what goes to pinned memory comes back as it was before it is used, whatever the order
- * of the streams.
+ * offload — tests that data in pinned memory is unchanged when it returns, before it is used, in
+ * any order of the streams.
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"
@@ -15,7 +15,7 @@ struct rig {
     struct device *device;
     struct ops *ops;
     char *ring;             /* [OFFLOAD_SLOTS] on the device */
-    unsigned char *arrived; /* [PASSES * ITEMS_MAX] pinned: what the backward passes saw */
+    unsigned char *arrived; /* [PASSES * ITEMS_MAX] pinned: what the backward passes read */
 };
 
 static void open_rig(struct rig *rig)
@@ -64,7 +64,7 @@ static void fill(const struct rig *rig, void *target, int value)
         &err);
 }
 
-/* Forward and backward; what a block's backward pass has read it may spoil. */
+/* Forward and backward. The backward pass of a block may overwrite what it has read. */
 static void queue_pass(const struct rig *rig, struct offload *offload, int pass, uint32_t items)
 {
     struct err err;
@@ -110,7 +110,7 @@ static void every_item_is_back_before_its_backward_pass(void **state)
     }
 }
 
-/* A pass in a graph leaves no copy behind, and gives the same each time that it is launched. */
+/* A recorded pass leaves no copy in progress, and gives the same results on each launch. */
 static void a_pass_can_be_recorded_in_a_graph(void **state)
 {
     (void)state;

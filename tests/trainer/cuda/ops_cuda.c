@@ -1,6 +1,5 @@
 /*
- * ops_cuda — what the table of a GPU's operations says of the GPU: what it can't do, and what its
- * bits depend on.
+ * ops_cuda — tests what a GPU's ops report: unsupported operations, and what the bits depend on.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -45,7 +44,7 @@ static void a_head_too_wide_for_the_device_is_told_with_what_to_do(void **state)
     assert_non_null(strstr(err.what, "head dimension 128"));
     assert_string_equal(err.found, "101376 bytes a block");
     assert_non_null(strstr(err.advice, "more heads"));
-    assert_ok(ops->table->sync(ops, &err), &err); /* nothing is left of it */
+    assert_ok(ops->table->sync(ops, &err), &err); /* the error leaves no state behind */
     close_ops(ops, device);
 
     static const struct attn_shape widest = {1, 16, 1, 1, 256, true};
@@ -58,8 +57,8 @@ static void a_head_too_wide_for_the_device_is_told_with_what_to_do(void **state)
     close_ops(ops, device);
 }
 
-/* Whose kernels are machine code has their bits from this build, whoever's are not from the
- * driver. */
+/* Bits of kernels in machine code depend on this build; those of other kernels on the driver that
+ * compiles them. */
 static void the_driver_is_named_where_it_compiles_the_kernels(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * pointwise — activations, sums and conversions on the device against the cpu ops in double.
+ * pointwise — tests activations, sums and conversions on the device against the CPU ops in double.
  */
 #include "trainer/ops/cuda/pointwise.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -13,8 +13,8 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* Inputs to where the activations' curves end; what expf and some ten operations in float lose on
- * products of three such. */
+/* Inputs cover the curved parts of the activations. The error is that of expf and about ten float
+ * operations on products of three inputs. */
 static const double SCALE = 4, FLOAT_LOSS = 4e-5;
 
 enum function { GELU_FWD, GELU_BWD, SUM, SUM_INTO_A, SUM_INTO_B, SWIGLU_FWD, SWIGLU_BWD };
@@ -23,7 +23,7 @@ static const char *const NAMES[] = {"gelu",           "gelu backward", "sum",
                                     "sum into a",     "sum into b",    "swiglu forward",
                                     "swiglu backward"};
 
-/* A function of two arrays; rows are of the swiglus alone, the others have one. */
+/* A function of two arrays; only the swiglus have several rows. */
 struct subject {
     enum function function;
     uint64_t rows, cols;
@@ -34,7 +34,7 @@ static size_t count_of(const struct subject *s)
     return s->rows * s->cols;
 }
 
-/* a: x, of gelu forward; d_out, backward. b: x, or gate_up. */
+/* a: x (gelu forward) or d_out (backward). b: x or gate_up. */
 static size_t count_of_b(const struct subject *s)
 {
     return s->function >= SWIGLU_FWD ? 2 * count_of(s) : count_of(s);
@@ -127,7 +127,7 @@ static void check(const struct subject *s)
     }
 }
 
-/* Below, at and above what a thread and a block take. */
+/* Below, at and above the elements per thread and per block. */
 static const uint64_t COUNTS[] = {1, 7, 8, 63, 64, 257, 768, 1000, 2048, 2049, 5003};
 
 enum { COUNTS_COUNT = sizeof COUNTS / sizeof COUNTS[0] };
@@ -164,7 +164,7 @@ static void swiglu_is_that_of_the_cpu_whatever_the_width(void **state)
     }
 }
 
-/* Far from 0 activations are the identity or 0; exponentials that overflow must not show. */
+/* Far from 0 activations are the identity or 0; overflowing exponentials must not affect that. */
 static void far_inputs_give_no_nan(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ static void floats_are_rounded_to_the_nearest(void **state)
 static void ties_go_to_even_and_what_is_too_large_to_infinity(void **state)
 {
     (void)state;
-    /* half a unit above 1, and above the next number; a subnormal of half and half of the smallest;
+    /* half a unit above 1, and above the next number; the smallest subnormal half, and half of it;
      * infinities */
     static const double x[] = {
         1 + 0x1p-8, 1 + 0x3p-8, 1 + 0x1p-11, 1 + 0x3p-11,      -1 - 0x1p-8,
@@ -253,7 +253,7 @@ static void ties_go_to_even_and_what_is_too_large_to_infinity(void **state)
     }
 }
 
-/* As gradients travel: times a power of two, and back. */
+/* Gradients travel multiplied by a power of two. */
 static void halves_of_scaled_floats_come_back(void **state)
 {
     (void)state;

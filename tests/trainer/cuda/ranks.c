@@ -1,7 +1,7 @@
 /*
- * ranks — runs of several ranks on GPUs, whose weights and gradients go from one to the other by
- * NCCL or through the host by MPI: the same bits as those of one rank alone. GPUs, streams and NCCL
- * are the shim's.
+ * ranks — tests runs of several ranks on GPUs, whose weights and gradients travel between GPUs by
+ * NCCL or through the host by MPI: the bits equal those of a single rank. GPUs, streams and NCCL
+ * are simulated by the shim.
  */
 #include "tests/support/ranks.h"
 #include "tests/cuda_on_cpu/control.h"
@@ -22,7 +22,7 @@ enum { SETS_MAX = 48, TEXT_BYTES = 3000, GPUS = 4, ORDER_LATE = 1, ORDER_RANDOM 
 
 static char folder[TEST_PATH_BYTES_MAX];
 static struct io *io;
-static struct ckpt_hashes alone; /* the bits of one rank */
+static struct ckpt_hashes alone; /* the bits of a single rank */
 static uint64_t runs_count;
 
 static void configure(const char *name, const char *const *extra, struct train_config *ret_config)
@@ -61,10 +61,10 @@ static void configure(const char *name, const char *const *extra, struct train_c
     assert_ok(config_parse("", 0, "none", sets, count, ret_config, &err), &err);
 }
 
-static struct train_config
-    config; /* of the newest run, and what its ranks took and moved, as the first one is told */
+/* of the newest run, with its ranks' memory and traffic, as reported to the first rank */
+static struct train_config config;
 static struct usage used[GPUS];
-/* What is said of how weights travel: "" where nothing is. */
+/* The message about how weights travel; "" if there is none. */
 static char said[256];
 static char warned[1024]; /* the first warning */
 
@@ -134,7 +134,7 @@ static void one_rank_alone_sets_the_bits(void **state)
     hash("alone", &alone);
 }
 
-/* A dry run of the newest run tells what its ranks took between them, and what they moved. */
+/* A dry run of the newest run predicts each rank's peak memory and traffic exactly. */
 static void check_dry_run(bool by_nccl)
 {
     struct trainer_dry_run_options options = {.config = &config,
@@ -157,7 +157,7 @@ static void check_dry_run(bool by_nccl)
     }
 }
 
-/* By NCCL, as each rank has a GPU of its own, in that order of streams; or through the host. */
+/* With NCCL each rank has its own GPU, in that order of streams; else through the host. */
 static void check_bits(bool by_nccl, size_t order, const char *const *extra)
 {
     char name[64];
@@ -213,8 +213,7 @@ static void zero3_through_the_host_has_the_bits_of_one_rank(void **state)
     check_bits(false, ORDER_RANDOM, sets);
 }
 
-/* What is gathered comes from pinned memory of each rank, and is gathered on a stream of its
- * own. */
+/* Gathers from pinned memory of each rank, on a separate stream. */
 static void offloaded_weights_have_the_bits_of_one_rank(void **state)
 {
     (void)state;
@@ -223,7 +222,7 @@ static void offloaded_weights_have_the_bits_of_one_rank(void **state)
         (const char *const[]){"parallel.strategy=zero3", "parallel.offload.params=true", NULL});
 }
 
-/* Sums that are not the promise's go through the host, weights by NCCL. */
+/* Non-canonical sums go through the host, weights by NCCL. */
 static void fast_sums_pass_through_the_host(void **state)
 {
     (void)state;
@@ -242,7 +241,7 @@ static void fast_sums_pass_through_the_host(void **state)
     ranks_meet();
 }
 
-/* Some blocks whole, some shared; and calls that are compared. */
+/* Some blocks whole, some sharded, with compared calls. */
 static void ranks_that_compare_their_calls_have_the_bits_of_one(void **state)
 {
     (void)state;

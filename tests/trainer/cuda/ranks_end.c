@@ -1,7 +1,6 @@
 /*
- * One rank of a run on GPUs whose weights and gradients go by NCCL, and of which rank 1's disk
- * fails in the middle of training; ranks_end.sh runs it. `make` as its argument makes the dataset.
- * As tests/comm/nccl_ends.c.
+ * One rank of a run on GPUs with NCCL, in which rank 1's disk fails during training; ranks_end.sh
+ * runs it. The argument `make` creates the dataset. Like tests/comm/nccl_ends.c.
  */
 #include "comm/comm_mpi.h"
 #include "convert/dataset.h"
@@ -39,7 +38,7 @@ static int train(struct comm *world, struct io *io, struct err *err)
         "batch.micro=1",       "log.every=1000",
         "eval.every=0",        "checkpoint.every=0",
         "parallel.comm=nccl",  "parallel.strategy=zero3",
-        "parallel.prefetch=2", "parallel.timeout=0s"}; /* nobody is ended by the clock */
+        "parallel.prefetch=2", "parallel.timeout=0s"}; /* no rank is ended by a timeout */
     struct train_config config;
     struct trainer_result result;
     int status = config_parse("", 0, "none", sets, sizeof sets / sizeof sets[0], &config, err);

@@ -1,9 +1,9 @@
 /*
- * rows — embeddings, positions and pooling on the device against the cpu ops in double, in every
- * order of threads and blocks.
+ * rows — tests embeddings, positions and pooling on the device against the CPU ops in double, in
+ * every order of threads and blocks.
  *
- * Numbers to be summed are small multiples of 1/64: their sums are exact in float in any order, so
- * that a row too few, too many or of another table row shows as a difference at all.
+ * Summed numbers are small multiples of 1/64: their float sums are exact in any order, so that any
+ * missing, extra or wrong row is detected.
  */
 #include "trainer/ops/cuda/rows.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -38,7 +38,7 @@ static double *doubles(size_t count)
     return values;
 }
 
-/* Multiples of 1/64 of [-1, 1]. */
+/* Multiples of 1/64 in [-1, 1]. */
 static double *exact_values(uint64_t seed, size_t count)
 {
     double *values = cuda_case_values(DTYPE_F64, seed, count, 1);
@@ -55,7 +55,7 @@ static void check(const char *what, enum dtype dtype, const double *found, const
         fail_msg("%s of %zu numbers, %s: off by %g", what, count, dtype_name(dtype), distance);
 }
 
-/* In each order the same bits: *first is NULL at first; takes found. */
+/* Checks for the same bits in each order. *first is NULL initially; takes ownership of found. */
 static void check_same(const char *what, double **first, double *found, size_t count)
 {
     if (*first && memcmp(*first, found, count * sizeof *found) != 0)
@@ -64,7 +64,7 @@ static void check_same(const char *what, double **first, double *found, size_t c
     *first = found;
 }
 
-/* Ids of items * tokens rows, in an array with one id more an item, which nothing may use. */
+/* Ids of items * tokens rows, in an array with one more id per item, which must not be read. */
 struct id_case {
     uint64_t items, tokens, cols, vocabulary;
     int32_t *ids, *by_id;
@@ -94,7 +94,7 @@ static struct id_case id_case_init(uint64_t items, uint64_t tokens, uint64_t col
         if ((uint64_t)of_row[row] >= c.vocabulary)
             c.vocabulary = (uint64_t)of_row[row] + 1;
     }
-    c.vocabulary++; /* one that no row has */
+    c.vocabulary++; /* no row has the last id */
     uint64_t at = 0;
     for (int32_t id = 0; (uint64_t)id < c.vocabulary; id++)
         for (uint64_t row = 0; row < rows_of(&c); row++)
@@ -192,8 +192,8 @@ static double *embed_bwd_on_device(int dtype, const struct id_case *c, const dou
     };
     cuda_ok(cuda_embed_bwd(DTYPES[dtype], &embed, &arrays, c->vocabulary, accumulate, NULL));
     double *found = cuda_case_read(DTYPE_F32, arrays.d_table, table_count);
-    free(cuda_case_read(DTYPE_F32, arrays.workspace,
-                        workspace_count)); /* nothing past its end either */
+    /* checks that nothing is written past its end */
+    free(cuda_case_read(DTYPE_F32, arrays.workspace, workspace_count));
     cuda_case_free((void *)embed.ids), cuda_case_free(arrays.d_table),
         cuda_case_free((void *)arrays.d_out);
     cuda_case_free((void *)arrays.by_id), cuda_case_free(arrays.workspace);
@@ -236,7 +236,7 @@ static void gradients_of_the_table_are_sums_of_rows(void **state)
     }
 }
 
-/* Ids whose runs have these lengths, scattered over the rows of one item. */
+/* Ids with runs of these lengths, scattered over the rows of one item. */
 static struct id_case runs_of(const uint64_t *lengths, size_t count, uint64_t cols)
 {
     uint64_t rows = 0;
@@ -255,7 +255,7 @@ static struct id_case runs_of(const uint64_t *lengths, size_t count, uint64_t co
     return c;
 }
 
-/* Runs that begin and end at, just before and just after the pieces that the work is cut into. */
+/* Runs that begin and end at, just before and just after the boundaries of pieces of work. */
 static void runs_may_begin_and_end_anywhere(void **state)
 {
     enum { PIECE = CUDA_EMBED_PIECE_ROWS };
@@ -272,7 +272,7 @@ static void runs_may_begin_and_end_anywhere(void **state)
     }
 }
 
-/* More pieces of one run than a block looks at in one go. */
+/* More pieces of one run than a block processes in one pass. */
 static void one_id_may_have_nearly_all_rows(void **state)
 {
     const uint64_t lengths[] = {40, test_is_sanitized() ? 600 : 9000, 3};
@@ -281,8 +281,8 @@ static void one_id_may_have_nearly_all_rows(void **state)
     id_case_deinit(&c);
 }
 
-/* Items of matrices: 4-wide, 8-wide and unaligned rows; several blocks; items past the loads under
- * way. */
+/* Items of matrices: rows 4 and 8 elements wide, and unaligned; several blocks; more items than
+ * loads in flight. */
 static const struct cuda_items SHAPES[] = {{1, 1, 1},   {3, 7, 63},   {2, 63, 257},
                                            {17, 4, 10}, {9, 3, 1000}, {2, 25, 24}};
 

@@ -1,7 +1,7 @@
 /*
- * steps — what the host does while a device makes steps: it waits for none, asks for no memory,
- * queues each as a few graphs, and learns late of what became of it. Streams and their orders are
- * the shim's.
+ * steps — tests the host while a device runs steps: it waits for none, allocates nothing, queues
+ * each as a few graphs, and reads the results later. Streams and their orders are simulated by the
+ * shim.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -19,7 +19,7 @@
 
 enum { SETS_MAX = 48, TEXT_BYTES = 3000, MICROS = 3, ORDER_LATE = 1 };
 
-/* A folder with a dataset of text. */
+/* A folder with a text dataset. */
 struct fixture {
     char folder[TEST_PATH_BYTES_MAX];
     struct io *io;
@@ -53,7 +53,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Of a run into folder/name, which looks at nothing before its end. extra: NULL-terminated
+/* Configures a run in folder/name that reads no results before its end. extra: NULL-terminated
  * settings. */
 static void configure(const struct fixture *f, const char *name, const char *const *extra,
                       struct train_config *config)
@@ -91,7 +91,7 @@ static void configure(const struct fixture *f, const char *name, const char *con
     assert_ok(config_parse("", 0, "none", sets, count, config, &err), &err);
 }
 
-/* A run to be stepped by hand, the configuration and options with it. */
+/* A run stepped by the test, with its configuration and options. */
 struct stepped {
     struct train_config config;
     struct trainer_options options;
@@ -128,14 +128,14 @@ static void steps_wait_for_nothing_and_ask_for_no_memory(void **state)
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
         char name[32];
         struct err err;
-        order_set(ORDER_LATE); /* what runs was waited for */
+        order_set(ORDER_LATE); /* work runs only when waited for */
         snprintf(name, sizeof name, "waits-%zu", m);
         struct stepped *s = stepped_open(f, name, models[m]);
         struct shim_counts before = {0};
         for (int step = 1; step <= STEPS; step++) {
             assert_ok(run_step(&s->run, &err), &err);
             struct shim_counts counts = shim_counts();
-            if (step > UPDATE_GATE_AHEAD_MAX) /* the newest steps wait, their updates with them */
+            if (step > UPDATE_GATE_AHEAD_MAX) /* the newest steps are pending, with their updates */
                 assert_true(counts.waiting > UPDATE_GATE_AHEAD_MAX * s->run.params->groups_count);
             if (step == WARM)
                 before = counts;
@@ -144,11 +144,10 @@ static void steps_wait_for_nothing_and_ask_for_no_memory(void **state)
         uint64_t steps = STEPS - WARM, groups = s->run.params->groups_count;
         assert_int_equal(after.stream_waits, before.stream_waits);
         assert_int_equal(after.allocations, before.allocations);
-        /* a micro-batch's buffer goes back to the loader; the step before the one before the last
-         * is done */
+        /* a micro-batch's buffer returns to the loader; the step two before the newest is done */
         assert_int_equal(after.event_waits - before.event_waits, steps * (MICROS + 1));
-        /* of a micro-batch two copies, a graph and a turn of the device's clock; two sums of the
-         * tree; words, squares, gate, record, and four more turns */
+        /* per micro-batch: two copies, a graph and a turn of the device's clock; then two sums of
+         * the tree; words, squares, gate, record, and four more turns */
         assert_int_equal(after.queued - before.queued, steps * (4 * MICROS + 2 + groups + 4 + 4));
         assert_int_equal(s->run.queued_count, UPDATE_GATE_AHEAD_MAX);
         assert_ok(run_settle(&s->run, 0, &err), &err);
@@ -158,8 +157,8 @@ static void steps_wait_for_nothing_and_ask_for_no_memory(void **state)
     }
 }
 
-/* A clock that ticks once a look: each part is as long as it has turns, in graphs and beside
- * them. */
+/* The clock ticks once per reading: each part's time is its number of turns, in graphs and
+ * outside. */
 static void the_devices_time_is_told_by_parts(void **state)
 {
     enum { STEPS = 5, TICK_NS = 1000 };
@@ -184,7 +183,7 @@ static void the_devices_time_is_told_by_parts(void **state)
     }
 }
 
-/* What one run came to. */
+/* The results of one run. */
 struct outcome {
     struct ckpt_hashes hashes;
     uint64_t step, skipped_count;
@@ -200,7 +199,7 @@ static void count_skipped(void *context, enum log_level level, const char *line)
     outcome->skipped_count += strstr(line, "is skipped") != NULL;
 }
 
-/* stop_each: it is asked to stop at once, so that it makes one step. */
+/* stop_each: requests a stop at once, so that the run makes one step. */
 static void run(const struct fixture *f, const char *name, const char *const *extra, bool stop_each,
                 struct outcome *outcome)
 {
@@ -223,7 +222,7 @@ static void run(const struct fixture *f, const char *name, const char *const *ex
 static void replayed_steps_have_the_bits_of_steps_that_are_queued_as_they_are(void **state)
 {
     const struct fixture *f = *state;
-    /* the first pass of a run is no graph: one micro-batch a step, one step a run */
+    /* the first pass of a run is not a graph: one micro-batch per step, one step per run */
     static const char *const extra[] = {"precision.compute=bf16", "batch.micro=3", NULL};
     enum { STEPS = 7 };
     order_set(0);
@@ -248,7 +247,7 @@ static void replayed_steps_have_the_bits_of_steps_that_are_queued_as_they_are(vo
 static void steps_that_the_host_learns_of_late_have_the_same_bits(void **state)
 {
     const struct fixture *f = *state;
-    /* long updates, so that gradients overflow in half precision */
+    /* large updates, so that gradients overflow in half precision */
     static const char *const late[] = {"precision.compute=fp16", "optimizer.lr=1",
                                        "optimizer.clip_norm=0", "run.steps=12", NULL},
                              *const at_once[] = {"precision.compute=fp16",
@@ -306,7 +305,7 @@ static void weights_that_come_from_the_host_have_the_same_bits_in_any_order(void
     }
 }
 
-/* The weights of a run of one rank, of malloc. */
+/* The weights of a single-rank run, malloc'ed. */
 static void *weights_of(struct run *run)
 {
     struct device *device = run->device;
@@ -326,7 +325,7 @@ static void *weights_of(struct run *run)
 static void a_step_that_is_not_finite_is_named_late_and_leaves_no_trace(void **state)
 {
     const struct fixture *f = *state;
-    /* weights that decay beyond zero grow from step to step */
+    /* weights that decay beyond zero grow with each step */
     static const char *const far[] = {"optimizer.lr=1000", "optimizer.weight_decay=1",
                                       "schedule.warmup=200", "run.steps=50", NULL};
     struct err expected_err = {0}, err = {0};
@@ -365,7 +364,7 @@ static void a_step_that_is_not_finite_is_named_late_and_leaves_no_trace(void **s
     free(expected);
 }
 
-/* The device's table, whose copies fail while a stream is recorded. */
+/* The device's table, with copies that fail while a stream is recorded. */
 static struct device_ops cut;
 static const struct device_ops *whole;
 static bool is_recording;

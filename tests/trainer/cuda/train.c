@@ -1,6 +1,6 @@
 /*
- * train — whole runs on a CUDA device: the loader's batches, a model's steps, checkpoints. In every
- * test run on the CPU, where streams and threads take any legal order; on a GPU where there is one.
+ * train — tests whole runs on a CUDA device: the loader's batches, a model's steps, checkpoints.
+ * Always on the CPU, where streams and threads take any legal order; also on a GPU if there is one.
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"
@@ -21,7 +21,7 @@
 
 enum { STEPS = 4, STOP_STEP = 2, SETS_MAX = 48, TEXT_BYTES = 700, SIDE = 16, PICTURES = 12 };
 
-/* A folder with a dataset of text and one of pictures. */
+/* A folder with a text and an image dataset. */
 struct fixture {
     char folder[TEST_PATH_BYTES_MAX];
     struct io *io;
@@ -42,7 +42,7 @@ static void make_text(const struct fixture *f)
     assert_ok(convert_dataset(f->io, &convert, &result, &err), &err);
 }
 
-/* Two classes: red pictures and blue ones, with some noise. */
+/* Two classes: red images and blue ones, with some noise. */
 static void make_pictures(const struct fixture *f)
 {
     char source[2 * TEST_PATH_BYTES_MAX], target[2 * TEST_PATH_BYTES_MAX],
@@ -90,9 +90,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* What one run came to. */
+/* The results of one run. */
 struct outcome {
-    double losses[STEPS + 1]; /* by step, 1.. */
+    double losses[STEPS + 1]; /* by step, from 1 */
     double val_loss;
     struct ckpt_hashes hashes;
     atomic_int stop;
@@ -109,7 +109,8 @@ static void note(void *context, const struct trainer_report *report)
         atomic_store(&outcome->stop, 1);
 }
 
-/* Of a run into folder/name. extra: NULL-terminated settings over the small model's. */
+/* Configures a run in folder/name. extra: NULL-terminated settings that override the small
+ * model's. */
 static void configure(const struct fixture *f, const char *name, const char *device,
                       const char *const *extra, struct train_config *config)
 {
@@ -182,8 +183,8 @@ static void assert_same_bits(const struct outcome *a, const struct outcome *b)
             fail_msg("loss of step %d: %.17g, not %.17g", step, b->losses[step], a->losses[step]);
 }
 
-/* Every kind of model, and every option that changes what is queued: pictures are mixed in
- * training, and not in evaluations. */
+/* Every kind of model, and every option that changes what is queued. Images are mixed in training,
+ * but not in evaluations. */
 static const char *const VIT[] = {"model.type=vit", "data.image.mixup=0.4", "data.image.cutmix=1",
                                   NULL},
                          *const GPT2[] = {"model.type=gpt2", NULL},
@@ -193,13 +194,13 @@ static const char *const VIT[] = {"model.type=vit", "data.image.mixup=0.4", "dat
                                             "model.recompute=2", NULL};
 static const char *const *const MODELS[] = {VIT, MASKED, LLAMA, GPT2};
 
-/* Under the sanitizers, which take ten times as long, the first two. */
+/* Only the first two under the sanitizers, which are ten times slower. */
 static size_t models_count(void)
 {
     return test_is_sanitized() ? 2 : sizeof MODELS / sizeof MODELS[0];
 }
 
-/* extra with one more setting. */
+/* Appends one setting to extra. */
 static const char *const *with(const char *const *extra, const char *setting,
                                const char *room[SETS_MAX])
 {
@@ -211,7 +212,7 @@ static const char *const *with(const char *const *extra, const char *setting,
     return room;
 }
 
-/* The tensors of two runs' checkpoints have the same names, types and shapes. */
+/* Asserts that the tensors of two runs' checkpoints have the same names, types and shapes. */
 static void assert_same_tensors(const struct fixture *f, const char *a, const char *b)
 {
     char paths[2][2 * TEST_PATH_BYTES_MAX];
@@ -235,7 +236,7 @@ static void losses_are_those_of_the_cpu(void **state)
     const struct fixture *f = *state;
     const struct {
         const char *precision;
-        double tolerance; /* relative: sums in another order; 8 bits of each activation */
+        double tolerance; /* relative: another order of sums; 8 bits per activation */
     } cases[] = {{"precision.compute=fp32", 2e-5},
                  {"precision.compute=bf16", 3e-2},
                  {"precision.compute=fp16", 6e-3}};
@@ -295,27 +296,26 @@ static void a_run_that_was_stopped_goes_on_to_the_same_bits(void **state)
         run(f, name, "cuda", extra, &begun);
         run(f, name, "cuda", extra, &ended);
         for (int step = 1; step <= STEPS; step++)
-            if (begun.losses[step] != 0) /* the wish is heard at the end of a step */
+            if (begun.losses[step] != 0) /* the request takes effect at the end of a step */
                 ended.losses[step] = begun.losses[step];
         assert_same_bits(&whole, &ended);
     }
 }
 
-/* What a run takes beyond the device's memory, bytes. */
+/* Memory of a run other than the device's, in bytes. */
 struct beside {
-    uint64_t told, pinned;           /* what is offloaded, as counted before; all that is pinned */
-    uint64_t optimizer, activations; /* the parts of told, if both are offloaded */
-    uint64_t copied;                 /* activations, as often as a pass was queued or recorded */
+    uint64_t told, pinned;           /* offloaded bytes, as predicted; all pinned bytes */
+    uint64_t optimizer, activations; /* the parts of told if both are offloaded */
+    uint64_t copied; /* copied activations, each time a pass was queued or recorded */
 };
 
-/* What is pinned of that, bytes. */
+/* Pinned bytes of that use. */
 static uint64_t pinned_of(const struct usage *usage, enum mem_use use)
 {
     return usage->peak_bytes[use][MEM_PINNED];
 }
 
-/* All that is allocated is counted before, each use by itself; and nothing is once a run is
- * open. */
+/* All memory is predicted exactly, for each use, and an open run allocates none. */
 static struct beside check_memory(const struct fixture *f, const char *name,
                                   const char *const *extra)
 {
@@ -367,8 +367,8 @@ static void a_run_takes_the_memory_that_was_told_before(void **state)
     }
 }
 
-/* Blocks enough for the ring to turn: all of them offloaded, or all but one that is recomputed.
- * They only train. */
+/* Enough blocks to reuse the ring's slots: all offloaded, or all but one, which is recomputed.
+ * Training only. */
 #define DEEP                                                                                       \
     "model.type=gpt2", "model.layers=5", "model.width=8", "model.heads=1", "data.text.block=8",    \
         "batch.global=4", "precision.compute=bf16", "data.val="

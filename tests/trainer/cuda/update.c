@@ -18,7 +18,7 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* Steps of up to a tenth, by quotients of some ten operations in float. */
+/* Steps of up to 0.1, computed with about ten float operations. */
 static const struct rule {
     enum update_rule rule;
     struct update_options options;
@@ -52,7 +52,7 @@ static size_t decays_of(size_t count)
     return (count + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS;
 }
 
-/* Second moments from 0.5 on, so that no step is long. */
+/* Second moments are at least 0.5, so that no step is large. */
 static struct state state_init(const struct rule *rule, size_t count)
 {
     struct state s = {rule, count, {0}, malloc(decays_of(count))};

@@ -1,5 +1,5 @@
 /*
- * xent — softmax cross-entropy on the device against the cpu ops in double, in every order of
+ * xent — tests softmax cross-entropy on the device against the CPU ops in double, in every order of
  * threads and blocks.
  */
 #include "trainer/ops/cuda/xent.h"
@@ -14,12 +14,12 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* What float exponentials and their sums lose, relative to the loss and to the scale of the
- * gradient. */
+/* Error of float exponentials and their sums, relative to the loss and to the gradient's scale. */
 static const double FLOAT_LOSS = 2e-6;
 
-/* Logits [rows, classes] and a target a row, in an array with one target more an item, which
- * nothing may use; second targets and weights lie alike, NULL where a row has one target. */
+/* Logits [rows, classes] and a target per row, in an array with one more target per item, which
+ * must not be read. Second targets and weights have the same layout; NULL if rows have one
+ * target. */
 struct subject {
     struct xent_shape shape;
     double *logits;
@@ -28,7 +28,7 @@ struct subject {
 };
 
 struct result {
-    double *logits; /* or their gradient; the whole stride of each row */
+    double *logits; /* or their gradient; with the padding of each row */
     double *losses;
     uint8_t *correct;
 };
@@ -43,8 +43,8 @@ static int32_t *target_of(const struct subject *s, uint64_t row)
     return &s->targets[row / s->shape.tokens * s->shape.target_stride + row % s->shape.tokens];
 }
 
-/* Every fifth row is without a target; every third has its target among the largest logits, so that
- * some are correct. */
+/* Every fifth row has no target. Every third has its target among the largest logits, so that some
+ * are correct. */
 static struct subject subject_init(enum dtype dtype, uint64_t items, uint64_t tokens,
                                    uint64_t classes, uint64_t stride)
 {
@@ -67,8 +67,8 @@ static struct subject subject_init(enum dtype dtype, uint64_t items, uint64_t to
     return s;
 }
 
-/* Second targets, some of them the first ones, and all kinds of weights; those that nothing may use
- * would be seen. */
+/* Adds second targets, some equal to the first, and various weights; values that must not be read
+ * would change the result. */
 static void subject_mix(struct subject *s)
 {
     static const float weights[] = {1, 0.25f, 0.5f, 0, 0.99609375f, 0.7f};
@@ -101,7 +101,7 @@ static void result_deinit(struct result *r)
     free(r->logits), free(r->losses), free(r->correct);
 }
 
-/* Rows of `from` numbers as rows of `to`, of malloc; what is new is of the value. */
+/* Copies rows of `from` numbers to rows of `to`, malloc'ed; fills the rest with value. */
 static double *restride(const double *x, uint64_t rows, uint64_t from, uint64_t to, double value)
 {
     double *wide = malloc(rows * to * sizeof *wide);
@@ -112,7 +112,7 @@ static double *restride(const double *x, uint64_t rows, uint64_t from, uint64_t 
     return wide;
 }
 
-/* gradient_scale 0: no gradient. Padding of the gradient is 0. */
+/* gradient_scale 0: no gradient. The gradient's padding is 0. */
 static struct result on_cpu(const struct subject *s, double gradient_scale)
 {
     const struct xent_shape *shape = &s->shape;
@@ -133,7 +133,7 @@ static struct result on_cpu(const struct subject *s, double gradient_scale)
     return result;
 }
 
-/* Padding of the logits is of the value. */
+/* Fills the logits' padding with that value. */
 static struct result on_device(enum dtype dtype, const struct subject *s, double padding,
                                double gradient_scale)
 {
@@ -215,8 +215,7 @@ static void check(enum dtype dtype, const struct subject *s, double gradient_sca
     result_deinit(&first), result_deinit(&expected);
 }
 
-/* A warp, a small and a large block a row; with 16-byte accesses and without; with padding and
- * without. */
+/* Rows for a warp, a small and a large block; with and without 16-byte accesses and padding. */
 static void losses_and_gradients_are_those_of_the_cpu(void **state)
 {
     (void)state;
@@ -233,7 +232,7 @@ static void losses_and_gradients_are_those_of_the_cpu(void **state)
         }
 }
 
-/* The same of pictures that were mixed; rows without a first target have no second. */
+/* As for mixed images; rows without a first target have no second one. */
 static void a_second_target_counts_what_the_first_leaves(void **state)
 {
     (void)state;
@@ -266,7 +265,7 @@ static void a_first_target_that_counts_all_has_the_bits_of_one_alone(void **stat
     }
 }
 
-/* The vocabulary of GPT-2, as it is and padded. */
+/* GPT-2's vocabulary, unpadded and padded. */
 static void a_large_vocabulary_takes_a_block_a_row(void **state)
 {
     (void)state;
@@ -278,7 +277,7 @@ static void a_large_vocabulary_takes_a_block_a_row(void **state)
     }
 }
 
-/* The scale of a loss in F16 may be large. */
+/* A loss in F16 may have a large scale. */
 static void gradients_are_scaled(void **state)
 {
     (void)state;
@@ -304,7 +303,8 @@ static void without_a_scale_logits_stay_as_they_are(void **state)
     }
 }
 
-/* Of equal largest logits the first counts, be it in another pack, another thread's or far away. */
+/* Of equal largest logits the first counts, even if it is in another pack, another thread's or far
+ * away. */
 static void of_equal_logits_the_first_is_the_guess(void **state)
 {
     (void)state;
@@ -328,8 +328,8 @@ static void of_equal_logits_the_first_is_the_guess(void **state)
     }
 }
 
-/* One logit far above all others, whichever thread reads it, and whatever it read before; some
- * infinitely below. */
+/* One logit is far above all others, whichever thread reads it, and whatever it read before; some
+ * are -infinity. */
 static void logits_may_be_far_apart(void **state)
 {
     (void)state;
@@ -338,9 +338,9 @@ static void logits_may_be_far_apart(void **state)
         struct subject s = subject_init(DTYPE_F32, 1, 6, counts[i], counts[i]);
         for (uint64_t row = 0; row < 6; row++) {
             double *x = s.logits + row * counts[i];
+            /* exact, as are differences */
             for (uint64_t col = 0; col < counts[i]; col++)
-                x[col] =
-                    col < 8 ? -INFINITY : rint(x[col] * 6000) / 2; /* exact, as are differences */
+                x[col] = col < 8 ? -INFINITY : rint(x[col] * 6000) / 2;
             x[(row * 31 + 5) % counts[i]] = row < 3 ? 20000 : 15008;
             *target_of(&s, row) = (int32_t)(counts[i] - 1 - row);
         }
@@ -349,7 +349,7 @@ static void logits_may_be_far_apart(void **state)
     }
 }
 
-/* What the data's checks let through by mistake is no read past the end, and it is seen. */
+/* An invalid target that passed the data's checks causes no out-of-bounds read, and is detected. */
 static void a_target_that_is_no_class_loses_nan(void **state)
 {
     (void)state;
@@ -358,7 +358,7 @@ static void a_target_that_is_no_class_loses_nan(void **state)
         struct subject s = subject_init(DTYPE_BF16, 1, 2, counts[i], counts[i] + 8);
         s.targets[0] = (int32_t)counts[i];
         s.targets[1] = INT32_MAX;
-        if (i % 2) { /* a second one beside a first that is */
+        if (i % 2) { /* an invalid second target with a valid first one */
             subject_mix(&s);
             s.targets[0] = s.targets[1] = 1;
             s.seconds[0] = (int32_t)counts[i];
