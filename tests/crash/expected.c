@@ -15,7 +15,7 @@ const struct plan_save *shelf_find(const struct shelf *shelf, uint64_t step)
     return NULL;
 }
 
-/* Whether all of the world is in what was found. */
+/* Whether found contains all of world. */
 static bool is_there(const struct shelf *world, const struct shelf *found)
 {
     for (unsigned i = 0; i < world->count; i++) {
@@ -50,7 +50,8 @@ void shelf_save(struct shelf *shelf, struct plan_save save, uint32_t keep)
     unsigned stays = 0;
     put(shelf, save);
     for (unsigned i = 0; keep > 0 && i < shelf->count;
-         i++) /* the highest numbers, and the one just saved */
+         /* the highest numbers, and the one just saved */
+         i++)
         if (shelf->count - i <= keep || shelf->steps[i].step == save.step)
             shelf->steps[stays++] = shelf->steps[i];
     if (keep > 0)
@@ -104,7 +105,7 @@ static size_t print_shelf(const struct shelf *shelf, char *text, size_t bytes)
     return used < bytes ? used : bytes;
 }
 
-/* The world in which of the undecided saves those with a bit in `came` came to be. */
+/* The world in which exactly the undecided saves with a bit in `came` succeeded. */
 static struct shelf make_world(const struct expected *expected, unsigned came)
 {
     struct shelf world = expected->before;

@@ -61,7 +61,8 @@ struct known_plan plans_make(uint64_t seed)
     }
     for (unsigned i = 0; i < made.plan.saves_count; i++) {
         struct philox_block of = philox(seed, 4, i);
-        bool is_same = i > 0 && of.word[0] % 6 == 0; /* the step before, with the same content */
+        /* repeats the previous step with the same content */
+        bool is_same = i > 0 && of.word[0] % 6 == 0;
         made.plan.saves[i] =
             is_same ? made.plan.saves[i - 1]
                     : (struct plan_save){.step = 1 + of.word[1] % 10, .version = ++version};

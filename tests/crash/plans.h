@@ -1,5 +1,5 @@
 /*
- * plans — what is crashed: the works of a saver that differ in what they do to its folder.
+ * plans — the plans to crash: sequences of saves that use the folder in different ways.
  */
 #ifndef MILLRACE_TESTS_CRASH_PLANS_H
 #define MILLRACE_TESTS_CRASH_PLANS_H
@@ -14,8 +14,8 @@ struct known_plan {
 };
 extern const struct known_plan plans[PLANS_COUNT];
 
-/* A plan of its own for each seed: other ranks, numbers kept, steps forwards and back, contents,
- * owners. */
+/* A plan for each seed: ranks, numbers to keep, steps forward and back, contents and owners
+ * vary. */
 struct known_plan plans_make(uint64_t seed);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * power — see power.h.
  *
- * Names: one pass in order; an operation is there if it was chosen and all earlier ones on its
- * names are. Files: the durable operations are done, then the open ones in order, each unit of the
- * file taking the first `cut` of them, a number that the unit draws (so that the order within a
- * unit is kept), and the size another such number.
+ * Names: one pass in order. An operation takes effect if it was chosen and all earlier ones on its
+ * names took effect. Files: the durable operations are applied, then the open ones in order. Each
+ * unit of the file sees the first `cut` of them, a number drawn for the unit, which keeps the order
+ * within a unit. The size is drawn likewise.
  */
 #include "tests/crash/power.h"
 
@@ -14,15 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One state in the making. */
+/* One state under construction. */
 struct making {
     const struct history *history;
     uint32_t instant;
     struct power_choice choice;
-    bool *is_there; /* by operation: of names */
-    double share;   /* of POWER_SOME */
+    bool *is_there; /* by operation: whether an operation on names takes effect */
+    double share;   /* for POWER_SOME */
     uint64_t unit_bytes;
-    bool has_garbage; /* in bytes that were never written */
+    bool has_garbage; /* in bytes never written */
     struct tree *tree;
 };
 
@@ -51,14 +51,14 @@ static bool share_a_name(const struct history_op *a, const struct history_op *b)
 
 /* ---- Names. ---- */
 
-/* Whether `later` can't be there without `earlier`. Both are of names. */
+/* Whether `later` cannot take effect without `earlier`. Both are on names. */
 static bool needs(const struct making *making, uint32_t later, uint32_t earlier)
 {
     const struct history_op *a = &making->history->ops[earlier], *b = &making->history->ops[later];
     return history_is_name_op(a) && a->node == b->node && share_a_name(a, b);
 }
 
-/* needed[op]: the chosen one and all that it needs, and they in turn. */
+/* Sets needed[op] for the chosen operation and, recursively, all that it needs. */
 static void mark_needed(const struct making *making, bool *needed)
 {
     uint32_t chosen = making->choice.op;
@@ -112,7 +112,7 @@ struct open_ops {
     uint32_t file;
     const struct history_op **ops;
     uint32_t count;
-    uint32_t chosen; /* the choice's place among them; count: it is not one of them */
+    uint32_t chosen; /* index of the choice among them; count: not one of them */
 };
 
 static bool touches(const struct history_op *op, uint64_t begin, uint64_t end)
@@ -120,7 +120,7 @@ static bool touches(const struct history_op *op, uint64_t begin, uint64_t end)
     return op->kind == HISTORY_WRITE && op->offset < end && begin < op->offset + op->bytes;
 }
 
-/* How many of the open operations a part of the file has seen. is_chosen: the choice is one that
+/* How many of the open operations a part of the file has seen. is_chosen: whether the choice
  * touches it. what, at: of the draw. */
 static uint32_t cut(const struct making *making, const struct open_ops *open, bool is_chosen,
                     enum draw what, uint64_t at)
@@ -177,7 +177,7 @@ static void fill_with_garbage(const struct making *making, uint32_t file, uint64
                             at % 4 * 8);
 }
 
-/* The parts of a write that lie in units which have seen it, the number-th of the open ones. */
+/* Writes the parts of open operation `number` in the units that have seen it. */
 static void write_units(const struct making *making, const struct open_ops *open, uint32_t number)
 {
     const struct history_op *op = open->ops[number];

@@ -1,39 +1,38 @@
 /*
- * power — what a disk may hold after the power went at some instant of a history.
+ * power — the possible contents of a disk after a power loss at some instant of a history.
  *
- * The model takes from POSIX no more than fsync, and from journalling file systems (ext4, xfs,
- * btrfs) no more than that single operations on names are atomic:
+ * The model relies only on fsync from POSIX, and on atomicity of single operations on names from
+ * journaling file systems (ext4, xfs, btrfs):
  *
- *   1. What was fsynced is there: a file's bytes and size if they were written before the fsync of
- *      that file began, a folder's names if they were made, changed or removed before the fsync of
- *      that folder began, and the fsync has returned. Of a file that several opened, an fsync is of
- *      what its own opener wrote: others may have done so on other machines. An fsync of a file
- *      says nothing of its name, an fsync of a folder nothing of the files in it.
- *   2. Everything else that has begun is there or not, in any combination: between folders, files,
- *      names and bytes nothing has an order. Within that, operations on one name of a folder keep
- *      their order, and a rename or exchange is there as a whole or not.
- *   3. A write may be torn: of each unit (of 512 or 4096 bytes) the disk has what stood there after
- *      some number of the writes that touch it. A size may be there without the bytes, and the
- *      bytes without the size. Bytes within the size that were never written are zeros, or
- *      anything.
- *   4. One unit of 512 bytes is old or new. What was durable does not decay.
+ *   1. What was fsynced is durable once the fsync has returned: for a file, bytes and size written
+ *      before its fsync began; for a folder, names created, changed or removed before its fsync
+ *      began. If several opened a file, an fsync covers only what its own opener wrote, as others
+ *      may be on other machines. An fsync of a file does not cover its name, and one of a folder
+ *      does not cover the files in it.
+ *   2. Everything else that has begun takes effect or not, in any combination: there is no order
+ *      between folders, files, names and bytes. However, operations on one name of a folder keep
+ *      their order, and a rename or exchange takes effect as a whole or not at all.
+ *   3. A write may be torn: each unit (of 512 or 4096 bytes) has its contents after some number of
+ *      the writes that touch it. The size may be updated without the bytes, and the bytes without
+ *      the size. Bytes within the size that were never written are zeros, or anything.
+ *   4. A unit of 512 bytes is old or new. Durable data does not decay.
  *
- * So an inode's number, times, permissions and places on the disk are no part of it; and file
- * systems that order more (ext4 with data=ordered commits names in order) allow some of these
- * states only.
+ * So inode numbers, times, permissions and locations on disk are not modeled. File systems with
+ * stricter ordering (ext4 with data=ordered commits names in order) allow only some of these
+ * states.
  */
 #ifndef MILLRACE_TESTS_CRASH_POWER_H
 #define MILLRACE_TESTS_CRASH_POWER_H
 
 #include "tests/crash/history.h"
 
-/* What became of the operations that are not durable. */
+/* Which of the non-durable operations take effect. */
 enum power_kind {
-    POWER_NONE,    /* none is there */
-    POWER_ALL,     /* all are: what a killed process leaves */
-    POWER_ALL_BUT, /* all but op, and what can't be without it */
-    POWER_ONLY,    /* op, and what it can't be without */
-    POWER_SOME,    /* as chance has it, from seed */
+    POWER_NONE,    /* none */
+    POWER_ALL,     /* all: the state after a killed process */
+    POWER_ALL_BUT, /* all but op and those that need it */
+    POWER_ONLY,    /* op and those that it needs */
+    POWER_SOME,    /* a random choice, from seed */
 };
 
 struct power_choice {
@@ -42,10 +41,10 @@ struct power_choice {
     uint64_t seed;
 };
 
-/* Whether the operation has begun by then, and changes anything, and is not durable: one that
- * choices are about. */
+/* Whether the operation has begun by then, has an effect, and is not durable, so that choices apply
+ * to it. */
 bool power_is_open(const struct history_op *op, uint32_t instant);
-/* The tree of one state. The history is closed. */
+/* Builds the tree of one state. The history must be closed. */
 void power_state(const struct history *history, uint32_t instant, struct power_choice choice,
                  struct tree *ret_tree);
 

@@ -1,6 +1,6 @@
 /*
- * power_loss — the power goes at any instant of saves by several ranks: what a disk may hold then
- * is whole, complete and usable.
+ * power_loss — tests power loss at any instant of saves by several ranks: every possible disk is
+ * complete and usable.
  */
 #include "tests/crash/crash_case.h"
 
@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* Different disks that are looked at, of one run. */
+/* The number of different disks checked per run. */
 static unsigned states_max(void)
 {
     return test_is_sanitized() ? 8 : 50;
@@ -37,7 +37,7 @@ after_a_loss_of_power_all_that_was_durable_is_found_and_the_next_owner_goes_on(v
         lose_power(&plans[i], (struct sweep_power){.seed = seed}, &counts);
     crash_print(&counts);
     assert_true(counts.operations > 200);
-    assert_true(counts.states >= 3 * states_max()); /* the smallest plans have fewer */
+    assert_true(counts.states >= 3 * states_max()); /* the smallest plans have fewer states */
 }
 
 static void the_same_after_a_death_that_the_next_owner_cleans_up_while_the_power_goes(void **state)

@@ -1,5 +1,5 @@
 /*
- * crash_rank — one of the ranks that rank_run.h is about.
+ * crash_rank — one of the ranks described in rank_run.h.
  *
  *     crash_rank FILE
  */
@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Until the process ends. */
+/* Holds the shared lock until the process ends. */
 static struct rank_run *join_run(const char *path)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -54,7 +54,7 @@ static int be_a_rank(struct rank_run *run, struct comm *world, struct err *err)
     if (run->goes_on)
         status = load_newest(run, io, world, err);
     if (!status)
-        status = comm_barrier(world, NULL, err); /* nothing is saved before all have loaded */
+        status = comm_barrier(world, NULL, err); /* no save before all have loaded */
     recorder_count_in(&run->calls[world->rank]);
     if (run->dying_rank == world->rank)
         recorder_kill_at(run->dying_call, false);

@@ -1,7 +1,7 @@
 /*
- * ranks — of three real ranks under mpirun that save one is killed (SIGKILL), at a durable
- * operation of its own or from outside: a sample, by a seed, of what scripts/crash-sweep --ranks
- * tries in full.
+ * ranks — tests killing (SIGKILL) one of three real ranks that save under mpirun, at one of its
+ * durable operations or from outside: a random sample of the cases that scripts/crash-sweep --ranks
+ * tests in full.
  */
 #include "tests/crash/crash_case.h"
 #include "tests/crash/sweep_ranks.h"

@@ -1,5 +1,5 @@
 /*
- * recorder — see recorder.h: what is written down, and what is to happen at a call.
+ * recorder — see recorder.h: recording, and the actions at a call.
  */
 #include "tests/crash/recorder_inside.h"
 
@@ -19,13 +19,13 @@ struct identity {
 static struct {
     pthread_mutex_t mutex; /* guards the recording */
     struct history *history;
-    struct identity *identities; /* by node; the newest of a number is the one that lives */
+    struct identity *identities; /* by node; of equal numbers the newest is in use */
 
     /* Set while no calls are made. */
     atomic_uint *count;
     unsigned kill_at;
     atomic_uint die_at;
-    bool dies_after; /* the next operation of dies_after_kind */
+    bool dies_after; /* at the next operation of dies_after_kind */
     enum history_kind dies_after_kind;
     bool kill_in_the_middle, skip_syncs, refuse_rename_flags;
     enum recorder_bug bug;
@@ -36,7 +36,7 @@ static struct {
 static atomic_uint own_count;
 static _Thread_local bool is_looking;
 
-/* ---- What is asked for. ---- */
+/* ---- Requests. ---- */
 
 void recorder_count_in(atomic_uint *count)
 {
@@ -122,7 +122,7 @@ enum recorder_turn recorder_turn(void (*half)(void *context), void *context)
     return die_at > 0 && n >= die_at ? TURN_FAIL : TURN_GO;
 }
 
-/* ---- What is written down. ---- */
+/* ---- Recording. ---- */
 
 void recorder_lock(void)
 {

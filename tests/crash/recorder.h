@@ -1,19 +1,18 @@
 /*
- * recorder — the lowest seam: every call of this process that changes what is on disk, seen as it
- * is made.
+ * recorder — intercepts every call of this process that changes what is on disk.
  *
- * By the linker's --wrap (CMakeLists.txt): all calls from our object files pass here, those of the
- * tree and of requests to an engine (file_transfer.h) alike, so the code under test is the one that
- * is shipped. A **durable call** is one of open (that creates), mkdir, fallocate, pwrite (or a
- * ring's write), ftruncate, fsync, rename, renameat2, link, unlink, unlinkat, rmdir; they are
+ * Calls from our object files are redirected here by the linker's --wrap (CMakeLists.txt): those of
+ * the tree, and those of requests to an engine (file_transfer.h). So the code under test is the
+ * code that is shipped. A **durable call** is one of open (that creates), mkdir, fallocate, pwrite
+ * (or a ring's write), ftruncate, fsync, rename, renameat2, link, unlink, unlinkat, rmdir; they are
  * counted.
  *
- *     recorder_begin(&history, "/some/folder");     // writes them down, from here
+ *     recorder_begin(&history, "/some/folder");     // starts recording
  *     ... save ...
- *     recorder_end();  // the history is closed, and recorder_check tells whether it is complete
+ *     recorder_end();  // closes the history; recorder_is_complete checks it
  *
- * Threads: any may make calls; the functions below are called while nobody does, but for those that
- * say otherwise.
+ * Threads: any may make calls. The functions below must not run concurrently with calls, unless
+ * noted.
  */
 #ifndef MILLRACE_TESTS_CRASH_RECORDER_H
 #define MILLRACE_TESTS_CRASH_RECORDER_H
@@ -24,43 +23,43 @@
 
 void recorder_begin(struct history *history, const char *folder);
 void recorder_end(void);
-/* What the history ends with is what the real folder holds: nothing went past the recorder. */
+/* Whether the history ends with the contents of the real folder, so that nothing bypassed the
+ * recorder. */
 bool recorder_is_complete(const struct history *history, const char *folder);
-/* Writes a note down. By any thread. */
+/* Records a note. Any thread. */
 void recorder_note(uint32_t number);
 
-/* Durable calls are counted there from now on, from zero; it may be memory that processes share.
- * NULL: nowhere. */
+/* Counts durable calls there from now on, from zero; it may be shared memory. NULL: nowhere. */
 void recorder_count_in(atomic_uint *count);
-/* Instead of its n-th durable call the process dies by SIGKILL; in_the_middle: where it is a write,
+/* The process dies by SIGKILL instead of its n-th durable call; in_the_middle: if that is a write,
  * after half of it. 0: never. */
 void recorder_kill_at(unsigned n, bool in_the_middle);
-/* Instead of the n-th durable call and ever after nothing is done, and every call fails with EIO: a
- * death that leaves this process, and the recording, alive. 0: back to life. */
+/* From the n-th durable call on, nothing is done and every call fails with EIO: a simulated death
+ * that leaves this process and the recording alive. 0: works again. */
 void recorder_die_at(unsigned n);
-/* The same at the call that follows the next operation of that kind on names: between it and what
- * would make it durable. */
+/* The same at the call after the next operation of that kind on names: before the fsync that would
+ * make it durable. */
 void recorder_die_after(enum history_kind kind);
-/* Before each durable call, with its number, in the thread that makes it; calls that it makes
- * itself are not counted. NULL: no. */
+/* Calls look before each durable call, with its number, in the calling thread; calls by look are
+ * not counted. NULL: none. */
 void recorder_at_each(void (*look)(void *context, unsigned n), void *context);
-/* fsync returns at once: what only looks at folders has no need of it. */
+/* fsync returns at once, for code that only reads folders. */
 void recorder_skip_syncs(bool skip);
 
-/* Bugs, as if the code under test had them. */
+/* Bugs to simulate in the code under test. */
 enum recorder_bug {
     BUG_NONE,
-    BUG_DATA_NOT_SYNCED,     /* no fsync of files but the manifest */
+    BUG_DATA_NOT_SYNCED,     /* no fsync of files except the manifest */
     BUG_MANIFEST_NOT_SYNCED, /* no fsync of the manifest */
-    BUG_PLACE_NOT_SYNCED,    /* no fsync of temporary folders, in which the files are */
+    BUG_PLACE_NOT_SYNCED,    /* no fsync of the temporary folders that contain the files */
     BUG_FOLDER_NOT_SYNCED,   /* no fsync of the folder of steps */
-    BUG_RENAME_EARLY,        /* the manifest's fsync comes after the rename that commits */
-    BUG_COMMON_NOT_SYNCED,   /* of the file that all ranks write, no fsync of every second rank */
-    BUG_NO_LOCK,             /* locks are given to everybody */
+    BUG_RENAME_EARLY,        /* the manifest's fsync follows the rename that commits */
+    BUG_COMMON_NOT_SYNCED,   /* no fsync of the common file by every second rank */
+    BUG_NO_LOCK,             /* every lock is granted */
     BUG_COUNT
 };
 void recorder_seed_bug(enum recorder_bug bug);
-/* renameat2 refuses its flags, as on file systems that have none. */
+/* renameat2 rejects its flags, as on file systems without them. */
 void recorder_refuse_rename_flags(bool refuse);
 
 #endif

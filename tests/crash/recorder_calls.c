@@ -1,5 +1,5 @@
 /*
- * recorder_calls — see recorder.h: the stand-ins for the calls (the linker's --wrap).
+ * recorder_calls — see recorder.h: the wrappers of the calls (the linker's --wrap).
  */
 #include "tests/crash/recorder_inside.h"
 
@@ -26,7 +26,7 @@ static int failed(void)
 
 /* ---- Names. ---- */
 
-/* Begins a call on names: false where it is to fail. Then the lock is not held. */
+/* Begins a call on names. Returns false if it must fail; then the lock is not held. */
 static bool begin_call(void)
 {
     if (recorder_turn(NULL, NULL) == TURN_FAIL)
@@ -35,7 +35,7 @@ static bool begin_call(void)
     return true;
 }
 
-/* Keeps errno for the caller. */
+/* Preserves errno. */
 static void end_call(void)
 {
     int code = errno;
@@ -123,7 +123,7 @@ DECLARE(int, unlinkat, int fd, const char *path, int flags)
     return result;
 }
 
-/* The manifest whose fsync is to come after the rename, by BUG_RENAME_EARLY; -1: none. */
+/* The manifest whose fsync is delayed until after the rename, for BUG_RENAME_EARLY; -1: none. */
 static int late_fd = -1, late_opener;
 
 static void sync_late(void)
@@ -143,7 +143,7 @@ static void note_rename(enum history_kind kind, const char *from, const char *to
 {
     uint32_t folder = recorder_folder_of(from);
     if (folder != recorder_folder_of(to))
-        abort(); /* no rename of ours goes from folder to folder */
+        abort(); /* our code never renames between folders */
     recorder_add_name_op(kind, folder, from, to, 0);
     sync_late();
 }
@@ -176,8 +176,8 @@ DECLARE(int, renameat2, int from_fd, const char *from, int to_fd, const char *to
 
 /* ---- Bytes and sizes. ---- */
 
-/* The beginning of a call on an open file, or on another descriptor of what opener opened; its
- * number. */
+/* Records the start of a call on an open file, or on another descriptor of what opener opened;
+ * returns its number. */
 static uint32_t start_on(int fd, int opener, struct history_op op)
 {
     struct stat info;
@@ -201,7 +201,7 @@ static void finish(uint32_t number, uint64_t bytes)
     errno = code;
 }
 
-/* A failed one leaves the call open: it may have done anything. */
+/* A failed call stays open: it may have had any effect. */
 static void finish_if(int result, uint32_t number)
 {
     if (result == 0)
@@ -242,7 +242,7 @@ static const char *name_of_fd(int fd, char path[IO_PATH_BYTES_MAX])
 
 static atomic_uint common_syncs_count;
 
-/* Whether a program with the seeded bug would not make this fsync, or not yet. */
+/* Whether the seeded bug omits or delays this fsync. */
 static bool is_forgotten(int fd)
 {
     char path[IO_PATH_BYTES_MAX];
@@ -311,15 +311,14 @@ static uint32_t start_write(int fd, int opener, const void *data, size_t bytes, 
     return number;
 }
 
-/* A request's writes, whatever engine makes them: from when the engine learns what to ask for until
- * it is told what came of it. */
+/* A request's writes, for any engine: from the request's submission to its completion. */
 enum { TRANSFERS_MAX = 256 };
 static struct {
     const struct file_transfer *transfer;
     uint32_t number;
 } in_flight[TRANSFERS_MAX];
-static _Thread_local const void
-    *announced; /* what a request's pwrite by this thread will write: written down already */
+/* The write that a request's pwrite in this thread will do, already recorded. */
+static _Thread_local const void *announced;
 
 static void keep_number(const struct file_transfer *transfer, uint32_t number)
 {

@@ -1,6 +1,5 @@
 /*
- * seeded — the sweep is worth nothing if it finds nothing: bugs are put in, and it must find each,
- * and nothing without them.
+ * seeded — tests the sweep itself: it must find each seeded bug, and nothing without one.
  */
 #include "tests/crash/crash_case.h"
 #include "tests/crash/recorder.h"
@@ -8,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATES_MAX = 100000 }; /* all: it ends at the first finding */
+enum { STATES_MAX = 100000 }; /* all: the sweep ends at the first finding */
 
-/* Whether losing the power at some instant of the plan is found to be bad. */
+/* Whether a power loss at some instant of the plan leads to a finding. */
 static bool power_finds(const struct known_plan *known, enum recorder_bug bug)
 {
     struct sweep sweep = crash_prepare(known);
@@ -48,11 +47,12 @@ static void a_missing_fsync_of_the_files_folder_is_found(void **state)
 static void a_missing_fsync_of_the_folder_of_steps_is_found(void **state)
 {
     (void)state;
-    assert_true(
-        power_finds(&plans[0], BUG_FOLDER_NOT_SYNCED)); /* a step that was durable is lost */
-    assert_true(power_finds(&plans[1],
-                            BUG_FOLDER_NOT_SYNCED)); /* or the last good one is removed too early */
-    assert_true(power_finds(&plans[3], BUG_FOLDER_NOT_SYNCED)); /* or the one that is replaced */
+    /* a durable step is lost */
+    assert_true(power_finds(&plans[0], BUG_FOLDER_NOT_SYNCED));
+    /* or the last good one is removed too early */
+    assert_true(power_finds(&plans[1], BUG_FOLDER_NOT_SYNCED));
+    /* or the one being replaced is lost */
+    assert_true(power_finds(&plans[3], BUG_FOLDER_NOT_SYNCED));
 }
 
 static void a_missing_fsync_of_one_rank_that_writes_a_common_file_is_found(void **state)
@@ -68,12 +68,12 @@ static void a_rename_before_the_manifest_is_durable_is_found(void **state)
     assert_true(power_finds(&plans[3], BUG_RENAME_EARLY));
 }
 
-/* ---- Removing before what comes instead is there. ---- */
+/* ---- Removal before the replacement is durable. ---- */
 
 static const struct io_transaction_ops *sound;
 static struct io_transaction_ops hasty;
 
-/* Retention, with the old step as good as gone, and only then the new one. */
+/* Retention that removes the old step before the new one is committed. */
 static int remove_and_commit(struct io_transaction *transaction, struct err *err)
 {
     io->names->remove(io, in_folder("step-00000001"), NULL);
@@ -124,8 +124,8 @@ static void another_owner_is_refused_at_every_operation_and_disturbs_nothing(voi
     struct sweep_finding finding = {0};
     for (int i = 1; i <= 3; i++) {
         struct sweep sweep = crash_prepare(&plans[i]);
-        if (i != 2 &&
-            !sweep_intrude(&sweep, &counts, &finding)) /* that one changes owners itself */
+        /* plan 2 changes owners itself */
+        if (i != 2 && !sweep_intrude(&sweep, &counts, &finding))
             fail_msg("%s", finding.why);
         sweep_deinit(&sweep);
     }

@@ -15,13 +15,13 @@
 
 enum { ARRAYS = 3, ROWS_USUAL = 96, COLUMNS = 33 };
 
-/* All arrays in whole, and a rank's view of them: the first one is split by rows, the others are
+/* All whole arrays, and a rank's view of them: the first is split by rows, the others are
  * replicated. */
 struct arrays {
     struct ckpt_tensor tensors[ARRAYS];
     uint32_t *words[ARRAYS];
     uint64_t words_count[ARRAYS];
-    uint64_t held_first[ARRAYS], held_count[ARRAYS]; /* of the words, by the rank */
+    uint64_t held_first[ARRAYS], held_count[ARRAYS]; /* of the words, held by the rank */
 };
 
 static struct arrays make_arrays(const struct plan *plan, int rank, int ranks)
@@ -86,13 +86,13 @@ static bool is_filled(const struct arrays *arrays, uint64_t version)
 
 /* ---- Saving. ---- */
 
-/* One saver's life on all ranks. */
+/* The lifetime of one saver on all ranks. */
 struct session {
     const struct plan *plan;
     struct io *io;
     const char *folder;
     atomic_uint *said;
-    unsigned next, end; /* saves; the first rank moves next */
+    unsigned next, end; /* saves; only the first rank advances next */
     int status;         /* the first rank's */
 };
 
@@ -127,7 +127,7 @@ static void say(const struct session *session, unsigned number)
         atomic_store(session->said, number + 1);
 }
 
-/* One rank's part; *ret_next is the save behind the last one that was begun. */
+/* One rank's part; *ret_next is the save after the last one begun. */
 static int run_session(const struct session *session, struct comm *comm, unsigned *ret_next,
                        struct err *err)
 {
@@ -162,7 +162,7 @@ static void run_thread(void *context, struct comm *comm)
     }
 }
 
-/* Up to the next save before which the saver is to be another one. */
+/* Extends the session to the next save that needs a new saver. */
 static void plan_session(struct session *session)
 {
     const struct plan *plan = session->plan;

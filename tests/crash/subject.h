@@ -1,18 +1,17 @@
 /*
- * subject — what is crashed: ranks that save versions of the same arrays as steps of a folder, by a
- * plan.
+ * subject — the code to crash: ranks that save versions of the same arrays as steps of a folder, by
+ * a plan.
  *
  *     struct plan plan = {
  *         .name = "keep one", .ranks = 3, .keep = 1, .saves = {{1, 1}, {2, 2}}, .saves_count = 2};
  *     subject_run(&plan, io, folder, NULL);
  *
  * The ranks are threads of this process (thread_comm.h), or real ones that run one part each
- * (subject_run_rank). Each array's bytes follow from the version alone, and the version stands in
- * the state, so that a step tells which it is and whether it is whole.
+ * (subject_run_rank). The bytes of each array depend only on the version, which is stored in the
+ * state, so that a step's version and integrity can be checked.
  *
- * What it says while it runs, to the recorder (recorder_note) and to whoever else asks (`said`):
- * SUBJECT_BEGUN(i) before save i begins, SUBJECT_DONE(i) once ckpt_saver_wait has said that it is
- * durable.
+ * It reports progress as notes to the recorder (recorder_note) and in `said`: SUBJECT_BEGUN(i)
+ * before save i begins, SUBJECT_DONE(i) once ckpt_saver_wait has reported it durable.
  */
 #ifndef MILLRACE_TESTS_CRASH_SUBJECT_H
 #define MILLRACE_TESTS_CRASH_SUBJECT_H
@@ -29,13 +28,13 @@ enum { PLAN_SAVES_MAX = 12 };
 
 struct plan_save {
     uint64_t step, version;
-    bool reopens; /* before it, the saver is closed and another one owns the folder */
+    bool reopens; /* first close the saver and let another one own the folder */
 };
 
 struct plan {
     const char *name;
     int ranks;
-    uint32_t keep; /* the last so many; 0: all */
+    uint32_t keep; /* the number of last steps; 0: all */
     uint64_t rows; /* of the largest array, 132 bytes each; 0: 96 */
     bool is_full;  /* the first array is in the file that all ranks write */
     bool refuses_rename_flags;
@@ -46,28 +45,27 @@ struct plan {
 #define SUBJECT_BEGUN(i) (2 * (i))
 #define SUBJECT_DONE(i)  (2 * (i) + 1)
 
-/* All saves in turn. One that fails ends its saver, and the next begins with another one, once
- * (*revive)() was called; NULL: it ends the run. said, unless NULL, is one more than the newest
- * thing said. Returns the number of saves that failed, openings included. */
+/* Runs all saves in order. A save that fails ends its saver, and the next begins with a new one
+ * after calling (*revive)(); NULL: it ends the run. said, unless NULL, is the newest note plus one.
+ * Returns the number of failed saves, including failures to open. */
 unsigned subject_run(const struct plan *plan, struct io *io, const char *folder,
                      void (*revive)(void), atomic_uint *said);
 
-/* All saves in turn, as one of the communicator's ranks, however many the plan has. Ends at the
- * first that fails. */
+/* Runs all saves in order as one of the communicator's ranks, whatever number the plan has. Ends at
+ * the first failure. */
 int subject_run_rank(const struct plan *plan, struct io *io, const char *folder, struct comm *comm,
                      atomic_uint *said, struct err *err);
 
-/* Saves one version as one rank, keeping as the plan does. */
+/* Saves one version as a single rank, with the plan's retention. */
 int subject_save_once(const struct plan *plan, struct io *io, const char *folder,
                       struct plan_save save, struct err *err);
-/* Owns the folder and leaves it: what every start does. */
+/* Acquires and releases the folder, as every start does. */
 int subject_own_once(const struct plan *plan, struct io *io, const char *folder, struct err *err);
 
-/* Loads all of the step, and says which version it is: -EBADMSG where its bytes are not that
- * version's. */
+/* Loads the whole step and returns its version. -EBADMSG if the bytes are not that version's. */
 int subject_load(const struct plan *plan, struct io *io, const char *step_path,
                  uint64_t *ret_version, struct err *err);
-/* The same of what that one of so many ranks holds. */
+/* The same for the part that that one of so many ranks holds. */
 int subject_load_part(const struct plan *plan, struct io *io, const char *step_path, int rank,
                       int ranks, uint64_t *ret_version, struct err *err);
 

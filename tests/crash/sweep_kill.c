@@ -1,5 +1,5 @@
 /*
- * sweep_kill — see sweep.h: processes that save, killed; and what is shared by both kinds of crash.
+ * sweep_kill — see sweep.h: kills of saving processes, and code shared by both kinds of crash.
  */
 #include "tests/crash/sweep.h"
 
@@ -40,16 +40,16 @@ void sweep_deinit(struct sweep *sweep)
 
 /* ---- Kills. ---- */
 
-/* What parent and child see both. */
+/* Memory shared by parent and child. */
 struct shared {
     atomic_uint calls, said;
 };
 
 /* How a child ends. */
 struct death {
-    unsigned at;        /* its n-th call; 0: by nothing, or from outside */
+    unsigned at;        /* its n-th call; 0: not by itself */
     bool in_the_middle; /* of a write */
-    unsigned after;     /* from outside, some time after so many calls; 0: not */
+    unsigned after;     /* killed from outside, some time after that many calls; 0: no */
     uint64_t linger_ns;
 };
 
@@ -67,7 +67,7 @@ static void be_the_child(const struct sweep *sweep, const struct death *death,
     _exit(failed > 0);
 }
 
-/* The child's status as waitpid has it. */
+/* Returns the child's waitpid status. */
 static int wait_or_kill(pid_t child, const struct death *death, const struct shared *shared)
 {
     int status;
@@ -85,7 +85,7 @@ static int wait_or_kill(pid_t child, const struct death *death, const struct sha
     return status;
 }
 
-/* Runs the plan in a process that dies, and looks at what is left. */
+/* Runs the plan in a process that dies, and checks what is left. */
 static bool kill_one(struct sweep *sweep, const struct death *death, struct shared *shared,
                      bool *ret_died, struct sweep_finding *finding)
 {
@@ -166,7 +166,7 @@ bool sweep_kill_sometimes(struct sweep *sweep, uint64_t seed, unsigned kills,
 
 /* ---- Another owner. ---- */
 
-/* Tries the folder whenever the plan is known to own it. */
+/* Tries to acquire the folder whenever the plan is known to own it. */
 struct intrusion {
     struct sweep *sweep;
     atomic_uint said; /* by the plan */

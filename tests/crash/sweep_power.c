@@ -1,10 +1,9 @@
 /*
- * sweep_power — see sweep.h: a plan recorded once, then the power lost at each of its instants.
+ * sweep_power — see sweep.h: records a plan once, then loses the power at each of its instants.
  *
- * First all states are made in memory, at each instant those of every single open operation and
- * some that chance picks, and equal ones are dropped (the same disk with the same expectation).
- * Then as many of the different ones as may be, in an order that chance picks, are laid out as
- * files and looked at.
+ * First builds all states in memory: at each instant those of every single open operation and some
+ * random ones. Equal states (the same disk and expectation) are dropped. Then stores a limited
+ * number of the distinct ones, in random order, as files and checks them.
  */
 #include "tests/crash/sweep.h"
 
@@ -20,14 +19,14 @@ enum { RANDOM_CHOICES = 4 }; /* at each instant */
 struct state {
     uint32_t instant;
     struct power_choice choice;
-    uint64_t key; /* of the disk and of what is expected of it */
+    uint64_t key; /* hash of the disk and of the expected steps */
 };
 
-/* Open addressing; a power of two. */
+/* A hash set with open addressing; slots_count is a power of two. */
 struct states {
     struct state *list;
     uint32_t count;
-    uint32_t *slots; /* number + 1 */
+    uint32_t *slots; /* index + 1; 0: empty */
     uint32_t slots_count;
 };
 
@@ -53,7 +52,7 @@ static void make_room(struct states *states)
         *slot_of(states, states->list[i].key) = i + 1;
 }
 
-/* One run in hand. */
+/* One recorded run. */
 struct recording {
     struct sweep *sweep;
     const struct sweep_power *how;
@@ -153,7 +152,7 @@ static void revive(void)
     recorder_die_at(0);
 }
 
-/* Runs the plan and writes it down. */
+/* Runs and records the plan. */
 static bool record(struct recording *recording, struct sweep_finding *finding)
 {
     struct sweep *sweep = recording->sweep;
@@ -182,7 +181,7 @@ static bool record(struct recording *recording, struct sweep_finding *finding)
     return false;
 }
 
-/* Where few disks are to be looked at, not all instants need be. */
+/* If only few disks are checked, some instants can be skipped. */
 static bool is_sampled(const struct recording *recording, uint32_t instant)
 {
     uint64_t wanted = 2 * (uint64_t)recording->how->states_max;

@@ -30,12 +30,12 @@ extern char **environ;
 /* How a rank ends. */
 struct death {
     int rank;
-    unsigned at;    /* its n-th call; 0: by nothing, or from outside */
-    unsigned after; /* from outside, some time after so many calls; 0: not */
+    unsigned at;    /* its n-th call; 0: not by itself */
+    unsigned after; /* killed from outside, some time after that many calls; 0: no */
     uint64_t linger_ns;
 };
 
-/* The file that ranks share, and what they and mpirun said. */
+/* The file shared by the ranks, and the output of mpirun and the ranks. */
 struct stage {
     struct rank_run *run;
     int fd;
@@ -108,15 +108,15 @@ static void pause_ns(uint64_t ns)
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-/* It stays to be waited for. */
+/* Leaves the child to be waited for. */
 static bool has_ended(pid_t child)
 {
     siginfo_t info = {0};
     return waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid == child;
 }
 
-/* Sends SIGKILL to the rank some time after so many of its calls; by a pidfd, as it may end
- * meanwhile. False where it ended first. */
+/* Sends SIGKILL to the rank some time after that many of its calls, through a pidfd, since it may
+ * end meanwhile. False if it ended first. */
 static bool kill_from_outside(const struct stage *stage, pid_t mpirun, const struct death *death)
 {
     while (atomic_load(&stage->run->calls[death->rank]) < death->after) {
@@ -133,7 +133,7 @@ static bool kill_from_outside(const struct stage *stage, pid_t mpirun, const str
     return sent;
 }
 
-/* mpirun's status once it and all ranks have ended. */
+/* Returns mpirun's status once it and all ranks have ended. */
 static int run_ranks(const struct stage *stage, int ranks, const struct death *death,
                      bool *ret_died)
 {
@@ -149,7 +149,7 @@ static int run_ranks(const struct stage *stage, int ranks, const struct death *d
     return status;
 }
 
-/* ---- Looking at what they leave. ---- */
+/* ---- Checking what they leave. ---- */
 
 static void explain_status(const struct stage *stage, int status, const char *who,
                            char why[CHECK_WHY_BYTES])
@@ -163,7 +163,7 @@ static void explain_status(const struct stage *stage, int status, const char *wh
     snprintf(why, CHECK_WHY_BYTES, "%s ended with %#x, saying %s", who, (unsigned)status, said);
 }
 
-/* Other ranks load what was found, sweep, and save a further step. */
+/* Another number of ranks loads what was found, sweeps, and saves another step. */
 static bool go_on(struct sweep *sweep, const struct stage *stage, int ranks,
                   const struct shelf *found, char why[CHECK_WHY_BYTES])
 {
@@ -201,7 +201,7 @@ static bool look(struct sweep *sweep, const struct stage *stage, unsigned said, 
 
 /* ---- Kills. ---- */
 
-/* Numbers of the next run's ranks: all but the killed one's. */
+/* The number of ranks of the next run: differs from the killed run's. */
 static int other_ranks(int ranks, unsigned n)
 {
     return 1 + (int)(((unsigned)ranks + n % (RANK_RUN_RANKS_MAX - 1)) % RANK_RUN_RANKS_MAX);

@@ -1,12 +1,12 @@
 /*
- * tree — files and folders in memory: what a disk holds, or would hold.
+ * tree — files and folders in memory: the actual or hypothetical contents of a disk.
  *
- *     tree_scan(&tree, "/some/folder");        // what is there; node 0 is the folder itself
+ *     tree_scan(&tree, "/some/folder");        // reads it; node 0 is the folder itself
  *     tree_rename(&tree, 0, ".tmp-a", "a");
  *     tree_store(&tree, "/another/folder");    // as real files
  *
- * Nodes are numbered and stay when their last name goes, as an open file does. What can't be had
- * (memory, a file that can't be read) ends the program: this is for tests.
+ * Nodes are numbered, and remain when their last name is removed, as an open file does. Errors (out
+ * of memory, an unreadable file) end the program: this is for tests.
  *
  * Threads: owner.
  */
@@ -34,36 +34,37 @@ struct tree_node {
     uint32_t entries_count;
 };
 
-/* Zero is no tree. */
+/* All zeros is an invalid tree. */
 struct tree {
     struct tree_node *nodes;
     uint32_t count;
 };
 
-/* The folder at path and all below it. seen, unless NULL, is told each node and what it was read
- * from. */
+/* Reads the folder at path and all below it. Calls seen, unless NULL, with each node and its
+ * path. */
 void tree_scan(struct tree *ret_tree, const char *path,
                void (*seen)(void *context, uint32_t node, const char *path), void *context);
 void tree_copy(struct tree *ret_tree, const struct tree *other);
 void tree_deinit(struct tree *tree);
 
-/* A node without a name. */
+/* Adds a node without a name. */
 uint32_t tree_add(struct tree *tree, bool is_folder);
-/* TREE_NONE where the folder has no such name. */
+/* TREE_NONE if the folder has no such name. */
 uint32_t tree_find(const struct tree *tree, uint32_t folder, const char *name);
-/* The node gets the name, whatever had it. */
+/* Gives the node the name, replacing any other. */
 void tree_link(struct tree *tree, uint32_t folder, const char *name, uint32_t node);
-void tree_unlink(struct tree *tree, uint32_t folder, const char *name); /* nothing there is fine */
+/* a missing name is ignored */
+void tree_unlink(struct tree *tree, uint32_t folder, const char *name);
 void tree_rename(struct tree *tree, uint32_t folder, const char *from, const char *to);
 void tree_exchange(struct tree *tree, uint32_t folder, const char *a, const char *b);
-/* Bytes beyond the end so far are zeros. */
+/* Added bytes are zeros. */
 void tree_set_size(struct tree *tree, uint32_t file, uint64_t bytes);
 void tree_write(struct tree *tree, uint32_t file, uint64_t offset, const void *data,
                 uint64_t bytes);
 
-/* Makes the real folder hold the tree and nothing else. */
+/* Replaces the contents of the real folder by the tree. */
 void tree_store(const struct tree *tree, const char *path);
-/* Of all that can be reached by names. */
+/* A hash of everything reachable by names. */
 struct hash128 tree_digest(const struct tree *tree);
 
 /* Removes everything in the real folder. */
