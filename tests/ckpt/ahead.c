@@ -1,6 +1,6 @@
 /*
- * What the writer does before an update comes: it takes blocks in the order of the updates, stages
- * ahead while the disk is busy, and takes first what the caller waits for.
+ * Tests the writer before an update comes: it takes blocks in the order of the updates, stages
+ * ahead while the disk is busy, and gives priority to what the caller waits for.
  */
 #include "ckpt/save/image_writer.h"
 #include "tests/ckpt/fixture.h"
@@ -12,7 +12,7 @@
 
 enum { GROUPS = 6, WRITES_MAX = 64 };
 
-/* The backend's writes, in the order of their submission, and a gate before what it completes. */
+/* The backend's writes in submission order, and a gate before their completions. */
 static uint64_t written_block[WRITES_MAX];
 static unsigned written_count;
 static struct gate completions = GATE_OPEN;
@@ -28,7 +28,7 @@ static int submit_watched(struct io_queue *queue, struct io_request *const *requ
     return sound->submit(queue, requests, count);
 }
 
-/* Who does not wait finds nothing done while the gate is shut. */
+/* While the gate is shut, a non-blocking call finds no completions. */
 static int reap_behind_gate(struct io_queue *queue, struct io_request **done, unsigned count_max,
                             unsigned least, int timeout_ms)
 {
@@ -51,7 +51,7 @@ static void watch(void)
     written_count = 0;
 }
 
-/* An array a group, of so many blocks. Of the last group is what stands first in the file. */
+/* One array per group, with that shape. The last group's array is first in the file. */
 static struct arrays make_arrays(const char *shape)
 {
     struct array_spec specs[GROUPS];
@@ -96,7 +96,7 @@ static void a_busy_disk_leaves_no_copies_to_the_updates_where_staging_has_room(v
     struct ckpt_saver *saver = open_saver(&arrays, 64 << 20);
     gate_shut(&completions);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
-    gate_await(&completions, 1); /* the writer has nothing left to do but to wait for the disk */
+    gate_await(&completions, 1); /* the writer can only wait for the disk */
     for (uint32_t g = 0; g < GROUPS; g++) {
         ckpt_saver_before_update(saver, g);
         arrays_fill_group(&arrays, g, 2);
@@ -106,7 +106,7 @@ static void a_busy_disk_leaves_no_copies_to_the_updates_where_staging_has_room(v
     assert_ok(ckpt_saver_wait(saver, &err), &err);
     assert_int_equal(stats.copied_bytes, 0);
     assert_int_equal(stats.buffer_waits_count, 0);
-    /* all that the writer did not take at once, among which is the short block at the file's end */
+    /* all that the writer did not take at once, including the short block at the file's end */
     uint64_t blocks = manifest_blocks_count(ckpt_saver_stats(saver).written_bytes);
     assert_int_equal(stats.ahead_bytes, (blocks - IMAGE_WRITES_MAX) * CKPT_BLOCK_BYTES);
     ckpt_saver_close(saver);
@@ -124,8 +124,8 @@ static void blocks_are_taken_in_the_order_of_the_updates(void **state)
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     assert_ok(ckpt_saver_wait(saver, &err), &err);
     ckpt_saver_close(saver);
-    /* the header shifts each array by a part of a block: the two blocks of group 0, then one more
-     * each group */
+    /* the header shifts each array by part of a block: the two blocks of group 0, then one more per
+     * group */
     static const uint64_t expected[GROUPS + 1] = {5, 6, 4, 3, 2, 1, 0};
     assert_true(written_count >= GROUPS + 1);
     assert_memory_equal(written_block, expected, sizeof expected);
@@ -163,9 +163,9 @@ static void what_the_caller_waits_for_is_taken_first(void **state)
     assert_int_equal(pthread_create(&caller, NULL, update_last_group, &snapshot), 0);
     while (snapshot_stats(&snapshot).buffer_waits_count == 0)
         gate_pause();
-    snapshot_release(&snapshot, 0); /* the one that the caller leaves to the writer */
+    snapshot_release(&snapshot, 0); /* the buffer that the caller leaves to the writer */
     assert_int_equal(snapshot_take(&snapshot, &buffer, &block), SNAPSHOT_GOT);
-    assert_int_equal(block, 0); /* that only the last group is in */
+    assert_int_equal(block, 0); /* contains only the last group */
     for (enum snapshot_next next = SNAPSHOT_GOT; next != SNAPSHOT_ALL;) {
         snapshot_release(&snapshot, buffer);
         next = snapshot_take(&snapshot, &buffer, &block);

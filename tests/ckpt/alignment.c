@@ -1,6 +1,6 @@
 /*
- * Wherever arrays lie, they are saved and loaded whole: blocks that suit the disk move without a
- * copy, the others by one.
+ * Tests that arrays at any address are saved and loaded completely: blocks aligned for the disk
+ * move without a copy, the others with one.
  */
 #include "ckpt/format/manifest.h"
 #include "io/io_fault.h"
@@ -19,7 +19,7 @@ struct placed {
     char *memory;
 };
 
-/* Neighbours in the file; each begins so many bytes into a page of memory. */
+/* Arrays adjacent in the file, each at that offset into a page of memory. */
 static struct placed place(size_t shift)
 {
     static const char *const names[ARRAYS] = {"a", "b", "c"};
@@ -46,7 +46,7 @@ static void fill(const struct ckpt_tensor *tensor, unsigned seed)
         bytes[i] = (unsigned char)((i * 2654435761u + seed) >> 9);
 }
 
-/* The first array is updated while the save is in progress, then the caller waits for it. */
+/* Updates the first array while the save is in progress, then waits for the save. */
 static void save(const struct placed *arrays, uint64_t step)
 {
     struct ckpt_saver *saver = NULL;
@@ -58,8 +58,8 @@ static void save(const struct placed *arrays, uint64_t step)
     ckpt_saver_before_update(saver, 0);
     memset(arrays->tensors[0].data, 0xEE, ARRAY_BYTES);
     assert_ok(ckpt_saver_wait(saver, &err), &err);
-    memset(arrays->memory, 0xEE,
-           (size_t)ARRAYS * ROOM_BYTES); /* nothing is read from there any more */
+    /* nothing is read from there any more */
+    memset(arrays->memory, 0xEE, (size_t)ARRAYS * ROOM_BYTES);
     ckpt_saver_close(saver);
 }
 
@@ -75,7 +75,7 @@ static void load_and_compare(const char *path, size_t shift)
         const char *end = (const char *)tensor->data + tensor->shape[0];
         fill(&expected.tensors[i], i);
         assert_memory_equal(tensor->data, expected.tensors[i].data, tensor->shape[0]);
-        for (size_t k = 0; k < shift; k++) /* nothing around it was touched */
+        for (size_t k = 0; k < shift; k++) /* nothing around it was changed */
             assert_int_equal(((const char *)tensor->data)[-1 - (ptrdiff_t)k], 0);
         for (size_t k = 0; k < 1000; k++)
             assert_int_equal(end[k], 0);
@@ -114,7 +114,7 @@ static void arrays_of_any_alignment_are_saved_and_loaded_whole(void **state)
     io = usual;
 }
 
-/* All writes are held: what they would be made from where it lies changes before they are made. */
+/* Holds all writes, and changes the memory that they would be made from directly. */
 static void arrays_that_suit_the_disk_may_change_while_they_are_saved(void **state)
 {
     enum { BLOCKS = ((ARRAYS - 1) * ARRAY_BYTES + LAST_BYTES) / CKPT_BLOCK_BYTES };

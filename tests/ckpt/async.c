@@ -1,6 +1,6 @@
 /*
- * Copy before update: while arrays go on changing and the disk stands still, every checkpoint is
- * that of its own instant.
+ * Tests copy before update: while arrays keep changing and the disk is stalled, every checkpoint
+ * has the contents at its save.
  */
 #include "ckpt/format/manifest.h"
 #include "tests/ckpt/fixture.h"
@@ -15,7 +15,7 @@
 
 enum { GROUPS = 7, PARTS = 5, STEPS = 6 };
 
-/* Arrays of all groups, neighbours in the file, none of them a multiple of anything: 20 MB. */
+/* Arrays of all groups, adjacent in the file, with unaligned sizes: 20 MB. */
 static struct arrays make_arrays(void)
 {
     struct array_spec specs[GROUPS * PARTS];
@@ -29,7 +29,7 @@ static struct arrays make_arrays(void)
     return arrays_make(specs, GROUPS * PARTS);
 }
 
-/* The update: every word of the group becomes the step's. */
+/* Updates every word of the group to the step's value. */
 static void update(struct arrays *arrays, uint32_t group, uint64_t step)
 {
     for (uint64_t i = 0; i < arrays->count; i++) {
@@ -42,12 +42,12 @@ static void update(struct arrays *arrays, uint32_t group, uint64_t step)
     }
 }
 
-/* Who lets the disk go on, which is held at the first write of every save. */
+/* Who releases the disk, which is held at the first write of every save. */
 enum release {
-    /* the caller, once all arrays hold the next step: what is not written yet must have been
+    /* the caller, once all arrays have the next step: what is not written yet must have been
      * copied */
     WHEN_UPDATED,
-    WHEN_CALLER_WAITS, /* somebody who sees that the caller sleeps, since staging is full */
+    WHEN_CALLER_WAITS, /* a helper that sees the caller sleep, since staging is full */
 };
 
 struct caller {
@@ -65,7 +65,7 @@ static void *release_when_caller_waits(void *context)
     return NULL;
 }
 
-/* The arrays go on to that step while a save is in progress. */
+/* Updates the arrays to that step while a save is in progress. */
 static void update_during_save(struct ckpt_saver *saver, struct arrays *arrays, uint64_t step,
                                bool before_update)
 {
@@ -76,7 +76,8 @@ static void update_during_save(struct ckpt_saver *saver, struct arrays *arrays, 
     }
 }
 
-/* Trains STEPS steps, saving each; returns how many checkpoints are what the arrays were. */
+/* Trains STEPS steps and saves each; returns how many checkpoints match the arrays at their
+ * save. */
 static int train(struct ckpt_saver *saver, struct arrays *arrays, enum release release,
                  bool before_update)
 {
@@ -87,7 +88,7 @@ static int train(struct ckpt_saver *saver, struct arrays *arrays, enum release r
         struct caller caller = {.thread = gettid()};
         pthread_t helper;
         if (step == 1)
-            update_during_save(saver, arrays, 1, false); /* there is none yet */
+            update_during_save(saver, arrays, 1, false); /* no save is in progress yet */
         gate_shut(&disk);
         assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
         gate_await(&disk, 1);
@@ -148,7 +149,7 @@ static void ample_staging_gives_each_instant_while_no_write_ends(void **state)
     struct ckpt_saver *saver = open_held(&arrays, 64 << 20, NULL);
     assert_int_equal(train(saver, &arrays, WHEN_UPDATED, true), STEPS);
     struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
-    /* all but the block that the writer holds */
+    /* all but the block held by the writer */
     assert_int_equal(stats.copied_bytes, stats.written_bytes - STEPS * CKPT_BLOCK_BYTES);
     ckpt_saver_close(saver);
     arrays_free(&arrays);
@@ -173,7 +174,8 @@ static void without_before_update_no_instant_is_kept(void **state)
     (void)state;
     struct arrays arrays = make_arrays();
     struct ckpt_saver *saver = open_held(&arrays, 4 << 20, NULL);
-    assert_int_equal(train(saver, &arrays, WHEN_UPDATED, false), 0); /* the comparison can fail */
+    /* shows that the comparison can fail */
+    assert_int_equal(train(saver, &arrays, WHEN_UPDATED, false), 0);
     ckpt_saver_close(saver);
     arrays_free(&arrays);
 }

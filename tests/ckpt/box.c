@@ -1,5 +1,5 @@
 /*
- * Boxes and runs against element-by-element loops.
+ * Tests boxes and runs against element-by-element loops.
  */
 #include "ckpt/format/box.h"
 #include "base/philox.h"
@@ -27,7 +27,7 @@ static void random_box(uint64_t round, uint32_t purpose, const uint64_t *shape, 
     }
 }
 
-/* The element's index in the box, UINT64_MAX: not in it. */
+/* The element's index in the box; UINT64_MAX: outside. */
 static uint64_t index_in(const struct box *box, const uint64_t *at)
 {
     uint64_t index = 0;
@@ -129,7 +129,7 @@ static void ranges_are_covered_by_few_boxes_in_order(void **state)
             assert_int_equal(box_check(&box, shape), 0);
             assert_int_equal(volume(&box), taken);
             struct box whole = box_whole(shape, rank);
-            struct runs runs; /* one run of the whole, from at on */
+            struct runs runs; /* one run of the whole, starting at `at` */
             assert_true(runs_init(&runs, &whole, &box, DTYPE_U8));
             assert_int_equal(runs.runs_count * runs.run_bytes, taken);
             first = runs.source;
@@ -161,7 +161,7 @@ static void products_and_ends_that_overflow_are_noticed(void **state)
 static void boxes_are_compared_by_what_means_something(void **state)
 {
     (void)state;
-    struct box a, b; /* with other bytes wherever nothing is set */
+    struct box a, b; /* with different bytes in unset fields */
     memset(&a, 0x55, sizeof a);
     memset(&b, 0xaa, sizeof b);
     a.rank = b.rank = 2;

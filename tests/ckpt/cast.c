@@ -1,6 +1,6 @@
 /*
- * Tensors loaded as another floating-point dtype than they were saved in: only where that is asked
- * for, and rounded once.
+ * Tests tensors loaded with another floating-point dtype than saved: only on request, and rounded
+ * once.
  */
 #include "ckpt/format/cast.h"
 #include "base/bytes.h"
@@ -18,8 +18,8 @@ static const enum dtype reals[] = {DTYPE_F8_E5M2, DTYPE_F8_E4M3, DTYPE_F16,
                                    DTYPE_BF16,    DTYPE_F32,     DTYPE_F64};
 enum { REALS = sizeof reals / sizeof reals[0], VALUES = 1 << 17 };
 
-/* All values of up to 16 bits; of wider dtypes random ones: of any bits, of usual size, and half
- * way between two of 16 bits or next to it. */
+/* All values of up to 16 bits. For wider dtypes random ones: arbitrary bits, usual magnitudes, and
+ * at or next to the midpoint of two 16-bit values. */
 static void make_values(enum dtype dtype, char *values)
 {
     size_t bytes = dtype_bytes(dtype);
@@ -28,8 +28,7 @@ static void make_values(enum dtype dtype, char *values)
         uint64_t bits = (uint64_t)random.word[0] << 32 | random.word[1];
         if (bytes <= 2)
             bits = i;
-        else if (i % 4 ==
-                 1) /* a middle of two in F16, BF16 or the 8-bit ones, and its neighbours */
+        else if (i % 4 == 1) /* at or next to a midpoint of F16, BF16 or an 8-bit type */
             bits = (bits & ~(((uint64_t)1 << (bytes == 4 ? 10 : 39) << random.word[2] % 12) - 1)) +
                    (uint64_t)(random.word[3] % 3) - 1;
         double usual = ((double)random.word[0] - 2147483648.0) / (1 << random.word[2] % 31);
@@ -76,7 +75,7 @@ static struct ckpt_tensor matrix(enum dtype dtype, void *data)
                                 .data = data};
 }
 
-/* Columns of the matrix, a third a rank. */
+/* Each rank saves a third of the matrix's columns. */
 static void save_columns(void *context, struct comm *comm)
 {
     const float *values = context;
@@ -175,7 +174,7 @@ static void another_dtype_is_an_error_unless_asked_for(void **state)
     arrays_free(&arrays);
 }
 
-/* A file of somebody else's, whose data begins at an odd byte: blocks cut elements. */
+/* A plain file whose data begins at an odd byte, so that block boundaries split elements. */
 static void elements_that_blocks_cut_are_cast_whole(void **state)
 {
     (void)state;

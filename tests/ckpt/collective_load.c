@@ -1,6 +1,6 @@
 /*
- * together — real ranks that look for a checkpoint and load it: what one of them finds damaged none
- * goes on from.
+ * collective_load — tests real ranks that find and load a checkpoint: if one finds it damaged, none
+ * uses it.
  */
 #include "ckpt/format/manifest.h"
 #include "tests/ckpt/layouts.h"
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As layouts.h cuts them, all split: each rank reads its own file alone. Of four ranks and fewer
- * each has rows beyond its file's first block. */
+/* Split as in layouts.h, all of them, so that each rank reads only its own file. With up to four
+ * ranks, each has rows beyond its file's first block. */
 static const struct array_spec specs[] = {{"rows", DTYPE_F32, "409x3000", 0},
                                           {"columns", DTYPE_F32, "102x204", 0},
                                           {"blocks", DTYPE_U16, "6x7x66", 0},
@@ -20,7 +20,8 @@ enum { SPECS = sizeof specs / sizeof specs[0], FLIPPED_AT = CKPT_BLOCK_BYTES + 5
 
 static const struct ckpt_choice any = {.below = UINT64_MAX};
 
-/* What one case stands on. Steps 1 and 2 hold what arrays_fill gives for their numbers. */
+/* Common state of a test. Steps 1 and 2 have the contents that arrays_fill gives for their
+ * numbers. */
 struct stage {
     char root[TEST_PATH_BYTES_MAX], folder[FIXTURE_PATH_BYTES], node[32]; /* folder: this rank's */
     struct io *io;
@@ -59,7 +60,7 @@ static void save_step(struct stage *stage, uint64_t step, bool per_node)
     layouts_free(tensors, SPECS);
 }
 
-/* rules: of this rank's disk. */
+/* rules: for this rank's disk. */
 static void set_up(struct stage *stage, bool per_node, const char *rules)
 {
     struct err err = {0};
@@ -89,7 +90,7 @@ static int open_step(struct stage *stage, const struct ckpt_choice *choice,
     return ckpt_reader_open_collective(stage->io, stage->folder, choice, world, reader, &log, err);
 }
 
-/* This rank's part of the arrays. is_right: as they were saved in that step. */
+/* Loads this rank's part of the arrays. is_right: whether it matches the step. */
 static int load_step(struct stage *stage, struct ckpt_reader *reader, bool *ret_is_right,
                      struct err *err)
 {
@@ -108,7 +109,7 @@ static int load_step(struct stage *stage, struct ckpt_reader *reader, bool *ret_
     return status;
 }
 
-/* All ranks find that step, and load it. */
+/* Asserts that all ranks find and load that step. */
 static void check_loads(struct stage *stage, const struct ckpt_choice *choice, uint64_t step)
 {
     struct ckpt_reader *reader = NULL;
@@ -121,7 +122,7 @@ static void check_loads(struct stage *stage, const struct ckpt_choice *choice, u
     ckpt_reader_close(reader);
 }
 
-/* Between two meetings of the ranks, on the first of them. */
+/* Flips a bit on the first rank, between two barriers. */
 static void flip(const char *path, long offset)
 {
     ranks_meet();
@@ -138,7 +139,7 @@ static void flip(const char *path, long offset)
     ranks_meet();
 }
 
-/* The words of that rank: its own, or with its name before them. */
+/* Checks the message of that rank, which other ranks prefix with its number. */
 static void check_words(const struct err *err, int rank, const char *what, const char *path)
 {
     char expected[ERR_TEXT_BYTES_MAX] = "";
@@ -217,7 +218,7 @@ static void a_disk_that_fails_is_no_damage(void **state)
     char path[2 * FIXTURE_PATH_BYTES];
     set_up(&stage, false, world->rank == last ? "read:eio@1+:rank-0" : "seed=0");
     snprintf(path, sizeof path, "%s/step-00000002/rank-00000.safetensors", stage.folder);
-    if (last > 0) /* what the first rank finds does not count beside it */
+    if (last > 0) /* the first rank's finding does not take precedence */
         flip(path, FLIPPED_AT);
     assert_ok(open_step(&stage, &any, &reader, &err), &err);
     assert_int_equal(load_step(&stage, reader, &is_right, &err),

@@ -1,6 +1,6 @@
 /*
- * consolidated — real ranks that write `model.safetensors` together: the file is the one that
- * `convert --to full` makes of the same arrays, and the step is like any other.
+ * consolidated — tests real ranks that write `model.safetensors` together: the file equals that of
+ * `convert --to full` for the same arrays, and the step is otherwise ordinary.
  */
 #include "ckpt/save/consolidated.h"
 #include "convert/checkpoint.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parts that end within pages and blocks, arrays smaller than a page, and what all ranks hold among
- * what they share. */
+/* Parts that end within pages and blocks, arrays smaller than a page, and replicated arrays among
+ * sharded ones. */
 static const struct array_spec specs[] = {
     {"a.rows", DTYPE_F32, "409x3001", 0},     {"b.whole", DTYPE_F32, "700x1001", 1},
     {"c.bytes", DTYPE_U8, "997x3", 1},        {"d.scalar", DTYPE_F32, "-", 2},
@@ -23,14 +23,14 @@ static const struct array_spec specs[] = {
 };
 enum { SPECS = sizeof specs / sizeof specs[0], GROUPS = 3 };
 
-/* Whether its rows are shared out; else every rank has all of it. */
+/* Whether its rows are sharded; else every rank has all of it. */
 static bool is_split(const struct ckpt_tensor *global)
 {
     return strcmp(global->name, "b.whole") != 0 && global->rank > 0 && global->shape[0] > 0 &&
            strcmp(global->name, "h.small") != 0;
 }
 
-/* What rank r of n holds. */
+/* The part that rank r of n holds. */
 static void take(struct ckpt_tensor *tensors, const struct arrays *global, int rank, int ranks)
 {
     uint64_t r = (uint64_t)rank, n = (uint64_t)ranks;
@@ -74,7 +74,7 @@ static void tear_down(struct stage *stage)
     ranks_remove_folder(stage->root);
 }
 
-/* folder: below the stage's root. */
+/* folder: relative to the stage's root. */
 static int open_saver(const struct stage *stage, const char *folder, enum ckpt_layout layout,
                       struct ckpt_saver **ret_saver, struct err *err)
 {
@@ -102,7 +102,7 @@ static void save(const struct stage *stage, const char *folder, enum ckpt_layout
     ckpt_saver_close(saver);
 }
 
-/* The loads of so many ranks, one after the other by this one, give what was saved. */
+/* Checks the loads of that many ranks, one after another on this rank. */
 static void check_loads(const struct stage *stage, const char *step, int ranks)
 {
     struct err err = {0};
@@ -147,7 +147,7 @@ static void the_common_file_is_what_convert_makes_of_the_sharded_step(void **sta
         struct convert_checkpoint_result result;
         assert_ok(convert_checkpoint_full(stage.io, &options, &result, &err), &err);
         assert_int_equal(test_run("cmp '%s' '%s/model.safetensors'", file, full), 0);
-        /* and of this step, too */
+        /* and the same from this step */
         options.source = full;
         options.force = true;
         assert_ok(convert_checkpoint_full(stage.io, &options, &result, &err), &err);
@@ -245,7 +245,7 @@ static void a_step_of_the_other_layout_is_replaced_and_the_same_one_stays(void *
     tear_down(&stage);
 }
 
-/* What this rank alone does wrong is refused on all. */
+/* Checks that an error of only this rank is refused on all. */
 static void check_refused(struct stage *stage, int expected)
 {
     struct ckpt_saver *saver = NULL;
@@ -274,7 +274,7 @@ static void parts_that_are_no_run_of_bytes_or_leave_something_out_are_refused(vo
     check_refused(&stage, -EINVAL);
     stage.tensors[1].group = 1;
     const struct ckpt_tensor other = stage.tensors[2];
-    if (is_first) { /* two parts of one array, of one rank */
+    if (is_first) { /* two parts of one array on one rank */
         rows->extent[0] = 1;
         stage.tensors[2] = whole;
         stage.tensors[2].start[0]++;
@@ -305,7 +305,7 @@ static void a_folder_a_node_has_no_common_file(void **state)
 
 enum { REHEARSED_RANKS_MAX = 4 };
 
-/* Alone and from what is known of the others, a rank plans what all of them plan together. */
+/* A rank that knows what the others hold plans alone what all of them plan together. */
 static void a_plan_made_alone_is_the_one_made_together(void **state)
 {
     (void)state;
@@ -344,7 +344,7 @@ static void a_plan_made_alone_is_the_one_made_together(void **state)
     tear_down(&stage);
 }
 
-/* As among real ranks: the parts overlap, or leave something out. */
+/* As with real ranks: parts overlap, or leave a gap. */
 static void a_plan_made_alone_is_refused_where_parts_make_no_whole(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * damage — checkpoints that are damaged, cut or gone: it is noticed and named, and what is whole
- * still loads.
+ * damage — tests damaged, truncated or missing checkpoints: the damage is detected and named, and
+ * intact parts still load.
  */
 #include "ckpt/format/manifest.h"
 #include "tests/ckpt/steps.h"
@@ -92,7 +92,7 @@ static void damage_is_named_and_others_still_load(void **state)
     fixture_save_step(io, folder, &arrays, 1, step);
     snprintf(file, sizeof file, "%s/rank-00000.safetensors", step);
     unsigned char *data = test_read_file(file, &bytes);
-    data[3 << 20] ^= 1; /* the first byte of the fourth block, which is b.weight's alone */
+    data[3 << 20] ^= 1; /* the first byte of the fourth block, which only contains b.weight */
     test_write_file(file, data, bytes);
     free(data);
     assert_ok(ckpt_reader_open(io, step, &reader, &err), &err);
@@ -122,8 +122,8 @@ static void missing_and_cut_files_are_not_listed(void **state)
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -EBADMSG);
     assert_int_equal(ckpt_verify(io, step, take_bad, &named, NULL, &err), 1);
-    assert_int_equal(test_run("printf xx >>'%s'/rank-00000.safetensors", step),
-                     0); /* now one too many */
+    /* now one byte too many */
+    assert_int_equal(test_run("printf xx >>'%s'/rank-00000.safetensors", step), 0);
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -EBADMSG);
     assert_int_equal(ckpt_verify(io, step, take_bad, &named, NULL, &err), 1);
@@ -152,13 +152,13 @@ static void a_file_that_changes_size_after_the_manifest_was_read_is_named(void *
     }
 }
 
-/* A backend over which a step is read while another run, over the sound one, saves it again: just
- * before the file of its arrays is opened, or looked at. */
+/* A backend over which a step is read while another run, over the sound backend, saves it again:
+ * just before the file of its arrays is opened or stat'ed. */
 static struct io_ops overtaken_ops;
 static struct io_name_ops overtaken_names;
 static const struct io_ops *sound_ops;
 static const struct io_name_ops *sound_names;
-static const struct arrays *saved_again; /* NULL: not any more */
+static const struct arrays *saved_again; /* NULL: done */
 
 static void save_again(const char *path)
 {
@@ -205,7 +205,7 @@ static void a_step_that_is_saved_again_while_it_is_read_is_not_called_damaged(vo
     (void)state;
     struct arrays fewer = arrays_make(steps_specs, 2), others[] = {arrays_like(&arrays), fewer};
     struct io *overtaken = open_overtaken_io(false);
-    for (size_t i = 0; i < 2; i++) { /* with other bytes, with another size */
+    for (size_t i = 0; i < 2; i++) { /* with other bytes; with another size */
         char step[FIXTURE_PATH_BYTES];
         struct arrays loaded = arrays_like(&arrays);
         struct ckpt_reader *reader = NULL;
@@ -303,8 +303,8 @@ static void take_offset(void *context, const struct err *detail)
 static void damage_that_several_threads_find_is_told_in_order(void **state)
 {
     (void)state;
-    static const struct array_spec spec = {"large", DTYPE_F32, "13000x1000",
-                                           0}; /* 50 blocks: two threads and more */
+    /* 50 blocks: at least two threads */
+    static const struct array_spec spec = {"large", DTYPE_F32, "13000x1000", 0};
     static const uint64_t blocks[] = {0, 7, 8, 9, 31, 49};
     struct arrays large = arrays_make(&spec, 1);
     char step[FIXTURE_PATH_BYTES], file[2 * FIXTURE_PATH_BYTES];
@@ -390,7 +390,7 @@ static void damaged_steps_alone_are_an_error_and_not_nothing(void **state)
     assert_int_equal(test_run("rm '%s'/rank-00000.safetensors", step), 0);
     assert_int_equal(ckpt_find(io, folder, found, NULL, NULL, &err), -EBADMSG);
     assert_int_equal(err.code, -EBADMSG);
-    assert_non_null(strstr(err.path, "step-00000002")); /* the newest is named */
+    assert_non_null(strstr(err.path, "step-00000002")); /* names the newest */
     assert_true(err.advice[0]);
 }
 

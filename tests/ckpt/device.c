@@ -1,6 +1,7 @@
 /*
- * Copy before update of arrays on a device that queues: the update waits for the copies, the caller
- * does not, and every checkpoint is that of its own instant in every order of the streams.
+ * Tests copy before update of arrays on a device that queues: the update waits for the copies, the
+ * caller does not, and every checkpoint has the contents at its save, in every order of the
+ * streams.
  */
 #include "ckpt/format/manifest.h"
 #include "tests/ckpt/fixture.h"
@@ -15,14 +16,14 @@
 
 enum { GROUPS = 5, PARTS = 3, ARRAYS = GROUPS * PARTS, STEPS = 3 };
 
-/* Arrays in device memory, and of the same shapes in the host's for what is expected. */
+/* Arrays in device memory, and the expected ones of the same shapes in host memory. */
 struct fixture {
     struct device *device;
     struct device_stream *updates;
     struct arrays expected, on_device;
 };
 
-/* Neighbours in the file are of different groups, and of no multiple of anything: 9 MB. */
+/* Arrays adjacent in the file belong to different groups and have unaligned sizes: 9 MB. */
 static struct arrays make_arrays(void)
 {
     static const char *const shapes[PARTS] = {"99991", "11x31777", "3"};
@@ -36,8 +37,8 @@ static struct arrays make_arrays(void)
     return arrays_make(specs, ARRAYS);
 }
 
-/* The device's table, with waits of the caller counted, and those of the writer for a copy held at
- * a gate. */
+/* The device's table; counts the caller's waits, and holds the writer's waits for a copy at a
+ * gate. */
 static struct device_ops counting;
 static const struct device_ops *inner;
 static pthread_t caller;
@@ -117,7 +118,7 @@ static struct ckpt_saver *open_saver(const struct fixture *f, uint64_t staging_b
     return saver;
 }
 
-/* Queues the update of all groups: every byte becomes the step's. */
+/* Queues the update of all groups: every byte gets the step's value. */
 static void update(const struct fixture *f, struct ckpt_saver *saver, uint64_t step)
 {
     struct err err;
@@ -167,7 +168,7 @@ static void no_update_overtakes_the_copies_and_the_caller_waits_for_none(void **
             settle(&f);
             gate_shut(&arrival);
             assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
-            gate_await(&arrival, 1); /* the first block is queued, and nobody asks for it */
+            gate_await(&arrival, 1); /* the first block is queued, and not waited for */
             caller_waits_count = 0;
             update(&f, saver, step + 1);
             assert_int_equal(caller_waits_count, 0);
@@ -178,14 +179,14 @@ static void no_update_overtakes_the_copies_and_the_caller_waits_for_none(void **
         assert_int_equal(equal_steps_count(&f), STEPS);
         struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
         assert_int_equal(stats.buffer_waits_count, 0);
-        /* all but the block that the writer took */
+        /* all but the block taken by the writer */
         assert_int_equal(stats.copied_bytes, stats.written_bytes - STEPS * CKPT_BLOCK_BYTES);
         ckpt_saver_close(saver);
         tear_down(&f);
     }
 }
 
-/* The disk goes on once so many blocks have had to wait for a buffer. */
+/* Releases the disk once that many blocks have waited for a buffer. */
 struct release {
     struct ckpt_saver *saver;
     uint64_t waits_count;

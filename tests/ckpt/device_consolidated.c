@@ -1,6 +1,6 @@
 /*
- * Ranks that write a common file of arrays on a device that queues: what one sends the other is of
- * the instant of the save, though updates are queued behind it at once.
+ * Tests ranks that write a common file from arrays on a device that queues: the bytes exchanged are
+ * those at the save, although updates are queued right after it.
  */
 #include "tests/ckpt/fixture.h"
 #include "tests/ckpt/steps.h"
@@ -22,11 +22,11 @@ struct rank {
     struct device *device;
     struct device_stream *updates;
     struct ckpt_tensor tensors[ARRAYS];
-    /* Of this rank's parts after each step, on the device; none of step 0. */
+    /* Contents of this rank's parts after each step, on the device; none for step 0. */
     void *contents[STEPS + 2][ARRAYS];
 };
 
-/* Memory of the device, with those bytes. NULL: zeros. */
+/* Device memory with those bytes; NULL: zeros. */
 static void *make_memory(const struct rank *rank, const void *bytes, uint64_t bytes_count)
 {
     struct err err;
@@ -39,7 +39,7 @@ static void *make_memory(const struct rank *rank, const void *bytes, uint64_t by
     return memory;
 }
 
-/* steps: all of each step. */
+/* steps: the whole arrays of each step. */
 static void take_part(struct rank *rank, const struct arrays *steps, const struct comm *comm)
 {
     memcpy(rank->tensors, steps[1].tensors, sizeof rank->tensors);
@@ -59,7 +59,7 @@ static void take_part(struct rank *rank, const struct arrays *steps, const struc
     }
 }
 
-/* Queues the update of all groups: they become what arrays_fill gives for the step. */
+/* Queues the update of all groups to the contents that arrays_fill gives for the step. */
 static void update(const struct rank *rank, struct ckpt_saver *saver, uint64_t step)
 {
     struct err err;

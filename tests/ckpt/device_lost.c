@@ -1,6 +1,6 @@
 /*
- * A device that is lost while a checkpoint is copied from it: the save fails and says so, nobody
- * waits for ever, nothing is listed.
+ * Tests a device that is lost while a checkpoint is copied from it: the save fails with an error,
+ * nothing waits forever, no step is listed.
  */
 #include "tests/ckpt/fixture.h"
 #include "tests/cuda_on_cpu/control.h"
@@ -24,7 +24,7 @@ static void a_lost_device_fails_the_save_and_holds_nobody(void **state)
                                  .shape = {ELEMENTS},
                                  .extent = {ELEMENTS},
                                  .replicated = true};
-    order_set(1); /* nothing runs, nor fails, before somebody waits for it */
+    order_set(1); /* work runs, and fails, only when waited for */
     assert_ok(device_open("cuda", &device, &err), &err);
     assert_ok(device->ops->stream_open(device, &updates, &err), &err);
     assert_ok(device->ops->mem_alloc(device, MEM_DEVICE, ELEMENTS, &tensor.data, &err), &err);

@@ -1,6 +1,6 @@
 /*
- * Comparing checkpoints: every dtype as Python has it, what only one side has, the loader's state,
- * damaged sides.
+ * Tests comparing checkpoints: every dtype against Python, entries on one side only, the loader's
+ * state, damaged sides.
  */
 #include "ckpt/tools/diff.h"
 #include "ckpt/load/only.h"
@@ -39,7 +39,8 @@ static int compare(const char *a, const char *b, const char *only, struct diff *
     return diff_open(&side_a, &side_b, &options, ret_diff, err);
 }
 
-/* That many tensors of each kind differ, and entries of the loader's state. */
+/* Asserts the number of differing tensors of each kind, and of differing entries of the loader's
+ * state. */
 static void assert_differing(const struct diff *diff, uint64_t values, uint64_t types,
                              uint64_t only_a, uint64_t only_b, uint64_t loader)
 {
@@ -62,12 +63,12 @@ static void add_element(struct str *out, struct element value)
     else if (value.kind == ELEMENT_UNSIGNED)
         str_add_format(out, " %" PRIu64, value.natural);
     else if (isnan(value.real))
-        str_add_text(out, " nan"); /* whatever its sign */
+        str_add_text(out, " nan"); /* of either sign */
     else
         str_add_format(out, " %.17g", value.real);
 }
 
-/* As diff_case.py prints it. */
+/* Prints as diff_case.py does. */
 static void add_line(struct str *out, const struct diff_tensor *tensor)
 {
     uint64_t index[DTYPE_RANK_MAX], rest = tensor->largest_at;
@@ -144,7 +145,7 @@ static void other_types_and_lone_tensors_are_told_apart(void **state)
     assert_int_equal(diff->sections[CKPT_MODEL].type_count, 3);
     assert_int_equal(diff->sections[CKPT_OPTIMIZER].only_a_count, 1);
     assert_int_equal(diff->sections[CKPT_OPTIMIZER].only_b_count, 1);
-    assert_string_equal(diff->tensors[0].a->name, "a.lone"); /* by rising name */
+    assert_string_equal(diff->tensors[0].a->name, "a.lone"); /* sorted by name */
     assert_string_equal(diff->tensors[6].b->name, "z.lone");
     diff_close(diff);
     assert_ok(compare(a, b, "optimizer", &diff, &err), &err);
@@ -156,8 +157,8 @@ static void other_types_and_lone_tensors_are_told_apart(void **state)
     assert_ok(compare(a, b, "same", &diff, &err), &err);
     assert_differing(diff, 0, 0, 0, 0, 0);
     diff_close(diff);
-    assert_int_equal(compare(a, b, "sam", &diff, &err),
-                     -ENOENT); /* a mistyped name does not pass */
+    /* a mistyped name is an error */
+    assert_int_equal(compare(a, b, "sam", &diff, &err), -ENOENT);
     arrays_free(&of_a);
     arrays_free(&of_b);
 }
@@ -213,7 +214,7 @@ static void a_damaged_block_of_either_side_is_named(void **state)
     arrays_free(&arrays);
 }
 
-/* Entries as `path a b`, one a line. */
+/* Entries as `path a b`, one per line. */
 static void assert_json_differs(const char *a, const char *b, const char *expected)
 {
     struct json_t *root_a = NULL, *root_b = NULL;
@@ -246,7 +247,8 @@ static void objects_differ_by_entries_named_by_their_path(void **state)
     assert_json_differs("{\"a\":{\"x\":1,\"y\":2},\"k\":true}",
                         "{\"a\":{\"x\":1,\"y\":3},\"l\":\"s\"}",
                         "root.a.y 2 3\nroot.k true -\nroot.l - \"s\"\n");
-    assert_json_differs("{\"n\":1}", "{\"n\":1.0}", ""); /* one number, one canonical text */
+    /* the same number has one canonical text */
+    assert_json_differs("{\"n\":1}", "{\"n\":1.0}", "");
     assert_json_differs("{\"n\":null}", "{}", "root.n null -\n");
     assert_json_differs("{\"n\":{}}", "{\"n\":{\"m\":[]}}", "root.n.m - []\n");
     assert_json_differs("{\"n\":{}}", "{\"n\":{}}", "");

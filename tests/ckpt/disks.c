@@ -1,7 +1,7 @@
 /*
- * disks — real file systems that are full, read-only, immutable or gone under a run of several
- * ranks: the save fails on all of them, the last whole step stays and is found, nothing is left
- * behind, and once the disk serves again the next save works.
+ * disks — tests real file systems that become full, read-only, immutable or unavailable during a
+ * run of several ranks: the save fails on all of them, the last complete step remains and is found,
+ * nothing is left behind, and once the disk works again the next save succeeds.
  */
 #include "tests/ckpt/steps.h"
 #include "tests/ckpt/thread_comm.h"
@@ -19,12 +19,12 @@
 
 enum { RANKS = 3 };
 
-/* How a disk goes bad and good again, and what the first rank that sees it is told; 0 of them: any
+/* How a disk fails and recovers, and the error of the first rank that sees it; code 0: any
  * error. */
 struct trouble {
-    const char *place; /* the checkpoints' folder */
+    const char *place; /* the checkpoint folder */
     void (*spoil)(const char *place);
-    void (*mend)(const char *place); /* NULL: it can't be */
+    void (*mend)(const char *place); /* NULL: cannot be repaired */
     int code;
     int statuses[RANKS];
 };
@@ -71,7 +71,7 @@ static void save_in_trouble(void *context, struct comm *comm)
     ckpt_saver_close(saver);
 }
 
-/* first_stays: the trouble does not take it away. */
+/* first_stays: whether the first step survives the trouble. */
 static void check_trouble(struct trouble *trouble, bool first_stays)
 {
     char path[FIXTURE_PATH_BYTES], temporaries[32];
@@ -92,7 +92,7 @@ static void check_trouble(struct trouble *trouble, bool first_stays)
     assert_int_equal(ckpt_verify(io, path, NULL, NULL, NULL, &err), 0);
     assert_true(fixture_step_equals(io, path, &arrays));
     if (!trouble->mend)
-        return; /* what can't be written can't be removed */
+        return; /* a disk that cannot be written keeps its files */
     assert_int_equal(test_run_output(temporaries, sizeof temporaries,
                                      "ls -A '%s' | grep -c '^.tmp-' 2>/dev/null || true",
                                      trouble->place),
@@ -100,7 +100,7 @@ static void check_trouble(struct trouble *trouble, bool first_stays)
     assert_int_equal(atoi(temporaries), 0);
 }
 
-/* ---- File systems of this process alone: they go with it. ---- */
+/* ---- File systems private to this process, which end with it. ---- */
 
 static const char *mount_point(void)
 {
@@ -120,7 +120,7 @@ static const char *mount_tmpfs(const char *options)
     return point;
 }
 
-/* A new ext4 in a file of so many MiB. */
+/* Mounts a new ext4 in a file of that many MiB. */
 static const char *mount_ext4(const char *image, int mebibytes, const char *options)
 {
     const char *point = mount_point();
@@ -191,7 +191,7 @@ static void an_immutable_folder_fails_the_save_until_it_is_none(void **state)
     unmount(place);
 }
 
-/* What the kernel does by itself when it finds the file system's structure wrong. */
+/* Triggers what the kernel does when it finds the file system corrupt. */
 static void make_kernel_give_up(const char *place)
 {
     assert_int_equal(test_run("dev=$(findmnt -no SOURCE '%s') && echo broken "
@@ -213,8 +213,8 @@ static void a_disk_that_turns_read_only_fails_the_save_and_keeps_the_last_step(v
     unmount(place);
 }
 
-/* The image is sparse, and what it lies on full: blocks that ext4 believes it has can't be
- * written. */
+/* The image is sparse, and its underlying file system full: blocks that ext4 considers free cannot
+ * be written. */
 static void fill_below(const char *place)
 {
     assert_int_equal(
@@ -305,7 +305,7 @@ static void a_folder_that_may_not_be_written_fails_the_save_until_it_may(void **
 {
     (void)state;
     enum { NOBODY = 65534 };
-    bool is_root = geteuid() == 0; /* whom no permission stops */
+    bool is_root = geteuid() == 0; /* permissions do not apply to root */
     if (is_root && (chown(folder, NOBODY, NOBODY) || seteuid(NOBODY)))
         test_skip("root, and can't be another");
     bool reaches = access(folder, W_OK) == 0 || faccessat(AT_FDCWD, folder, W_OK, AT_EACCESS) == 0;

@@ -1,6 +1,6 @@
 /*
- * failures — disks that fail while a checkpoint is saved: the save fails and says so, the ones
- * before it stay, the next one works.
+ * failures — tests disks that fail during a save: the save fails with an error, earlier ones
+ * remain, the next one succeeds.
  */
 #include "io/io_fault.h"
 #include "tests/ckpt/steps.h"
@@ -40,12 +40,12 @@ static void a_failure_at_any_operation_fails_the_save_and_nothing_else(void **st
         assert_int_equal(status, errors[operation % 4].code);
         assert_int_equal(stats.failures_count, 1);
         assert_true(stats.last_step == UINT64_MAX);
-        assert_int_equal(ckpt_saver_wait(saver, &err), 0); /* told once */
+        assert_int_equal(ckpt_saver_wait(saver, &err), 0); /* reported once */
         assert_int_equal(steps_temporaries_count(), 0);
         assert_int_equal(fixture_list(io, folder, NULL), 1);
         steps_set_faults(faulty, "%s", "");
         arrays_fill(&arrays, 3);
-        assert_ok(ckpt_saver_save(saver, 3, FIXTURE_STATE, &err), &err); /* the next one works */
+        assert_ok(ckpt_saver_save(saver, 3, FIXTURE_STATE, &err), &err); /* the next one succeeds */
         assert_ok(ckpt_saver_wait(saver, &err), &err);
         assert_int_equal(io_fault_counts(faulty).abandoned, 0);
         ckpt_saver_close(saver);
@@ -89,8 +89,8 @@ static void a_queue_that_can_not_wait_fails_its_save_and_the_next_one_has_anothe
     char path[FIXTURE_PATH_BYTES];
     arrays_fill(&arrays, 1);
     fixture_save_step(io, folder, &arrays, 1, path);
-    struct io *faulty =
-        steps_open_faulty("wait:eio@1"); /* every write of the image is in progress then */
+    /* every write of the image is in progress then */
+    struct io *faulty = steps_open_faulty("wait:eio@1");
     struct ckpt_saver *saver = steps_open(faulty, 0);
     struct err err = {0};
     arrays_fill(&arrays, 2);
@@ -122,7 +122,7 @@ static void the_next_save_tells_of_the_failure_before_it(void **state)
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     assert_int_equal(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), -EIO);
     assert_non_null(strstr(err.path, "step-00000001"));
-    assert_ok(ckpt_saver_wait(saver, &err), &err); /* which was begun all the same */
+    assert_ok(ckpt_saver_wait(saver, &err), &err); /* the new save began anyway */
     ckpt_saver_close(saver);
     io_close(faulty);
     steps_check_listed(1);
@@ -148,8 +148,8 @@ static void a_refused_save_leaves_the_failure_before_it_to_the_next_call(void **
 static void a_failed_save_removes_none_of_the_steps_before_it(void **state)
 {
     (void)state;
-    for (int operation = 1; operation <= 9;
-         operation++) { /* the ninth is the last before the name appears */
+    /* the ninth is the last before the step's name appears */
+    for (int operation = 1; operation <= 9; operation++) {
         struct io *faulty = steps_open_faulty("seed=0");
         struct ckpt_saver *saver = steps_open(faulty, 1);
         uint64_t newest = 0;

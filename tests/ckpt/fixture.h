@@ -1,5 +1,5 @@
 /*
- * fixture — arrays with contents that a seed decides, and savers over them, for the checkpoint
+ * fixture — arrays with contents determined by a seed, and savers for them, for the checkpoint
  * tests.
  */
 #ifndef MILLRACE_TESTS_CKPT_FIXTURE_H
@@ -29,28 +29,27 @@ struct array_spec {
 };
 
 struct arrays arrays_make(const struct array_spec *specs, uint64_t count);
-/* All shapes that are odd in some way: scalars, empty ones, odd sizes, all dtypes, one larger than
- * several blocks. */
+/* Unusual shapes: scalars, empty ones, odd sizes, all dtypes, one larger than several blocks. */
 struct arrays arrays_odd(void);
-/* The same shapes, other memory, zeroed. */
+/* The same shapes in new, zeroed memory. */
 struct arrays arrays_like(const struct arrays *other);
 void arrays_free(struct arrays *arrays);
 uint64_t array_bytes(const struct ckpt_tensor *tensor);
 void arrays_fill(struct arrays *arrays, uint64_t seed);
-/* The bytes of a group as they are for that seed. */
+/* Fills only one group as arrays_fill does for that seed. */
 void arrays_fill_group(struct arrays *arrays, uint32_t group, uint64_t seed);
 bool arrays_equal(const struct arrays *a, const struct arrays *b);
 
-/* A saver with one rank, all memory defaults, in the folder. */
+/* A single-rank saver in the folder, with default memory options. */
 struct ckpt_saver *fixture_open(struct io *io, const char *folder, const struct arrays *arrays);
 /* Saves and waits. */
 void fixture_save(struct ckpt_saver *saver, uint64_t step);
-/* Opens, saves the arrays as they are, closes. path (FIXTURE_PATH_BYTES): of the step. */
+/* Opens, saves the current arrays, closes. path (FIXTURE_PATH_BYTES): receives the step's. */
 void fixture_save_step(struct io *io, const char *folder, const struct arrays *arrays,
                        uint64_t step, char *path);
-/* Loads the step into arrays like those; true if they are equal. */
+/* Loads the step into similar arrays; true if they are equal. */
 bool fixture_step_equals(struct io *io, const char *step_path, const struct arrays *arrays);
-/* The number of whole steps, and the newest of them. */
+/* The number of complete steps, and the newest of them. */
 int fixture_list(struct io *io, const char *folder, uint64_t *ret_newest);
 
 #endif

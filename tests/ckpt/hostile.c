@@ -1,7 +1,7 @@
 /*
- * hostile — what another rank may tell where ranks save and load together: nothing of it is
- * believed before it is looked at. The test is that rank: it says what this one says, but for one
- * gather, in which it says what the test wants.
+ * hostile — tests that data from another rank in collective saves and loads is validated before
+ * use. The test acts as that rank: it sends the same as this one, except in one gather, which it
+ * corrupts.
  */
 #include "ckpt/save/local_plan.h"
 #include "tests/ckpt/steps.h"
@@ -13,7 +13,7 @@
 enum { GATHERS_MAX = 64, THIS_RANK = 1, OTHER_RANK = 0, OTHER_BYTE = 0xff };
 
 static struct {
-    int gathers, hostile; /* how many there were; the one in which all bytes are OTHER_BYTE */
+    int gathers, hostile; /* number of gathers so far; the one in which all bytes are OTHER_BYTE */
     bool was_told;
 } other;
 
@@ -67,7 +67,7 @@ static int split(struct comm *comm, int color, int key, struct comm **ret_comm, 
     return 0;
 }
 
-/* Without arrays, so that what both say fits together. */
+/* Without arrays, so that both ranks' data fit together. */
 static int open_saver(struct err *err)
 {
     struct comm world = {.ops = &ops, .rank = THIS_RANK, .ranks = 2};
@@ -89,7 +89,7 @@ static int find(struct err *err)
     return ckpt_find_collective(io, folder, &any, &world, path, &step, NULL, err);
 }
 
-/* Each of the gathers once; how many there are. None of them is taken for good. */
+/* Corrupts each of the gathers once, and asserts that none is accepted; returns their number. */
 static int check_gathers(int (*act)(struct err *err))
 {
     for (int gather = 1; gather <= GATHERS_MAX; gather++) {
@@ -109,7 +109,7 @@ static int check_gathers(int (*act)(struct err *err))
 static void a_save_is_not_begun_by_what_is_wrong(void **state)
 {
     (void)state;
-    /* the nodes' names, the size and the text of what a rank has, and the place to write to */
+    /* the node names, the size and the text of a rank's arrays, and the path to write to */
     assert_int_equal(check_gathers(open_saver), 4);
 }
 
@@ -119,7 +119,7 @@ static void a_load_is_not_decided_by_what_is_wrong(void **state)
     assert_int_equal(check_gathers(find), 1);
 }
 
-/* What a rank tells of two arrays; to be freed. */
+/* A rank's local plan of two arrays; to be freed. */
 static struct local_plan make_told(void)
 {
     const struct ckpt_tensor tensors[] = {
@@ -158,7 +158,7 @@ static void what_a_rank_tells_of_its_arrays_is_checked(void **state)
     (void)state;
     assert_ok(local_plan_check(told.all, told.bytes_max, 7, &err), &err);
     for (size_t bytes = 0; bytes < told.bytes_max; bytes += 8) {
-        char *cut = malloc(bytes + 1); /* a sanitizer knows its end */
+        char *cut = malloc(bytes + 1); /* exactly sized, so that a sanitizer detects overruns */
         assert_non_null(cut);
         memcpy(cut, told.all, bytes);
         assert_int_equal(local_plan_check(cut, bytes, 7, &err), -EPROTO);
@@ -176,7 +176,7 @@ static void what_a_rank_tells_of_its_arrays_is_checked(void **state)
         {&first->name_bytes, 0, "a name has no end"},
         {&first->dtype, DTYPE_COUNT, "no such type, shape or part"},
         {&first->rank, DTYPE_RANK_MAX + 1, "no such type, shape or part"},
-        {&first->rank, 1, "no such type, shape or part"}, /* with a shape beyond it */
+        {&first->rank, 1, "no such type, shape or part"}, /* the shape has more dimensions */
         {&first->replicated, 2, "no such type, shape or part"},
         {&first->start[0], 4, "no such type, shape or part"},
         {&first->start[0], UINT64_MAX, "no such type, shape or part"},

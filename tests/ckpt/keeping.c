@@ -1,6 +1,6 @@
 /*
- * keeping — which steps a folder holds: one owner, the last N, and what becomes of a step that is
- * saved again.
+ * keeping — tests which steps a folder holds: one owner, the last N, and steps that are saved
+ * again.
  */
 #include "ckpt/format/manifest.h"
 #include "io/io_fault.h"
@@ -53,7 +53,7 @@ static void retention_never_removes_the_one_just_saved(void **state)
     arrays_fill(&arrays, 9);
     fixture_save(saver, 9);
     arrays_fill(&arrays, 4);
-    fixture_save(saver, 4); /* after going back to an earlier one */
+    fixture_save(saver, 4); /* after returning to an earlier one */
     ckpt_saver_close(saver);
     snprintf(path, sizeof path, "%s/step-00000004", folder);
     assert_true(fixture_step_equals(io, path, &arrays));
@@ -86,7 +86,7 @@ static void the_same_step_again_is_kept_or_replaced(void **state)
     arrays_fill(&arrays, 1);
     fixture_save_step(io, folder, &arrays, 1, path);
     assert_int_equal(test_run_output(before, sizeof before, "stat -c %%i '%s'", path), 0);
-    fixture_save_step(io, folder, &arrays, 1, path); /* the same content: the old one stays */
+    fixture_save_step(io, folder, &arrays, 1, path); /* the same content: the old step remains */
     assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s'", path), 0);
     assert_string_equal(before, after);
     arrays_fill(&arrays, 2);
@@ -95,13 +95,13 @@ static void the_same_step_again_is_kept_or_replaced(void **state)
     assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s'", path), 0);
     assert_string_not_equal(before, after);
     assert_int_equal(test_run("echo >'%s'/manifest.json", path), 0);
-    fixture_save_step(io, folder, &arrays, 1, path); /* a broken one gives way */
+    fixture_save_step(io, folder, &arrays, 1, path); /* a broken step is replaced */
     assert_true(fixture_step_equals(io, path, &arrays));
     assert_int_equal(steps_temporaries_count(), 0);
     assert_int_equal(fixture_list(io, folder, NULL), 1);
 }
 
-/* Saves the arrays as step 1; the inode of its folder then. */
+/* Saves the arrays as step 1; returns the inode of its folder. */
 static void save_first_step(const struct arrays *saved, const char *numerics_id,
                             const char *state_json, char inode[64])
 {
@@ -127,7 +127,7 @@ static void the_same_bytes_with_another_meaning_replace_the_step(void **state)
     char first[64], again[64], other[64];
     save_first_step(&one, "here", "{\"position\":7}", first);
     save_first_step(&one, "here", "{ \"position\": 7 }", again);
-    assert_string_equal(first, again); /* nothing differs */
+    assert_string_equal(first, again); /* the same content */
     save_first_step(&one, "here", "{\"position\":8}", other);
     assert_string_not_equal(again, other);
     save_first_step(&one, "there", "{\"position\":8}", again);
@@ -148,7 +148,7 @@ static void a_damaged_step_is_made_again_by_the_same_save(void **state)
     fixture_save_step(io, folder, &arrays, 1, path);
     snprintf(file, sizeof file, "%s/rank-00000.safetensors", path);
     unsigned char *data = test_read_file(file, &bytes);
-    data[bytes / 2] ^= 1; /* the manifest is as it was */
+    data[bytes / 2] ^= 1; /* the manifest is unchanged */
     test_write_file(file, data, bytes);
     free(data);
     assert_true(ckpt_verify(io, path, NULL, NULL, NULL, &err) > 0);
@@ -161,7 +161,8 @@ static void a_damaged_step_is_made_again_by_the_same_save(void **state)
 enum { SHARING_RANKS = 2, LARGE_BLOCKS = 23 };
 
 struct sharing {
-    struct arrays large; /* of which each rank stores half: 12 blocks, two runs of neighbours */
+    /* Each rank stores half of it: 12 blocks, two runs of adjacent ones. */
+    struct arrays large;
     uint64_t read_bytes[SHARING_RANKS];
 };
 
@@ -185,7 +186,7 @@ static void save_by_two(void *context, struct comm *comm)
     io_close(counting);
 }
 
-/* If one of them read all of a large step, the others would give up on it. */
+/* If one rank read all of a large step, the others would time out. */
 static void the_ranks_share_the_reading_back_of_a_step_that_is_there(void **state)
 {
     (void)state;
@@ -204,7 +205,7 @@ static void the_ranks_share_the_reading_back_of_a_step_that_is_there(void **stat
     for (int r = 0; r < SHARING_RANKS; r++)
         assert_in_range(sharing.read_bytes[r], LARGE_BLOCKS * CKPT_BLOCK_BYTES / 4,
                         LARGE_BLOCKS * CKPT_BLOCK_BYTES * 3 / 4);
-    for (int i = 0; i < 8; i++) { /* whoever reads it sees it */
+    for (int i = 0; i < 8; i++) { /* detected by whichever rank reads it */
         snprintf(file, sizeof file, "%s/rank-%05d.safetensors", step, i / 4);
         FILE *out = fopen(file, "r+b");
         fseek(out, (long)(damaged[i % 4] * CKPT_BLOCK_BYTES), SEEK_SET);

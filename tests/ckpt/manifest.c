@@ -1,5 +1,5 @@
 /*
- * The manifest: what is written is read, and what can't be is refused.
+ * Tests the manifest: what is written can be read, and invalid text is refused.
  */
 #include "ckpt/format/manifest.h"
 #include "base/crc.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The same text with a space in it: read by the other parser. */
+/* Inserts a space, so that the general parser reads it. */
 static int parse_spaced(char *text, struct manifest *ret_manifest)
 {
     char digits[9], *tensors = strstr(text, "\"tensors\":[") + sizeof "\"tensors\":[" - 1;
@@ -22,7 +22,7 @@ static int parse_spaced(char *text, struct manifest *ret_manifest)
     return manifest_parse(text, strlen(text), "test", ret_manifest, NULL);
 }
 
-/* A manifest of one file and one 4x6 tensor whose chunks the text gives; its CRC is made right. */
+/* A manifest of one file and one 4x6 tensor with the given chunks, and a correct CRC. */
 static int parse_chunks(const char *chunks, struct err *err)
 {
     struct manifest_file file = {
@@ -76,20 +76,20 @@ static void chunks_that_do_not_tile_are_refused(void **state)
     (void)state;
     static const char *const wrong[] = {
         "",
-        CHUNK(4096, 0, 0, 3, 6),                             /* a row missing */
+        CHUNK(4096, 0, 0, 3, 6),                             /* a missing row */
         CHUNK(4096, 0, 0, 4, 6) "," CHUNK(4096, 0, 0, 4, 6), /* twice */
-        CHUNK(4096, 0, 0, 2, 6) "," CHUNK(
-            4096, 1, 0, 2, 6), /* the sum is right, but a row twice and one missing */
-        CHUNK(4096, 0, 0, 4, 3) "," CHUNK(4096, 0, 2, 4, 3), /* the same in columns */
+        /* the sum is right, but one row is repeated and one is missing */
+        CHUNK(4096, 0, 0, 2, 6) "," CHUNK(4096, 1, 0, 2, 6),
+        CHUNK(4096, 0, 0, 4, 3) "," CHUNK(4096, 0, 2, 4, 3), /* the same for columns */
         CHUNK(4096, 0, 0, 5, 6),                             /* beyond the shape */
         CHUNK(4096, 1, 0, 4, 6),
         CHUNK(4096, 9223372036854775807, 0, 4, 6), /* the end overflows */
         CHUNK(4096, 0, 0, 9223372036854775807, 9223372036854775807),
-        CHUNK(4905, 0, 0, 4, 6), /* beyond the file by a byte */
+        CHUNK(4905, 0, 0, 4, 6), /* one byte beyond the file */
         CHUNK(9223372036854775807, 0, 0, 4, 6),
         CHUNK(-1, 0, 0, 4, 6),
-        CHUNK(4096, 0, 0, 4, 6) "," CHUNK(4096, 4, 0, 0,
-                                          6), /* an empty one of a tensor that is not */
+        /* an empty chunk of a tensor that is not empty */
+        CHUNK(4096, 0, 0, 4, 6) "," CHUNK(4096, 4, 0, 0, 6),
         "{\"file\":1,\"offset_bytes\":4096,\"start\":[0,0],\"extent\":[4,6]}",
         "{\"file\":0,\"offset_bytes\":4096,\"start\":[0],\"extent\":[4,6]}",
         "{\"file\":0,\"offset_bytes\":4096,\"start\":[0,0],\"extent\":[4,6,1]}",
@@ -148,7 +148,7 @@ static void what_is_written_is_read(void **state)
     assert_string_equal(state_text.data,
                         "{\"a\":{\"b\":1e-09,\"q\":-1},\"z\":[1,2.5,null,true,\"x\"]}");
     manifest_deinit(&read);
-    for (size_t bytes = 0; bytes < text.bytes; bytes++) /* cut anywhere */
+    for (size_t bytes = 0; bytes < text.bytes; bytes++) /* truncated at any byte */
         assert_int_equal(manifest_parse(text.data, bytes, "test", &read, NULL), -EBADMSG);
     str_deinit(&text);
     str_deinit(&state_text);

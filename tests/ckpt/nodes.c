@@ -1,6 +1,5 @@
 /*
- * nodes — checkpoints with a folder a node: ranks that are threads, nodes that are folders beside
- * each other.
+ * nodes — tests checkpoints with a folder per node: ranks are threads, nodes are sibling folders.
  */
 #include "io/io_fault.h"
 #include "tests/ckpt/layouts.h"
@@ -13,7 +12,7 @@
 
 enum { RANKS = 4, NODES = 2, OPERATIONS_MAX = 64 };
 
-/* As tests/ckpt/layouts.h cuts them: four that are split, and two that every rank has. */
+/* Split as in tests/ckpt/layouts.h: four split arrays, and two replicated ones. */
 static const struct array_spec specs[] = {
     {"rows", DTYPE_F32, "409x51", 0},          {"columns", DTYPE_F32, "102x204", 0},
     {"blocks", DTYPE_U16, "6x7x66", 0},        {"few", DTYPE_F64, "7x3", 0},
@@ -24,9 +23,9 @@ enum { SPECS = sizeof specs / sizeof specs[0] };
 struct run {
     struct arrays global;
     uint64_t step;
-    bool one_folder;           /* though the ranks say that they are on two nodes */
+    bool one_folder;           /* though the ranks claim to be on two nodes */
     int failing_rank;          /* -1: none */
-    const char *rules;         /* of its disk */
+    const char *rules;         /* for its disk */
     const char *states[NODES]; /* NULL: FIXTURE_STATE */
     int statuses[RANKS];
     uint64_t hits, found[RANKS];
@@ -118,7 +117,7 @@ static void find_rank(void *context, struct comm *comm)
                         FIXTURE_PATH_BYTES - 1);
 }
 
-/* Every rank finds that step, and its own boxes of the arrays as they are now in its node's
+/* Asserts that every rank finds that step, and its own boxes of the current arrays in its node's
  * folder. */
 static void check_found(struct run *run, uint64_t step)
 {
@@ -163,7 +162,7 @@ static void each_node_has_its_ranks_files_and_all_that_is_replicated(void **stat
     arrays_free(&run.global);
 }
 
-/* The message names the file, and gathering helps. */
+/* The message names the file, and gathering the files solves it. */
 static void what_lies_on_another_node_is_named_and_gathered_files_load_anywhere(void **state)
 {
     (void)state;
@@ -186,7 +185,7 @@ static void what_lies_on_another_node_is_named_and_gathered_files_load_anywhere(
     snprintf(path, sizeof path, "%s/one", folder);
     fixture_save_step(io, path, &run.global, 1, one);
     assert_ok(ckpt_hash(io, one, &alone, NULL, NULL, &err), &err);
-    for (int node = 0; node < NODES; node++) { /* whichever manifest comes last */
+    for (int node = 0; node < NODES; node++) { /* with either node's manifest */
         snprintf(path, sizeof path, "%s/gathered-%d", folder, node);
         assert_int_equal(
             test_run(
@@ -214,7 +213,7 @@ static void a_copy_of_a_nodes_step_has_what_is_there(void **state)
     snprintf(target, sizeof target, "%s/copy", folder);
     struct ckpt_copy_options options = {.from = io, .source = source, .to = io, .folder = target};
     assert_ok(ckpt_copy(&options, &copied, &err), &err);
-    assert_int_equal(copied.files_count, 3); /* two ranks', and the manifest */
+    assert_int_equal(copied.files_count, 3); /* those of two ranks, and the manifest */
     assert_int_equal(test_run("diff -r '%s/step-00000001' '%s/step-00000001'", source, target), 0);
     arrays_free(&run.global);
 }
@@ -225,13 +224,13 @@ static void a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over(void *
     struct run run = start();
     save(&run, 4, 9);
     assert_int_equal(test_run("mv '%s/node-1' '%s/other'", folder, folder), 0);
-    save(&run, 4, 5); /* puts the one before aside on node 0 */
+    save(&run, 4, 5); /* moves the previous save to the backup on node 0 */
     save(&run, 6, 5);
     save(&run, 7, 5);
     check_found(&run, 7);
     run.states[1] = "{\"loader\":{\"seed\":7,\"position\":4096},\"note\":\"test\",\"metrics\":{"
                     "\"val_step\":8}}";
-    save(&run, 8, 5); /* one node knows of an evaluation, before which the others would make it */
+    save(&run, 8, 5); /* only one node has an evaluation, which the others would have to repeat */
     check_found(&run, 7);
     assert_int_equal(test_run("rm -r '%s'/node-*/step-00000008", folder), 0);
     assert_int_equal(test_run("rm -r '%s/node-1/step-00000007'", folder), 0);
@@ -241,11 +240,11 @@ static void a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over(void *
     assert_int_equal(
         test_run("rm -r '%s/node-1' && mv '%s/other' '%s/node-1'", folder, folder, folder), 0);
     arrays_fill(&run.global, 9);
-    check_found(&run, 4); /* which node 0 put aside */
+    check_found(&run, 4); /* the backup on node 0 */
     assert_int_equal(test_run("rm -r '%s/node-0/aside-step-00000004'", folder), 0);
     thread_comm_run(RANKS, find_rank, &run);
     for (int r = 0; r < RANKS; r++)
-        assert_int_equal(run.statuses[r], -ESTALE); /* a run must not begin anew beside them */
+        assert_int_equal(run.statuses[r], -ESTALE); /* a run must not start anew in these folders */
     assert_int_equal(test_run("rm -r '%s/node-1'/step-*", folder), 0);
     thread_comm_run(RANKS, find_rank, &run);
     for (int r = 0; r < RANKS; r++)
@@ -257,8 +256,8 @@ static void a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over(void *
     arrays_free(&run.global);
 }
 
-/* Every operation of every rank once; what it leaves is what a death there would leave on the other
- * node. */
+/* Fails every operation of every rank once, which leaves what a death there would leave on the
+ * other node. */
 static void an_error_on_one_node_leaves_the_step_before_on_all(void **state)
 {
     (void)state;
@@ -282,8 +281,8 @@ static void an_error_on_one_node_leaves_the_step_before_on_all(void **state)
                                                       : r == rank   ? -EIO
                                                                     : -EREMOTEIO);
                 check_found(&run, run.hits == 0 ? 2 : 1);
-                if (run.hits > 0 &&
-                    strcmp(operations[o], "commit") != 0) /* none committed before all could */
+                /* none committed before all could */
+                if (run.hits > 0 && strcmp(operations[o], "commit") != 0)
                     assert_int_equal(
                         test_run("! ls -d '%s'/node-*/step-00000002 2>/dev/null", folder), 0);
                 assert_int_equal(test_run("rm -rf '%s'/node-*/step-00000002", folder), 0);
@@ -311,7 +310,7 @@ static void save_on_one_node(struct run *run, uint64_t step, uint64_t seed)
         assert_true(run->statuses[r] < 0);
 }
 
-/* There is no step before it: the first save of it is what all have. */
+/* No earlier step exists: the first save of the step is what all nodes have. */
 static void a_step_saved_again_on_one_node_only_leaves_the_save_before_on_all(void **state)
 {
     (void)state;
@@ -324,22 +323,23 @@ static void a_step_saved_again_on_one_node_only_leaves_the_save_before_on_all(vo
     check_found(&run, 4);
     assert_non_null(strstr(run.paths[0], "aside-step-00000004"));
     assert_null(strstr(run.paths[RANKS - 1], "aside"));
-    assert_int_equal(run.asides_told, 0); /* until all have the new one */
-    save(&run, 4, 6);                     /* what node 0 has already */
+    assert_int_equal(run.asides_told, 0); /* until all have the new save */
+    save(&run, 4, 6);                     /* node 0 has it already */
     assert_int_equal(run.asides_told, NODES);
     check_found(&run, 4);
-    run.states[0] = run.states[1] = evaluated; /* the same arrays: an evaluation was made up for */
+    run.states[0] = run.states[1] = evaluated; /* the same arrays: a missed evaluation was made */
     save_on_one_node(&run, 4, 6);
     check_found(&run, 4);
     assert_non_null(strstr(run.paths[0], "aside-step-00000004"));
     save(&run, 4, 6);
     check_found(&run, 4);
     assert_null(strstr(run.paths[0], "aside"));
-    assert_int_equal(test_run("! ls -d '%s'/node-*/aside-*", folder), 0); /* all have the new one */
+    /* all have the new save */
+    assert_int_equal(test_run("! ls -d '%s'/node-*/aside-*", folder), 0);
     arrays_free(&run.global);
 }
 
-/* It does not let them wait: it tells them where they agree. */
+/* The other ranks are not left waiting: it reports the error when they agree. */
 static void a_rank_whose_state_is_refused_fails_the_save_of_all(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * owners — two runs, real processes, that want one folder: by a lease one takes over from another
- * that slept, whose save can't appear then.
+ * owners — tests two runs, in real processes, that compete for one folder: with a lease, one takes
+ * over from another that slept and whose save can then no longer commit.
  */
 #include "io/io_fault.h"
 #include "tests/ckpt/steps.h"
@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a sleeper tells: that it stands at the held operation, and later how its save and the one
- * after it ended. */
+/* Messages of a sleeper: it has reached the held operation; later, the results of its save and of
+ * the next one. */
 struct told {
     int status, status_of_next;
     struct err detail;
@@ -39,8 +39,8 @@ static struct ckpt_saver *open_by_lease(struct io *with, uint64_t period_ms)
     return saver;
 }
 
-/* Saves step 1, begins step 2, stands still at the held operation until it is woken, and tells what
- * became of it. */
+/* Saves step 1, begins step 2, pauses at the held operation until woken, and reports the
+ * results. */
 static void sleep_over(const char *held, int wakes, int tells)
 {
     struct told told = {0};
@@ -70,7 +70,7 @@ static void sleep_over(const char *held, int wakes, int tells)
     _exit(0);
 }
 
-/* One that stands at the operation, stopped. */
+/* Starts a sleeper that is stopped at the operation. */
 static struct sleeper start_sleeper(const char *held)
 {
     int wakes[2], tells[2];
@@ -87,8 +87,8 @@ static struct sleeper start_sleeper(const char *held)
     assert_int_equal(read(sleeper.told, &byte, 1), 1);
     int status;
     assert_int_equal(kill(sleeper.pid, SIGSTOP), 0);
-    assert_int_equal(waitpid(sleeper.pid, &status, WUNTRACED),
-                     sleeper.pid); /* no heartbeat comes any more */
+    /* no more heartbeats */
+    assert_int_equal(waitpid(sleeper.pid, &status, WUNTRACED), sleeper.pid);
     assert_true(WIFSTOPPED(status));
     return sleeper;
 }
@@ -110,15 +110,15 @@ static struct told wake(const struct sleeper *sleeper)
 static void a_slow_owner_that_lost_its_lease_can_not_commit(void **state)
 {
     (void)state;
-    /* in the middle of its bytes; where it has made all durable; behind its last look at the lease,
-     * one rename before the end */
+    /* while writing its data; when all is durable; after its last check of the lease, one rename
+     * before the end */
     static const char *const places[] = {"write:hold", "finalize:hold:manifest", "commit:hold"};
     char pid[32];
     snprintf(pid, sizeof pid, "pid=%d ", (int)getpid());
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         struct sleeper slow = start_sleeper(places[i]);
-        struct ckpt_saver *saver =
-            open_by_lease(io, 20); /* takes over, and sweeps what the other began */
+        /* takes over, and sweeps the files of the other's save */
+        struct ckpt_saver *saver = open_by_lease(io, 20);
         assert_int_equal(steps_temporaries_count(), 0);
         assert_int_equal(fixture_list(io, folder, NULL), 1);
         arrays_fill(&arrays, 2);
@@ -129,7 +129,7 @@ static void a_slow_owner_that_lost_its_lease_can_not_commit(void **state)
         assert_non_null(strstr(told.detail.found, pid));
         assert_int_equal(told.status_of_next, -EBUSY);
         arrays_fill(&arrays, 3);
-        fixture_save(saver, 3); /* the new owner's go on */
+        fixture_save(saver, 3); /* saves of the new owner succeed */
         ckpt_saver_close(saver);
         steps_check_listed(3);
         assert_int_equal(steps_temporaries_count(), 0);
@@ -137,7 +137,7 @@ static void a_slow_owner_that_lost_its_lease_can_not_commit(void **state)
     }
 }
 
-/* It had just looked at its lease: what it began was not there yet when the new owner swept. */
+/* It checked its lease just before: its files did not exist yet when the new owner swept. */
 static void a_slow_owner_that_begins_after_it_lost_its_lease_can_not_commit(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void a_second_run_is_refused_by_the_heartbeat_of_the_first(void **state)
     snprintf(pid, sizeof pid, "pid=%d ", (int)getpid());
     assert_non_null(strstr(err.found, pid));
     arrays_fill(&arrays, 1);
-    fixture_save(first, 1); /* which is none the worse for it */
+    fixture_save(first, 1); /* unaffected by the refused saver */
     ckpt_saver_close(first);
     assert_ok(ckpt_saver_open(&options, arrays.tensors, arrays.count, &second, &err), &err);
     ckpt_saver_close(second);

@@ -1,6 +1,6 @@
 /*
- * pruning — retention on real folders: the rules through a saver, readers in other processes, what
- * was put aside, deaths.
+ * pruning — tests retention in real folders: the rules as applied by a saver, readers in other
+ * processes, backups, deaths.
  */
 #include "io/io_fault.h"
 #include "tests/ckpt/steps.h"
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The numbers of the steps that are there, whole or not: "100 200". */
+/* The numbers of the existing steps, complete or not: "100 200". */
 static const char *steps_there(char text[512])
 {
     assert_int_equal(
@@ -31,7 +31,7 @@ static const char *steps_there(char text[512])
         assert_string_equal(steps_there(there), (expected));                                       \
     } while (0)
 
-/* seed: what the arrays hold. */
+/* seed: of the arrays' contents. */
 static void save_arrays(struct ckpt_saver *saver, uint64_t step, uint64_t seed, const char *state)
 {
     struct err err = {0};
@@ -40,7 +40,7 @@ static void save_arrays(struct ckpt_saver *saver, uint64_t step, uint64_t seed, 
     assert_ok(ckpt_saver_wait(saver, &err), &err);
 }
 
-/* A step with what an evaluation said of it; "" is none. */
+/* Saves a step with an evaluation's result; "": none. */
 static void save_with(struct ckpt_saver *saver, uint64_t step, const char *loss)
 {
     char state[128];
@@ -101,7 +101,7 @@ static void a_folder_in_use_is_not_pruned(void **state)
     snprintf(pid, sizeof pid, "pid=%d ", (int)getpid());
     assert_int_equal(ckpt_prune(io, folder, &options, &err), -EBUSY);
     assert_non_null(strstr(err.found, pid));
-    options.dry_run = true; /* changes nothing, hence needs nothing */
+    options.dry_run = true; /* changes nothing, hence needs no lock */
     assert_ok(ckpt_prune(io, folder, &options, &err), &err);
     ckpt_saver_close(saver);
     assert_steps("1 2");
@@ -113,7 +113,7 @@ static int open_reader(void *context)
     return ckpt_reader_open(io, context, &reader, NULL);
 }
 
-/* A process that has the step open until it is killed. */
+/* Starts a process that keeps the step open until killed. */
 static pid_t start_reader(uint64_t step)
 {
     char path[FIXTURE_PATH_BYTES];
@@ -165,14 +165,14 @@ static void another_content_of_a_step_is_put_aside_and_goes_with_it(void **state
     assert_int_equal(
         test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
     assert_string_equal(before, after);
-    save_arrays(saver, 5, 52, "{}"); /* the same again changes nothing */
+    save_arrays(saver, 5, 52, "{}"); /* saving the same again changes nothing */
     assert_int_equal(
         test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
     assert_string_equal(before, after);
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(
         test_run_output(before, sizeof before, "stat -c %%i '%s/step-00000005'", folder), 0);
-    save_arrays(saver, 5, 53, "{}"); /* of each step one is kept aside */
+    save_arrays(saver, 5, 53, "{}"); /* only one backup is kept per step */
     assert_int_equal(
         test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
     assert_string_equal(before, after);
@@ -201,7 +201,7 @@ static double loss_of_step_5(void)
     return loss;
 }
 
-/* As where a run that was stopped before an evaluation makes it when it goes on. */
+/* As when a run was stopped before an evaluation and makes it after resuming. */
 static void the_same_arrays_with_other_metrics_give_way_for_good(void **state)
 {
     (void)state;
@@ -212,7 +212,7 @@ static void the_same_arrays_with_other_metrics_give_way_for_good(void **state)
                 "\"val_loss\":0.5}}");
     assert_false(is_aside_there());
     assert_true(loss_of_step_5() == 0.5);
-    pid_t reader = start_reader(5); /* what is read stays, aside */
+    pid_t reader = start_reader(5); /* a step being read remains as a backup */
     save_arrays(saver, 5, 5,
                 "{\"loader\":{\"position\":7},\"metrics\":{\"val_step\":5,\"val_loss\":0.25}}");
     assert_true(is_aside_there());
@@ -220,15 +220,15 @@ static void the_same_arrays_with_other_metrics_give_way_for_good(void **state)
     child_kill(reader);
     save_arrays(saver, 5, 5, "{\"loader\":{\"position\":7}}");
     assert_false(is_aside_there());
-    save_arrays(saver, 5, 5,
-                "{\"loader\":{\"position\":8}}"); /* it goes on elsewhere: another content */
+    /* another position: different content */
+    save_arrays(saver, 5, 5, "{\"loader\":{\"position\":8}}");
     assert_true(is_aside_there());
     ckpt_saver_close(saver);
     assert_steps("5");
     assert_int_equal(steps_temporaries_count(), 0);
 }
 
-/* A death before each of its removals: the next prune does the rest. */
+/* Dies before each of its removals: the next prune completes it. */
 static void a_prune_that_was_killed_is_done_by_the_next(void **state)
 {
     (void)state;
@@ -267,7 +267,7 @@ static void a_removal_that_fails_does_not_keep_the_others(void **state)
     io_close(faulty);
 }
 
-/* Step 100 under a higher number: it neither takes the place of a newer one nor goes itself. */
+/* Step 100 under a higher number: it neither displaces a newer step nor is removed. */
 static void a_step_under_another_number_costs_no_other(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * rank_failures — a disk that fails under one rank fails the save on all of them, says so there,
- * and spoils nothing else.
+ * rank_failures — tests that a disk that fails under one rank fails the save on all of them, is
+ * reported there, and affects nothing else.
  */
 #include "io/io_fault.h"
 #include "tests/ckpt/steps.h"
@@ -12,15 +12,15 @@
 
 enum { RANKS = 3, OPERATIONS_MAX = 64 };
 
-/* Two thirds of what is replicated are the others' to write, by rows; of what is split each rank
- * has its rows alone, which end within pages, so that ranks that write a common file exchange the
+/* Other ranks write two thirds of the rows of replicated arrays. Of split arrays each rank writes
+ * its own rows, which end within pages, so that ranks that write a common file exchange the
  * ends. */
 enum { LARGE, SMALL, SPLIT, ARRAYS };
 static const struct array_spec specs[ARRAYS] = {[LARGE] = {"large", DTYPE_F32, "600x1000", 0},
                                                 [SMALL] = {"small", DTYPE_U8, "99", 0},
                                                 [SPLIT] = {"split", DTYPE_F32, "61x301", 0}};
 
-/* What a rank holds of them. */
+/* The part of them that a rank holds. */
 static void take_part(struct ckpt_tensor tensors[ARRAYS], const struct arrays *saved,
                       const struct comm *comm)
 {
@@ -39,8 +39,8 @@ struct failing_save {
     enum ckpt_layout layout;
     char rule[64];
     int failing_rank;
-    int statuses[RANKS], told_again[RANKS],
-        next[RANKS]; /* of the save, of a second question, of the next save */
+    /* Of the save, of a second wait, of the next save. */
+    int statuses[RANKS], told_again[RANKS], next[RANKS];
     char found[RANKS][ERR_TEXT_BYTES_MAX];
     uint64_t hits;
 };
@@ -92,7 +92,7 @@ static void save_and_fail(void *context, struct comm *comm)
     io_close(faulty);
 }
 
-/* What stands in the folder: the steps that were saved, each whole and right, and nothing else. */
+/* Checks that the folder has exactly the saved steps, complete and correct. */
 static void check_folder(const struct arrays *saved, bool has_second)
 {
     char path[FIXTURE_PATH_BYTES];
@@ -112,7 +112,7 @@ static void check_folder(const struct arrays *saved, bool has_second)
     assert_int_equal(test_run("rm -r '%s'/step-*", folder), 0);
 }
 
-/* Returns how many saves failed, by each of the operations. */
+/* Returns how many saves failed, over all operations. */
 static int fail_everywhere(enum ckpt_layout layout, const char *const *operations,
                            size_t operations_count)
 {
@@ -142,12 +142,12 @@ static int fail_everywhere(enum ckpt_layout layout, const char *const *operation
                         print_error("%s on rank %d: rank %d: %s\n", save.rule, rank, r,
                                     save.found[r]);
                     assert_int_equal(save.statuses[r], expected);
-                    assert_int_equal(save.told_again[r], 0); /* once */
+                    assert_int_equal(save.told_again[r], 0); /* reported only once */
                     assert_int_equal(save.next[r], 0);
                 }
                 check_folder(&saved, save.hits == 0);
                 if (save.hits == 0)
-                    break; /* beyond the last of them */
+                    break; /* after the last operation */
                 failures++;
             }
         }
@@ -162,7 +162,7 @@ static void an_error_in_any_writer_of_any_rank_fails_the_save_on_all(void **stat
     (void)state;
     static const char *const operations[] = {"begin", "join",  "create",   "write",
                                              "wait",  "queue", "finalize", "commit"};
-    /* a begin, two joins, four each of create, write and finalize, three waits, a commit */
+    /* one begin, two joins, four each of create, write and finalize, three waits, one commit */
     assert_true(fail_everywhere(CKPT_SHARDED, operations, 8) >= 6 * RANKS);
 }
 
@@ -170,11 +170,11 @@ static void an_error_in_any_writer_of_a_common_file_fails_the_save_on_all(void *
 {
     (void)state;
     static const char *const operations[] = {"begin", "join", "create", "write", "finalize"};
-    /* a begin, two joins, of each rank two of each of the others, and those of the manifest */
+    /* one begin, two joins, for each rank two of each other operation, and those of the manifest */
     assert_true(fail_everywhere(CKPT_FULL, operations, 5) >= 3 + 3 * (2 * RANKS + 1));
 }
 
-/* ---- A rank that can't begin, or has no memory, tells the others. ---- */
+/* ---- A rank that cannot begin, or is out of memory, notifies the others. ---- */
 
 struct wrong_step {
     const struct arrays *saved;
@@ -218,7 +218,7 @@ static void a_step_that_one_rank_refuses_fails_the_save_on_all(void **state)
     arrays_free(&saved);
 }
 
-/* The linker's --wrap: of the thread that sets it, the n-th calloc from now on fails. 0: none. */
+/* The linker's --wrap: in the thread that sets it, the n-th next calloc fails. 0: none. */
 static _Thread_local unsigned calloc_fails_in;
 
 void *__real_calloc(size_t count, size_t bytes);
@@ -269,7 +269,7 @@ static void a_rank_without_memory_fails_the_opening_on_all(void **state)
         unsigned refused_count = 0;
         for (poor.nth = 1; poor.was_short; poor.nth++) {
             thread_comm_run(RANKS, open_poor, &poor);
-            bool did_without = poor.statuses[1] == 0; /* as a queue without a ring */
+            bool did_without = poor.statuses[1] == 0; /* such as a queue without a ring */
             assert_true(poor.was_short || did_without);
             for (int r = 0; r < RANKS; r++)
                 assert_int_equal(poor.statuses[r], did_without ? 0 : r == 1 ? -ENOMEM : -EREMOTEIO);

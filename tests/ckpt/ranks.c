@@ -2,13 +2,13 @@
  * One rank of a program that holds parts of arrays; ranks.sh runs it under mpirun.
  *
  *     ckpt_ranks save FOLDER STEP [RANK RULES]
- *         RULES: faults of that rank's disk from the save on
+ *         RULES: faults of that rank's disk during and after the save
  *     ckpt_ranks load STEP_FOLDER
- *         compares, and counts what is read
+ *         compares the arrays, and checks the number of bytes read
  *     ckpt_ranks save-nodes FOLDER STEP [RANK RULES]
- *         as save, on two nodes: the ranks' halves have FOLDER-0 and FOLDER-1
+ *         like save, on two nodes: each half of the ranks has FOLDER-0 or FOLDER-1
  *     ckpt_ranks load-nodes FOLDER
- *         what all have; the first rank prints its step
+ *         loads the newest common step; the first rank prints its number
  */
 #include "base/bytes.h"
 #include "ckpt/format/manifest.h"
@@ -76,8 +76,8 @@ static int save(struct comm *world, char **words, int count, bool per_node, stru
     return status;
 }
 
-/* What reading whole rows may take: their bytes, and of each chunk that they meet two blocks that
- * belong to others too. */
+/* The limit for reading whole rows: their bytes, and for each chunk that they overlap two blocks
+ * shared with others. */
 static uint64_t read_bytes_max(const struct ckpt_reader *reader, const struct ckpt_tensor *tensor)
 {
     const struct manifest_tensor *saved = manifest_find(ckpt_reader_manifest(reader), tensor->name);

@@ -1,5 +1,5 @@
 /*
- * replaced — a plain safetensors file gives way to another one while it is read.
+ * replaced — tests a plain safetensors file that is replaced while it is read.
  */
 #include "base/bytes.h"
 #include "ckpt/load/reader.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One tensor "m" of two F32 with this value. */
+/* Writes a tensor "m" of two F32 with this value. */
 static void write_file(const char *path, float value)
 {
     static const char header[] =

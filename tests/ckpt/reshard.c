@@ -1,5 +1,5 @@
 /*
- * Any layout into any layout: saved by several ranks in different boxes, loaded into others.
+ * Tests resharding: saved by several ranks in one layout, loaded in any other.
  */
 #include "base/philox.h"
 #include "ckpt/format/box.h"
@@ -15,14 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The global arrays; each rank takes boxes of them. */
+/* The global arrays, of which each rank takes boxes. */
 static const struct array_spec specs[] = {
     {"rows", DTYPE_F32, "1001x513", 0},         /* split by rows */
     {"columns", DTYPE_F32, "300x1777", 0},      /* split along dimension 1 */
     {"blocks", DTYPE_U16, "64x70x66", 1},       /* split along all three */
     {"few", DTYPE_F64, "3x7", 1},               /* fewer rows than ranks: some hold nothing */
-    {"shared.large", DTYPE_F32, "1234x333", 0}, /* replicated, its rows spread */
-    {"shared.small", DTYPE_U8, "100", 0},       /* replicated, stored by one */
+    {"shared.large", DTYPE_F32, "1234x333", 0}, /* replicated, its rows distributed */
+    {"shared.small", DTYPE_U8, "100", 0},       /* replicated, stored by one rank */
     {"shared.empty", DTYPE_U8, "0x5", 0},
     {"optimizer.step", DTYPE_I64, "-", 0},
 };
@@ -64,7 +64,7 @@ static void save_rank(void *context, struct comm *comm)
     save->statuses[comm->rank] = status;
 }
 
-/* Loads the layout of each of so many ranks and compares. */
+/* Loads and compares the layout of each of that many ranks. */
 static void check_layout(const char *path, const struct arrays *global, int ranks)
 {
     struct err err = {0};
@@ -208,8 +208,8 @@ static void random_boxes_load(void **state)
     assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
     for (uint64_t round = 0; round < 60; round++) {
         struct ckpt_tensor expected[3], loaded[3];
-        for (uint32_t i = 0; i < 3;
-             i++) { /* one array may be wanted twice, in boxes that overlap */
+        /* an array may be requested twice, with overlapping boxes */
+        for (uint32_t i = 0; i < 3; i++) {
             struct ckpt_tensor *tensor = &expected[i];
             *tensor = global.tensors[draw(round, i, 4)];
             for (uint32_t d = 0; d < tensor->rank; d++) {
@@ -252,8 +252,8 @@ static void only_the_blocks_needed_are_read(void **state)
     arrays.tensors[0].start[0] = 11;
     arrays.tensors[0].extent[0] = 5;
     assert_ok(ckpt_reader_load(reader, arrays.tensors, 1, NULL, &err), &err);
-    assert_int_equal(io_fault_counts(counting).read_bytes - before,
-                     6 << 20); /* five rows of 1 MiB that begin within a block */
+    /* five rows of 1 MiB that begin within a block */
+    assert_int_equal(io_fault_counts(counting).read_bytes - before, 6 << 20);
     before = io_fault_counts(counting).read_bytes;
     arrays.tensors[0].start[0] = 0;
     arrays.tensors[0].extent[0] = 40;
@@ -266,7 +266,7 @@ static void only_the_blocks_needed_are_read(void **state)
     arrays_free(&arrays);
 }
 
-/* Where the reads of files that are open are noted; the table of operations takes no context. */
+/* Records the reads of open files; the table of operations has no context argument. */
 static struct {
     const struct io_ops *usual;
     struct {
@@ -287,7 +287,7 @@ static int noting_submit(struct io_queue *queue, struct io_request *const *reque
     return taken;
 }
 
-/* In whatever order tensors are asked for: file by file, rising, no block twice. */
+/* Whatever the order of the tensors: file by file, with rising offsets, no block twice. */
 static void reads_of_a_load_are_sorted_by_offset(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * retention — which steps stay: by tables, and against a definition in other words over random
- * folders.
+ * retention — tests which steps are kept: by tables, and against an independent definition on
+ * random folders.
  */
 #include "ckpt/tools/retention.h"
 
@@ -13,7 +13,7 @@
 
 enum { STEPS_MAX = 24 };
 
-/* Those that stay, "500 1000"; text holds 512 bytes. A metric of NaN stands for an unknown one. */
+/* Lists the steps kept, "500 1000"; text holds 512 bytes. A NaN metric is unknown. */
 static const char *kept(const struct ckpt_keep *keep, const uint64_t *numbers,
                         const double *metrics, size_t count, uint64_t saved_step, char *text)
 {
@@ -98,11 +98,11 @@ static void no_steps_are_no_trouble(void **state)
     retention_decide(&(struct ckpt_keep){.last = 1, .every = 3, BEST(1, CKPT_MIN)}, NULL, 0);
 }
 
-/* ---- The same in other words: sorted lists, of which heads are taken. ---- */
+/* ---- An independent definition: takes the heads of sorted lists. ---- */
 
 struct scored {
     uint64_t step;
-    double score; /* the smaller the better */
+    double score; /* smaller is better */
 };
 
 static int compare_scored(const void *a, const void *b)
@@ -179,7 +179,7 @@ static void random_folders_are_judged_as_by_the_definition(void **state)
     }
 }
 
-/* After each save, or once at the end: the same steps stay. */
+/* Applied after each save or once at the end, the rules keep the same steps. */
 static void rules_applied_after_each_save_keep_what_they_keep_at_the_end(void **state)
 {
     (void)state;

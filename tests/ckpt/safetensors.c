@@ -1,5 +1,5 @@
 /*
- * Safetensors headers: what is refused, what is read, what is written.
+ * Tests safetensors headers: refused, read and written.
  */
 #include "ckpt/format/safetensors.h"
 #include "base/bytes.h"
@@ -18,7 +18,7 @@ static struct io *open_io(void)
     return io;
 }
 
-/* Calls check for each file of the folder; returns how many. */
+/* Calls check for each file of the folder; returns their number. */
 static int each_file(const char *kind,
                      void (*check)(struct io *io, const char *path, const char *name))
 {
@@ -75,8 +75,9 @@ static void every_valid_file_is_read(void **state)
     assert_int_equal(each_file("safetensors/valid", accept), 22);
 }
 
-/* A NUL would cut the name short in C, and a lone surrogate is no character: both are no JSON text
- * that can be written back. A name like a path is just a name: names never become paths here. */
+/* A NUL would truncate the name in C, and a lone surrogate is not a character: neither can be
+ * written back as JSON text. A name that looks like a path is accepted, since names never become
+ * paths here. */
 static void decide(struct io *io, const char *path, const char *name)
 {
     if (strcmp(name, "path_traversal_name.safetensors") == 0)

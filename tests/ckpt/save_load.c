@@ -1,5 +1,5 @@
 /*
- * Saving and loading without trouble: what was saved comes back, and Python reads it too.
+ * Tests saving and loading without failures: what was saved is loaded, also by Python.
  */
 #include "base/jsonx.h"
 #include "ckpt/format/manifest.h"
@@ -22,7 +22,7 @@ static void odd_shapes_and_all_dtypes_come_back(void **state)
     fixture_save_step(io, folder, &arrays, 1000, path);
     assert_true(fixture_step_equals(io, path, &arrays));
     ((char *)arrays.tensors[4].data)[12345] ^= 1;
-    assert_false(fixture_step_equals(io, path, &arrays)); /* the comparison can fail */
+    assert_false(fixture_step_equals(io, path, &arrays)); /* shows that the comparison can fail */
     arrays_free(&arrays);
 }
 
@@ -93,7 +93,7 @@ static void python_reads_the_rank_file_and_checks_the_manifest(void **state)
     char path[FIXTURE_PATH_BYTES], raw[2 * FIXTURE_PATH_BYTES];
     arrays_fill(&arrays, 5);
     fixture_save_step(io, folder, &arrays, 1, path);
-    for (uint64_t i = 0; i < arrays.count; i++) { /* what must be in it, array by array */
+    for (uint64_t i = 0; i < arrays.count; i++) { /* the expected contents, array by array */
         snprintf(raw, sizeof raw, "%s/%llu.raw", folder, (unsigned long long)i);
         test_write_file(raw, arrays.tensors[i].data, array_bytes(&arrays.tensors[i]));
     }
@@ -145,7 +145,7 @@ static void many_small_tensors_are_saved_and_loaded_in_few_operations(void **sta
     arrays_fill(&arrays, 3);
     assert_ok(io_open(folder, &(struct io_options){.fault = "seed=0"}, &counting, &err), &err);
     fixture_save_step(counting, folder, &arrays, 1, path);
-    uint64_t blocks = count * 1024 / CKPT_BLOCK_BYTES + 2; /* and the header's */
+    uint64_t blocks = count * 1024 / CKPT_BLOCK_BYTES + 2; /* plus the header's */
     assert_true(io_fault_durable_count(counting) < blocks + 16);
     uint64_t reads_before = io_fault_counts(counting).operations[FAULT_READ];
     assert_true(fixture_step_equals(counting, path, &arrays));
@@ -165,8 +165,8 @@ static void hash_is_of_names_shapes_and_bytes_only(void **state)
     struct err err = {0};
     arrays_fill(&arrays, 9);
     fixture_save_step(io, folder, &arrays, 1, a);
-    for (uint64_t i = 0; i < arrays.count / 2;
-         i++) { /* another order and other groups, another step */
+    /* another order, other groups and another step */
+    for (uint64_t i = 0; i < arrays.count / 2; i++) {
         struct ckpt_tensor t = arrays.tensors[i];
         arrays.tensors[i] = arrays.tensors[arrays.count - 1 - i];
         arrays.tensors[arrays.count - 1 - i] = t;
@@ -186,7 +186,7 @@ static void hash_is_of_names_shapes_and_bytes_only(void **state)
     arrays_free(&arrays);
 }
 
-/* What a watch was told. */
+/* Progress reports. */
 struct watched {
     uint64_t calls_count, done_bytes, bytes;
     bool falls_or_changes;
@@ -363,7 +363,7 @@ static void a_state_that_is_no_object_is_refused(void **state)
     arrays_free(&arrays);
 }
 
-/* {"a":{"a": ... {}}}, the innermost so many levels below the outermost. */
+/* {"a":{"a": ... {}}}, nested that many levels deep. */
 static void nest(char *text, int levels)
 {
     for (int i = 0; i < levels; i++, text += 5)

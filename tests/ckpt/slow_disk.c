@@ -1,7 +1,7 @@
 /*
- * slow_disk — writes that take as long as they like while the arrays go on changing: no buffer is
- * ever written dirty, staging keeps to its budget, a save that falls due early waits, and nothing
- * grows.
+ * slow_disk — tests arbitrarily slow writes while the arrays keep changing: no buffer is written
+ * with updated contents, staging stays within its budget, a save that is due early waits, and
+ * memory does not grow.
  */
 #include "base/philox.h"
 #include "ckpt/format/manifest.h"
@@ -17,7 +17,7 @@
 
 enum { GROUPS = 5, STAGING_BYTES = 4 << 20 };
 
-/* 12 MB, the groups neighbours in the file. */
+/* 12 MB, groups adjacent in the file. */
 static struct arrays make_groups(void)
 {
     struct array_spec specs[2 * GROUPS];
@@ -30,7 +30,7 @@ static struct arrays make_groups(void)
     return arrays_make(specs, 2 * GROUPS);
 }
 
-/* Every word of the group becomes the version's. */
+/* Sets every word of the group to the version. */
 static void update(struct arrays *changing, uint32_t group, uint32_t version)
 {
     for (uint64_t i = 0; i < changing->count; i++) {
@@ -80,8 +80,8 @@ static void buffers_are_never_written_dirty_however_slow_the_disk(void **state)
     for (uint32_t step = 1; step <= SAVES; step++) {
         assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
         saved[step] = version;
-        /* some updates, or as many as come until the save has ended; the next save is due in any
-         * case */
+        /* some updates, or as many as fit until the save has ended; the next save is due either
+         * way */
         for (uint32_t more = philox(seed, step, 0).word[0] % 4; more > 0; more--)
             update_all(saver, &changing, ++version);
         while (step % 5 == 0 && ckpt_saver_busy(saver))
@@ -90,7 +90,7 @@ static void buffers_are_never_written_dirty_however_slow_the_disk(void **state)
     assert_ok(ckpt_saver_wait(saver, &err), &err);
     struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
     assert_int_equal(stats.saves_count, SAVES);
-    assert_true(stats.copied_bytes > 0); /* updates met blocks that were not written yet */
+    assert_true(stats.copied_bytes > 0); /* some updates found unwritten blocks */
     assert_true(stats.blocked_ns > 0);
     ckpt_saver_close(saver);
     for (uint32_t step = 1; step <= SAVES; step++) {
@@ -102,11 +102,11 @@ static void buffers_are_never_written_dirty_however_slow_the_disk(void **state)
     arrays_free(&changing);
 }
 
-/* Somebody who goes on with the arrays, and so comes to wait for the disk, which is held. */
+/* A thread that continues with the arrays, and so waits for the held disk. */
 struct owner {
     struct ckpt_saver *saver;
     struct arrays *changing;
-    bool saves; /* begins the next save, without any update */
+    bool saves; /* begins the next save without updates */
     _Atomic pid_t thread;
 };
 
@@ -142,15 +142,15 @@ static void staging_keeps_to_its_budget_while_nothing_is_written(void **state)
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     gate_await(&disk, 1);
     assert_int_equal(pthread_create(&thread, NULL, go_on, &owner), 0);
-    while (ckpt_saver_stats(saver).buffer_waits_count ==
-           0) /* it waits for room: more would not fit */
+    /* it waits for space: more would not fit */
+    while (ckpt_saver_stats(saver).buffer_waits_count == 0)
         gate_pause();
     assert_true(ckpt_saver_stats(saver).copied_bytes <= STAGING_BYTES);
     assert_true(ckpt_saver_busy(saver));
     gate_open(&disk);
     pthread_join(thread, NULL);
     assert_ok(ckpt_saver_wait(saver, &err), &err);
-    assert_true(ckpt_saver_stats(saver).blocked_ns > 0); /* and is told */
+    assert_true(ckpt_saver_stats(saver).blocked_ns > 0); /* and the wait is reported */
     ckpt_saver_close(saver);
     arrays_free(&changing);
 }

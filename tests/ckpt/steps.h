@@ -1,10 +1,10 @@
 /*
- * steps — a folder of checkpoints of the same three arrays, of which step n holds what arrays_fill
- * gives for n.
+ * steps — a folder of checkpoints of the same three arrays; step n has the contents that
+ * arrays_fill gives for n.
  *
  *     cmocka_unit_test_setup_teardown(a_behaviour, steps_set_up, steps_tear_down)
  *
- * Stands on scratch: its folder is the checkpoints', its backend the sound one.
+ * Based on scratch: uses its folder for the checkpoints, and its sound backend.
  */
 #ifndef MILLRACE_TESTS_CKPT_STEPS_H
 #define MILLRACE_TESTS_CKPT_STEPS_H
@@ -19,19 +19,19 @@ extern struct arrays arrays; /* valid from set-up to tear-down */
 int steps_set_up(void **state);
 int steps_tear_down(void **state);
 
-/* A backend for the folder that does what the rules say (io/fault_rules.h); to be closed by
+/* A backend for the folder with the faults of the rules (io/fault_rules.h); close it with
  * io_close. */
 struct io *steps_open_faulty(const char *rules);
-/* Other rules for it. */
+/* Replaces its rules. */
 void steps_set_faults(struct io *faulty, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* A saver of the arrays into the folder. */
+/* A saver of the arrays to the folder. */
 struct ckpt_saver *steps_open(struct io *with, uint32_t keep_last);
 struct ckpt_saver *steps_open_keeping(struct io *with, const struct ckpt_keep *keep);
 
 int steps_temporaries_count(void);
-/* That every listed step has the arrays that were filled with its number, and that there are so
- * many. */
+/* Asserts that every listed step has the arrays filled with its number, and that there are at least
+ * that many. */
 void steps_check_listed(int least);
 
 #endif

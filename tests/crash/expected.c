@@ -49,9 +49,8 @@ void shelf_save(struct shelf *shelf, struct plan_save save, uint32_t keep)
 {
     unsigned stays = 0;
     put(shelf, save);
-    for (unsigned i = 0; keep > 0 && i < shelf->count;
-         /* the highest numbers, and the one just saved */
-         i++)
+    /* keep the highest numbers, and the one just saved */
+    for (unsigned i = 0; keep > 0 && i < shelf->count; i++)
         if (shelf->count - i <= keep || shelf->steps[i].step == save.step)
             shelf->steps[stays++] = shelf->steps[i];
     if (keep > 0)
