@@ -65,7 +65,7 @@ int subject_own_once(const struct plan *plan, struct io *io, const char *folder,
 /* Loads the whole step and returns its version. -EBADMSG if the bytes are not that version's. */
 int subject_load(const struct plan *plan, struct io *io, const char *step_path,
                  uint64_t *ret_version, struct err *err);
-/* The same for the part that that one of so many ranks holds. */
+/* The same for only the part held by `rank` of `ranks`. */
 int subject_load_part(const struct plan *plan, struct io *io, const char *step_path, int rank,
                       int ranks, uint64_t *ret_version, struct err *err);
 
