@@ -19,7 +19,7 @@
 
 /* Immutable. */
 struct convert_checkpoint_options {
-    const char *source; /* a step or a folder of steps; _hf: of a gpt2 or llama model */
+    const char *source; /* a step or a folder of steps; _hf: of a gpt2, llama or qwen model */
     const char *target; /* _full: the file; _hf: the folder */
     const char *only;   /* _full: "model" (NULL), "optimizer", "all", or a glob over tensor names */
     /* _hf: limit of the tensors in one file; beyond it, several files and an index. 0: one file. */

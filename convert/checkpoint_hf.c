@@ -29,7 +29,8 @@ struct job {
     struct io *io;
     const struct convert_checkpoint_options *options;
     struct ckpt_reader *reader;
-    enum hf_family family;
+    const struct hf_model *model;
+    bool tied; /* the head is the embedding's table */
     struct hf_plan plan;
     uint64_t kept_bytes;
     struct safetensors_entry *entries; /* of the file in progress */
@@ -45,7 +46,7 @@ struct job {
 static int plan(struct job *job, struct err *err)
 {
     const struct hf_plan_options options = {.reader = job->reader,
-                                            .family = job->family,
+                                            .model = job->model,
                                             .cast = &job->options->cast,
                                             .max_file_bytes = job->options->max_file_bytes,
                                             .log = job->options->log};
@@ -132,11 +133,12 @@ static uint64_t place_pieces(struct job *job, uint64_t piece, const struct hf_te
 static int encode_header(const struct job *job, uint64_t count, struct str *out,
                          uint64_t *ret_file_bytes, struct err *err)
 {
-    static const char *const metadata[][2] = {{"format", "pt"},
-                                              {"lm_head.weight", "transformer.wte.weight"}};
+    struct hf_place table = {0};
     size_t metadata_count = 1;
+    hf_place_of(job->model, "embed.tokens.weight", &table);
+    const char *const metadata[][2] = {{"format", "pt"}, {"lm_head.weight", table.name}};
     for (uint64_t i = 0; i < count; i++)
-        if (job->family == HF_GPT2 && strcmp(job->entries[i].name, metadata[1][1]) == 0)
+        if (job->tied && strcmp(job->entries[i].name, table.name) == 0)
             metadata_count = 2;
     return safetensors_encode(job->entries, count, metadata, metadata_count,
                               SAFETENSORS_ALIGN_BYTES, out, ret_file_bytes, err);
@@ -346,11 +348,12 @@ int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options
         status = checkpoint_target_check_folder(io, ckpt_reader_path(job.reader), options->target,
                                                 options->force, err);
     if (!status)
-        status = checkpoint_hf_family(job.reader, &job.family, err);
+        status = checkpoint_hf_find(job.reader, &job.model, err);
     if (!status)
         status = plan(&job, err);
     if (!status)
-        status = checkpoint_hf_config(job.reader, job.family, &options->cast, &config, err);
+        status =
+            checkpoint_hf_config(job.reader, job.model, &options->cast, &config, &job.tied, err);
     if (!status)
         status = make_or_find(&job, &config, err);
     if (!status)

@@ -4,85 +4,39 @@
 #include "base/jsonx.h"
 #include "base/jsonx_writer.h"
 #include "convert/checkpoint_hf.h"
+#include "trainer/models/models.h"
 
 #include <errno.h>
+#include <stdio.h>
 
-enum {
-    /* Its last token ends documents, as transformers assumes. */
-    GPT2_VOCABULARY = 50257
-};
-
-int checkpoint_hf_family(const struct ckpt_reader *reader, enum hf_family *ret_family,
-                         struct err *err)
+static const struct json_t *config_of(const struct ckpt_reader *reader)
 {
-    const char *type = "";
-    const struct json_t *config = jsonx_get(ckpt_reader_state(reader), "config");
-    if (jsonx_text(jsonx_get(config, "model.type"), &type) == 0 && hf_family_of(type, ret_family))
-        return 0;
-    err_set(err, -ENOTSUP, "the checkpoint is of no model that transformers has");
+    return jsonx_get(ckpt_reader_state(reader), "config");
+}
+
+int checkpoint_hf_find(const struct ckpt_reader *reader, const struct hf_model **ret_model,
+                       struct err *err)
+{
+    const char *name = "";
+    enum model_type type;
+    const struct hf_model *const *models = NULL;
+    if (jsonx_text(jsonx_get(config_of(reader), "model.type"), &name) == 0 &&
+        model_type_of(name, &type))
+        models = model_hf_models(type);
+    for (; models && *models; models++)
+        if (!(*models)->marker || manifest_find(&reader->manifest, (*models)->marker)) {
+            *ret_model = *models;
+            return 0;
+        }
+    err_set(err, -ENOTSUP, "transformers has no model like the checkpoint's");
     err_at(err, reader->path, ERR_NO_OFFSET);
-    err_expected(err, "model.type gpt2 or llama in its configuration");
-    err_found(err, "%.64s", *type ? type : "no configuration");
+    err_expected(err, "model.type gpt2, llama or qwen in its configuration");
+    err_found(err, "%.64s", *name ? name : "no configuration");
     err_advise(err, "convert it with `--to full`");
     return -ENOTSUP;
 }
 
-enum kind {
-    A_TEXT, /* from */
-    A_REAL, /* real */
-    A_FLAG, /* flag */
-    A_NULL,
-    /* the count that the run's configuration has under the key `from`, else under `otherwise` */
-    OF_COUNT,
-    OF_REAL, /* the number that it has under the key `from` */
-    OF_SIDE, /* the extent of the tensor `from` along `axis` */
-};
-
-/* An entry of config.json and the source of its value. */
-struct entry {
-    const char *name;
-    enum kind kind;
-    const char *from, *otherwise;
-    uint32_t axis;
-    double real;
-    bool flag;
-};
-
-static const struct entry gpt2[] = {
-    {"activation_function", A_TEXT, "gelu_new"},
-    {"layer_norm_epsilon", A_REAL, .real = 1e-5},
-    {"n_embd", OF_SIDE, "embed.tokens.weight", .axis = 1},
-    {"n_head", OF_COUNT, "model.heads"},
-    {"n_inner", OF_SIDE, "blocks.0.mlp.fc.weight", .axis = 0},
-    {"n_layer", OF_COUNT, "model.layers"},
-    {"n_positions", OF_SIDE, "embed.positions.weight", .axis = 0},
-    {"tie_word_embeddings", A_FLAG, .flag = true},
-    {"vocab_size", OF_SIDE, "embed.tokens.weight", .axis = 0},
-};
-
-static const struct entry gpt2_without_document_end[] = {
-    {"bos_token_id", A_NULL},
-    {"eos_token_id", A_NULL},
-};
-
-static const struct entry llama[] = {
-    {"attention_bias", A_FLAG, .flag = false},
-    {"bos_token_id", A_NULL},
-    {"eos_token_id", A_NULL},
-    {"hidden_act", A_TEXT, "silu"},
-    {"hidden_size", OF_SIDE, "embed.tokens.weight", .axis = 1},
-    {"intermediate_size", OF_SIDE, "blocks.0.mlp.gate.weight", .axis = 0},
-    {"max_position_embeddings", OF_COUNT, "data.text.block"},
-    {"num_attention_heads", OF_COUNT, "model.heads"},
-    {"num_hidden_layers", OF_COUNT, "model.layers"},
-    /* kv_heads may be "auto". */
-    {"num_key_value_heads", OF_COUNT, "model.kv_heads", .otherwise = "model.heads"},
-    {"rms_norm_eps", OF_REAL, "model.norm_epsilon"},
-    {"rope_theta", OF_REAL, "model.rope_base"},
-    {"tie_word_embeddings", A_FLAG, .flag = false},
-    {"vocab_size", OF_SIDE, "embed.tokens.weight", .axis = 0},
-};
-
+/* The extent of a matrix along an axis. */
 static int find_side(const struct ckpt_reader *reader, const char *name, uint32_t axis,
                      uint64_t *ret_extent, struct err *err)
 {
@@ -96,78 +50,56 @@ static int find_side(const struct ckpt_reader *reader, const char *name, uint32_
     return -EBADMSG;
 }
 
-static int find_count(const struct ckpt_reader *reader, const struct entry *entry,
-                      uint64_t *ret_count, struct err *err)
+static int fill_sides(const struct ckpt_reader *reader, struct hf_config *config, struct err *err)
 {
-    const struct json_t *config = jsonx_get(ckpt_reader_state(reader), "config");
-    if (entry->otherwise && jsonx_u64(jsonx_get(config, entry->from), ret_count))
-        return jsonx_get_u64(config, entry->otherwise, ret_count, reader->path, err);
-    return jsonx_get_u64(config, entry->from, ret_count, reader->path, err);
-}
-
-static int write_entry(struct jsonx_writer *w, const struct ckpt_reader *reader,
-                       const struct entry *entry, struct err *err)
-{
-    const struct json_t *config = jsonx_get(ckpt_reader_state(reader), "config");
-    uint64_t count = 0;
-    double real = entry->real;
-    int status = 0;
-    switch (entry->kind) {
-    case A_TEXT:
-        jsonx_write_string(w, entry->name, entry->from);
-        return 0;
-    case A_FLAG:
-        jsonx_write_bool(w, entry->name, entry->flag);
-        return 0;
-    case A_NULL:
-        jsonx_write_null(w, entry->name);
-        return 0;
-    case OF_COUNT:
-    case OF_SIDE:
-        status = entry->kind == OF_COUNT ? find_count(reader, entry, &count, err)
-                                         : find_side(reader, entry->from, entry->axis, &count, err);
-        jsonx_write_u64(w, entry->name, count);
-        return status;
-    case OF_REAL:
-        status = jsonx_get_f64(config, entry->from, &real, reader->path, err);
-        break;
-    case A_REAL:
-        break;
-    }
-    jsonx_write_f64(w, entry->name, real);
-    return status;
-}
-
-static int write_entries(struct jsonx_writer *w, const struct ckpt_reader *reader,
-                         const struct entry *entries, size_t count, struct err *err)
-{
-    int status = 0;
-    for (size_t i = 0; i < count && !status; i++)
-        status = write_entry(w, reader, &entries[i], err);
-    return status;
-}
-
-#define WRITE_ALL(entries)                                                                         \
-    write_entries(w, reader, entries, sizeof(entries) / sizeof(entries)[0], err)
-
-static int write_gpt2(struct jsonx_writer *w, const struct ckpt_reader *reader, struct err *err)
-{
-    uint64_t vocabulary = 0;
-    int status = WRITE_ALL(gpt2);
+    const char *up = manifest_find(&reader->manifest, "blocks.0.mlp.gate.weight")
+                         ? "blocks.0.mlp.gate.weight"
+                         : "blocks.0.mlp.fc.weight";
+    int status = find_side(reader, "embed.tokens.weight", 0, &config->vocabulary, err);
     if (!status)
-        status = find_side(reader, "embed.tokens.weight", 0, &vocabulary, err);
-    if (!status && vocabulary != GPT2_VOCABULARY)
-        status = WRITE_ALL(gpt2_without_document_end);
-    return status;
+        status = find_side(reader, "embed.tokens.weight", 1, &config->width, err);
+    if (!status)
+        status = find_side(reader, up, 0, &config->mlp_width, err);
+    if (!status && manifest_find(&reader->manifest, "embed.positions.weight"))
+        return find_side(reader, "embed.positions.weight", 0, &config->positions, err);
+    return status ? status
+                  : jsonx_get_u64(config_of(reader), "data.text.block", &config->positions,
+                                  reader->path, err);
 }
 
-static int write_llama(struct jsonx_writer *w, const struct ckpt_reader *reader, struct err *err)
+/* Keys that are "auto", or that an older version's checkpoint lacks, keep their value. */
+static int fill_config(const struct ckpt_reader *reader, struct hf_config *config, struct err *err)
 {
-    return WRITE_ALL(llama);
+    const struct json_t *saved = config_of(reader);
+    int status = fill_sides(reader, config, err);
+    if (!status)
+        status = jsonx_get_u64(saved, "model.layers", &config->layers, reader->path, err);
+    if (!status)
+        status = jsonx_get_u64(saved, "model.heads", &config->heads, reader->path, err);
+    if (!status && config->heads == 0)
+        status = err_set(err, -EBADMSG, "the checkpoint's model has no heads");
+    if (status)
+        return status;
+    config->kv_heads = config->heads;
+    config->head_dim = config->width / config->heads;
+    config->norm_epsilon = 1e-5;
+    config->rope_base = 10000;
+    config->rope_factor = 1;
+    jsonx_u64(jsonx_get(saved, "model.kv_heads"), &config->kv_heads);
+    jsonx_u64(jsonx_get(saved, "model.head_dim"), &config->head_dim);
+    jsonx_f64(jsonx_get(saved, "model.norm_epsilon"), &config->norm_epsilon);
+    jsonx_f64(jsonx_get(saved, "model.rope_base"), &config->rope_base);
+    jsonx_f64(jsonx_get(saved, "model.rope_scaling.factor"), &config->rope_factor);
+    jsonx_f64(jsonx_get(saved, "model.rope_scaling.low_freq_factor"),
+              &config->rope_low_freq_factor);
+    jsonx_f64(jsonx_get(saved, "model.rope_scaling.high_freq_factor"),
+              &config->rope_high_freq_factor);
+    jsonx_u64(jsonx_get(saved, "model.rope_scaling.original_max_position_embeddings"),
+              &config->rope_original_positions);
+    config->tied = !manifest_find(&reader->manifest, "head.weight");
+    return 0;
 }
 
-/* PyTorch's name of a floating-point dtype; NULL for others, which a model's embedding never
- * has. */
 static const char *torch_name(enum dtype dtype)
 {
     switch (dtype) {
@@ -197,21 +129,24 @@ static void write_dtype(struct jsonx_writer *w, const struct ckpt_reader *reader
         jsonx_write_string(w, "torch_dtype", name);
 }
 
-int checkpoint_hf_config(const struct ckpt_reader *reader, enum hf_family family,
-                         const struct flat_cast *cast, struct str *out, struct err *err)
+int checkpoint_hf_config(const struct ckpt_reader *reader, const struct hf_model *model,
+                         const struct flat_cast *cast, struct str *out, bool *ret_tied,
+                         struct err *err)
 {
-    bool is_llama = family == HF_LLAMA;
     struct jsonx_writer w = {.out = out};
+    struct hf_config config = {0};
+    int status = fill_config(reader, &config, err);
+    if (status)
+        return status;
     jsonx_begin_object(&w, NULL);
     jsonx_begin_array(&w, "architectures");
-    jsonx_write_string(&w, NULL, is_llama ? "LlamaForCausalLM" : "GPT2LMHeadModel");
+    jsonx_write_string(&w, NULL, model->architecture);
     jsonx_end_array(&w);
-    jsonx_write_string(&w, "model_type", is_llama ? "llama" : "gpt2");
+    jsonx_write_string(&w, "model_type", model->type);
     write_dtype(&w, reader, cast);
-    int status = is_llama ? write_llama(&w, reader, err) : write_gpt2(&w, reader, err);
+    hf_write_entries(model, &config, &w);
     jsonx_end_object(&w);
     str_add_text(out, "\n");
-    if (!status && str_status(out))
-        status = err_set(err, str_status(out), "out of memory for a configuration");
-    return status;
+    *ret_tied = config.tied;
+    return str_status(out) ? err_set(err, str_status(out), "out of memory for a configuration") : 0;
 }

@@ -37,7 +37,7 @@ static int add(struct hf_plan *plan, const struct hf_plan_options *options,
                const struct manifest_tensor *ours, struct err *err)
 {
     struct hf_place place;
-    if (!hf_place_of(options->family, ours->name, &place))
+    if (!hf_place_of(options->model, ours->name, &place))
         return refuse(options, ours->name, "has no place in transformers' model", err);
     if (ours->rank != 1 && ours->rank != 2)
         return refuse(options, ours->name, "is neither a vector nor a matrix", err);

@@ -6,7 +6,7 @@
 #define MILLRACE_CONVERT_CHECKPOINT_HF_PLAN_H
 
 #include "base/log.h"
-#include "ckpt/format/hf_names.h"
+#include "ckpt/format/hf_model.h"
 #include "ckpt/format/safetensors.h"
 #include "ckpt/load/flat.h"
 #include "ckpt/load/reader.h"
@@ -41,7 +41,7 @@ struct hf_plan {
 /* All borrowed; the reader must outlive the plan. */
 struct hf_plan_options {
     const struct ckpt_reader *reader;
-    enum hf_family family;
+    const struct hf_model *model;
     const struct flat_cast *cast;
     uint64_t max_file_bytes; /* limit of the tensors in one file; 0: one file */
     const struct log *log;

@@ -42,9 +42,17 @@ static void describe(const struct model_config *model, struct str *out)
     config.model.mlp_width = model->mlp_width;
     config.model.kv_heads = model->kv_heads;
     config.data.text.block = model->block;
-    if (model->type == MODEL_LLAMA) {
+    if (model_is_rotary(model->type)) {
         config.model.rope_base = model->rope_base;
         config.model.norm_epsilon = model->norm_epsilon;
+        config.model.head_dim = model->head_dim;
+        config.model.tied = model->tied;
+        config.model.qk_norm = model->qk_norm;
+    }
+    if (model->rope_scaling.factor > 0) {
+        config.model.rope_scaling.factor = model->rope_scaling.factor;
+        config.model.rope_scaling.original_max_position_embeddings =
+            model->rope_scaling.original_positions;
     }
     str_add_text(out, "{\"config\":");
     config_print_json(&config, out);
@@ -163,6 +171,26 @@ static void a_llama_is_loaded_by_transformers_with_our_logits(void **state)
 {
     (void)state;
     transformers_computes_what_we_do(&hf_llama);
+}
+
+static void a_llama3_is_loaded_by_transformers_with_our_logits(void **state)
+{
+    (void)state;
+    transformers_computes_what_we_do(&hf_llama3);
+}
+
+static void a_qwen2_is_loaded_by_transformers_with_our_logits(void **state)
+{
+    (void)state;
+    transformers_computes_what_we_do(&hf_qwen2);
+}
+
+static void a_qwen3_is_loaded_by_transformers_with_our_logits(void **state)
+{
+    (void)state;
+    if (test_run("'%s' -c 'from transformers import Qwen3Config' 2>/dev/null", hf_need_python()))
+        test_skip("this transformers has no Qwen3");
+    transformers_computes_what_we_do(&hf_qwen3);
 }
 
 /* folder/NAME-DTYPE beside folder/NAME, which is not cast. */
@@ -305,6 +333,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_gpt2_is_loaded_by_transformers_with_our_logits, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_llama_is_loaded_by_transformers_with_our_logits, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_qwen3_is_loaded_by_transformers_with_our_logits, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_qwen2_is_loaded_by_transformers_with_our_logits, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_llama3_is_loaded_by_transformers_with_our_logits, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
             cast_folders_are_what_torch_casts_and_load_with_their_tied_heads, set_up, tear_down),

@@ -11,9 +11,11 @@ import sys
 
 import numpy as np
 import torch
+import transformers
 from safetensors import safe_open
 from safetensors.torch import save_model
-from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config,
+                          Qwen2ForCausalLM)
 
 ITEMS, BLOCK, VOCABULARY = 2, 12, 61
 
@@ -56,6 +58,27 @@ def llama(**more):
         num_key_value_heads=2, max_position_embeddings=BLOCK, rms_norm_eps=1e-5, rope_theta=5000.0, **more))
 
 
+SIZES = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=BLOCK)
+
+
+def llama3():
+    scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+               "original_max_position_embeddings": 8}
+    return LlamaForCausalLM(LlamaConfig(**SIZES, rms_norm_eps=1e-5, rope_theta=500.0, rope_scaling=scaling,
+                                        tie_word_embeddings=True))
+
+
+def qwen2():
+    return Qwen2ForCausalLM(Qwen2Config(**SIZES, rms_norm_eps=1e-6, rope_theta=5000.0, tie_word_embeddings=True))
+
+
+def qwen3():
+    from transformers import Qwen3Config, Qwen3ForCausalLM  # from 4.51 on, which needs torch 2.1
+    return Qwen3ForCausalLM(Qwen3Config(**SIZES, rms_norm_eps=1e-6, rope_theta=5000.0, head_dim=12,
+                                        tie_word_embeddings=False))
+
+
 def make(folder):
     at = lambda name: os.path.join(folder, name)
     save(gpt2(), at("gpt2"))
@@ -63,6 +86,10 @@ def make(folder):
     save(llama(), at("llama"))
     save(llama(), at("llama-f16-sharded"), torch.float16, max_shard_size="16KB")
     save(llama(tie_word_embeddings=True), at("llama-tied"))
+    save(llama3(), at("llama3"))
+    save(qwen2(), at("qwen2"))
+    if hasattr(transformers, "Qwen3Config"):
+        save(qwen3(), at("qwen3"))
     save_as_safetensors_does(gpt2(), at("gpt2-save-model"))
     save_as_safetensors_does(llama(tie_word_embeddings=True), at("llama-save-model"))
 

@@ -70,9 +70,23 @@ def linear(x, w, name):
     return F.linear(x, w(name + ".weight"), w(name + ".bias"))
 
 
-def rotate(x, base):  # x: [items, heads, tokens, dim]
+def frequencies(c, dim):
+    frequency = c["rope_base"] ** (-torch.arange(0, dim, 2) / dim)
+    if c["rope_factor"] in (0, 1):
+        return frequency
+    # as transformers' _compute_llama3_parameters
+    original, low, high = (c["rope_" + n] for n in ("original_positions", "low_freq_factor", "high_freq_factor"))
+    wavelength = 2 * math.pi / frequency
+    scaled = torch.where(wavelength > original / low, frequency / c["rope_factor"], frequency)
+    smooth = (original / wavelength - low) / (high - low)
+    between = (1 - smooth) * scaled / c["rope_factor"] + smooth * scaled
+    is_between = ~(wavelength < original / high) & ~(wavelength > original / low)
+    return torch.where(is_between, between, scaled)
+
+
+def rotate(x, c):  # x: [items, heads, tokens, dim]
     dim, tokens = x.shape[-1], x.shape[-2]
-    frequency = base ** (-torch.arange(0, dim, 2) / dim)
+    frequency = frequencies(c, dim)
     angle = torch.arange(tokens)[:, None] * frequency[None]
     cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([angle.sin()] * 2, -1)
     half = torch.cat([-x[..., dim // 2:], x[..., :dim // 2]], -1)
@@ -81,19 +95,22 @@ def rotate(x, base):  # x: [items, heads, tokens, dim]
 
 def attention(x, w, name, c):
     items, tokens, width = x.shape
-    dim = width // c["heads"]
+    dim = c.get("head_dim") or width // c["heads"]
 
     def heads(which, count):
         return linear(x, w, f"{name}.{which}").view(items, tokens, count, dim).transpose(1, 2)
 
     q, k, v = heads("q", c["heads"]), heads("k", c["kv_heads"]), heads("v", c["kv_heads"])
+    if w(name + ".q_norm.weight") is not None:
+        rms = {"norm": "rms", "epsilon": c["epsilon"]}
+        q, k = norm(q, w, name + ".q_norm", rms), norm(k, w, name + ".k_norm", rms)
     if c["rope"]:
-        q, k = rotate(q, c["rope_base"]), rotate(k, c["rope_base"])
+        q, k = rotate(q, c), rotate(k, c)
     k, v = (t.repeat_interleave(c["heads"] // c["kv_heads"], 1) for t in (k, v))
     scores = q @ k.transpose(-1, -2) / math.sqrt(dim)
     if c["causal"]:
         scores = scores.masked_fill(torch.ones(tokens, tokens).triu(1).bool(), -math.inf)
-    mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(items, tokens, width)
+    mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(items, tokens, -1)
     return linear(mixed, w, name + ".proj")
 
 
@@ -136,7 +153,8 @@ def language(folder, w, c):
         x = x + w("embed.positions.weight")
     for i in range(c["layers"]):
         x = block(x, w, f"blocks.{i}", c)
-    head = w("embed.tokens.weight" if c["kind"] == "gpt2" else "head.weight")
+    head = w("head.weight")
+    head = w("embed.tokens.weight") if head is None else head
     logits = F.linear(norm(x, w, "norm", c), head)
     return F.cross_entropy(logits.flatten(0, 1), targets, reduction="none", ignore_index=-1)
 
@@ -159,7 +177,7 @@ def run(folder):
         leave("d_x", x.grad.numpy())
     else:
         with Products() as products:
-            losses = {"vit": vit, "gpt2": language, "llama": language}[c["kind"]](folder, w, c)
+            losses = (vit if c["kind"] == "vit" else language)(folder, w, c)
             losses.sum().backward()
         leave("losses", losses.detach().numpy())
         leave("flops", [products.flops])

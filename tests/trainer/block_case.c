@@ -11,9 +11,13 @@
 
 struct block_config block_variant(unsigned variant, bool bias)
 {
+    bool qk_norm = variant & 32;
     return (struct block_config){.width = BLOCK_WIDTH,
                                  .heads = 4,
                                  .kv_heads = variant & 4 ? 2 : 4,
+                                 .head_dim = qk_norm ? 6 : 0,
+                                 .qk_norm = qk_norm,
+                                 .qkv_bias = qk_norm,
                                  .mlp_width = 24,
                                  .norm = variant & 1 ? NORM_RMS : NORM_LAYER,
                                  .epsilon = 1e-5,

@@ -6,7 +6,7 @@
 
 #include "trainer/models/block.h"
 
-enum { BLOCK_VARIANTS = 32, BLOCK_ITEMS = 2, BLOCK_TOKENS = 5, BLOCK_WIDTH = 16 };
+enum { BLOCK_VARIANTS = 48, BLOCK_ITEMS = 2, BLOCK_TOKENS = 5, BLOCK_WIDTH = 16 };
 
 struct block_case {
     struct ops *ops; /* borrowed; F64 */

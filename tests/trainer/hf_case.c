@@ -29,6 +29,45 @@ const struct model_config hf_llama = {.type = MODEL_LLAMA,
                                       .rope_base = 5000,
                                       .norm_epsilon = 1e-5};
 
+const struct model_config hf_llama3 = {.type = MODEL_LLAMA,
+                                       .layers = 2,
+                                       .heads = 4,
+                                       .width = 32,
+                                       .mlp_width = 48,
+                                       .block = HF_BLOCK,
+                                       .vocabulary = HF_VOCABULARY,
+                                       .kv_heads = 2,
+                                       .rope_base = 500,
+                                       .rope_scaling = {.factor = 8,
+                                                        .low_freq_factor = 1,
+                                                        .high_freq_factor = 4,
+                                                        .original_positions = 8},
+                                       .norm_epsilon = 1e-5,
+                                       .tied = true};
+const struct model_config hf_qwen2 = {.type = MODEL_QWEN,
+                                      .layers = 2,
+                                      .heads = 4,
+                                      .width = 32,
+                                      .mlp_width = 48,
+                                      .block = HF_BLOCK,
+                                      .vocabulary = HF_VOCABULARY,
+                                      .kv_heads = 2,
+                                      .rope_base = 5000,
+                                      .norm_epsilon = 1e-6,
+                                      .tied = true};
+const struct model_config hf_qwen3 = {.type = MODEL_QWEN,
+                                      .layers = 2,
+                                      .heads = 4,
+                                      .width = 32,
+                                      .mlp_width = 48,
+                                      .block = HF_BLOCK,
+                                      .vocabulary = HF_VOCABULARY,
+                                      .kv_heads = 2,
+                                      .head_dim = 12,
+                                      .rope_base = 5000,
+                                      .norm_epsilon = 1e-6,
+                                      .qk_norm = true};
+
 const char *hf_need_python(void)
 {
     setenv("HF_HUB_OFFLINE", "1", 1);

@@ -10,7 +10,7 @@
 
 /* As in tests/oracle/hf.py. */
 enum { HF_ITEMS = 2, HF_BLOCK = 12, HF_VOCABULARY = 61 };
-extern const struct model_config hf_gpt2, hf_llama;
+extern const struct model_config hf_gpt2, hf_llama, hf_llama3, hf_qwen2, hf_qwen3;
 
 /* A Python with transformers, with network access disabled; skips the test if there is none. */
 const char *hf_need_python(void);

@@ -27,6 +27,13 @@ static void place(char path[TEST_PATH_BYTES_MAX + 64], const char *name)
     snprintf(path, TEST_PATH_BYTES_MAX + 64, "%s/%s", folder, name);
 }
 
+static bool has_model(const char *name)
+{
+    char path[TEST_PATH_BYTES_MAX + 64];
+    place(path, name);
+    return access(path, F_OK) == 0;
+}
+
 static void check(const struct model_config *config, const char *name)
 {
     char path[TEST_PATH_BYTES_MAX + 64];
@@ -55,6 +62,8 @@ static void models_of_transformers_give_its_logits(void **state)
     check(&hf_llama, "llama");
     check(&hf_llama, "llama-f16-sharded");
     check(&hf_llama, "llama-tied");
+    check(&hf_llama3, "llama3");
+    check(&hf_qwen2, "qwen2");
     check(&hf_gpt2, "gpt2-save-model");
     check(&hf_llama, "llama-save-model");
     place(file, "gpt2/model.safetensors");
@@ -63,6 +72,15 @@ static void models_of_transformers_give_its_logits(void **state)
     place(file, "llama-f16-sharded/model.safetensors.index.json");
     place(beside, "llama-f16-sharded");
     hf_check_logits(&hf_llama, io, file, beside);
+}
+
+static void a_qwen3_of_transformers_gives_its_logits(void **state)
+{
+    (void)state;
+    make_models();
+    if (!has_model("qwen3"))
+        test_skip("this transformers has no Qwen3");
+    check(&hf_qwen3, "qwen3");
 }
 
 static void weights_of_another_model_are_refused_by_what_differs(void **state)
@@ -83,6 +101,26 @@ static void weights_of_another_model_are_refused_by_what_differs(void **state)
     config.rope_base = 10000;
     assert_int_equal(load(&config, "llama", &err), -EINVAL);
     assert_non_null(strstr(err.what, "rope_theta"));
+    config = hf_llama;
+    config.rope_scaling = hf_llama3.rope_scaling;
+    assert_int_equal(load(&config, "llama", &err), -EINVAL);
+    assert_non_null(strstr(err.what, "rope_scaling"));
+    config = hf_llama3;
+    config.rope_scaling = (struct rope_scaling){0};
+    assert_int_equal(load(&config, "llama3", &err), -EINVAL);
+    assert_non_null(strstr(err.what, "rope_scaling"));
+    config = hf_llama3;
+    config.rope_scaling.original_positions = 16;
+    assert_int_equal(load(&config, "llama3", &err), -EINVAL);
+    assert_non_null(strstr(err.what, "original_max_position_embeddings"));
+    config = hf_llama;
+    config.tied = true; /* its head would be lost */
+    assert_int_equal(load(&config, "llama", &err), -EINVAL);
+    assert_non_null(strstr(err.what, "tie_word_embeddings"));
+    config = hf_qwen2;
+    config.qk_norm = true;
+    assert_int_equal(load(&config, "qwen2", &err), -EINVAL);
+    assert_non_null(strstr(err.what, "model_type"));
     config = hf_llama;
     config.mlp_width = 40;
     assert_int_equal(load(&config, "llama", &err), -EINVAL);
@@ -205,6 +243,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(models_of_transformers_give_its_logits, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_qwen3_of_transformers_gives_its_logits, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(weights_of_another_model_are_refused_by_what_differs,
                                         scratch_set_up, scratch_tear_down),

@@ -37,6 +37,46 @@ const struct model_config case_llama = {.type = MODEL_LLAMA,
                                         .rope_base = 10000,
                                         .norm_epsilon = 1e-5};
 
+/* Wavelengths of its two pairs: one is kept or interpolated, one is stretched. */
+const struct model_config case_llama3 = {.type = MODEL_LLAMA,
+                                         .layers = 2,
+                                         .heads = 4,
+                                         .width = 16,
+                                         .mlp_width = 20,
+                                         .block = 7,
+                                         .vocabulary = 11,
+                                         .kv_heads = 2,
+                                         .rope_base = 10000,
+                                         .rope_scaling = {.factor = 8,
+                                                          .low_freq_factor = 1,
+                                                          .high_freq_factor = 4,
+                                                          .original_positions = 16},
+                                         .norm_epsilon = 1e-5,
+                                         .tied = true};
+const struct model_config case_qwen2 = {.type = MODEL_QWEN,
+                                        .layers = 2,
+                                        .heads = 4,
+                                        .width = 16,
+                                        .mlp_width = 20,
+                                        .block = 7,
+                                        .vocabulary = 11,
+                                        .kv_heads = 2,
+                                        .rope_base = 10000,
+                                        .norm_epsilon = 1e-2,
+                                        .tied = true};
+const struct model_config case_qwen3 = {.type = MODEL_QWEN,
+                                        .layers = 2,
+                                        .heads = 4,
+                                        .width = 16,
+                                        .mlp_width = 20,
+                                        .block = 7,
+                                        .vocabulary = 11,
+                                        .kv_heads = 2,
+                                        .head_dim = 6,
+                                        .rope_base = 10000,
+                                        .norm_epsilon = 1e-2,
+                                        .qk_norm = true};
+
 void ops_for_test(enum dtype dtype, unsigned threads, struct device **ret_device,
                   struct ops **ret_ops)
 {

@@ -27,7 +27,9 @@ struct model_case {
 };
 
 /* Small enough that central differences take seconds. */
-extern const struct model_config case_vit, case_gpt2, case_llama;
+/* Small: their central differences take seconds. */
+extern const struct model_config case_vit, case_gpt2, case_llama, case_llama3, case_qwen2,
+    case_qwen3;
 
 void ops_for_test(enum dtype dtype, unsigned threads, struct device **ret_device,
                   struct ops **ret_ops);

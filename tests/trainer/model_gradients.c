@@ -139,6 +139,13 @@ static void a_llama_has_the_right_slopes(void **state)
     check_model(&case_llama);
 }
 
+static void a_qwen_has_the_right_slopes(void **state)
+{
+    (void)state;
+    check_model(&case_qwen2);
+    check_model(&case_qwen3);
+}
+
 enum { MICROS = 3, ITEMS = 3 };
 
 /* The sums of gradients of several micro-batches, added here or accumulated by the passes.
@@ -189,9 +196,10 @@ static void check_adding(struct model_config config)
 
 static void passes_that_add_give_the_sum_of_those_that_write(void **state)
 {
-    static const struct model_config *const configs[] = {&case_vit, &case_gpt2, &case_llama};
+    static const struct model_config *const configs[] = {&case_vit, &case_gpt2, &case_llama,
+                                                         &case_llama3, &case_qwen3};
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
         struct model_config config = *configs[i];
         check_adding(config);
         config.recompute_every = 1;
@@ -207,6 +215,7 @@ int main(void)
         cmocka_unit_test(a_vit_has_the_right_slopes),
         cmocka_unit_test(a_gpt2_has_the_right_slopes),
         cmocka_unit_test(a_llama_has_the_right_slopes),
+        cmocka_unit_test(a_qwen_has_the_right_slopes),
         cmocka_unit_test(passes_that_add_give_the_sum_of_those_that_write),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

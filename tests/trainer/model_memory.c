@@ -137,8 +137,9 @@ static void logits_may_come_a_few_rows_at_a_time(void **state)
 static void a_scaled_loss_scales_every_gradient(void **state)
 {
     (void)state;
-    const struct model_config *const configs[] = {&case_vit, &case_gpt2, &case_llama};
-    for (size_t m = 0; m < 3; m++) {
+    const struct model_config *const configs[] = {&case_vit, &case_gpt2, &case_llama, &case_llama3,
+                                                  &case_qwen3};
+    for (size_t m = 0; m < sizeof configs / sizeof configs[0]; m++) {
         struct model_case plain, scaled;
         open_passed(&plain, configs[m], DTYPE_F32);
         case_open(&scaled, configs[m], ITEMS, DTYPE_F32, 1);

@@ -179,6 +179,8 @@ static void two_stages_give_the_bits_of_one(void **state)
     check_stages(&case_gpt2, 2); /* the second has only the head */
     check_stages(&case_llama, 1);
     check_stages(&case_llama, 2);
+    check_stages(&case_llama3, 1);
+    check_stages(&case_qwen3, 2);
     struct model_config offloaded = case_gpt2;
     offloaded.layers = 9;
     offloaded.recompute_every = 3;
@@ -189,8 +191,9 @@ static void two_stages_give_the_bits_of_one(void **state)
 static void a_second_run_and_another_crew_give_the_same_bits(void **state)
 {
     (void)state;
-    const struct model_config *configs[] = {&case_vit, &case_gpt2, &case_llama};
-    for (int i = 0; i < 3; i++) {
+    const struct model_config *configs[] = {&case_vit, &case_gpt2, &case_llama, &case_llama3,
+                                            &case_qwen3};
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
         struct model_case a, b;
         case_open(&a, configs[i], ITEMS, DTYPE_F32, 1);
         case_open(&b, configs[i], ITEMS, DTYPE_F32, 3);
@@ -284,8 +287,9 @@ static void joined_units_are_needed_and_done_together(void **state)
 static void where_all_targets_are_masked_all_gradients_are_zero(void **state)
 {
     (void)state;
-    const struct model_config *configs[] = {&case_vit, &case_gpt2, &case_llama};
-    for (int i = 0; i < 3; i++) {
+    const struct model_config *configs[] = {&case_vit, &case_gpt2, &case_llama, &case_llama3,
+                                            &case_qwen3};
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
         struct model_case c;
         case_open(&c, configs[i], ITEMS, DTYPE_F32, 1);
         memset(c.labels, 0xff, ITEMS * sizeof *c.labels);
@@ -377,8 +381,9 @@ static void a_masked_target_takes_nothing_from_the_others(void **state)
 static void f32_is_f64_but_for_rounding(void **state)
 {
     (void)state;
-    const struct model_config *configs[] = {&case_vit, &case_gpt2, &case_llama};
-    for (int i = 0; i < 3; i++) {
+    const struct model_config *configs[] = {&case_vit, &case_gpt2, &case_llama, &case_llama3,
+                                            &case_qwen3};
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
         struct model_case single, twice;
         case_open(&single, configs[i], ITEMS, DTYPE_F32, 1);
         case_open(&twice, configs[i], ITEMS, DTYPE_F64, 1);

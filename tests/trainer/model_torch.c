@@ -27,10 +27,16 @@ static void describe_block(struct jsonx_writer *w, const struct block_config *co
     jsonx_write_u64(w, "width", config->width);
     jsonx_write_u64(w, "heads", config->heads);
     jsonx_write_u64(w, "kv_heads", config->kv_heads);
+    jsonx_write_u64(w, "head_dim",
+                    config->head_dim ? config->head_dim : config->width / config->heads);
     jsonx_write_string(w, "norm", config->norm == NORM_RMS ? "rms" : "layer");
     jsonx_write_f64(w, "epsilon", config->epsilon);
     jsonx_write_bool(w, "rope", config->rope);
     jsonx_write_f64(w, "rope_base", config->rope_base);
+    jsonx_write_f64(w, "rope_factor", config->rope_scaling.factor);
+    jsonx_write_f64(w, "rope_low_freq_factor", config->rope_scaling.low_freq_factor);
+    jsonx_write_f64(w, "rope_high_freq_factor", config->rope_scaling.high_freq_factor);
+    jsonx_write_u64(w, "rope_original_positions", config->rope_scaling.original_positions);
     jsonx_write_bool(w, "swiglu", config->swiglu);
     jsonx_write_bool(w, "causal", config->causal);
 }
@@ -137,9 +143,9 @@ static void write_model_case(const struct model_case *c, const struct block_conf
 static void compare_flops(const char *folder, const struct model_case *c)
 {
     const struct model_config *config = &c->config;
+    uint64_t width = config->head_dim ? config->heads * config->head_dim : config->width;
     uint64_t tokens = config->block, left_out = tokens * (tokens - 1) / 2; /* zero for a ViT */
-    double more =
-        tokens > 0 ? 12.0 * (double)(c->items * config->layers * config->width * left_out) : 0;
+    double more = tokens > 0 ? 12.0 * (double)(c->items * config->layers * width * left_out) : 0;
     double flops = model_flops(c->model) + more;
     compare(folder, "flops", &flops, 1);
 }
@@ -148,16 +154,18 @@ static void check_model(const struct model_config *config, double epsilon)
 {
     const char *python = test_need_python("torch");
     char parent[TEST_PATH_BYTES_MAX], folder[TEST_PATH_BYTES_MAX + 16];
-    const bool llama = config->type == MODEL_LLAMA;
+    const bool rotary = model_is_rotary(config->type);
     const struct block_config block = {.width = config->width,
                                        .heads = config->heads,
                                        .kv_heads =
                                            config->kv_heads ? config->kv_heads : config->heads,
-                                       .norm = llama ? NORM_RMS : NORM_LAYER,
+                                       .norm = rotary ? NORM_RMS : NORM_LAYER,
                                        .epsilon = epsilon,
-                                       .rope = llama,
+                                       .head_dim = config->head_dim,
+                                       .rope = rotary,
                                        .rope_base = config->rope_base,
-                                       .swiglu = llama,
+                                       .rope_scaling = config->rope_scaling,
+                                       .swiglu = rotary,
                                        .causal = config->type != MODEL_VIT};
     struct model_case c;
     test_make_folder(parent);
@@ -194,6 +202,19 @@ static void a_llama_computes_what_torch_computes(void **state)
 {
     (void)state;
     check_model(&case_llama, case_llama.norm_epsilon);
+}
+
+static void a_llama3_computes_what_torch_computes(void **state)
+{
+    (void)state;
+    check_model(&case_llama3, case_llama3.norm_epsilon);
+}
+
+static void a_qwen_computes_what_torch_computes(void **state)
+{
+    (void)state;
+    check_model(&case_qwen2, case_qwen2.norm_epsilon);
+    check_model(&case_qwen3, case_qwen3.norm_epsilon);
 }
 
 static void write_block_case(const struct block_case *c, const char *folder)
@@ -250,6 +271,8 @@ int main(void)
         cmocka_unit_test(a_vit_computes_what_torch_computes),
         cmocka_unit_test(a_gpt2_computes_what_torch_computes),
         cmocka_unit_test(a_llama_computes_what_torch_computes),
+        cmocka_unit_test(a_llama3_computes_what_torch_computes),
+        cmocka_unit_test(a_qwen_computes_what_torch_computes),
         cmocka_unit_test(each_variant_of_the_block_computes_what_torch_computes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -165,10 +165,10 @@ static void run_attention(struct ops *ops, struct ops_case_run *run, const struc
     void *lse = keep_blank(ops, run, "attn_fwd lse", rows * shape->heads);
     void *d_qkv = keep_blank(ops, run, "attn_bwd", count);
     void *scratch = malloc(ops->table->attn_bwd_scratch(ops, shape) * ops_master_bytes(ops) + 1);
-    ops->table->rope(ops, shape, qkv, 10000, false);
+    ops->table->rope(ops, shape, qkv, &(struct rope_spec){.base = 10000}, false);
     ops->table->attn_fwd(ops, shape, out, lse, qkv, NULL);
     ops->table->attn_bwd(ops, shape, d_qkv, d_out, qkv, out, lse, NULL, scratch);
-    ops->table->rope(ops, shape, d_qkv, 10000, true);
+    ops->table->rope(ops, shape, d_qkv, &(struct rope_spec){.base = 10000}, true);
     free(d_out), free(scratch);
 }
 

@@ -228,7 +228,7 @@ static const struct attn_shape ROPE = {2, 6, 2, 1, 8, true};
 static void rope_forward(const struct subject *s, const double *x, double *out)
 {
     memcpy(out, x, s->count * sizeof *x);
-    s->ops->table->rope(s->ops, &ROPE, out, 100, false);
+    s->ops->table->rope(s->ops, &ROPE, out, &(struct rope_spec){.base = 100}, false);
 }
 
 static void rope_backward(const struct subject *s, const double *x, const double *d_out,
@@ -236,7 +236,7 @@ static void rope_backward(const struct subject *s, const double *x, const double
 {
     (void)x;
     memcpy(d_x, d_out, s->count * sizeof *d_x);
-    s->ops->table->rope(s->ops, &ROPE, d_x, 100, true);
+    s->ops->table->rope(s->ops, &ROPE, d_x, &(struct rope_spec){.base = 100}, true);
 }
 
 static void rotary_positions_have_the_gradient_of_their_differences(void **state)

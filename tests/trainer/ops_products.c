@@ -154,9 +154,9 @@ static void rotary_positions_turn_pairs_and_back(void **state)
             }
         }
     }
-    ops->table->rope(ops, &s, qkv, 500, false);
+    ops->table->rope(ops, &s, qkv, &(struct rope_spec){.base = 500}, false);
     ops_case_assert_near("rope", qkv, expected, count, TOLERANCE);
-    ops->table->rope(ops, &s, qkv, 500, true);
+    ops->table->rope(ops, &s, qkv, &(struct rope_spec){.base = 500}, true);
     ops_case_assert_near("rope and back", qkv, original, count, TOLERANCE);
     free(qkv), free(expected), free(original);
     ops_close(ops);

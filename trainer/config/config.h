@@ -91,8 +91,13 @@ struct train_config {
     struct {
         uint32_t type; /* enum model_type */
         uint64_t layers, heads, width, mlp_ratio, patch, classes, vocabulary;
-        uint64_t mlp_width, kv_heads; /* 0: auto */
+        uint64_t mlp_width, kv_heads, head_dim; /* 0: auto */
         double rope_base, norm_epsilon;
+        struct {
+            double factor, low_freq_factor, high_freq_factor;
+            uint64_t original_max_position_embeddings;
+        } rope_scaling;
+        bool tied, qk_norm;
         uint64_t recompute, offload;        /* every n-th block; 0: none */
         char init[CONFIG_TEXT_BYTES_MAX];   /* "": random */
         char freeze[CONFIG_TEXT_BYTES_MAX]; /* patterns, see freeze.h */

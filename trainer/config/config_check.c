@@ -163,7 +163,7 @@ static int check_mixing(const struct train_config *config, const struct check *c
 
 static int check_model(const struct train_config *config, const struct check *check)
 {
-    if (config->model.width % config->model.heads != 0)
+    if (config->model.head_dim == 0 && config->model.width % config->model.heads != 0)
         return contradiction(check, "model.heads", "model.width",
                              "model.heads does not divide model.width",
                              "choose a width that is a multiple of heads");
@@ -171,9 +171,29 @@ static int check_model(const struct train_config *config, const struct check *ch
         return contradiction(check, "model.kv_heads", "model.heads",
                              "model.kv_heads does not divide model.heads",
                              "choose a number of heads that is a multiple of kv_heads");
-    if (config->model.kv_heads > 0 && config->model.type != MODEL_LLAMA)
-        return contradiction(check, "model.kv_heads", "model.type", "model.kv_heads is a Llama's",
-                             "leave it out, or set model.type: llama");
+    const struct {
+        const char *key;
+        bool is_set;
+    } rotary[] = {{"model.kv_heads", config->model.kv_heads > 0},
+                  {"model.head_dim", config->model.head_dim > 0},
+                  {"model.tied", config->model.tied && config->model.type != MODEL_GPT2},
+                  {"model.qk_norm", config->model.qk_norm},
+                  {"model.rope_scaling.factor", config->model.rope_scaling.factor != 1}};
+    for (size_t i = 0; i < sizeof rotary / sizeof rotary[0]; i++)
+        if (rotary[i].is_set && !model_is_rotary((enum model_type)config->model.type))
+            return contradiction(check, rotary[i].key, "model.type",
+                                 "the key applies only to llama and qwen",
+                                 "remove it, or set model.type: llama");
+    if (config->model.qk_norm && config->model.type != MODEL_QWEN)
+        return contradiction(check, "model.qk_norm", "model.type",
+                             "model.qk_norm applies only to qwen",
+                             "remove it, or set model.type: qwen");
+    if (config->model.rope_scaling.factor != 1 &&
+        config->model.rope_scaling.low_freq_factor >= config->model.rope_scaling.high_freq_factor)
+        return contradiction(check, "model.rope_scaling.low_freq_factor",
+                             "model.rope_scaling.high_freq_factor",
+                             "model.rope_scaling.low_freq_factor is not below high_freq_factor",
+                             "Llama 3.1 has 1 and 4");
     if (config->model.type == MODEL_VIT && config->data.image.size % config->model.patch != 0)
         return contradiction(check, "model.patch", "data.image.size",
                              "model.patch does not divide data.image.size",

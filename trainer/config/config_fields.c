@@ -21,7 +21,9 @@ static const char *const device_names[] = {"auto", "cpu", "cuda", "null", NULL};
 static const char *const order_names[] = {"shuffle", "full", "sequential", NULL};
 static const char *const policy_names[] = {"stop", "substitute", NULL};
 static const char *const crop_names[] = {"none", "center", "random", NULL};
-static const char *const model_names[] = {"vit", "gpt2", "llama", NULL};
+#define MODEL(name, NAME) #name,
+static const char *const model_names[] = {MODELS(MODEL) NULL};
+#undef MODEL
 static const char *const schedule_names[] = {"constant", "linear", "cosine", "warmup_linear", NULL};
 static const char *const schedule_by_names[] = {"step", "epoch", NULL};
 #define ROW(name, ...) #name,
@@ -45,7 +47,6 @@ static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2,
               "order_names is in step");
 static_assert(LOADER_BAD_STOP == 0 && LOADER_BAD_SUBSTITUTE == 1, "policy_names is in step");
 static_assert(CROP_NONE == 0 && CROP_CENTER == 1 && CROP_RANDOM == 2, "crop_names is in step");
-static_assert(MODEL_VIT == 0 && MODEL_GPT2 == 1 && MODEL_LLAMA == 2, "model_names is in step");
 static_assert(CONFIG_MASK_NONE == 0 && CONFIG_MASK_DOCUMENT == 1, "mask_names is in step");
 static_assert(CONFIG_MIXED_REFUSE == 0 && CONFIG_MIXED_ALLOW == 1, "mixed_names is in step");
 static_assert(CKPT_SHARDED == 0 && CKPT_FULL == 1, "layout_names is in step");
@@ -185,11 +186,28 @@ static const struct config_field fields[] = {
     {"model.mlp_width", CONFIG_COUNT_AUTO, AT(model.mlp_width), "auto", 0, 1 << 22, ORDERS,
      .help = "hidden features of the MLP; auto: mlp_ratio times width"},
     {"model.kv_heads", CONFIG_COUNT_AUTO, AT(model.kv_heads), "auto", 0, 1024, ORDERS,
-     .help = "key and value heads of a Llama; divides heads; auto: as many as heads"},
+     .help = "llama, qwen: key and value heads; divides heads; auto: as many as heads"},
+    {"model.head_dim", CONFIG_COUNT_AUTO, AT(model.head_dim), "auto", 0, 4096, ORDERS,
+     .help = "llama, qwen: features of a head; auto: width / heads"},
     {"model.rope_base", CONFIG_REAL, AT(model.rope_base), "10000", 1, 1e12, ORDERS,
-     .help = "base of a Llama's rotary positions"},
+     .help = "llama, qwen: base of the rotary positions (rope_theta)"},
+    {"model.rope_scaling.factor", CONFIG_REAL, AT(model.rope_scaling.factor), "1", 1, 1e6, ORDERS,
+     .help =
+         "llama, qwen: scaling of rotary positions as in Llama 3.1 (rope_type llama3); 1: none"},
+    {"model.rope_scaling.low_freq_factor", CONFIG_REAL, AT(model.rope_scaling.low_freq_factor), "1",
+     1e-3, 1e6, ORDERS, .help = "of rope_scaling"},
+    {"model.rope_scaling.high_freq_factor", CONFIG_REAL, AT(model.rope_scaling.high_freq_factor),
+     "4", 1e-3, 1e6, ORDERS, .help = "of rope_scaling; above low_freq_factor"},
+    {"model.rope_scaling.original_max_position_embeddings", CONFIG_COUNT,
+     AT(model.rope_scaling.original_max_position_embeddings), "8192", 1, 1 << 24, ORDERS,
+     .help = "of rope_scaling: the context before scaling"},
     {"model.norm_epsilon", CONFIG_REAL, AT(model.norm_epsilon), "1e-5", 1e-12, 1, ORDERS,
-     .help = "added to the mean square in a Llama's norms"},
+     .help = "llama, qwen: added to the mean square in norms"},
+    {"model.qk_norm", CONFIG_BOOL, AT(model.qk_norm), "false", ORDERS,
+     .help = "qwen: true: norms of q and k, as in Qwen3; false: biases of q, k and v, as in Qwen2"},
+    {"model.tied", CONFIG_BOOL, AT(model.tied), "false", ORDERS,
+     .help = "llama, qwen: the head is the embedding's table (tie_word_embeddings); always so in "
+             "gpt2"},
     {"model.patch", CONFIG_COUNT, AT(model.patch), "16", 1, 4096, ORDERS,
      .help = "side of a ViT's patch, pixels; divides data.image.size"},
     {"model.classes", CONFIG_COUNT_AUTO, AT(model.classes), "auto", 0, 1 << 20, ORDERS,

@@ -11,7 +11,12 @@
 
 static uint64_t head_dim(const struct block_config *config)
 {
-    return config->width / config->heads;
+    return config->head_dim ? config->head_dim : config->width / config->heads;
+}
+
+static uint64_t q_width(const struct block_config *config)
+{
+    return config->heads * head_dim(config);
 }
 
 static uint64_t kv_width(const struct block_config *config)
@@ -26,7 +31,7 @@ static int check(const struct block_config *config, const char *name, struct err
         err_set(err, -EINVAL, "%s has a width or a number of heads of zero", name);
         return -EINVAL;
     }
-    if (config->width % config->heads != 0) {
+    if (config->head_dim == 0 && config->width % config->heads != 0) {
         err_set(err, -EINVAL, "the width of %s is not divisible by its heads", name);
         err_expected(err, "a multiple of %" PRIu32, config->heads);
         err_found(err, "%" PRIu32, config->width);
@@ -40,7 +45,13 @@ static int check(const struct block_config *config, const char *name, struct err
     }
     if (config->rope && head_dim(config) % 2 != 0) {
         err_set(err, -EINVAL, "rotary positions need pairs, and a head of %s is odd", name);
-        err_expected(err, "width / heads even");
+        err_expected(err, "an even head dimension");
+        err_found(err, "%" PRIu64, head_dim(config));
+        return -EINVAL;
+    }
+    if (config->qk_norm && head_dim(config) > NORM_IN_PLACE_COLS_MAX) {
+        err_set(err, -EINVAL, "a head of %s is too large for norms of q and k", name);
+        err_expected(err, "a head dimension of at most %d", NORM_IN_PLACE_COLS_MAX);
         err_found(err, "%" PRIu64, head_dim(config));
         return -EINVAL;
     }
@@ -83,8 +94,6 @@ static uint64_t add_matrix(struct builder *b, const char *name, uint64_t out, ui
 
 static uint64_t add_bias(struct builder *b, const char *name, uint64_t rows, bool neighbour)
 {
-    if (!b->config->bias)
-        return 0;
     return add(b, name,
                (struct param_spec){.rows = rows, .neighbour = neighbour, .init = PARAM_ZEROS});
 }
@@ -101,16 +110,24 @@ static void add_norm(struct builder *b, const char *weight, const char *bias, ui
 static void add_attention(struct builder *b, struct block_offsets *o)
 {
     const struct block_config *config = b->config;
-    uint64_t width = config->width, kv = kv_width(config);
-    o->qkv_weight = add_matrix(b, "attn.q.weight", width, width, false, config->deviation);
+    uint64_t width = config->width, q = q_width(config), kv = kv_width(config);
+    o->qkv_weight = add_matrix(b, "attn.q.weight", q, width, false, config->deviation);
     add_matrix(b, "attn.k.weight", kv, width, true, config->deviation);
     add_matrix(b, "attn.v.weight", kv, width, true, config->deviation);
-    o->qkv_bias = add_bias(b, "attn.q.bias", width, false);
-    add_bias(b, "attn.k.bias", kv, true);
-    add_bias(b, "attn.v.bias", kv, true);
+    if (config->bias || config->qkv_bias) {
+        o->qkv_bias = add_bias(b, "attn.q.bias", q, false);
+        add_bias(b, "attn.k.bias", kv, true);
+        add_bias(b, "attn.v.bias", kv, true);
+    }
+    if (config->qk_norm) {
+        const struct param_spec weight = {.rows = head_dim(config), .init = PARAM_ONES};
+        o->q_norm_weight = add(b, "attn.q_norm.weight", weight);
+        o->k_norm_weight = add(b, "attn.k_norm.weight", weight);
+    }
     o->attn_proj_weight =
-        add_matrix(b, "attn.proj.weight", width, width, false, config->residual_deviation);
-    o->attn_proj_bias = add_bias(b, "attn.proj.bias", width, false);
+        add_matrix(b, "attn.proj.weight", width, q, false, config->residual_deviation);
+    if (config->bias)
+        o->attn_proj_bias = add_bias(b, "attn.proj.bias", width, false);
 }
 
 static void add_mlp(struct builder *b, struct block_offsets *o)
@@ -120,15 +137,19 @@ static void add_mlp(struct builder *b, struct block_offsets *o)
     if (config->swiglu) {
         o->up_weight = add_matrix(b, "mlp.gate.weight", mlp, width, false, config->deviation);
         add_matrix(b, "mlp.up.weight", mlp, width, true, config->deviation);
-        o->up_bias = add_bias(b, "mlp.gate.bias", mlp, false);
-        add_bias(b, "mlp.up.bias", mlp, true);
+        if (config->bias) {
+            o->up_bias = add_bias(b, "mlp.gate.bias", mlp, false);
+            add_bias(b, "mlp.up.bias", mlp, true);
+        }
     } else {
         o->up_weight = add_matrix(b, "mlp.fc.weight", mlp, width, false, config->deviation);
-        o->up_bias = add_bias(b, "mlp.fc.bias", mlp, false);
+        if (config->bias)
+            o->up_bias = add_bias(b, "mlp.fc.bias", mlp, false);
     }
     o->mlp_proj_weight =
         add_matrix(b, "mlp.proj.weight", width, mlp, false, config->residual_deviation);
-    o->mlp_proj_bias = add_bias(b, "mlp.proj.bias", width, false);
+    if (config->bias)
+        o->mlp_proj_bias = add_bias(b, "mlp.proj.bias", width, false);
 }
 
 int block_describe(const struct block_config *config, struct params *params, const char *name,
@@ -163,7 +184,7 @@ static void lay_out_saved(struct block *block)
     s->mean1 = arena_take(&l, rows, master);
     s->rstd1 = arena_take(&l, rows, master);
     s->qkv = arena_take(&l, rows * block->qkv.out, compute);
-    s->mixed = arena_take(&l, stream, compute);
+    s->mixed = arena_take(&l, rows * q_width(config), compute);
     s->lse = arena_take(&l, rows * config->heads, master);
     s->middle = arena_take(&l, stream, compute);
     s->normed2 = arena_take(&l, stream, compute);
@@ -171,6 +192,11 @@ static void lay_out_saved(struct block *block)
     s->rstd2 = arena_take(&l, rows, master);
     s->hidden = arena_take(&l, rows * block->up.out, compute);
     s->activated = arena_take(&l, rows * config->mlp_width, compute);
+    if (config->qk_norm) {
+        s->raw_qkv = arena_take(&l, rows * block->qkv.out, compute);
+        s->q_rstd = arena_take(&l, block->q_norm.rows, master);
+        s->k_rstd = arena_take(&l, block->k_norm.rows, master);
+    }
     block->saved_bytes = l.bytes;
 }
 
@@ -184,14 +210,15 @@ static void lay_out_scratch(struct block *block)
     s->d_activated = arena_take(&mlp, rows * block->config.mlp_width, compute);
     s->d_hidden = arena_take(&mlp, rows * block->up.out, compute);
     s->d_normed2 = arena_take(&mlp, stream, compute);
-    s->d_mixed = arena_take(&attention, stream, compute);
+    s->d_mixed = arena_take(&attention, rows * q_width(&block->config), compute);
     s->d_qkv = arena_take(&attention, rows * block->qkv.out, compute);
     uint64_t elements = ops->table->attn_bwd_scratch(ops, &block->attention);
     s->attention = arena_take(&attention, elements, ops_master_bytes(ops));
     s->d_normed1 = arena_take(&attention, stream, compute);
     uint64_t bytes = mlp.bytes > attention.bytes ? mlp.bytes : attention.bytes;
     struct arena_layout both = {bytes};
-    s->d_frozen = arena_take(&both, 2 * (uint64_t)block->config.width, ops_master_bytes(ops));
+    uint64_t width = block->config.width, dim = head_dim(&block->config);
+    s->d_frozen = arena_take(&both, 2 * (dim > width ? dim : width), ops_master_bytes(ops));
     block->scratch_bytes = both.bytes;
 }
 
@@ -200,15 +227,22 @@ int block_plan(struct block *block, const struct block_config *config,
                uint64_t tokens, struct err *err)
 {
     uint64_t rows = items * tokens, width = config->width, mlp = config->mlp_width;
+    uint64_t q = q_width(config), qkv = q + 2 * kv_width(config), dim = head_dim(config);
     bool bias = config->bias;
     struct block plan = {.config = *config, .ops = ops, .rows = rows, .offsets = *offsets};
-    plan.norm = (struct norm_shape){config->norm, rows, width, config->epsilon};
-    plan.attention = (struct attn_shape){
-        items, tokens, config->heads, config->kv_heads, head_dim(config), config->causal};
+    plan.norm = (struct norm_shape){
+        .kind = config->norm, .rows = rows, .cols = width, .epsilon = config->epsilon};
+    plan.q_norm = plan.k_norm = (struct norm_shape){
+        .kind = NORM_RMS, .cols = dim, .epsilon = config->epsilon, .group_stride = qkv};
+    plan.q_norm.rows = rows * (plan.q_norm.group_rows = config->heads);
+    plan.k_norm.rows = rows * (plan.k_norm.group_rows = config->kv_heads);
+    plan.attention =
+        (struct attn_shape){items, tokens, config->heads, config->kv_heads, dim, config->causal};
+    plan.rope = (struct rope_spec){config->rope_base, config->rope_scaling};
     plan.qkv = (struct linear){
-        rows, width, width + 2 * kv_width(config), offsets->qkv_weight, offsets->qkv_bias, bias};
-    plan.attn_proj = (struct linear){
-        rows, width, width, offsets->attn_proj_weight, offsets->attn_proj_bias, bias};
+        rows, width, qkv, offsets->qkv_weight, offsets->qkv_bias, bias || config->qkv_bias};
+    plan.attn_proj =
+        (struct linear){rows, q, width, offsets->attn_proj_weight, offsets->attn_proj_bias, bias};
     plan.up = (struct linear){
         rows, width, config->swiglu ? 2 * mlp : mlp, offsets->up_weight, offsets->up_bias, bias};
     plan.mlp_proj =
@@ -222,9 +256,11 @@ int block_plan(struct block *block, const struct block_config *config,
     }
     int status = ops->table->plan_attn(ops, &plan.attention, err);
     if (status == 0 && config->rope)
-        status = ops->table->plan_rope(ops, &plan.attention, config->rope_base, err);
+        status = ops->table->plan_rope(ops, &plan.attention, &plan.rope, err);
     if (status == 0) /* of norms, and of the embedding, which has their shape */
         status = ops->table->plan_rows(ops, rows, width, err);
+    if (status == 0 && config->qk_norm)
+        status = ops->table->plan_rows(ops, plan.q_norm.rows, dim, err);
     if (status < 0)
         return status;
     lay_out_saved(&plan);
@@ -262,6 +298,48 @@ static void norm_backward(const struct block *block, const void *weights,
                          linear_weights(ops, weights, weight), block->config.adds_gradients);
 }
 
+static void *element_at(const struct block *block, void *array, uint64_t element)
+{
+    return (char *)array + element * ops_compute_bytes(block->ops);
+}
+
+/* The norms of q and k, in qkv; keeps what qkv was. */
+static void qk_norm_forward(const struct block *block, const void *weights, void *saved, void *qkv)
+{
+    struct ops *ops = block->ops;
+    const struct block_offsets *o = &block->offsets;
+    const struct block_saved *s = &block->saved;
+    void *raw = arena_at(saved, s->raw_qkv);
+    uint64_t k = q_width(&block->config);
+    ops->table->pool_bwd(ops, raw, qkv, block->rows, 1, block->qkv.out); /* a copy */
+    ops->table->norm_fwd(ops, &block->q_norm, qkv, NULL, arena_at(saved, s->q_rstd), raw,
+                         linear_weights(ops, weights, o->q_norm_weight), NULL);
+    ops->table->norm_fwd(ops, &block->k_norm, element_at(block, qkv, k), NULL,
+                         arena_at(saved, s->k_rstd), element_at(block, raw, k),
+                         linear_weights(ops, weights, o->k_norm_weight), NULL);
+}
+
+/* d_qkv: the gradient of qkv after the norms, becomes that before them. */
+static void qk_norm_backward(const struct block *block, const void *weights, void *saved,
+                             const struct unit_gradients *gradients, void *d_frozen, void *d_qkv)
+{
+    struct ops *ops = block->ops;
+    const struct block_offsets *o = &block->offsets;
+    const struct block_saved *s = &block->saved;
+    uint64_t k = q_width(&block->config);
+    void *raw = arena_at(saved, s->raw_qkv);
+    void *d_q_weight = linear_gradients(ops, gradients, o->q_norm_weight);
+    void *d_k_weight = linear_gradients(ops, gradients, o->k_norm_weight);
+    bool adds = block->config.adds_gradients;
+    ops->table->norm_bwd(ops, &block->q_norm, d_qkv, d_q_weight ? d_q_weight : d_frozen, NULL, NULL,
+                         raw, NULL, arena_at(saved, s->q_rstd),
+                         linear_weights(ops, weights, o->q_norm_weight), adds);
+    ops->table->norm_bwd(ops, &block->k_norm, element_at(block, d_qkv, k),
+                         d_k_weight ? d_k_weight : d_frozen, NULL, NULL, element_at(block, raw, k),
+                         NULL, arena_at(saved, s->k_rstd),
+                         linear_weights(ops, weights, o->k_norm_weight), adds);
+}
+
 void block_forward(const struct block *block, const void *weights, void *saved, const void *x,
                    const int32_t *row_starts, void *out)
 {
@@ -279,8 +357,10 @@ void block_forward(const struct block *block, const void *weights, void *saved, 
     norm_forward(block, weights, o->norm1_weight, o->norm1_bias, x, normed1,
                  arena_at(saved, s->mean1), arena_at(saved, s->rstd1));
     linear_forward(&block->qkv, ops, weights, normed1, qkv);
+    if (config->qk_norm)
+        qk_norm_forward(block, weights, saved, qkv);
     if (config->rope)
-        table->rope(ops, &block->attention, qkv, config->rope_base, false);
+        table->rope(ops, &block->attention, qkv, &block->rope, false);
     table->attn_fwd(ops, &block->attention, mixed, arena_at(saved, s->lse), qkv, row_starts);
     linear_forward(&block->attn_proj, ops, weights, mixed, middle);
     table->add(ops, middle, middle, x, stream);
@@ -336,7 +416,10 @@ static void attention_backward(const struct block *block, const void *weights, v
                          arena_at(saved, s->lse), row_starts,
                          arena_at(scratch, block->scratch.attention));
     if (block->config.rope)
-        ops->table->rope(ops, &block->attention, d_qkv, block->config.rope_base, true);
+        ops->table->rope(ops, &block->attention, d_qkv, &block->rope, true);
+    if (block->config.qk_norm)
+        qk_norm_backward(block, weights, saved, gradients,
+                         arena_at(scratch, block->scratch.d_frozen), d_qkv);
     linear_backward(&block->qkv, ops, weights, arena_at(saved, s->normed1), d_qkv, gradients,
                     d_normed);
     norm_backward(block, weights, gradients, block->offsets.norm1_weight, block->offsets.norm1_bias,

@@ -1,7 +1,7 @@
 /*
  * block — one transformer block, forward and backward: every model is a row of these.
  *
- *     x -> norm1 -> q, k, v (-> RoPE) -> attention -> proj -> + x     = middle
+ *     x -> norm1 -> q, k, v (-> q/k norm) (-> RoPE) -> attention -> proj -> + x     = middle
  *     middle -> norm2 -> fc -> GELU, or SwiGLU of gate and up -> proj -> + middle = out
  *
  * Pre-norm (Radford et al., GPT-2, 2019; Touvron et al., LLaMA, 2023; Dosovitskiy et al., ViT, ICLR
@@ -33,14 +33,19 @@
 struct block_config {
     uint32_t width, heads;
     uint32_t kv_heads; /* divides heads; equal to it: multi-head */
+    uint32_t head_dim; /* 0: width / heads */
     uint32_t mlp_width;
     enum norm_kind norm;
     double epsilon; /* of the norms */
     bool rope;      /* else positions are the embedding's business */
     double rope_base;
-    bool swiglu; /* else GELU */
+    struct rope_scaling rope_scaling;
+    bool qk_norm; /* an RMSNorm of each head of q and k, before RoPE (Henry et al., "Query-Key
+                   * Normalization for Transformers", 2020, as Qwen3 has it) */
+    bool swiglu;  /* else GELU */
     bool causal;
     bool bias;           /* of the products; a LayerNorm always has one */
+    bool qkv_bias;       /* of q, k and v, where the other products have none */
     bool adds_gradients; /* a backward pass adds to them; else it writes them */
     double deviation,
         /* initial: of all weights, and of those whose output is added to the stream */
@@ -52,12 +57,15 @@ struct block_config {
 struct block_offsets {
     uint64_t norm1_weight, norm1_bias, norm2_weight, norm2_bias;
     uint64_t qkv_weight, qkv_bias, attn_proj_weight, attn_proj_bias;
+    uint64_t q_norm_weight, k_norm_weight;
     uint64_t up_weight, up_bias, mlp_proj_weight, mlp_proj_bias;
 };
 
-/* Offsets in the arena of saved tensors, bytes. */
+/* Offsets in the arena of saved tensors, bytes. raw_qkv: before the norms of q and k, of which
+ * q_rstd and k_rstd are. */
 struct block_saved {
     uint64_t normed1, mean1, rstd1, qkv, mixed, lse, middle;
+    uint64_t raw_qkv, q_rstd, k_rstd;
     uint64_t normed2, mean2, rstd2, hidden, activated;
 };
 
@@ -75,8 +83,9 @@ struct block {
     struct ops *ops;
     uint64_t rows;
     struct block_offsets offsets;
-    struct norm_shape norm;
+    struct norm_shape norm, q_norm, k_norm;
     struct attn_shape attention;
+    struct rope_spec rope;
     struct linear qkv, attn_proj, up, mlp_proj;
     struct block_saved saved;
     struct block_scratch scratch;

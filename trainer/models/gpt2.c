@@ -2,6 +2,7 @@
  * model_gpt2 — a language model: learned positions, and a head that is the embedding's table once
  * more (Radford et al., "Language models are unsupervised multitask learners", 2019).
  */
+#include "ckpt/format/hf_model.h"
 #include "trainer/models/model_kind.h"
 
 #include <math.h>
@@ -20,34 +21,61 @@ static struct block_config block(const struct model_config *config)
                                  .residual_deviation = 0.02 / sqrt(2.0 * config->layers)};
 }
 
-static int describe_embed(struct model *model, struct err *err)
-{
-    const struct model_config *config = &model->config;
-    struct param_spec spec = {.name = "embed.tokens.weight",
-                              .rows = config->vocabulary,
-                              .cols = config->width,
-                              .decay = true,
-                              .init = PARAM_NORMAL,
-                              .deviation = 0.02};
-    model->tied = (int64_t)model->params.count;
-    spec.room_rows = model_logits_cols(model, spec.rows) - spec.rows;
-    int status = model_add_param(model, &spec, &model->embed_tokens, err);
-    spec.name = "embed.positions.weight";
-    spec.rows = config->block;
-    spec.room_rows = 0;
-    return status < 0 ? status : model_add_param(model, &spec, &model->embed_positions, err);
-}
+static const struct hf_row hf_outside[] = {
+    {"embed.tokens.weight", "transformer.wte.weight"},
+    {"embed.positions.weight", "transformer.wpe.weight"},
+    {"norm.weight", "transformer.ln_f.weight"},
+    {"norm.bias", "transformer.ln_f.bias"},
+    {0},
+};
 
-static int describe_head(struct model *model, struct err *err)
-{
-    (void)model;
-    (void)err;
-    return 0; /* the table is the embedding's */
-}
+static const struct hf_row hf_inside[] = {
+    {"norm1.weight", "ln_1.weight"},
+    {"norm1.bias", "ln_1.bias"},
+    {"attn.q.weight", "attn.c_attn.weight", true, 0, 3},
+    {"attn.k.weight", "attn.c_attn.weight", true, 1, 3},
+    {"attn.v.weight", "attn.c_attn.weight", true, 2, 3},
+    {"attn.q.bias", "attn.c_attn.bias", false, 0, 3},
+    {"attn.k.bias", "attn.c_attn.bias", false, 1, 3},
+    {"attn.v.bias", "attn.c_attn.bias", false, 2, 3},
+    {"attn.proj.weight", "attn.c_proj.weight", true},
+    {"attn.proj.bias", "attn.c_proj.bias"},
+    {"norm2.weight", "ln_2.weight"},
+    {"norm2.bias", "ln_2.bias"},
+    {"mlp.fc.weight", "mlp.c_fc.weight", true},
+    {"mlp.fc.bias", "mlp.c_fc.bias"},
+    {"mlp.proj.weight", "mlp.c_proj.weight", true},
+    {"mlp.proj.bias", "mlp.c_proj.bias"},
+    {0},
+};
 
-const struct model_kind model_kind_gpt2 = {language_check,          block,
-                                           language_tokens,         describe_embed,
-                                           describe_head,           language_plan,
-                                           language_patch_elements, language_embed_forward,
-                                           language_embed_backward, language_head_forward,
-                                           language_head_backward,  language_flops};
+#define FIELD(member) .field = offsetof(struct hf_config, member)
+
+static const struct hf_entry hf_entries[] = {
+    {"activation_function", HF_TEXT, "gelu_new"},
+    {"layer_norm_epsilon", HF_REAL, FIELD(norm_epsilon), .default_value = 1e-5},
+    {"n_embd", HF_COUNT, FIELD(width)},
+    {"n_head", HF_COUNT, FIELD(heads), .is_checked = true, .default_value = 12},
+    {"n_inner", HF_COUNT, FIELD(mlp_width)},
+    {"n_layer", HF_COUNT, FIELD(layers), .is_checked = true, .default_value = 12},
+    {"n_positions", HF_COUNT, FIELD(positions)},
+    {"tie_word_embeddings", HF_TIED, .flag = true},
+    {"vocab_size", HF_COUNT, FIELD(vocabulary)},
+    {"bos_token_id", HF_DOCUMENT_END},
+    {"eos_token_id", HF_DOCUMENT_END},
+    {NULL, HF_END},
+};
+
+static const struct hf_model hf_gpt2 = {.type = "gpt2",
+                                        .architecture = "GPT2LMHeadModel",
+                                        .block_prefix = "transformer.h",
+                                        .outside = hf_outside,
+                                        .inside = hf_inside,
+                                        .entries = hf_entries};
+
+const struct model_kind model_kind_gpt2 = {
+    .task = &model_task_language,
+    .block = block,
+    .is_tied = true,
+    .hf_models = (const struct hf_model *const[]){&hf_gpt2, NULL},
+};

@@ -4,7 +4,7 @@
 #include "trainer/models/init.h"
 
 #include "base/jsonx.h"
-#include "ckpt/format/hf_names.h"
+#include "ckpt/format/hf_model.h"
 #include "ckpt/load/weights.h"
 #include "io/file_util.h"
 
@@ -22,85 +22,29 @@ struct init {
     const struct model_config *config;
     const struct params *params;
     struct weights *source;
-    bool has_family;
-    enum hf_family family;
-    float *turned; /* room for the largest transposed tensor */
+    const struct hf_model *hf; /* NULL: transformers has no such model */
+    float *turned;             /* room for the largest transposed tensor */
     uint64_t turned_count;
     struct err *err; /* of the call that is made */
 };
 
-/* --- what a config.json must say --- */
-
-/* A key of transformers' configuration and the value that this model computes with. */
-struct expectation {
-    const char *key;
-    double value;
-    bool has_default; /* where the key is absent */
-    double default_value;
-};
-
-static int expect(const struct json_t *root, const char *path, const struct expectation *e,
-                  struct err *err)
+/* The model as transformers' configuration describes it; what it does not check stays 0. */
+static struct hf_config hf_config_of(const struct model_config *c)
 {
-    double found = e->default_value;
-    const struct json_t *node = jsonx_get(root, e->key);
-    int status = jsonx_f64(node, &found);
-    if (status && e->has_default && jsonx_kind(node) == JSON_KIND_NULL)
-        status = 0;
-    if (!status && fabs(found - e->value) <= 1e-6 * fabs(e->value))
-        return 0;
-    err_set(err, -EINVAL, "the weights are of another model: \"%s\" differs", e->key);
-    err_at(err, path, ERR_NO_OFFSET);
-    err_expected(err, "%.9g", e->value);
-    if (status)
-        err_found(err, "no number");
-    else
-        err_found(err, "%.9g", found);
-    err_advise(err, "describe that model under `model:`");
-    return -EINVAL;
-}
-
-static int expect_text(const struct json_t *root, const char *path, const char *key,
-                       const char *value, struct err *err)
-{
-    const char *found = value;
-    if (jsonx_text(jsonx_get(root, key), &found) == 0 && strcmp(found, value) != 0) {
-        err_set(err, -EINVAL, "the weights are of another kind of model: \"%s\" differs", key);
-        err_at(err, path, ERR_NO_OFFSET);
-        err_expected(err, "%s", value);
-        err_found(err, "%.64s", found);
-        return -EINVAL;
-    }
-    return 0;
-}
-
-static int check_config(const struct init *l, const struct json_t *root, const char *path)
-{
-    const struct model_config *c = l->config;
-    bool llama = l->family == HF_LLAMA;
-    const struct expectation gpt2[] = {{"n_layer", c->layers, true, 12},
-                                       {"n_head", c->heads, true, 12},
-                                       {"layer_norm_epsilon", 1e-5, true, 1e-5}};
-    const struct expectation rotary[] = {
-        {"num_hidden_layers", c->layers, true, 32},
-        {"num_attention_heads", c->heads, true, 32},
-        {"num_key_value_heads", c->kv_heads ? c->kv_heads : c->heads, true, c->heads},
-        {"rms_norm_eps", c->norm_epsilon, true, 1e-6},
-        {"rope_theta", c->rope_base, true, 10000}};
-    const struct expectation *list = llama ? rotary : gpt2;
-    size_t count = llama ? sizeof rotary / sizeof rotary[0] : sizeof gpt2 / sizeof gpt2[0];
-    int status = expect_text(root, path, "model_type", llama ? "llama" : "gpt2", l->err);
-    if (!status)
-        status = llama ? expect_text(root, path, "hidden_act", "silu", l->err)
-                       : expect_text(root, path, "activation_function", "gelu_new", l->err);
-    for (size_t i = 0; i < count && !status; i++)
-        status = expect(root, path, &list[i], l->err);
-    if (!status && jsonx_kind(jsonx_get(root, "rope_scaling")) != JSON_KIND_NULL) {
-        status = err_set(l->err, -EINVAL,
-                         "the weights want scaled rotary positions, which are not built");
-        err_at(l->err, path, ERR_NO_OFFSET);
-    }
-    return status;
+    return (struct hf_config){
+        .layers = c->layers,
+        .heads = c->heads,
+        .kv_heads = c->kv_heads ? c->kv_heads : c->heads,
+        .head_dim = c->head_dim ? c->head_dim : c->width / c->heads,
+        .width = c->width,
+        .norm_epsilon = model_is_rotary(c->type) ? c->norm_epsilon : 1e-5,
+        .rope_base = c->rope_base,
+        .rope_factor = c->rope_scaling.factor ? c->rope_scaling.factor : 1,
+        .rope_low_freq_factor = c->rope_scaling.low_freq_factor,
+        .rope_high_freq_factor = c->rope_scaling.high_freq_factor,
+        .rope_original_positions = c->rope_scaling.original_positions,
+        .tied = c->tied,
+    };
 }
 
 /* Beside the weights, if there is one. */
@@ -123,8 +67,10 @@ static int check_config_file(const struct init *l, struct io *io)
     status = io_read_file(io, path, CONFIG_BYTES_MAX, &text, &bytes, l->err);
     if (!status)
         status = jsonx_parse(text, bytes, path, 0, &root, l->err);
-    if (!status)
-        status = check_config(l, root, path);
+    if (!status) {
+        const struct hf_config config = hf_config_of(l->config);
+        status = hf_check_entries(l->hf, &config, root, path, l->err);
+    }
     jsonx_free(root);
     free(text);
     return status;
@@ -167,13 +113,13 @@ static int check_shape(const struct init *l, const struct weights_tensor *found,
 static bool find_theirs(const struct init *l, const struct param *param, struct hf_place *place,
                         struct weights_tensor *ret_tensor)
 {
-    if (!l->has_family || !hf_place_of(l->family, param->name, place))
+    if (!l->hf || !hf_place_of(l->hf, param->name, place))
         return false;
     const char *bare = strchr(place->name, '.') + 1;
     if (weights_find(l->source, place->name, ret_tensor))
         return true;
     if (strcmp(param->name, "head.weight") == 0)
-        return hf_place_of(l->family, "embed.tokens.weight", place) &&
+        return hf_place_of(l->hf, "embed.tokens.weight", place) &&
                weights_find(l->source, place->name, ret_tensor);
     if (weights_find(l->source, bare, ret_tensor))
         return true;
@@ -217,7 +163,7 @@ static int load_straight(struct init *l, const struct param *param, const struct
 {
     const uint64_t shape[2] = {param->shape[0] * place->parts, param->shape[1]};
     const uint64_t start[2] = {param->shape[0] * place->part, 0};
-    bool more_rows = strcmp(param->name, "embed.positions.weight") == 0 && l->has_family;
+    bool more_rows = strcmp(param->name, "embed.positions.weight") == 0 && l->hf;
     int status = check_shape(l, found, shape, param->rank, more_rows);
     return status ? status : weights_read(found, start, param->shape, target, l->err);
 }
@@ -255,6 +201,23 @@ static int check_depth(const struct init *l)
     return -EINVAL;
 }
 
+static bool has_param(const struct params *params, const char *name)
+{
+    for (uint64_t i = 0; i < params->count; i++)
+        if (strcmp(params->list[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static const struct hf_model *hf_model_of(const struct model_config *config,
+                                          const struct params *params)
+{
+    const struct hf_model *const *hf = model_hf_models(config->type);
+    while (hf && *hf && (*hf)->marker && !has_param(params, (*hf)->marker))
+        hf++;
+    return hf ? *hf : NULL;
+}
+
 int init_open(struct io *io, const char *path, const struct model_config *config,
               const struct params *params, const struct log *log, struct init **ret_init,
               struct err *err)
@@ -266,9 +229,9 @@ int init_open(struct io *io, const char *path, const struct model_config *config
     l->config = config;
     l->params = params;
     l->err = err;
-    l->has_family = hf_family_of(model_type_name(config->type), &l->family);
+    l->hf = hf_model_of(config, params);
     int status = weights_open(io, path, &l->source, log, err);
-    if (!status && l->has_family)
+    if (!status && l->hf)
         status = check_config_file(l, io);
     if (!status)
         status = check_depth(l);

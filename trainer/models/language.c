@@ -17,7 +17,7 @@ enum { BLOCK_TOKENS_MAX = 1 << 20, VOCABULARY_MAX = 1 << 24 };
  * at full speed. */
 enum { HEAD_LOGITS_BYTES_MAX = 512 << 20 };
 
-int language_check(const struct model_config *config, struct err *err)
+static int check(const struct model_config *config, struct err *err)
 {
     if (config->block == 0 || config->block > BLOCK_TOKENS_MAX) {
         err_set(err, -EINVAL, "the block of a language model is out of range");
@@ -34,12 +34,50 @@ int language_check(const struct model_config *config, struct err *err)
     return 0;
 }
 
-uint64_t language_tokens(const struct model_config *config)
+static uint64_t tokens(const struct model_config *config)
 {
     return config->block;
 }
 
-/* The largest power of two of rows whose logits fit, or all; language_plan rounds it down to whole
+static struct param_spec table(const struct model_config *config, const char *name)
+{
+    return (struct param_spec){.name = name,
+                               .rows = config->vocabulary,
+                               .cols = config->width,
+                               .decay = true,
+                               .init = PARAM_NORMAL,
+                               .deviation = 0.02};
+}
+
+static bool has_positions(const struct model *model)
+{
+    return !model->kind->is_rotary;
+}
+
+static int describe_embed(struct model *model, struct err *err)
+{
+    const struct model_config *config = &model->config;
+    struct param_spec spec = table(config, "embed.tokens.weight");
+    if (config->tied) {
+        model->tied = (int64_t)model->params.count;
+        spec.room_rows = model_logits_cols(model, spec.rows) - spec.rows;
+    }
+    int status = model_add_param(model, &spec, &model->embed_tokens, err);
+    if (status < 0 || !has_positions(model))
+        return status;
+    spec = table(config, "embed.positions.weight");
+    spec.rows = config->block;
+    return model_add_param(model, &spec, &model->embed_positions, err);
+}
+
+static int describe_head(struct model *model, struct err *err)
+{
+    struct param_spec spec = table(&model->config, "head.weight");
+    spec.room_rows = model_logits_cols(model, spec.rows) - spec.rows;
+    return model->config.tied ? 0 : model_add_param(model, &spec, &model->head.weight, err);
+}
+
+/* The largest power of two of rows whose logits fit, or all; plan rounds it down to whole
  * items where it holds more than one. A function of shapes alone, as the bits depend on it. */
 static uint64_t head_rows_at_once(const struct model *model)
 {
@@ -77,7 +115,7 @@ static uint64_t rows_of_cut(const struct model *model)
     return model->logits_rows < model->tokens ? model->tokens : model->rows;
 }
 
-int language_plan(struct model *model, struct err *err)
+static int plan(struct model *model, struct err *err)
 {
     model->head_rows = model->rows;
     model->classes = model->config.vocabulary;
@@ -94,15 +132,10 @@ int language_plan(struct model *model, struct err *err)
                : plan_piece(model, rows_of_cut(model) % model->logits_rows, &model->piece[1], err);
 }
 
-uint64_t language_patch_elements(const struct model *model)
+static uint64_t patch_elements(const struct model *model)
 {
     (void)model;
     return 0;
-}
-
-static bool has_positions(const struct model *model)
-{
-    return !model->block.config.rope;
 }
 
 /* The unit that the head's weight lies in. */
@@ -111,7 +144,7 @@ static uint64_t head_unit(const struct model *model)
     return model->tied >= 0 ? MODEL_UNIT_EMBED : model_unit_head(model);
 }
 
-void language_embed_forward(struct model *model, const struct model_pass *pass, void *hidden)
+static void embed_forward(struct model *model, const struct model_pass *pass, void *hidden)
 {
     struct ops *ops = model->ops;
     const void *weights = model_unit_weights(model, pass, MODEL_UNIT_EMBED);
@@ -122,8 +155,7 @@ void language_embed_forward(struct model *model, const struct model_pass *pass, 
                           model->items, model->tokens, model->config.width);
 }
 
-void language_embed_backward(struct model *model, const struct model_pass *pass,
-                             const void *d_hidden)
+static void embed_backward(struct model *model, const struct model_pass *pass, const void *d_hidden)
 {
     struct ops *ops = model->ops;
     const struct unit_gradients gradients = model_unit_gradients(model, pass, MODEL_UNIT_EMBED);
@@ -192,8 +224,8 @@ static struct head_job head_job_at(const struct model *model, uint64_t first)
     return (struct head_job){&model->piece[left < model->logits_rows], first};
 }
 
-void language_head_forward(struct model *model, const struct model_pass *pass,
-                           const struct model_result *result)
+static void head_forward(struct model *model, const struct model_pass *pass,
+                         const struct model_result *result)
 {
     for (uint64_t row = 0; row < model->rows;) {
         const struct head_job job = head_job_at(model, row);
@@ -202,8 +234,8 @@ void language_head_forward(struct model *model, const struct model_pass *pass,
     }
 }
 
-void language_head_backward(struct model *model, const struct model_pass *pass,
-                            const struct model_result *result)
+static void head_backward(struct model *model, const struct model_pass *pass,
+                          const struct model_result *result)
 {
     struct ops *ops = model->ops;
     const void *logits = arena_at(pass->activations, pass->layout.logits);
@@ -222,9 +254,23 @@ void language_head_backward(struct model *model, const struct model_pass *pass,
     }
 }
 
-double language_flops(const struct model *model)
+static double flops(const struct model *model)
 {
     double products = 2 + model_is_trained(model, head_unit(model), model->head.weight);
     return 2 * products * (double)model->rows * (double)model->config.width *
            (double)model->classes;
 }
+
+const struct model_task model_task_language = {
+    .check = check,
+    .tokens = tokens,
+    .describe_embed = describe_embed,
+    .describe_head = describe_head,
+    .plan = plan,
+    .patch_elements = patch_elements,
+    .embed_forward = embed_forward,
+    .embed_backward = embed_backward,
+    .head_forward = head_forward,
+    .head_backward = head_backward,
+    .flops = flops,
+};

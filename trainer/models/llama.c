@@ -1,8 +1,9 @@
 /*
- * model_llama — a language model with rotary positions, RMSNorm, grouped-query attention, SwiGLU,
- * no biases and a head of its own (Touvron et al., "LLaMA: open and efficient foundation language
- * models", 2023, and "Llama 2", 2023).
+ * llama — a language model with rotary positions, RMSNorm, grouped-query attention, SwiGLU and no
+ * biases (Touvron et al., "LLaMA: Open and Efficient Foundation Language Models", 2023, and "Llama
+ * 2", 2023; Grattafiori et al., "The Llama 3 Herd of Models", 2024).
  */
+#include "ckpt/format/hf_model.h"
 #include "trainer/models/model_kind.h"
 
 #include <math.h>
@@ -12,43 +13,71 @@ static struct block_config block(const struct model_config *config)
     return (struct block_config){.width = config->width,
                                  .heads = config->heads,
                                  .kv_heads = config->kv_heads ? config->kv_heads : config->heads,
+                                 .head_dim = config->head_dim,
                                  .mlp_width = model_mlp_width(config),
                                  .norm = NORM_RMS,
                                  .epsilon = config->norm_epsilon,
                                  .rope = true,
                                  .rope_base = config->rope_base,
+                                 .rope_scaling = config->rope_scaling,
                                  .swiglu = true,
                                  .causal = true,
                                  .deviation = 0.02,
                                  .residual_deviation = 0.02 / sqrt(2.0 * config->layers)};
 }
 
-static struct param_spec table(const struct model_config *config, const char *name)
-{
-    return (struct param_spec){.name = name,
-                               .rows = config->vocabulary,
-                               .cols = config->width,
-                               .decay = true,
-                               .init = PARAM_NORMAL,
-                               .deviation = 0.02};
-}
+static const struct hf_row hf_outside[] = {
+    {"embed.tokens.weight", "model.embed_tokens.weight"},
+    {"norm.weight", "model.norm.weight"},
+    {"head.weight", "lm_head.weight"},
+    {0},
+};
 
-static int describe_embed(struct model *model, struct err *err)
-{
-    const struct param_spec spec = table(&model->config, "embed.tokens.weight");
-    return model_add_param(model, &spec, &model->embed_tokens, err);
-}
+static const struct hf_row hf_inside[] = {
+    {"norm1.weight", "input_layernorm.weight"},
+    {"attn.q.weight", "self_attn.q_proj.weight"},
+    {"attn.k.weight", "self_attn.k_proj.weight"},
+    {"attn.v.weight", "self_attn.v_proj.weight"},
+    {"attn.proj.weight", "self_attn.o_proj.weight"},
+    {"norm2.weight", "post_attention_layernorm.weight"},
+    {"mlp.gate.weight", "mlp.gate_proj.weight"},
+    {"mlp.up.weight", "mlp.up_proj.weight"},
+    {"mlp.proj.weight", "mlp.down_proj.weight"},
+    {0},
+};
 
-static int describe_head(struct model *model, struct err *err)
-{
-    struct param_spec spec = table(&model->config, "head.weight");
-    spec.room_rows = model_logits_cols(model, spec.rows) - spec.rows;
-    return model_add_param(model, &spec, &model->head.weight, err);
-}
+#define FIELD(member) .field = offsetof(struct hf_config, member)
 
-const struct model_kind model_kind_llama = {language_check,          block,
-                                            language_tokens,         describe_embed,
-                                            describe_head,           language_plan,
-                                            language_patch_elements, language_embed_forward,
-                                            language_embed_backward, language_head_forward,
-                                            language_head_backward,  language_flops};
+static const struct hf_entry hf_entries[] = {
+    {"attention_bias", HF_FLAG, .flag = false},
+    {"bos_token_id", HF_NULL},
+    {"eos_token_id", HF_NULL},
+    {"hidden_act", HF_TEXT, "silu"},
+    {"hidden_size", HF_COUNT, FIELD(width)},
+    {"intermediate_size", HF_COUNT, FIELD(mlp_width)},
+    {"max_position_embeddings", HF_COUNT, FIELD(positions)},
+    {"num_attention_heads", HF_COUNT, FIELD(heads), .is_checked = true, .default_value = 32},
+    {"num_hidden_layers", HF_COUNT, FIELD(layers), .is_checked = true, .default_value = 32},
+    {"num_key_value_heads", HF_COUNT, FIELD(kv_heads), .is_checked = true},
+    {"head_dim", HF_HEAD_DIM},
+    {"rms_norm_eps", HF_REAL, FIELD(norm_epsilon), .default_value = 1e-6},
+    {"rope_scaling", HF_ROPE_SCALING},
+    {"rope_theta", HF_REAL, FIELD(rope_base), .default_value = 10000},
+    {"tie_word_embeddings", HF_TIED, .flag = false},
+    {"vocab_size", HF_COUNT, FIELD(vocabulary)},
+    {NULL, HF_END},
+};
+
+static const struct hf_model hf_llama = {.type = "llama",
+                                         .architecture = "LlamaForCausalLM",
+                                         .block_prefix = "model.layers",
+                                         .outside = hf_outside,
+                                         .inside = hf_inside,
+                                         .entries = hf_entries};
+
+const struct model_kind model_kind_llama = {
+    .task = &model_task_language,
+    .block = block,
+    .is_rotary = true,
+    .hf_models = (const struct hf_model *const[]){&hf_llama, NULL},
+};

@@ -22,14 +22,13 @@
 #ifndef MILLRACE_TRAINER_MODELS_MODEL_H
 #define MILLRACE_TRAINER_MODELS_MODEL_H
 
+#include "trainer/models/models.h"
 #include "trainer/models/offload.h"
 #include "trainer/models/params.h"
 #include "trainer/ops/ops.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-enum model_type { MODEL_VIT, MODEL_GPT2, MODEL_LLAMA };
 
 /* Immutable. */
 struct model_config {
@@ -43,9 +42,13 @@ struct model_config {
     /* language model */
     uint32_t block; /* tokens */
     uint32_t vocabulary;
-    /* Llama */
+    /* rotary models */
     uint32_t kv_heads; /* divides heads; 0: as many */
+    uint32_t head_dim; /* 0: width / heads */
     double rope_base, norm_epsilon;
+    struct rope_scaling rope_scaling;
+    bool tied;    /* the head is the embedding's table; always so in GPT-2 */
+    bool qk_norm; /* Qwen: q and k are normalized (Qwen3), instead of biased (Qwen2) */
     /* Every n-th block keeps nothing of its forward pass but its input, and runs it again in the
      * backward pass: less memory, the same bits. 0: none; 1: all. */
     uint32_t recompute_every;
@@ -120,8 +123,6 @@ struct model_result {
     double *losses;   /* [rows] */
     uint8_t *correct; /* [rows] */
 };
-
-const char *model_type_name(enum model_type type); /* as the configuration has it */
 
 struct model;
 

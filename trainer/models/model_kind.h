@@ -1,7 +1,9 @@
 /*
- * model_kind — what the kinds of models differ in: embedding and head. Only model*.c include this.
+ * model_kind — what models differ in. Only trainer/models/ includes this.
  *
- * Adding a kind: copy model_gpt2.c, name it in enum model_type and in model.c's kind_of.
+ * A model is one file that defines a struct model_kind, and a row in models.h. A language model
+ * (gpt2.c, llama.c, qwen.c) gives its blocks and its names in transformers; embedding and head are
+ * those of language.c.
  */
 #ifndef MILLRACE_TRAINER_MODELS_MODEL_KIND_H
 #define MILLRACE_TRAINER_MODELS_MODEL_KIND_H
@@ -36,44 +38,43 @@ struct model_pass {
 
 struct model;
 
-/* All hooks are required. describe_*: add to the unit begun last. */
-struct model_kind {
+/* Embedding and head of a task. All hooks are required. describe_*: add to the unit begun last. */
+struct model_task {
     int (*check)(const struct model_config *config, struct err *err);
-    struct block_config (*block)(const struct model_config *config);
-    uint64_t (*tokens)(const struct model_config *config); /* rows of the stream an item */
+    uint64_t (*tokens)(const struct model_config *config); /* rows of the stream per item */
     int (*describe_embed)(struct model *model, struct err *err);
-    int (*describe_head)(struct model *model,
-                         struct err *err); /* after the final norm, which is common to all */
+    int (*describe_head)(struct model *model, struct err *err); /* after the final norm */
     int (*plan)(struct model *model, struct err *err);
-    uint64_t (*patch_elements)(
-        const struct model *model); /* kept of the input for the backward pass */
+    /* kept of the input for the backward pass */
+    uint64_t (*patch_elements)(const struct model *model);
     void (*embed_forward)(struct model *model, const struct model_pass *pass, void *hidden);
     void (*embed_backward)(struct model *model, const struct model_pass *pass,
                            const void *d_hidden);
+    /* from normed to losses */
     void (*head_forward)(struct model *model, const struct model_pass *pass,
-                         const struct model_result *result); /* from normed to losses */
-    void (*head_backward)(
-        struct model *model, const struct model_pass *pass,
-        const struct model_result *result);     /* from normed to losses and d_normed */
+                         const struct model_result *result);
+    /* from normed to losses and d_normed */
+    void (*head_backward)(struct model *model, const struct model_pass *pass,
+                          const struct model_result *result);
     double (*flops)(const struct model *model); /* of embedding and head */
 };
 
-extern const struct model_kind model_kind_vit, model_kind_gpt2, model_kind_llama;
+/* Classes of images (vit.c); the next token (language.c), where positions are learned unless
+ * blocks are rotary. */
+extern const struct model_task model_task_image, model_task_language;
 
-/* The hooks that language models share (model_language.c): positions are learned unless the block
- * has RoPE, the head is the embedding's table unless the model has none tied. */
-int language_check(const struct model_config *config, struct err *err);
-uint64_t language_tokens(const struct model_config *config);
-int language_plan(struct model *model, struct err *err);
-uint64_t language_patch_elements(const struct model *model);
-void language_embed_forward(struct model *model, const struct model_pass *pass, void *hidden);
-void language_embed_backward(struct model *model, const struct model_pass *pass,
-                             const void *d_hidden);
-void language_head_forward(struct model *model, const struct model_pass *pass,
-                           const struct model_result *result);
-void language_head_backward(struct model *model, const struct model_pass *pass,
-                            const struct model_result *result);
-double language_flops(const struct model *model);
+/* Immutable. */
+struct model_kind {
+    const struct model_task *task;
+    struct block_config (*block)(const struct model_config *config);
+    bool is_rotary;                          /* see model_is_rotary */
+    bool is_tied;                            /* always; else model_config.tied says */
+    const struct hf_model *const *hf_models; /* see model_hf_models */
+};
+
+#define MODEL(name, NAME) extern const struct model_kind model_kind_##name;
+MODELS(MODEL)
+#undef MODEL
 
 /* The products of a head over so many rows; zeroed where there are none. Immutable once planned. */
 struct model_head_piece {
@@ -86,6 +87,7 @@ struct model_head_piece {
 struct model {
     struct model_config config;
     const struct model_kind *kind;
+    const struct model_task *task;
     struct ops *ops;
     uint64_t items, tokens, rows; /* rows = items * tokens */
     struct params params;

@@ -12,30 +12,45 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* With these, and those of the kinds, every product of sizes stays below 2^63: items * tokens *
  * width * ratio * 2. */
 enum { LAYERS_MAX = 1 << 12, WIDTH_MAX = 1 << 16, MLP_RATIO_MAX = 1 << 6, MLP_WIDTH_MAX = 1 << 22 };
 #define ROWS_MAX (UINT64_C(1) << 36)
 
-static const struct model_kind *kind_of(enum model_type type)
-{
-    switch (type) {
-    case MODEL_VIT:
-        return &model_kind_vit;
-    case MODEL_GPT2:
-        return &model_kind_gpt2;
-    case MODEL_LLAMA:
-        return &model_kind_llama;
-    }
-    return NULL;
-}
+static const struct kind_row {
+    const char *name;
+    const struct model_kind *kind;
+} kinds[] = {
+#define MODEL(name, NAME) [MODEL_##NAME] = {#name, &model_kind_##name},
+    MODELS(MODEL)
+#undef MODEL
+};
 
 const char *model_type_name(enum model_type type)
 {
-    static const char *const names[] = {
-        [MODEL_VIT] = "vit", [MODEL_GPT2] = "gpt2", [MODEL_LLAMA] = "llama"};
-    return names[type];
+    return kinds[type].name;
+}
+
+bool model_type_of(const char *name, enum model_type *ret_type)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(kinds[i].name, name) == 0) {
+            *ret_type = (enum model_type)i;
+            return true;
+        }
+    return false;
+}
+
+bool model_is_rotary(enum model_type type)
+{
+    return kinds[type].kind->is_rotary;
+}
+
+const struct hf_model *const *model_hf_models(enum model_type type)
+{
+    return kinds[type].kind->hf_models;
 }
 
 static int check_limit(const char *what, uint64_t value, uint64_t limit, struct err *err)
@@ -61,9 +76,9 @@ static int check(const struct model_config *config, const struct model_kind *kin
                      ? check_limit("mlp_width", config->mlp_width, MLP_WIDTH_MAX, err)
                      : check_limit("mlp_ratio", config->mlp_ratio, MLP_RATIO_MAX, err);
     if (status == 0)
-        status = kind->check(config, err);
+        status = kind->task->check(config, err);
     if (status == 0)
-        status = check_limit("micro-batch", items, ROWS_MAX / kind->tokens(config), err);
+        status = check_limit("micro-batch", items, ROWS_MAX / kind->task->tokens(config), err);
     return status;
 }
 
@@ -104,7 +119,7 @@ static int describe_head(struct model *model, enum norm_kind norm, struct err *e
         status = model_add_param(model, &weight, &model->norm_weight, err);
     if (status == 0 && norm == NORM_LAYER)
         status = model_add_param(model, &bias, &model->norm_bias, err);
-    return status < 0 ? status : model->kind->describe_head(model, err);
+    return status < 0 ? status : model->task->describe_head(model, err);
 }
 
 static int describe_and_plan(struct model *model, struct err *err)
@@ -114,7 +129,7 @@ static int describe_and_plan(struct model *model, struct err *err)
     struct block_offsets offsets = {0};
     int status = params_begin_unit(&model->params, "embed", err);
     if (status == 0)
-        status = model->kind->describe_embed(model, err);
+        status = model->task->describe_embed(model, err);
     if (status == 0)
         status = describe_blocks(model, &block, &offsets, err);
     if (status == 0)
@@ -122,7 +137,7 @@ static int describe_and_plan(struct model *model, struct err *err)
     if (status == 0)
         status = block_plan(&model->block, &block, &offsets, model->ops, model->items,
                             model->tokens, err);
-    return status < 0 ? status : model->kind->plan(model, err);
+    return status < 0 ? status : model->task->plan(model, err);
 }
 
 static int group_and_freeze(struct model *model, struct err *err)
@@ -153,8 +168,7 @@ static int check_size(const struct model *model, struct err *err)
 int model_open(const struct model_config *config, struct ops *ops, uint64_t items,
                struct model **ret_model, struct err *err)
 {
-    const struct model_kind *kind = kind_of(config->type);
-    assert(kind);
+    const struct model_kind *kind = kinds[config->type].kind;
     int status = check(config, kind, items, err);
     if (status < 0)
         return status;
@@ -162,10 +176,12 @@ int model_open(const struct model_config *config, struct ops *ops, uint64_t item
     if (!model)
         return err_errno(err, -ENOMEM, "cannot open the model");
     model->config = *config;
+    model->config.tied = config->tied || kind->is_tied;
     model->kind = kind;
+    model->task = kind->task;
     model->ops = ops;
     model->items = items;
-    model->tokens = kind->tokens(config);
+    model->tokens = kind->task->tokens(config);
     model->rows = items * model->tokens;
     model->tied = -1;
     status = describe_and_plan(model, err);
@@ -221,7 +237,7 @@ uint64_t model_hidden_elements(const struct model *model)
 
 double model_flops(const struct model *model)
 {
-    double flops = model->kind->flops(model);
+    double flops = model->task->flops(model);
     for (uint64_t unit = MODEL_UNIT_BLOCKS; unit < model_unit_head(model); unit++)
         flops += block_flops(&model->block, &model->params, unit, unit >= model->first_trained);
     return flops;

@@ -60,7 +60,7 @@ static struct model_layout lay_out(const struct model *model, const struct model
         arena_take(&l, stage->blocks_count + (stage->heads ? 1 : 0), layout.hidden_bytes);
     layout.saved = arena_take(&l, activation_places_count(&saved), model->block.saved_bytes);
     if (stage->embeds) {
-        layout.patches = arena_take(&l, model->kind->patch_elements(model), compute);
+        layout.patches = arena_take(&l, model->task->patch_elements(model), compute);
         layout.d = arena_take(&l, model_hidden_elements(model), compute);
     }
     if (stage->heads)
@@ -214,7 +214,7 @@ static void head_backward(struct model *model, const struct model_pass *pass,
         d_weight = arena_at(pass->activations, l->d_frozen);
     if (layer && !d_bias)
         d_bias = arena_at(pass->activations, l->d_frozen + shape.cols * ops_master_bytes(ops));
-    model->kind->head_backward(model, pass, result);
+    model->task->head_backward(model, pass, result);
     zero_stream(model, d); /* norm_bwd adds, and nothing goes past the last norm */
     ops->table->norm_bwd(
         ops, &shape, d, d_weight, d_bias, arena_at(pass->activations, l->d_normed), x,
@@ -306,7 +306,7 @@ void model_forward(struct model *model, const struct model_stage *stage,
     void *x = hidden_at(&pass, 0);
     if (stage->embeds) {
         need(model, stage, memory, MODEL_UNIT_EMBED, MODEL_FORWARD);
-        model->kind->embed_forward(model, &pass, x);
+        model->task->embed_forward(model, &pass, x);
         done(model, stage, memory, MODEL_UNIT_EMBED, MODEL_FORWARD);
     } else {
         copy_stream(model, x, hidden_in);
@@ -323,7 +323,7 @@ void model_forward(struct model *model, const struct model_stage *stage,
     need(model, stage, memory, model_unit_head(model), MODEL_FORWARD);
     head_norm(model, &pass, hidden_at(&pass, stage->blocks_count));
     if (result)
-        model->kind->head_forward(model, &pass, result);
+        model->task->head_forward(model, &pass, result);
     done(model, stage, memory, model_unit_head(model), MODEL_FORWARD);
 }
 
@@ -359,7 +359,7 @@ void model_backward(struct model *model, const struct model_stage *stage,
     if (stage->embeds) {
         need(model, stage, memory, MODEL_UNIT_EMBED, MODEL_BACKWARD);
         if (model->first_trained == MODEL_UNIT_EMBED)
-            model->kind->embed_backward(model, &pass, d);
+            model->task->embed_backward(model, &pass, d);
         done(model, stage, memory, MODEL_UNIT_EMBED, MODEL_BACKWARD);
     }
 }

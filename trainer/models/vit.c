@@ -204,6 +204,18 @@ static double flops(const struct model *model)
            linear_flops(&head, 2 + model_is_trained(model, model_unit_head(model), head.weight));
 }
 
-const struct model_kind model_kind_vit = {
-    check,          block,         tokens,         describe_embed, describe_head, plan,
-    patch_elements, embed_forward, embed_backward, head_forward,   head_backward, flops};
+const struct model_task model_task_image = {
+    .check = check,
+    .tokens = tokens,
+    .describe_embed = describe_embed,
+    .describe_head = describe_head,
+    .plan = plan,
+    .patch_elements = patch_elements,
+    .embed_forward = embed_forward,
+    .embed_backward = embed_backward,
+    .head_forward = head_forward,
+    .head_backward = head_backward,
+    .flops = flops,
+};
+
+const struct model_kind model_kind_vit = {.task = &model_task_image, .block = block};

@@ -18,8 +18,10 @@
 
 #include "base/dtype.h"
 #include "base/err.h"
+#include "base/shared_inline.h"
 #include "base/str.h"
 #include "device/device.h"
+#include "trainer/ops/rope_spec.h"
 #include "trainer/ops/rules/rules.h"
 #include "trainer/ops/time_parts.h"
 
@@ -52,7 +54,21 @@ struct norm_shape {
     enum norm_kind kind;
     uint64_t rows, cols;
     double epsilon;
+    /* Rows come in groups of group_rows, group_stride elements apart, as the heads of q in qkv do;
+     * within a group they are contiguous. 0: all are contiguous. */
+    uint64_t group_rows, group_stride;
 };
+
+/* Where a row begins, in elements. */
+SHARED_INLINE uint64_t norm_row_offset(const struct norm_shape *shape, uint64_t row)
+{
+    return shape->group_rows ? row / shape->group_rows * shape->group_stride +
+                                   row % shape->group_rows * shape->cols
+                             : row * shape->cols;
+}
+
+/* Columns of a norm whose gradient can be computed in place. */
+enum { NORM_IN_PLACE_COLS_MAX = 256 };
 
 /* qkv is [batch * tokens, (heads + 2 * kv_heads) * head_dim]: all q heads, then k, then v. Scale is
  * 1/sqrt(head_dim). heads is a multiple of kv_heads (grouped-query attention; equal:
@@ -113,7 +129,8 @@ struct ops_table {
     void (*norm_fwd)(struct ops *ops, const struct norm_shape *shape, void *out, void *mean,
                      void *rstd, const void *x, const void *weight, const void *bias);
     /* d_x += ..., d_weight and d_bias (master; NULL for RMS) = sums over rows (+ what they hold,
-     * where accumulate). */
+     * where accumulate). d_out NULL: d_x holds the gradient of out and becomes that of x; cols is
+     * then at most NORM_IN_PLACE_COLS_MAX. out, x, d_out and d_x are laid out as shape says. */
     void (*norm_bwd)(struct ops *ops, const struct norm_shape *shape, void *d_x, void *d_weight,
                      void *d_bias, const void *d_out, const void *x, const void *mean,
                      const void *rstd, const void *weight, bool accumulate);
@@ -133,13 +150,14 @@ struct ops_table {
                      const void *d_out, const void *qkv, const void *out, const void *lse,
                      const int32_t *row_starts, void *scratch);
     uint64_t (*attn_bwd_scratch)(struct ops *ops, const struct attn_shape *shape);
-    /* Makes the angles that rope of this shape and base turns by; to be called before the first of
-     * it. -ENOMEM, -EINVAL. */
-    int (*plan_rope)(struct ops *ops, const struct attn_shape *shape, double base, struct err *err);
+    /* Makes the angles that rope of this shape turns by; to be called before the first of it.
+     * -ENOMEM, -EINVAL. */
+    int (*plan_rope)(struct ops *ops, const struct attn_shape *shape, const struct rope_spec *spec,
+                     struct err *err);
     /* Rotary positions in place on the q and k heads of qkv (Su et al., "RoFormer", 2021), pairs
      * (d, d + head_dim/2) as Hugging Face; backward turns the other way. */
-    void (*rope)(struct ops *ops, const struct attn_shape *shape, void *qkv, double base,
-                 bool backward);
+    void (*rope)(struct ops *ops, const struct attn_shape *shape, void *qkv,
+                 const struct rope_spec *spec, bool backward);
 
     /* GELU, tanh approximation (Hendrycks and Gimpel, 2016), as GPT-2. d_x = d_out * gelu'(x). */
     void (*gelu_fwd)(struct ops *ops, void *out, const void *x, uint64_t count);

@@ -220,6 +220,111 @@ static void rms_norm_is_that_of_the_cpu(void **state)
     check_sizes(NORM_RMS);
 }
 
+/* The heads of k in rows of q, k and v, as grouped-query attention has them; the gradient replaces
+ * d_out. What lies between is left alone. */
+enum { QKV_ROWS = 37, Q_HEADS = 4, K_HEADS = 3, QKV_HEADS = Q_HEADS + 2 * K_HEADS };
+
+struct heads {
+    double *x, *weight, *d_out; /* of all heads */
+    struct norm_shape shape;
+};
+
+static struct result heads_on_cpu(const struct heads *h, size_t at, size_t count)
+{
+    struct result r = {{[OUT] = calloc(count, sizeof(double)),
+                        [RSTD] = calloc(h->shape.rows, sizeof(double)),
+                        [D_X] = malloc(count * sizeof(double)),
+                        [D_WEIGHT] = calloc(h->shape.cols, sizeof(double))}};
+    memcpy(r.array[D_X], h->d_out, count * sizeof(double));
+    struct ops *ops = cuda_case_cpu_open();
+    ops->table->norm_fwd(ops, &h->shape, r.array[OUT] + at, NULL, r.array[RSTD], h->x + at,
+                         h->weight, NULL);
+    ops->table->norm_bwd(ops, &h->shape, r.array[D_X] + at, r.array[D_WEIGHT], NULL, NULL,
+                         h->x + at, NULL, r.array[RSTD], h->weight, false);
+    cuda_case_cpu_close(ops);
+    return r;
+}
+
+static struct result heads_on_device(enum dtype dtype, const struct heads *h, size_t at,
+                                     size_t count)
+{
+    const struct norm_shape *shape = &h->shape;
+    size_t skipped = at * dtype_bytes(dtype);
+    char *out = cuda_case_blank(dtype, count), *x = cuda_case_array(dtype, h->x, count),
+         *d_x = cuda_case_array(dtype, h->d_out, count);
+    void *weight = cuda_case_array(dtype, h->weight, shape->cols);
+    float *rstd = cuda_case_blank(DTYPE_F32, shape->rows),
+          *d_weight = cuda_case_blank(DTYPE_F32, shape->cols),
+          *workspace = cuda_case_blank(DTYPE_F32, cuda_norm_bwd_workspace(shape));
+    cuda_ok(cuda_norm_fwd(
+        dtype, shape,
+        &(struct cuda_norm_fwd_arrays){out + skipped, NULL, rstd, x + skipped, weight, NULL},
+        NULL));
+    cuda_ok(cuda_norm_bwd(dtype, shape,
+                          &(struct cuda_norm_bwd_arrays){.d_x = d_x + skipped,
+                                                         .d_weight = d_weight,
+                                                         .x = x + skipped,
+                                                         .weight = weight,
+                                                         .rstd = rstd,
+                                                         .workspace = workspace},
+                          false, NULL));
+    struct result r = {{[OUT] = cuda_case_read(dtype, out, count),
+                        [RSTD] = cuda_case_read(DTYPE_F32, rstd, shape->rows),
+                        [D_X] = cuda_case_read(dtype, d_x, count),
+                        [D_WEIGHT] = cuda_case_read(DTYPE_F32, d_weight, shape->cols)}};
+    cuda_case_free(out), cuda_case_free(x), cuda_case_free(d_x), cuda_case_free(weight);
+    cuda_case_free(rstd), cuda_case_free(d_weight), cuda_case_free(workspace);
+    return r;
+}
+
+/* out is compared where the heads of k are: elsewhere it is blank. */
+static void check_heads(enum dtype dtype, uint64_t dim)
+{
+    size_t count = QKV_ROWS * QKV_HEADS * dim, at = Q_HEADS * dim;
+    struct heads h = {.x = cuda_case_values(dtype, 1, count, 2),
+                      .weight = cuda_case_values(dtype, 2, dim, 1.5),
+                      .d_out = cuda_case_values(dtype, 3, count, 1),
+                      .shape = {.kind = NORM_RMS,
+                                .rows = QKV_ROWS * K_HEADS,
+                                .cols = dim,
+                                .epsilon = 1e-5,
+                                .group_rows = K_HEADS,
+                                .group_stride = QKV_HEADS * dim}};
+    struct result expected = heads_on_cpu(&h, at, count);
+    double loss = FLOAT_LOSS * fmax(1, largest_of(expected.array[RSTD], h.shape.rows));
+    for (size_t order = 0; order < order_count(); order++) {
+        order_set(order);
+        struct result found = heads_on_device(dtype, &h, at, count);
+        for (size_t i = 0; i < count; i++)
+            if (i / dim % QKV_HEADS < Q_HEADS || i / dim % QKV_HEADS >= Q_HEADS + K_HEADS) {
+                assert_true(found.array[D_X][i] == h.d_out[i]);
+                found.array[OUT][i] = expected.array[OUT][i];
+            }
+        cuda_case_near("out", dtype, found.array[OUT], expected.array[OUT], count, loss);
+        cuda_case_near("d_x", dtype, found.array[D_X], expected.array[D_X], count, loss);
+        cuda_case_near("d_weight", DTYPE_F32, found.array[D_WEIGHT], expected.array[D_WEIGHT], dim,
+                       loss * (double)h.shape.rows);
+        result_deinit(&found);
+    }
+    order_set(0);
+    result_deinit(&expected);
+    free(h.x), free(h.weight), free(h.d_out);
+}
+
+static void heads_within_rows_are_normalized_in_place(void **state)
+{
+    (void)state;
+    for (int d = 0; d < DTYPES_COUNT; d++) {
+        check_heads(DTYPES[d], 6);
+        check_heads(DTYPES[d], 64);
+        check_heads(DTYPES[d], 256);
+    }
+    assert_int_equal(cuda_norm_bwd(DTYPE_F32,
+                                   &(struct norm_shape){.kind = NORM_RMS, .rows = 1, .cols = 257},
+                                   &(struct cuda_norm_bwd_arrays){0}, false, NULL),
+                     cudaErrorInvalidValue);
+}
+
 static void many_rows_are_cut_into_longer_chunks(void **state)
 {
     (void)state;
@@ -282,6 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layer_norm_is_that_of_the_cpu),
         cmocka_unit_test(rms_norm_is_that_of_the_cpu),
+        cmocka_unit_test(heads_within_rows_are_normalized_in_place),
         cmocka_unit_test(many_rows_are_cut_into_longer_chunks),
         cmocka_unit_test(a_mean_far_from_zero_leaves_the_variance),
         cmocka_unit_test(a_row_of_one_value_becomes_the_bias),

@@ -16,14 +16,20 @@ static const double TOLERANCES[] = {1e-6, 0x1p-7, 0x1p-10};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-static const double BASE = 10000;
+static const struct rope_spec PLAIN = {.base = 10000},
+                              SCALED = {.base = 10000,
+                                        .scaling = {.factor = 8,
+                                                    .low_freq_factor = 1,
+                                                    .high_freq_factor = 4,
+                                                    .original_positions = 64}};
 
 static size_t count_of(const struct attn_shape *shape)
 {
     return shape->batch * shape->tokens * (shape->heads + 2 * shape->kv_heads) * shape->head_dim;
 }
 
-static double *on_cpu(const struct attn_shape *shape, const double *qkv, bool backward)
+static double *on_cpu(const struct attn_shape *shape, const struct rope_spec *spec,
+                      const double *qkv, bool backward)
 {
     size_t count = count_of(shape);
     double *turned = malloc(count * sizeof *turned);
@@ -32,20 +38,20 @@ static double *on_cpu(const struct attn_shape *shape, const double *qkv, bool ba
     struct ops *ops;
     struct err err;
     assert_ok(ops_cpu_open(NULL, DTYPE_F64, 1, &ops, &err), &err);
-    ops->table->rope(ops, shape, turned, BASE, backward);
+    ops->table->rope(ops, shape, turned, spec, backward);
     assert_ok(ops->table->sync(ops, &err), &err);
     ops_close(ops);
     return turned;
 }
 
 /* The table has more tokens than the shape, as if shared with another shape. */
-static double *on_device(enum dtype dtype, const struct attn_shape *shape, const double *qkv,
-                         bool backward)
+static double *on_device(enum dtype dtype, const struct attn_shape *shape,
+                         const struct rope_spec *spec, const double *qkv, bool backward)
 {
     uint64_t tokens = shape->tokens + 3;
     void *array = cuda_case_array(dtype, qkv, count_of(shape));
     float *table = cuda_case_blank(DTYPE_F32, cuda_rope_table_floats(tokens, shape->head_dim));
-    cuda_ok(cuda_rope_table_fill(table, tokens, shape->head_dim, BASE, NULL));
+    cuda_ok(cuda_rope_table_fill(table, tokens, shape->head_dim, spec, NULL));
     cuda_ok(cuda_rope_turn(dtype, shape, array, table, backward, NULL));
     double *turned = cuda_case_read(dtype, array, count_of(shape));
     free(cuda_case_read(DTYPE_F32, table, cuda_rope_table_floats(tokens, shape->head_dim)));
@@ -54,14 +60,15 @@ static double *on_device(enum dtype dtype, const struct attn_shape *shape, const
     return turned;
 }
 
-static void check(int dtype, const struct attn_shape *shape, bool backward)
+static void check(int dtype, const struct attn_shape *shape, const struct rope_spec *spec,
+                  bool backward)
 {
     size_t count = count_of(shape);
     double *qkv = cuda_case_values(DTYPES[dtype], 1, count, 2),
-           *expected = on_cpu(shape, qkv, backward);
+           *expected = on_cpu(shape, spec, qkv, backward);
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        double *found = on_device(DTYPES[dtype], shape, qkv, backward);
+        double *found = on_device(DTYPES[dtype], shape, spec, qkv, backward);
         double distance = cuda_case_distance(found, expected, count);
         if (!(distance <= TOLERANCES[dtype]))
             fail_msg("%s, head dimension %d: off by %g", dtype_name(DTYPES[dtype]),
@@ -80,8 +87,9 @@ static void queries_and_keys_turn_as_on_the_cpu(void **state)
                                                {1, 3, 2, 2, 128, true}, {1, 70, 9, 3, 8, true}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         for (int dtype = 0; dtype < DTYPES_COUNT; dtype++) {
-            check(dtype, &shapes[i], false);
-            check(dtype, &shapes[i], true);
+            check(dtype, &shapes[i], &PLAIN, false);
+            check(dtype, &shapes[i], &PLAIN, true);
+            check(dtype, &shapes[i], &SCALED, false);
         }
 }
 
@@ -89,7 +97,7 @@ static void queries_and_keys_turn_as_on_the_cpu(void **state)
 static void far_positions_turn_as_exactly(void **state)
 {
     (void)state;
-    check(0, &(struct attn_shape){1, 9000, 1, 1, 4, true}, false);
+    check(0, &(struct attn_shape){1, 9000, 1, 1, 4, true}, &PLAIN, false);
 }
 
 static void values_stay_as_they_are(void **state)
@@ -100,7 +108,7 @@ static void values_stay_as_they_are(void **state)
            v_at = row - shape.kv_heads * shape.head_dim;
     for (int dtype = 0; dtype < DTYPES_COUNT; dtype++) {
         double *qkv = cuda_case_values(DTYPES[dtype], 1, count_of(&shape), 2);
-        double *turned = on_device(DTYPES[dtype], &shape, qkv, false);
+        double *turned = on_device(DTYPES[dtype], &shape, &PLAIN, qkv, false);
         for (size_t i = 0; i < shape.batch * shape.tokens; i++)
             assert_memory_equal(qkv + i * row + v_at, turned + i * row + v_at,
                                 (row - v_at) * sizeof *qkv);
@@ -112,7 +120,7 @@ static void odd_heads_are_refused(void **state)
 {
     (void)state;
     static const struct attn_shape odd = {1, 4, 1, 1, 7, true};
-    assert_int_equal(cuda_rope_table_fill(NULL, 4, 7, BASE, NULL), cudaErrorInvalidValue);
+    assert_int_equal(cuda_rope_table_fill(NULL, 4, 7, &PLAIN, NULL), cudaErrorInvalidValue);
     assert_int_equal(cuda_rope_turn(DTYPE_F32, &odd, NULL, NULL, false, NULL),
                      cudaErrorInvalidValue);
     assert_int_equal(cuda_rope_turn(DTYPE_F64, &(struct attn_shape){1, 4, 1, 1, 8, true}, NULL,

@@ -190,9 +190,16 @@ static const char *const VIT[] = {"model.type=vit", "data.image.mixup=0.4", "dat
                          *const GPT2[] = {"model.type=gpt2", NULL},
                          *const LLAMA[] = {"model.type=llama", "model.heads=4", "model.kv_heads=2",
                                            NULL},
+                         *const QWEN3[] = {"model.type=qwen",
+                                           "model.heads=4",
+                                           "model.kv_heads=2",
+                                           "model.qk_norm=true",
+                                           "model.tied=true",
+                                           "optimizer.type=lion",
+                                           NULL},
                          *const MASKED[] = {"model.type=gpt2", "data.text.mask=document",
                                             "model.recompute=2", NULL};
-static const char *const *const MODELS[] = {VIT, MASKED, LLAMA, GPT2};
+static const char *const *const MODELS[] = {VIT, MASKED, LLAMA, GPT2, QWEN3};
 
 /* Only the first two under the sanitizers, which are ten times slower. */
 static size_t models_count(void)

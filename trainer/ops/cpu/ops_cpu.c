@@ -137,9 +137,10 @@ int ops_cpu_plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err 
     return 0;
 }
 
-int ops_cpu_plan_rope(struct ops *ops, const struct attn_shape *shape, double base, struct err *err)
+int ops_cpu_plan_rope(struct ops *ops, const struct attn_shape *shape, const struct rope_spec *spec,
+                      struct err *err)
 {
-    (void)ops, (void)shape, (void)base, (void)err;
+    (void)ops, (void)shape, (void)spec, (void)err;
     return 0;
 }
 

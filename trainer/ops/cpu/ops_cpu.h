@@ -62,7 +62,7 @@ void ops_cpu_fail(struct ops_cpu *cpu, int code, const char *format, ...)
 /* The table's hooks that have no element type. */
 int ops_cpu_plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err);
 int ops_cpu_plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err);
-int ops_cpu_plan_rope(struct ops *ops, const struct attn_shape *shape, double base,
+int ops_cpu_plan_rope(struct ops *ops, const struct attn_shape *shape, const struct rope_spec *spec,
                       struct err *err);
 uint64_t ops_cpu_attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape);
 void ops_cpu_to_compute(struct ops *ops, void *compute, const void *master, uint64_t count);

@@ -18,14 +18,16 @@ enum { THREADS = 256, WARPS = THREADS / WARP_THREADS };
 template <typename T, int N, bool LAYER>
 __global__ void __launch_bounds__(THREADS)
     norm_rows(T *out, float *mean, float *rstd, const T *x, const T *weight, const T *bias,
-              uint64_t rows, uint64_t cols, float epsilon)
+              struct norm_shape shape)
 {
+    uint64_t rows = shape.rows, cols = shape.cols;
     uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS;
     uint64_t lane = threadIdx.x % WARP_THREADS, step = WARP_THREADS * N;
     uint64_t end =
         row < rows ? cols : 0; /* a warp without a row takes part in nothing but the sums */
-    x += row * cols;
-    out += row * cols;
+    uint64_t offset = norm_row_offset(&shape, row);
+    x += offset;
+    out += offset;
     float sum = 0, squares = 0, scale = 1.0f / (float)cols;
     for (uint64_t col = lane * N; LAYER && col < end; col += step) {
         packed<T, N> p = load_packed<T, N>(x + col);
@@ -40,7 +42,7 @@ __global__ void __launch_bounds__(THREADS)
             squares += difference * difference;
         }
     }
-    float inverse = 1.0f / sqrtf(warp_sum(squares) * scale + epsilon);
+    float inverse = 1.0f / sqrtf(warp_sum(squares) * scale + (float)shape.epsilon);
     for (uint64_t col = lane * N; col < end; col += step) {
         packed<T, N> p = load_packed<T, N>(x + col), w = load_packed<T, N>(weight + col), result;
         packed<T, N> b = LAYER ? load_packed<T, N>(bias + col) : w;
@@ -63,7 +65,7 @@ static cudaError_t launch_fwd(const struct norm_shape *s, const struct cuda_norm
 {
     return LAUNCH((norm_rows<T, N, LAYER>), blocks_of(s->rows, WARPS), THREADS, 0, stream,
                   (T *)a->out, a->mean, a->rstd, (const T *)a->x, (const T *)a->weight,
-                  (const T *)a->bias, s->rows, s->cols, (float)s->epsilon);
+                  (const T *)a->bias, *s);
 }
 
 cudaError_t cuda_norm_fwd(enum dtype type, const struct norm_shape *shape,
@@ -93,12 +95,13 @@ template <typename T> struct norm_bwd_kernel_arrays {
  * whatever the panel.
  *
  * With n = (x - mean) * rstd and g = d_out * weight: d_x += rstd * (g - mean(g) - n * mean(g * n));
- * RMS has no mean(g). */
+ * RMS has no mean(g). In place, a warp has read all of a row before it writes any of it. */
 template <typename T, int N, int PACKS>
 __global__ void __launch_bounds__(THREADS)
-    norm_bwd_rows(struct norm_bwd_kernel_arrays<T> a, uint64_t rows, uint64_t cols,
-                  uint64_t chunk_rows, bool layer)
+    norm_bwd_rows(struct norm_bwd_kernel_arrays<T> a, struct norm_shape shape, uint64_t chunk_rows)
 {
+    uint64_t rows = shape.rows, cols = shape.cols;
+    bool layer = shape.kind == NORM_LAYER, in_place = !a.d_out;
     constexpr int panel = WARP_THREADS * N * PACKS;
     __shared__ float totals[2][panel];
     int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
@@ -107,7 +110,8 @@ __global__ void __launch_bounds__(THREADS)
              end = first + chunk_rows < rows ? first + chunk_rows : rows;
     float d_weight[PACKS][N] = {}, d_bias[PACKS][N] = {}, scale = 1.0f / (float)cols;
     for (uint64_t row = first + warp; row < end; row += WARPS) {
-        const T *x = a.x + row * cols, *d_out = a.d_out + row * cols;
+        uint64_t offset = norm_row_offset(&shape, row);
+        const T *x = a.x + offset, *d_out = (in_place ? a.d_x : a.d_out) + offset;
         float mean = layer ? a.mean[row] : 0.0f, rstd = a.rstd[row], g_sum = 0, gn_sum = 0;
         for (uint64_t col = (uint64_t)lane * N; col < cols; col += WARP_THREADS * N) {
             packed<T, N> p = load_packed<T, N>(x + col), d = load_packed<T, N>(d_out + col);
@@ -126,16 +130,16 @@ __global__ void __launch_bounds__(THREADS)
                 continue;
             packed<T, N> p = load_packed<T, N>(x + col), d = load_packed<T, N>(d_out + col);
             packed<T, N> w = load_packed<T, N>(a.weight + col);
-            packed<T, N> d_x = load_packed<T, N>(a.d_x + row * cols + col);
+            packed<T, N> d_x = load_packed<T, N>(a.d_x + offset + col);
 #pragma unroll
             for (int i = 0; i < N; i++) {
                 float n = (to_float(p.element[i]) - mean) * rstd, d_i = to_float(d.element[i]);
                 float slope = rstd * (d_i * to_float(w.element[i]) - g_mean - n * gn_mean);
-                d_x.element[i] = from_float<T>(to_float(d_x.element[i]) + slope);
+                d_x.element[i] = from_float<T>(in_place ? slope : to_float(d_x.element[i]) + slope);
                 d_weight[k][i] += d_i * n;
                 d_bias[k][i] += d_i;
             }
-            store_packed(a.d_x + row * cols + col, d_x);
+            store_packed(a.d_x + offset + col, d_x);
         }
     }
     for (int w = 0; w < WARPS; w++) { /* warps add in their order */
@@ -177,8 +181,7 @@ static cudaError_t launch_bwd(const struct norm_shape *s, const struct cuda_norm
             (const T *)a->weight, a->mean, a->rstd
     };
     dim3 grid(blocks_of(s->cols, (uint64_t)WARP_THREADS * N * PACKS), chunks.count);
-    return LAUNCH((norm_bwd_rows<T, N, PACKS>), grid, THREADS, 0, stream, arrays, s->rows, s->cols,
-                  chunks.rows, s->kind == NORM_LAYER);
+    return LAUNCH((norm_bwd_rows<T, N, PACKS>), grid, THREADS, 0, stream, arrays, *s, chunks.rows);
 }
 
 /* One panel where registers allow: 64 sums a lane at most of each kind. */
@@ -210,6 +213,9 @@ cudaError_t cuda_norm_bwd(enum dtype type, const struct norm_shape *shape,
                           const struct cuda_norm_bwd_arrays *arrays, bool accumulate,
                           cudaStream_t stream)
 {
+    static_assert(NORM_IN_PLACE_COLS_MAX <= 8 * WARP_THREADS, "one panel has all of a row");
+    if (!arrays->d_out && shape->cols > NORM_IN_PLACE_COLS_MAX)
+        return cudaErrorInvalidValue;
     cudaError_t status = dispatch_type(
         type, [&](auto t) { return launch_bwd_panels<decltype(t)>(shape, arrays, stream); });
     uint32_t chunks = cuda_columns_chunks_of(shape->rows).count;

@@ -28,7 +28,7 @@ cudaError_t cuda_norm_fwd(enum dtype type, const struct norm_shape *shape,
                           const struct cuda_norm_fwd_arrays *arrays, cudaStream_t stream);
 
 struct cuda_norm_bwd_arrays {
-    void *d_x;                /* added to */
+    void *d_x;                /* added to; in place where d_out is NULL */
     float *d_weight, *d_bias; /* d_bias: of LayerNorm alone */
     const void *d_out, *x, *weight;
     const float *mean, *rstd;

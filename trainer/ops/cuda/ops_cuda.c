@@ -40,11 +40,11 @@ enum {
     ROPE_TABLES_MAX = 4, /* different shapes of rotary positions in one run */
 };
 
-/* Angles of one base and head dimension, for up to so many tokens. */
+/* Angles for up to `tokens` positions. */
 struct rope_table {
     float *angles;
     uint64_t tokens, head_dim;
-    double base;
+    struct rope_spec spec;
 };
 
 static uint64_t rope_table_bytes(const struct rope_table *table)
@@ -223,22 +223,23 @@ static uint64_t attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape
 
 /* The angles for a shape, NULL where none are planned. */
 static const float *rope_angles(const struct ops_cuda *cuda, const struct attn_shape *shape,
-                                double base)
+                                const struct rope_spec *spec)
 {
     for (int i = 0; i < cuda->ropes_count; i++) {
         const struct rope_table *table = &cuda->ropes[i];
         if (table->tokens >= shape->tokens && table->head_dim == shape->head_dim &&
-            table->base == base)
+            rope_spec_equal(&table->spec, spec))
             return table->angles;
     }
     return NULL;
 }
 
-static int plan_rope(struct ops *ops, const struct attn_shape *shape, double base, struct err *err)
+static int plan_rope(struct ops *ops, const struct attn_shape *shape, const struct rope_spec *spec,
+                     struct err *err)
 {
     struct ops_cuda *cuda = cuda_of(ops);
-    struct rope_table table = {.tokens = shape->tokens, .head_dim = shape->head_dim, .base = base};
-    if (rope_angles(cuda, shape, base))
+    struct rope_table table = {.tokens = shape->tokens, .head_dim = shape->head_dim, .spec = *spec};
+    if (rope_angles(cuda, shape, spec))
         return 0;
     if (cuda->ropes_count == ROPE_TABLES_MAX)
         return err_set(err, -EINVAL, "more than %d kinds of rotary positions", ROPE_TABLES_MAX);
@@ -248,15 +249,15 @@ static int plan_rope(struct ops *ops, const struct attn_shape *shape, double bas
         return status;
     cuda->ropes[cuda->ropes_count++] = table;
     cudaError_t code =
-        cuda_rope_table_fill(table.angles, table.tokens, table.head_dim, base, cuda->stream);
+        cuda_rope_table_fill(table.angles, table.tokens, table.head_dim, spec, cuda->stream);
     return device_cuda_status(ops->device, (int)code, "rotary positions", err);
 }
 
-static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv, double base,
-                 bool backward)
+static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv,
+                 const struct rope_spec *spec, bool backward)
 {
     struct ops_cuda *cuda = cuda_of(ops);
-    const float *angles = rope_angles(cuda, shape, base);
+    const float *angles = rope_angles(cuda, shape, spec);
     assert(angles);
     check(cuda, cuda_rope_turn(ops->compute, shape, qkv, angles, backward, cuda->stream),
           "rotary positions");

@@ -14,12 +14,12 @@
 enum { TABLE_THREADS = 256, ROPE_THREADS = 128 };
 
 __global__ void __launch_bounds__(TABLE_THREADS)
-    rope_table_kernel(float2 *table, uint64_t count, int pairs, double base)
+    rope_table_kernel(float2 *table, uint64_t count, int pairs, struct rope_spec spec)
 {
     uint64_t at = (uint64_t)blockIdx.x * TABLE_THREADS + threadIdx.x;
     if (at >= count)
         return;
-    double angle = (double)(at / pairs) * pow(base, -(double)(at % pairs) / (double)pairs);
+    double angle = (double)(at / pairs) * rope_frequency(&spec, at % pairs, pairs);
     table[at] = {(float)cos(angle), (float)sin(angle)};
 }
 
@@ -69,15 +69,15 @@ __global__ void __launch_bounds__(ROPE_THREADS)
     }
 }
 
-cudaError_t cuda_rope_table_fill(float *table, uint64_t tokens, uint64_t head_dim, double base,
-                                 cudaStream_t stream)
+cudaError_t cuda_rope_table_fill(float *table, uint64_t tokens, uint64_t head_dim,
+                                 const struct rope_spec *spec, cudaStream_t stream)
 {
     uint64_t count = tokens * (head_dim / 2);
     if (head_dim == 0 || head_dim % 2 != 0 || head_dim > INT_MAX || tokens == 0 ||
         tokens > INT_MAX / head_dim)
         return cudaErrorInvalidValue;
     return LAUNCH(rope_table_kernel, blocks_of(count, TABLE_THREADS), TABLE_THREADS, 0, stream,
-                  reinterpret_cast<float2 *>(table), count, (int)(head_dim / 2), base);
+                  reinterpret_cast<float2 *>(table), count, (int)(head_dim / 2), *spec);
 }
 
 template <typename T>

@@ -19,6 +19,7 @@ extern "C" {
 #endif
 
 struct attn_shape;
+struct rope_spec;
 
 /* Floats of a table of so many tokens: {cosine, sine} a pair. */
 static inline uint64_t cuda_rope_table_floats(uint64_t tokens, uint64_t head_dim)
@@ -26,10 +27,10 @@ static inline uint64_t cuda_rope_table_floats(uint64_t tokens, uint64_t head_dim
     return tokens * head_dim;
 }
 
-/* Fills the table, 8-byte aligned: the angle of token t and pair i is t * base^(-i / (head_dim /
- * 2)). cudaErrorInvalidValue where head_dim is odd. */
-cudaError_t cuda_rope_table_fill(float *table, uint64_t tokens, uint64_t head_dim, double base,
-                                 cudaStream_t stream);
+/* Fills the table, 8-byte aligned: the angle of token t and pair i is t * rope_frequency(spec, i,
+ * head_dim / 2). cudaErrorInvalidValue where head_dim is odd. */
+cudaError_t cuda_rope_table_fill(float *table, uint64_t tokens, uint64_t head_dim,
+                                 const struct rope_spec *spec, cudaStream_t stream);
 
 /* Turns in place; backward: the other way. qkv is 16-byte aligned; table: of at least shape->tokens
  * tokens, and of this head_dim. */

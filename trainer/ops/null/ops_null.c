@@ -72,10 +72,11 @@ static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err
     return 0;
 }
 
-static int plan_rope(struct ops *ops, const struct attn_shape *shape, double base, struct err *err)
+static int plan_rope(struct ops *ops, const struct attn_shape *shape, const struct rope_spec *spec,
+                     struct err *err)
 {
     struct ops_null *null = null_of(ops);
-    (void)base;
+    (void)spec;
     for (int i = 0; i < null->ropes_count; i++)
         if (null->rope_shapes[i].tokens >= shape->tokens &&
             null->rope_shapes[i].head_dim == shape->head_dim)
@@ -146,10 +147,10 @@ static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x,
         (void)mean, (void)rstd, (void)weight, (void)accumulate;
 }
 
-static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv, double base,
-                 bool backward)
+static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv,
+                 const struct rope_spec *spec, bool backward)
 {
-    (void)ops, (void)shape, (void)qkv, (void)base, (void)backward;
+    (void)ops, (void)shape, (void)qkv, (void)spec, (void)backward;
 }
 
 static void gelu_fwd(struct ops *ops, void *out, const void *x, uint64_t count)
