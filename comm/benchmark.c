@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROWTH_MOST = 16 }; /* from one round of exchanges to the next */
+enum { GROWTH_MOST = 16 }; /* from one round of exchanges to the next, at most */
 
 const char *comm_benchmark_name(enum comm_benchmark_what what)
 {
@@ -29,7 +29,7 @@ const char *comm_benchmark_name(enum comm_benchmark_what what)
 /* Owner thread. */
 struct run {
     const struct comm_benchmark_job *job;
-    size_t slice_bytes; /* of a rank */
+    size_t slice_bytes; /* per rank */
     char *send, *receive;
     size_t *offsets, *bytes; /* [ranks] */
 };
@@ -49,7 +49,8 @@ static void copy(const struct run *run, uint64_t number)
 {
     size_t bytes = received_bytes(run);
     memcpy(run->receive, run->send, bytes);
-    run->send[number % bytes] ^= run->receive[bytes - 1]; /* so that none is left out */
+    /* keeps the compiler from dropping a copy */
+    run->send[number % bytes] ^= run->receive[bytes - 1];
 }
 
 static int exchange(const struct run *run, uint64_t number, struct err *err)
@@ -90,7 +91,7 @@ static int exchange(const struct run *run, uint64_t number, struct err *err)
     return status ? status : comm_wait(comm, &work, err);
 }
 
-/* What all ranks find: the longest time, and whether one was asked to stop. */
+/* Finds the longest time of all ranks, and whether any of them was asked to stop. */
 static int agree(const struct comm_benchmark_job *job, uint64_t *elapsed_ns, struct err *err)
 {
     int64_t words[2] = {(int64_t)*elapsed_ns, job->stop && atomic_load(job->stop)};
@@ -106,14 +107,14 @@ static int agree(const struct comm_benchmark_job *job, uint64_t *elapsed_ns, str
     return !status && words[1] ? err_set(err, -EINTR, "stopped on request") : status;
 }
 
-/* Rounds of exchanges, more of them each time, until one is long enough: the first ones make what
- * the later ones need. */
+/* Runs rounds of exchanges, more in each, until one is long enough. The first rounds also set up
+ * what later ones reuse. */
 static int repeat(const struct run *run, struct comm_benchmark *speed, struct err *err)
 {
     const struct comm_benchmark_job *job = run->job;
     for (uint64_t count = 1;;) {
         uint64_t elapsed_ns = 0;
-        int status = agree(job, &elapsed_ns, err); /* they begin together */
+        int status = agree(job, &elapsed_ns, err); /* all ranks begin together */
         uint64_t began_ns = clock_now_ns();
         for (uint64_t i = 0; i < count && !status; i++)
             status = exchange(run, i, err);
@@ -146,7 +147,7 @@ int comm_benchmark_run(const struct comm_benchmark_job *job, struct comm_benchma
     int status =
         has_all ? 0 : err_set(err, -ENOMEM, "out of memory for an exchange of %zu bytes", bytes);
     status = comm_agree(job->comm, status, NULL, err);
-    bool is_idle = status != 0; /* nothing was begun */
+    bool is_idle = status != 0; /* nothing is in flight */
     if (!status) {
         memset(run.receive, 0, bytes);
         for (size_t rank = 0; rank < ranks; rank++) {
@@ -154,7 +155,8 @@ int comm_benchmark_run(const struct comm_benchmark_job *job, struct comm_benchma
             run.bytes[rank] = run.slice_bytes;
         }
         status = repeat(&run, ret_speed, err);
-        is_idle = !status || status == -EINTR; /* else what is in flight may use them: comm.h */
+        /* otherwise work in flight may use the buffers: comm.h */
+        is_idle = !status || status == -EINTR;
     }
     void *const memory[] = {run.send, run.receive, run.offsets, run.bytes};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) {
@@ -168,7 +170,7 @@ int comm_benchmark_run(const struct comm_benchmark_job *job, struct comm_benchma
 
 /* ---- Waking. ---- */
 
-/* Two threads of which one waits while the other has the turn. */
+/* Two threads that take turns: one waits while the other runs. */
 struct relay {
     pthread_mutex_t mutex;
     pthread_cond_t passed;

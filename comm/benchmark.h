@@ -1,13 +1,13 @@
 /*
- * benchmark — how fast ranks exchange: what `millrace bench comm` measures.
+ * benchmark — measures how fast ranks exchange data, for `millrace bench comm`.
  *
  *     struct comm_benchmark_job job = {
  *         .comm = comm, .what = COMM_BENCHMARK_ALL_GATHER, .bytes = 1 << 20,
  *         .ns_least = 200000000};
  *     comm_benchmark_run(&job, &speed, err);       // all ranks, with the same job
  *
- * Exchanges run one after another: each is measured from its call to the end of its wait.
- * All ranks make as many: the slowest says when it was long enough.
+ * Exchanges run one after another, each timed from its call to the end of its wait. All ranks make
+ * the same number of exchanges; the slowest rank decides when the run is long enough.
  */
 #ifndef MILLRACE_COMM_BENCHMARK_H
 #define MILLRACE_COMM_BENCHMARK_H
@@ -18,11 +18,11 @@
 
 enum comm_benchmark_what {
     COMM_BENCHMARK_ALL_GATHER,
-    COMM_BENCHMARK_CANONICAL, /* reduce_scatter of F32, as are the next */
+    COMM_BENCHMARK_CANONICAL, /* reduce_scatter of F32, like the next one */
     COMM_BENCHMARK_FAST,
     COMM_BENCHMARK_ALL_TO_ALL,
     COMM_BENCHMARK_ALL_REDUCE, /* of int64 */
-    /* no exchange: each rank copies as many bytes as come to it in one, all at once */
+    /* no exchange: all ranks at once copy as many bytes as they would receive in one */
     COMM_BENCHMARK_COPY,
     COMM_BENCHMARK_COUNT
 };
@@ -32,26 +32,25 @@ const char *comm_benchmark_name(enum comm_benchmark_what what);
 
 /* Immutable. */
 struct comm_benchmark_job {
-    struct comm *comm; /* borrowed; of more than one rank */
+    struct comm *comm; /* borrowed; at least two ranks */
     enum comm_benchmark_what what;
-    uint64_t
-        /* of all ranks' slices together; of an all-reduce, what each brings. At least 8 each */
-        bytes;
-    uint64_t ns_least;      /* goes on for so long, and at most some times that */
+    /* All slices together; for an all-reduce, the values of one rank. At least 8 per rank. */
+    uint64_t bytes;
+    uint64_t ns_least;      /* the run takes at least this long, and at most a few times as long */
     uint64_t timeout_ns;    /* of each exchange; 0: none */
-    const atomic_int *stop; /* any rank's ends it when it is not zero; NULL: nobody asks for that */
+    const atomic_int *stop; /* a nonzero value on any rank stops the run; NULL: none */
 };
 
 struct comm_benchmark {
-    uint64_t bytes; /* that came to each rank from others, in one exchange */
+    uint64_t bytes; /* received by each rank from others, per exchange */
     uint64_t exchanges_count, elapsed_ns;
 };
 
-/* -EINTR: stopped, on all ranks; -ENOMEM; what the exchange gives. */
+/* -EINTR on all ranks: stopped. -ENOMEM, or the exchange's error. */
 int comm_benchmark_run(const struct comm_benchmark_job *job, struct comm_benchmark *ret_speed,
                        struct err *err);
-/* How long it takes a thread to wake another one that waits, on the mean: what no exchange by a
- * thread of its own goes without. */
+/* Measures the mean time for one thread to wake another that waits: a lower bound for an exchange
+ * that runs on its own thread. */
 int comm_benchmark_wake(uint64_t ns_least, uint64_t *ret_ns, struct err *err);
 
 #endif

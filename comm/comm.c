@@ -1,5 +1,5 @@
 /*
- * comm — see comm.h. Waiting, and the conveniences made of a call and its wait.
+ * comm — see comm.h. Waiting, and helpers that combine a call and its wait.
  */
 #include "comm/comm.h"
 
@@ -72,7 +72,8 @@ static int64_t hash_of(const struct err *err)
 int comm_prepare_fast(struct comm *comm, const struct comm_options *options, struct err *err)
 {
     struct comm_work work;
-    float *values = calloc((size_t)comm->ranks + 1, sizeof *values); /* a slice a rank; the sum */
+    /* one slice per rank, then the sum */
+    float *values = calloc((size_t)comm->ranks + 1, sizeof *values);
     if (!values)
         return err_set(err, -ENOMEM, "out of memory to prepare sums of %d ranks", comm->ranks);
     int status = comm->ops->reduce_scatter(comm, values, values + comm->ranks, 1, DTYPE_F32,
@@ -89,8 +90,8 @@ int comm_prepare_fast(struct comm *comm, const struct comm_options *options, str
 int comm_agree(struct comm *comm, int status, const struct comm_options *options, struct err *err)
 {
     int64_t failed =
-        status ? comm->ranks - comm->rank : 0; /* the largest is that of the first rank */
-    struct err *detail = status ? NULL : err;  /* this rank's own failure is told already */
+        status ? comm->ranks - comm->rank : 0; /* the first failed rank has the largest value */
+    struct err *detail = status ? NULL : err;  /* err already describes this rank's own failure */
     int reduced = reduce_one(comm, &failed, COMM_MAX, options, detail);
     if (reduced)
         return status ? status : reduced;
@@ -120,7 +121,7 @@ void comm_retain(void *memory)
     static _Atomic(struct retained *) first;
     struct retained *retained = memory ? malloc(sizeof *retained) : NULL;
     if (!retained)
-        return; /* it is not freed either way */
+        return; /* not freed in either case */
     *retained = (struct retained){atomic_load(&first), memory};
     while (!atomic_compare_exchange_weak(&first, &retained->next, retained))
         ;

@@ -17,14 +17,15 @@
 struct comm_checked {
     struct comm base;
     struct comm *inner;
-    bool is_part; /* was split from another one, whose deadlock it shares; owns inner */
+    bool is_part; /* was split from another one and shares its deadlock; owns inner */
     bool has_failed;
     uint64_t timeout_ns;       /* of a split */
     struct deadlock *deadlock; /* NULL: one rank */
     uint64_t communicator;     /* comm_call's */
     uint64_t calls_count;
     struct comm_call *calls; /* [ranks] */
-    uint64_t *slices; /* [ranks][2 * ranks]: bytes that each sends to each, and expects of each */
+    /* [ranks][2 * ranks]: the bytes each rank sends to each, and expects from each */
+    uint64_t *slices;
 };
 
 static struct comm_checked *checked_of(struct comm *comm)
@@ -49,14 +50,14 @@ static int compare(const struct comm_checked *comm, struct err *err)
     return 0;
 }
 
-/* Each rank finds the same, and one prints it. */
+/* Every rank finds the same error; comm_agree leaves one to print it. */
 static int agree(const struct comm_checked *comm, int status, const struct comm_options *options,
                  struct err *err)
 {
     return status ? comm_agree(comm->inner, status, options, err) : 0;
 }
 
-/* all: of bytes a rank, this one's in its place. */
+/* Gathers `bytes` bytes per rank into all, which already holds this rank's. */
 static int tell_all(struct comm_checked *comm, void *all, size_t bytes,
                     const struct comm_options *options, struct err *err)
 {
@@ -73,7 +74,7 @@ static int tell_all(struct comm_checked *comm, void *all, size_t bytes,
     return verdict ? verdict : status;
 }
 
-/* All ranks are at this call; else all fail. */
+/* Fails on all ranks unless all of them make this call. */
 static int check(struct comm_checked *comm, const char *name, uint64_t size, const char *unit,
                  const struct comm_options *options, struct err *err)
 {
@@ -111,7 +112,7 @@ static int compare_slices(const struct comm_checked *comm, struct err *err)
     return 0;
 }
 
-/* What each rank sends to each is what that one expects; else all fail. After check. */
+/* Fails on all ranks unless each rank sends what the receiver expects. Call after check. */
 static int check_slices(struct comm_checked *comm, const size_t *send_bytes,
                         const size_t *receive_bytes, const struct comm_options *options,
                         struct err *err)
@@ -198,7 +199,7 @@ static int checked_receive(struct comm *base, void *data, size_t bytes, int from
     return inner->ops->receive(inner, data, bytes, from, tag, options, work, err);
 }
 
-/* Work is the inner communicator's. */
+/* Work belongs to the inner communicator. */
 static int checked_test(struct comm_work *work, bool *ret_done, struct err *err)
 {
     return work->comm->ops->test(work, ret_done, err);
@@ -242,7 +243,7 @@ static void checked_close(struct comm *base)
         comm_close(comm->inner);
     else
         deadlock_close(comm->deadlock);
-    if (comm->has_failed) { /* others may still read and write them */
+    if (comm->has_failed) { /* other ranks may still read and write them */
         comm_retain(comm->calls);
         comm_retain(comm->slices);
     } else {
@@ -287,7 +288,7 @@ static int make(struct comm *inner, uint64_t timeout_ns, struct comm_checked **r
     return 0;
 }
 
-/* Of what is split: the same on the ranks of one color. */
+/* Identifies the result of a split: equal on the ranks of one color. */
 static uint64_t communicator_of(const struct comm_checked *comm, int color)
 {
     const uint64_t from[] = {comm->communicator, comm->calls_count, (uint64_t)color};

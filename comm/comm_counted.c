@@ -114,7 +114,7 @@ static int counted_receive(struct comm *comm, void *data, size_t bytes, int from
     return inner_of(comm)->ops->receive(inner_of(comm), data, bytes, from, tag, options, work, err);
 }
 
-/* Work is the inner communicator's. */
+/* Work belongs to the inner communicator. */
 static int counted_test(struct comm_work *work, bool *ret_done, struct err *err)
 {
     return work->comm->ops->test(work, ret_done, err);

@@ -1,10 +1,10 @@
 /*
- * comm_counted — a communicator over another one that counts the bytes that this rank gives to
- * others and gets from them.
+ * comm_counted — wraps a communicator to count the bytes this rank sends to and receives from
+ * others.
  *
- * What a rank gives to itself is not counted. An all-gather gives the same bytes to each other
- * rank; a reduce-scatter gives each of them its slice; an all-reduce counts its values once each
- * way, however many hops a backend makes of it.
+ * What a rank sends to itself is not counted. An all-gather sends the same bytes to each other
+ * rank. A reduce-scatter sends each its slice. An all-reduce counts its values once each way,
+ * however many hops the backend makes.
  */
 #ifndef MILLRACE_COMM_COMM_COUNTED_H
 #define MILLRACE_COMM_COMM_COUNTED_H
@@ -17,7 +17,7 @@ struct comm_traffic {
     uint64_t sent_bytes, received_bytes;
 };
 
-/* Since they were zeroed, of a communicator and all that were split from it. */
+/* Totals since they were zeroed, for a communicator and all that were split from it. */
 struct comm_counts {
     _Atomic uint64_t sent_bytes, received_bytes;
 };
@@ -37,7 +37,7 @@ static inline struct comm_traffic comm_counts_since(const struct comm_counts *co
                                  now.received_bytes - before->received_bytes};
 }
 
-/* inner, counts: borrowed. What is split from it is counted too. */
+/* inner, counts: borrowed. Communicators split from this one are counted too. */
 int comm_counted_open(struct comm *inner, struct comm_counts *counts, struct comm **ret_comm,
                       struct err *err);
 

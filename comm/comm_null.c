@@ -12,7 +12,7 @@ static int done(struct comm *comm, const struct comm_options *options, struct co
     return 0;
 }
 
-/* The same rank of the same ranks: nobody knows who else has the color. */
+/* Keeps rank and ranks, because the colors of other ranks are unknown. */
 static int null_split(struct comm *comm, int color, int key, struct comm **ret_comm,
                       struct err *err)
 {

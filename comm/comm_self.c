@@ -1,8 +1,8 @@
 /*
- * comm_self — one rank by itself: everything is done when the call returns.
+ * comm_self — one rank alone: all work is done when the call returns.
  *
- * A send waits in a small buffer of its own until the receive of the same tag takes it, so that
- * code written for many ranks may send to itself; this is the only allocation after open.
+ * A send is copied to a buffer until the receive with its tag takes it, so code written for many
+ * ranks may send to itself. This is the only allocation after open.
  */
 #include "comm/comm.h"
 
@@ -32,8 +32,8 @@ static struct comm_self *self_of(struct comm *comm)
     return (struct comm_self *)comm;
 }
 
-/* Fills work; where the communicator was aborted, work says so and the caller must not move a
- * byte. */
+/* Fills work. Returns false if the communicator was aborted; the caller must then not move any
+ * bytes. */
 static bool begin(struct comm *comm, const struct comm_options *options, struct comm_work *work)
 {
     *work = (struct comm_work){
@@ -83,7 +83,7 @@ static int self_reduce_scatter(struct comm *comm, const void *send, void *receiv
     (void)order, (void)err;
     assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
     if (begin(comm, options, work))
-        move(receive, send, count * dtype_bytes(dtype)); /* the tree of one leaf is the leaf */
+        move(receive, send, count * dtype_bytes(dtype)); /* a tree of one leaf */
     return 0;
 }
 
@@ -101,7 +101,7 @@ static int self_all_to_all(struct comm *comm, const void *send, const size_t *se
                            const size_t *receive_bytes, const struct comm_options *options,
                            struct comm_work *work, struct err *err)
 {
-    (void)receive_bytes, (void)err; /* without assertions the first is unused */
+    (void)receive_bytes, (void)err; /* receive_bytes is unused without assertions */
     assert(send_bytes[0] == receive_bytes[0]);
     if (begin(comm, options, work) && send_bytes[0] > 0)
         move((char *)receive + receive_offsets[0], (const char *)send + send_offsets[0],

@@ -14,28 +14,28 @@
 
 enum {
     PERIOD_NS = 1000000000,
-    ROUNDS = 5, /* without a change: longer than any message between two ranks takes */
+    ROUNDS = 5, /* without a change; takes longer than any message between two ranks */
 };
 
-/* What a rank's main thread waits for. Has no padding. */
+/* The call in which a rank's main thread waits. Has no padding. */
 struct waiting {
-    uint64_t serial; /* of this rank's waits, from 1; 0: it does not wait */
+    uint64_t serial; /* number of this wait on its rank, from 1; 0: not waiting */
     uint64_t ranks;  /* of the communicator */
-    uint64_t leaves; /* 1: the rank closes */
+    uint64_t leaves; /* 1: the rank is closing */
     struct comm_call call;
 };
 
 struct deadlock {
-    struct comm *comm; /* the thread's */
+    struct comm *comm; /* used by the thread only */
     pthread_t main, thread;
-    pthread_mutex_t mutex; /* guards all below, but for what is said to be the thread's */
+    pthread_mutex_t mutex; /* guards all below, except what only the thread uses */
     pthread_cond_t closing;
     struct waiting own;
     uint64_t serials_count;
     int status; /* the verdict */
     struct err verdict;
-    struct waiting *waits, *before; /* [ranks], the thread's: of this round and of the last */
-    bool has_failed;                /* the thread's */
+    struct waiting *waits, *before; /* [ranks], of this round and the last; thread only */
+    bool has_failed;                /* thread only */
 };
 
 /* ---- The verdict, the same on all ranks. ---- */
@@ -69,7 +69,7 @@ static void set_verdict(struct deadlock *deadlock)
     while (r + 1 < deadlock->comm->ranks &&
            waits[r].call.communicator == waits[0].call.communicator &&
            waits[r].call.number == waits[0].call.number)
-        r++; /* some rank is elsewhere, or rank 0's call would be complete */
+        r++; /* some rank is in another call, or rank 0's would be complete */
     pthread_mutex_lock(&deadlock->mutex);
     deadlock->status = -EPROTO;
     err_set(err, -EPROTO, "%s", "");
@@ -92,7 +92,7 @@ static void set_verdict(struct deadlock *deadlock)
 
 /* ---- The thread. ---- */
 
-/* False once this rank leaves. */
+/* Returns false once this rank closes. */
 static bool pause_and_tell(struct deadlock *deadlock, struct waiting *ret_own)
 {
     uint64_t until_ns = clock_now_ns() + PERIOD_NS;
@@ -140,12 +140,12 @@ static void *watch(void *argument)
         rounds = is_stuck(deadlock) ? rounds + 1 : 0;
     }
     set_verdict(deadlock);
-    exchange(deadlock); /* so that all have it before the first ends the run */
+    exchange(deadlock); /* so that all have the verdict before the first rank ends the run */
     deadlock->comm->ops->abort(deadlock->comm);
     return NULL;
 }
 
-/* ---- Its owner. ---- */
+/* ---- The owner. ---- */
 
 static void free_memory(struct deadlock *deadlock)
 {

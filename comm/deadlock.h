@@ -1,14 +1,14 @@
 /*
  * deadlock — finds ranks that wait for each other in different calls, on different communicators.
  *
- * A thread on each rank tells the others once a second which call the rank's main thread waits in.
- * When all ranks wait, none has moved for some seconds, and no call has all of its ranks, none of
- * them can ever go on: each rank that could come to the call waits in another one. Then every rank
- * learns the same verdict, and all work of the process ends with -ECONNABORTED. A rank that
- * computes, reads or writes does not wait in a call, however long it takes, so a slow rank is never
- * accused.
+ * Once a second, a thread on each rank sends the other ranks the call in which its main thread
+ * waits. The ranks are deadlocked when all of them wait, none has moved for some seconds, and no
+ * call has all of its ranks: each rank that could complete a call waits in another one. Every rank
+ * then reaches the same verdict, and all work of the process ends with -ECONNABORTED. A rank that
+ * computes, reads or writes does not wait in a call, so a slow rank is never reported.
  *
- * Threads: enter and leave from any thread, of which only the one that opened it counts.
+ * Threads: enter and leave may be called from any thread, but only the thread that called open
+ * counts.
  */
 #ifndef MILLRACE_COMM_DEADLOCK_H
 #define MILLRACE_COMM_DEADLOCK_H
@@ -18,17 +18,17 @@
 
 struct deadlock;
 
-/* A collective call of all ranks of world, which it splits; borrowed. -ENOMEM, and as split. */
+/* Collective over world, which it splits and borrows. -ENOMEM, or the errors of split. */
 int deadlock_open(struct comm *world, struct deadlock **ret_deadlock, struct err *err);
 /* Waits up to a second for the other ranks. NULL is fine. */
 void deadlock_close(struct deadlock *deadlock);
 
-/* This thread begins to wait for the other ranks of a communicator of so many to make that call. */
+/* This thread starts to wait for the other ranks of a communicator of `ranks` to make the call. */
 void deadlock_enter(struct deadlock *deadlock, const struct comm_call *call, int ranks);
 void deadlock_leave(struct deadlock *deadlock);
 
-/* 0, or -EPROTO where ranks wait for each other: on rank 0 with two of their calls, on the others
- * with an empty detail, so that it is printed once. */
+/* Returns 0, or -EPROTO if ranks wait for each other. Rank 0's detail shows two of their calls; the
+ * others' is empty, so that it is printed once. */
 int deadlock_verdict(struct deadlock *deadlock, struct err *err);
 
 #endif

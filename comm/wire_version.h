@@ -1,11 +1,10 @@
 /*
- * wire_version — the version of what ranks of a run send each other.
+ * wire_version — the version of the messages between the ranks of a run.
  */
 #ifndef MILLRACE_COMM_WIRE_VERSION_H
 #define MILLRACE_COMM_WIRE_VERSION_H
 
-enum {
-    COMM_WIRE_VERSION = 2
-}; /* raise it whenever messages, their order or their contents change */
+/* Increment whenever messages, their order or their contents change. */
+enum { COMM_WIRE_VERSION = 2 };
 
 #endif
