@@ -1,10 +1,11 @@
 /*
- * engine — a thread that moves messages between ranks for those who call it: what the engines of
- * comm_mpi and comm_tcp have in common.
+ * engine — a thread that moves messages between ranks on behalf of callers: the common part of the
+ * engines of comm_mpi and comm_tcp.
  *
- * A backend's engine and its operation begin with these two; a table names what is its own, and
- * engine_thread.h has what the threads do alike. An operation is a list of messages, a round; when
- * all have come and gone, `advance` looks at what came and may plan more:
+ * A backend's engine and operation structs begin with the two below, and a table holds the
+ * backend's hooks. engine_thread.h has what both threads share. An operation is a list of messages,
+ * called a round. When all messages of a round are done, `advance` processes what arrived and may
+ * plan another round:
  *
  *     callers                                                     the thread
  *     engine_take, plan, engine_start        ── queue ──> takes them over, moves what is planned,
@@ -12,15 +13,15 @@
  *     engine_wait or engine_is_done          <── is_done ──       engine_finish
  *     engine_give
  *
- * The end of the run: a deadline that passes, whatever fails, another rank's word, or engine_abort
- * end all that is in flight here, with -ECONNABORTED and who ended it and why; at the rank whose
- * failure it is, with that failure. The other ranks are told, and do the same. From then on nothing
- * is handed over any more. Buffers stay borrowed (comm.h). An operation without a deadline is late,
- * too, once engine->timeout_ns has passed, but fails only if one of those whom it waits for then
- * does not answer.
+ * End of the run: a missed deadline, any failure, an end reported by another rank, or engine_abort
+ * ends everything in flight here with -ECONNABORTED, and the detail says which rank ended it and
+ * why. The rank that failed reports its own failure instead. The other ranks are notified and do
+ * the same. From then on nothing is queued. Buffers stay borrowed (comm.h). An operation without a
+ * deadline is late once engine->timeout_ns has passed, but fails only if a rank it waits for does
+ * not answer.
  *
- * Threads: any, but what is said to be the thread's; `plan` from the operation's owner only: the
- * caller until it is started, then the thread in advance.
+ * Threads: any, except where marked as the thread's. `plan` is called only by the operation's
+ * owner: the caller until the operation starts, then the thread, in advance.
  */
 #ifndef MILLRACE_COMM_ENGINE_ENGINE_H
 #define MILLRACE_COMM_ENGINE_ENGINE_H
@@ -38,144 +39,142 @@ enum {
     ENGINE_WHY_BYTES = 240,
     ENGINE_WHAT_BYTES = 120,
     ENGINE_DOING_BYTES = 80,
-    ENGINE_COMMS_MAX = 256, /* open at a time, of a process */
-    ENGINE_ASKED_MAX = 3,   /* of ranks that are late */
+    ENGINE_COMMS_MAX = 256, /* open at a time per process */
+    ENGINE_ASKED_MAX = 3,   /* late ranks that are asked */
 };
 
 struct engine;
 struct trace;
 struct trace_track;
 
-/* To or from a rank of the world. What is sent is never written to. */
+/* A message to or from a rank of the world. Sent data is never written to. */
 struct engine_message {
     void *data;
     size_t bytes;
-    uint64_t tag; /* those between two ranks with one tag arrive in order */
+    uint64_t tag; /* messages between two ranks with one tag arrive in order */
     int peer;
     bool is_send;
 };
 
-/* The caller's until started, the thread's until done, then the caller's again. */
+/* Owned by the caller until started, by the thread until done, then by the caller again. */
 struct engine_op {
-    struct engine_op *next,
-        *next_made; /* in the engine's lists, which are guarded as they say there */
+    /* In the engine's lists; the engine's fields say what guards them. */
+    struct engine_op *next, *next_made;
     struct engine *engine;
     size_t planned_count, done_count; /* messages of this round, counted by the backend */
-    /* When all that was planned has come and gone, and at the start where nothing was. Plans what
-     * follows; nothing planned: the operation is done. NULL: nothing follows. -errno with detail
-     * ends the run. */
+    /* Called when everything planned is done, or at the start if nothing was planned. Plans the
+     * next round; if it plans nothing, the operation is done. NULL: no further round. -errno with
+     * detail ends the run. */
     int (*advance)(struct engine_op *op, struct err *err);
-    void
-        *scratch; /* kept from operation to operation, as what is longest here: engine_op_scratch */
+    /* Reused by later operations, sized for the largest: engine_op_scratch. */
+    void *scratch;
     size_t scratch_bytes;
     uint64_t deadline_ns; /* 0: none, but see heard_ns */
-    uint64_t
-        /* the thread's: when it was started, or when the ranks that it waits for last answered in a
-         * way that lets it wait on */
-        heard_ns;
-    char what[ENGINE_WHAT_BYTES]; /* what is said to be late */
+    /* Thread only: when the operation was started, or when the ranks it waits for last answered in
+     * a way that extends the wait. */
+    uint64_t heard_ns;
+    char what[ENGINE_WHAT_BYTES]; /* names the operation in errors */
     const char *flight;           /* its name in a trace; static */
-    uint64_t traced_ns;           /* when the thread took it over; 0: nobody traces it */
-    uint64_t sent_bytes;          /* as planned, of all rounds */
-    uint64_t sum;                 /* of a canonical sum: engine_comm's bit for it; else 0 */
-    const int *world_ranks;       /* of the communicator: rank -> rank of the world */
+    uint64_t traced_ns;           /* when the thread took it over; 0: not traced */
+    uint64_t sent_bytes;          /* as planned, over all rounds */
+    uint64_t sum;                 /* for a canonical sum, its bit in engine_comm; else 0 */
+    const int *world_ranks;       /* rank of the communicator -> rank of the world */
     int ranks;
 
-    bool is_done; /* guarded by the engine's mutex, as status and detail */
+    bool is_done; /* guarded by the engine's mutex, like status and detail */
     int status;
     struct err detail;
 };
 
-/* What is a backend's own. Hooks are required unless said. */
+/* Backend hooks. Required unless marked optional. */
 struct engine_ops {
-    size_t op_bytes; /* of its operation, all zero when it is made */
-    /* Optional: what is its own is blank again, but for messages that are planned; memory kept. */
+    size_t op_bytes; /* size of the backend's operation, which is zeroed when allocated */
+    /* Optional: resets the backend's fields except planned messages; keeps memory. */
     void (*clear)(struct engine_op *op);
     void (*deinit)(struct engine_op *op);
-    /* Adds it to the round: planned_count. -ENOMEM. */
+    /* Adds the message to the round: planned_count. -ENOMEM. */
     int (*plan)(struct engine_op *op, const struct engine_message *message);
-    /* The thread looks again at what callers ask for. The mutex is not held. */
+    /* Makes the thread check for requests from callers. Called without the mutex. */
     void (*wake)(struct engine *engine);
     void (*close)(struct engine *engine);
 
-    /* The thread's, as all below (engine_thread.h). Sets all messages of the round on their way,
-     * once a round. -errno with detail. */
+    /* Thread only, as all below (engine_thread.h). Starts all messages of the round; called once
+     * per round. -errno with detail. */
     int (*post)(struct engine_op *op, struct err *err);
-    /* Optional: asks which of the round's messages have come or gone, and counts them as done; how
-     * many. -errno with detail. NULL: the thread counts them as it moves them. */
+    /* Optional: counts the round's messages that have completed as done and returns their number.
+     * -errno with detail. NULL: the thread counts them as it moves them. */
     int (*ask)(struct engine_op *op, struct err *err);
-    /* It is due (engine_due_ns): asks those who are late what they do, and then tells
-     * engine_fail_late; where that takes longer, in a later call. For who gives no answer it waits
-     * a second, or, where the operation has no deadline, engine->timeout_ns. */
+    /* Called when the operation is due (engine_due_ns). Asks the late ranks what they are doing,
+     * then calls engine_fail_late, in a later call if answers take time. Waits a second for an
+     * answer, or engine->timeout_ns if the operation has no deadline. */
     void (*fail_late)(struct engine_op *op);
-    /* Whether a message to that rank of the world, or from it, is not done. */
+    /* Whether a message to (is_send) or from that rank of the world is unfinished. */
     bool (*awaits)(const struct engine_op *op, int peer, bool is_send);
-    /* engine->why to each other rank, as far as they take it in time. */
+    /* Sends engine->why to each other rank that accepts it in time. */
     void (*tell_others)(struct engine *engine);
 };
 
 struct engine {
-    const struct engine_ops *ops; /* immutable once open, as those down to comm_bytes */
+    const struct engine_ops *ops; /* immutable once open, like those down to comm_bytes */
     pthread_t thread;
     int rank, ranks; /* of the world */
-    uint64_t
-        tags_count; /* that a communicator has to itself: those from its name * tags_count on, */
-    unsigned names_count;            /* of so many names, a multiple of ENGINE_COMMS_MAX */
-    const struct comm_ops *comm_ops; /* of its communicators (engine_comm.h), */
-    size_t comm_bytes;               /* and what each takes */
+    /* Each communicator owns the tags from its name * tags_count on. */
+    uint64_t tags_count;
+    unsigned names_count;            /* possible names, a multiple of ENGINE_COMMS_MAX */
+    const struct comm_ops *comm_ops; /* of its communicators (engine_comm.h) */
+    size_t comm_bytes;               /* size of a communicator */
     atomic_int comms_count;
     _Atomic uint64_t timeout_ns; /* comm.h, set_timeout */
 
-    struct engine_op *active; /* the thread's, as track */
+    struct engine_op *active; /* thread only, like track */
     struct trace_track *track;
 
     pthread_mutex_t mutex;  /* guards all below */
-    pthread_cond_t changed; /* callers: something is done */
+    pthread_cond_t changed; /* signals callers that something is done */
     bool quit, abort_asked, ended;
-    char why
-        /* of abort_asked, from which on only the thread writes it; then of ended */
-        [ENGINE_WHY_BYTES];
+    /* The reason of abort_asked, from which on only the thread writes it; then of ended. */
+    char why[ENGINE_WHY_BYTES];
     struct engine_op *queue_first, *queue_last, *unused, *made;
-    struct trace_track *track_given;     /* what track is to be */
+    struct trace_track *track_given;     /* the next value of track */
     bool name_is_used[ENGINE_COMMS_MAX]; /* by name % ENGINE_COMMS_MAX */
-    unsigned name_next;                  /* names are used again as late as possible */
+    unsigned name_next;                  /* names are reused as late as possible */
     const char *doing;
     uint64_t doing_number, doing_since_ns;
     bool doing_may_last;
-    uint64_t lasted_until_ns; /* when something that may last, and did, ended */
+    uint64_t lasted_until_ns; /* when something with may_last ended after lasting long */
 };
 
-/* engine: blank; its rank, ranks, tags_count and names_count are set before it is used. */
+/* engine: zeroed; set rank, ranks, tags_count and names_count before use. */
 void engine_init(struct engine *engine, const struct engine_ops *ops);
-/* And its operations, also those that nobody waited for. The thread has ended. */
+/* Also frees its operations, including those nobody waited for. The thread must have ended. */
 void engine_deinit(struct engine *engine);
 
-/* Callers: a name for a communicator, this process's own: what is sent to it carries that.
- * -ENOBUFS. */
+/* Caller: allocates a name for a communicator, unique in this process. Messages sent to it carry
+ * the name. -ENOBUFS. */
 int engine_name(struct engine *engine, unsigned *ret_name, struct err *err);
 void engine_forget_name(struct engine *engine, unsigned name);
-/* Callers: a blank operation. -ENOMEM; -ECONNABORTED where the run has been ended, with who ended
- * it and why. */
+/* Caller: gets a blank operation. -ENOMEM; -ECONNABORTED if the run has ended, with which rank
+ * ended it and why. */
 int engine_take(struct engine *engine, struct engine_op **ret_op, struct err *err);
 void engine_give(struct engine_op *op);
 void engine_start(struct engine_op *op);
 bool engine_is_done(struct engine_op *op);
-/* Blocks until it is done; its status and detail stand in it. */
+/* Blocks until the operation is done; it holds its status and detail. */
 void engine_wait(struct engine_op *op);
-/* -ECONNABORTED as above. */
+/* Returns 0 or -ECONNABORTED as above. */
 int engine_check(struct engine *engine, struct err *err);
-/* As comm.h's note. */
+/* Same as comm.h's note. */
 void engine_note(struct engine *engine, const char *what, uint64_t number, bool may_last);
-/* From now on the thread adds what it does to a track of that name: `progress`, where something
- * came or went or took its time, in it what it posts and the next rounds of operations, and beside
- * them each operation from its start to its end. name is static; the trace outlives the engine. */
+/* From now on the thread records to a track of that name: `progress` when messages moved or took
+ * time, containing posts and next rounds, and in parallel each operation from start to end. name is
+ * static; the trace outlives the engine. */
 void engine_add_track(struct engine *engine, struct trace *trace, const char *name);
-/* Ends the run for that reason; returns when the other ranks were told, or can't be. */
+/* Ends the run for that reason. Returns once the other ranks have been notified or cannot be. */
 void engine_abort(struct engine *engine, const char *why);
-/* For `close`: tells the thread to end when nothing is left to do, and waits for that. */
+/* For `close`: asks the thread to end once nothing is left to do, and waits for it. */
 void engine_quit(struct engine *engine);
 
-/* Memory of the operation. NULL: none. */
+/* Returns memory owned by the operation, or NULL. */
 void *engine_op_scratch(struct engine_op *op, size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * engine_calls — see engine.h: what callers hand over. The thread is in engine_thread.c.
+ * engine_calls — see engine.h: the callers' side. The thread is in engine_thread.c.
  */
 #include "comm/engine/engine_thread.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LASTED_NS = 1000000000 }; /* what takes less makes nobody late */
+enum { LASTED_NS = 1000000000 }; /* anything shorter makes no rank late */
 
 void engine_init(struct engine *engine, const struct engine_ops *ops)
 {

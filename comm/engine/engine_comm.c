@@ -67,14 +67,14 @@ int engine_comm_test(struct comm_work *work, bool *ret_done, struct err *err)
     return work->done ? work->status : 0;
 }
 
-/* The engine sees to the deadline. */
+/* The engine enforces the deadline. */
 int engine_comm_wait(struct comm_work *work, struct err *err)
 {
     engine_wait(work->state);
     return end_work(work, err);
 }
 
-/* Life. */
+/* Notes, settings and closing. */
 
 void engine_comm_note(struct comm *comm, const char *what, uint64_t step, bool may_last)
 {
@@ -121,7 +121,8 @@ void engine_comm_close(struct comm *base)
         engine->ops->close(engine);
 }
 
-/* With nobody in it. It counts as one of the engine's until it is closed, and the name with it. */
+/* Creates a communicator without ranks. Until closed, it and its name count toward the engine's
+ * limit. */
 static int make_comm(struct engine *engine, unsigned name, int ranks, struct engine_comm **ret_comm,
                      struct err *err)
 {
@@ -174,7 +175,7 @@ int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t c
 
 /* Splitting. */
 
-/* What each rank tells. rank: of the communicator that is split. */
+/* What each rank sends. rank: in the communicator that is split. */
 struct split_request {
     int32_t color, key, rank;
     uint32_t name;
@@ -188,7 +189,7 @@ static int compare_requests(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* Those of the color to the front; how many. */
+/* Moves the requests of that color to the front, sorted; returns their number. */
 static int select_color(struct split_request *requests, int count, int color)
 {
     int selected = 0;
@@ -210,7 +211,7 @@ static int gather_requests(struct comm *base, struct split_request *requests, st
     return status ? status : engine_comm_wait(&work, err);
 }
 
-/* What came may be anything; later it is an index and part of a tag. */
+/* Checks received values before they are used as an index and as part of a tag. */
 static int check_requests(struct comm *base, const struct split_request *requests, struct err *err)
 {
     const struct engine_comm *comm = engine_comm_of(base);
@@ -228,7 +229,7 @@ static int check_requests(struct comm *base, const struct split_request *request
     return 0;
 }
 
-/* Whether all of them have a name for it. */
+/* Checks that every member has a name for the new communicator. */
 static int check_names(const struct split_request *members, int count, struct err *err)
 {
     for (int i = 0; i < count; i++)
@@ -259,7 +260,7 @@ int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_c
     struct engine_comm *comm = engine_comm_of(base);
     struct split_request *requests = calloc((size_t)base->ranks, sizeof *requests);
     struct comm *made = NULL;
-    unsigned name = NO_NAME; /* where none is left, which the others are told */
+    unsigned name = NO_NAME; /* if no name is left, the others learn of it */
     if (!requests)
         return err_set(err, -ENOMEM, "out of memory to split %d ranks", base->ranks);
     engine_name(comm->engine, &name, NULL);

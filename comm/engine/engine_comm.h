@@ -1,12 +1,12 @@
 /*
- * engine_comm — communicators whose operations are messages that an engine moves (comm_mpi,
- * comm_tcp): a list of ranks of the world each.
+ * engine_comm — communicators whose operations are messages moved by an engine (comm_mpi,
+ * comm_tcp). Each is a list of ranks of the world.
  *
- * Each rank of a communicator has a name of its own for it, which it tells the others as they
- * split; what is sent to that rank carries it in the tag. So splitting needs no more than telling
- * each other the names. Messages between two ranks with one tag arrive in order, and the ranks make
- * the same calls in the same order: collectives of one round need no numbers. A canonical sum has
- * several rounds, others' messages between them, and so has a tag of its own:
+ * Each rank picks its own name for a communicator and sends it to the others in the split. What is
+ * sent to that rank carries the name in the tag, so a split only has to exchange names. Messages
+ * between two ranks with one tag arrive in order, and ranks make the same calls in the same order,
+ * so single-round collectives need no numbers. A canonical sum has several rounds, between which
+ * other messages are sent, and therefore needs a separate tag:
  *
  *     name * tags_count + 0                                collectives
  *                       + 1 .. COMM_CANONICAL_MAX          canonical sums, in turn
@@ -23,15 +23,15 @@ enum {
     ENGINE_TAG_LETTER = ENGINE_TAG_SUM + COMM_CANONICAL_MAX
 };
 
-/* Immutable after open, but sums. */
+/* Immutable after open, except sums_open and sums_count. */
 struct engine_comm {
     struct comm base;
     struct engine *engine;
     int *world_ranks; /* [ranks] */
-    uint64_t *tags;   /* [ranks]: the first one of each */
-    unsigned name;    /* this rank's */
-    /* the caller's, as the communicator is: */
-    uint64_t sums_open; /* a bit a tag */
+    uint64_t *tags;   /* [ranks]: the first tag of each */
+    unsigned name;    /* chosen by this rank */
+    /* owned by the caller, like the communicator: */
+    uint64_t sums_open; /* one bit per tag */
     unsigned sums_count;
 };
 
@@ -40,35 +40,36 @@ static inline struct engine_comm *engine_comm_of(struct comm *comm)
     return (struct engine_comm *)comm;
 }
 
-/* The communicator of all ranks, the engine's first. It takes the engine, also where it fails. ops:
- * of this communicator and those that stem from it, static; comm_bytes: of each, which begins with
- * engine_comm and else is all zero when it is blank. */
+/* Opens the communicator of all ranks, the engine's first. Takes ownership of the engine, even on
+ * failure. ops: static, for this communicator and all split from it. comm_bytes: the size of each,
+ * which begins with engine_comm and is otherwise zeroed. */
 int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t comm_bytes,
                      struct comm **ret_comm, struct err *err);
 
-/* A blank operation of this communicator; kind: what it is called in a trace and in errors where
- * options do not say; static. -ECONNABORTED after the end. */
+/* Gets a blank operation of this communicator. kind: its name in traces and errors if options set
+ * none; static. -ECONNABORTED after the end. */
 int engine_comm_begin(struct comm *comm, const struct comm_options *options, const char *kind,
                       struct engine_op **ret_op, struct err *err);
-/* Starts it; or takes it back where planning it failed, by status: -ENOMEM. */
+/* Starts the operation, or releases it if planning failed with status: -ENOMEM. */
 int engine_comm_start(struct comm *comm, struct engine_op *op, int status,
                       const struct comm_options *options, struct comm_work *work, struct err *err);
 int engine_comm_plan_send(struct comm *comm, struct engine_op *op, int to, uint64_t tag,
                           const void *data, size_t bytes);
 int engine_comm_plan_receive(struct comm *comm, struct engine_op *op, int from, uint64_t tag,
                              void *data, size_t bytes);
-/* `bytes`, not 0, from each other rank to receive + rank * bytes, and send to each. */
+/* Plans to receive bytes (not 0) from each other rank at receive + rank * bytes, and to send the
+ * same number to each. */
 int engine_comm_plan_gather(struct comm *comm, struct engine_op *op, const void *send,
                             char *receive, size_t bytes);
-/* The other ranks from the next one on, so that not all begin with the same one. i: 1 .. ranks -
- * 1. */
+/* Enumerates the other ranks from the next one on, so that not all begin with the same one. i: 1 ..
+ * ranks - 1. */
 static inline int engine_comm_other(const struct comm *comm, int i)
 {
     return (comm->rank + i) % comm->ranks;
 }
 
-/* The hooks of comm_ops, see there: engine_exchange.c has what moves bytes, engine_sum.c what adds,
- * engine_comm.c the others. */
+/* Hooks of comm_ops, documented there. engine_exchange.c moves bytes, engine_sum.c adds,
+ * engine_comm.c has the rest. */
 int engine_comm_split(struct comm *comm, int color, int key, struct comm **ret_comm,
                       struct err *err);
 int engine_comm_all_gather(struct comm *comm, const void *send, void *receive, size_t bytes,
@@ -86,7 +87,7 @@ int engine_comm_receive(struct comm *comm, void *data, size_t bytes, int from, i
 int engine_comm_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
                                enum comm_i64_op how, const struct comm_options *options,
                                struct comm_work *work, struct err *err);
-/* The canonical one, whatever the order that is asked for. */
+/* Always canonical, whatever order is requested. */
 int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
                                enum dtype dtype, enum comm_order order,
                                const struct comm_options *options, struct comm_work *work,
@@ -98,11 +99,10 @@ void engine_comm_add_tracks(struct comm *comm, struct trace *trace);
 void engine_comm_set_timeout(struct comm *comm, uint64_t timeout_ns);
 int engine_comm_check(struct comm *comm, struct err *err);
 void engine_comm_abort(struct comm *comm);
-/* With the last one of an engine it closes that. */
+/* Also closes the engine if this is its last communicator. */
 void engine_comm_close(struct comm *comm);
 
-/* Of comm_ops what all of them have alike; a backend adds its name, reduce_scatter, close, and what
- * else it has. */
+/* The common hooks of comm_ops. A backend adds its name, reduce_scatter, close, and any others. */
 #define ENGINE_COMM_HOOKS                                                                          \
     .split = engine_comm_split, .all_gather = engine_comm_all_gather,                              \
     .all_reduce_i64 = engine_comm_all_reduce_i64, .all_to_all = engine_comm_all_to_all,            \

@@ -1,6 +1,6 @@
 /*
- * engine_exchange — operations that move bytes and change none: gathering, all-to-all, messages.
- * See engine_comm.h.
+ * engine_exchange — operations that move bytes unchanged: gathering, all-to-all, messages. See
+ * engine_comm.h.
  */
 #include "comm/engine/engine_comm.h"
 

@@ -9,17 +9,16 @@
 #include <errno.h>
 #include <string.h>
 
-enum {
-    PIECE_BYTES = 1 << 20
-}; /* of a slice, in a canonical sum: a rank holds one of each rank's at a time */
+/* Part of a slice. In a canonical sum, a rank holds one piece from each rank at a time. */
+enum { PIECE_BYTES = 1 << 20 };
 
-/* A canonical sum: what is left of it. */
+/* The state of a canonical sum. */
 struct sum {
     struct comm *comm;
     const char *send;
     char *receive;
-    size_t stride_bytes; /* of the leaves: a piece, or a slice that is shorter */
-    size_t slice_bytes, at_bytes, piece_bytes; /* at: of the piece in flight */
+    size_t stride_bytes; /* of the leaves: a piece, or the slice if it is shorter */
+    size_t slice_bytes, at_bytes, piece_bytes; /* at_bytes: of the piece in flight */
     uint64_t tag;
     enum dtype dtype;
 };
@@ -49,7 +48,8 @@ static void reduce_words(int64_t *values, const int64_t *more, size_t count, enu
     }
 }
 
-/* In the scratch: exact, then the words of each rank, this one's too: those are what is sent. */
+/* The scratch holds the struct, then the words of each rank, including this one's, which are
+ * sent. */
 static int reduce_exactly(struct engine_op *op, struct err *err)
 {
     (void)err;
@@ -81,7 +81,7 @@ int engine_comm_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
     return engine_comm_start(comm, op, exact ? status : -ENOMEM, options, work, err);
 }
 
-/* The next piece of this rank's slice from all, and of all others' slices to them. */
+/* Plans the next piece: of this rank's slice from all ranks, and of the others' slices to them. */
 static int plan_piece(struct engine_op *op)
 {
     struct sum *sum = op->scratch;
@@ -118,11 +118,11 @@ static int sum_piece(struct engine_op *op, struct err *err)
             return 0;
         if (plan_piece(op))
             return err_set(err, -ENOMEM, "out of memory for an exchange of %zu ranks", ranks);
-    } while (ranks == 1); /* which awaits nothing */
+    } while (ranks == 1); /* with one rank there is nothing to wait for */
     return 0;
 }
 
-/* One that no other sum has that is not waited for, the same on all ranks; -EBUSY. */
+/* Takes a number that no unfinished sum uses, the same on all ranks. -EBUSY. */
 static int take_number(struct comm *base, struct engine_op *op, struct err *err)
 {
     struct engine_comm *comm = engine_comm_of(base);
@@ -171,7 +171,7 @@ int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receiv
     op->advance = sum_piece;
     status = plan_piece(op);
     if (status)
-        engine_comm_of(comm)
-            ->sums_count--; /* another try has the number that the other ranks' has */
+        /* A retry must get the same number as on the other ranks. */
+        engine_comm_of(comm)->sums_count--;
     return engine_comm_start(comm, op, status, options, work, err);
 }

@@ -1,6 +1,6 @@
 /*
- * engine_thread — see engine_thread.h: operations from their taking over to their end, the end of
- * the run, who is late.
+ * engine_thread — see engine_thread.h: operations from start to end, the end of the run, late
+ * ranks.
  */
 #include "comm/engine/engine_thread.h"
 
@@ -16,7 +16,7 @@ enum { LATE_NAMED_MAX = 8 };
 
 /* The end of an operation, and of the run. */
 
-/* Takes it out of the active ones. */
+/* Removes the operation from the active ones. */
 static void deactivate(struct engine_op *op)
 {
     struct engine_op **link = &op->engine->active;
@@ -25,7 +25,7 @@ static void deactivate(struct engine_op *op)
     *link = op->next;
 }
 
-/* It is no active one any more. */
+/* The operation must no longer be active. */
 static void finish(struct engine_op *op, int status, const struct err *detail)
 {
     struct engine *engine = op->engine;
@@ -39,7 +39,7 @@ static void finish(struct engine_op *op, int status, const struct err *detail)
     pthread_mutex_unlock(&engine->mutex);
 }
 
-/* Those that were handed over since are done as well, whom nobody takes over any more. */
+/* Also finishes operations queued since, because nothing takes them over any more. */
 static void end_queue(struct engine *engine, const struct err *own, struct err *ret_detail)
 {
     pthread_mutex_lock(&engine->mutex);
@@ -63,8 +63,8 @@ void engine_end(struct engine *engine, const char *why, const struct err *own, b
     if (engine->ended)
         return;
     pthread_mutex_lock(&engine->mutex);
-    engine->abort_asked =
-        true; /* from here on callers leave `why` as it is, which the others are sent */
+    /* From here on callers do not change `why`, which is sent to the others. */
+    engine->abort_asked = true;
     memmove(engine->why, why, strnlen(why, ENGINE_WHY_BYTES - 1) + 1);
     engine->why[ENGINE_WHY_BYTES - 1] = '\0';
     pthread_mutex_unlock(&engine->mutex);
@@ -72,19 +72,19 @@ void engine_end(struct engine *engine, const char *why, const struct err *own, b
         engine->ops->tell_others(engine);
     end_queue(engine, own, &detail);
     for (struct engine_op *op = engine->active, *next; op; op = next) {
-        next = op->next; /* whoever waits for it may take it as soon as it is done */
+        next = op->next; /* its caller may reuse op as soon as it is done */
         finish(op, detail.code, &detail);
     }
     engine->active = NULL;
 }
 
-/* The operation, an active one, fails. */
+/* Fails an active operation. */
 static void fail(struct engine_op *op, const struct err *detail)
 {
     struct engine *engine = op->engine;
     char why[ENGINE_WHY_BYTES];
     assert(detail->code < 0);
-    int found = (int)strcspn(detail->found, ";"); /* they need not know what else was asked */
+    int found = (int)strcspn(detail->found, ";"); /* the other ranks do not need the answers */
     snprintf(why, sizeof why, "rank %d: %.150s%s%.*s", engine->rank, detail->what,
              found > 0 ? ": " : "", found < 60 ? found : 60, detail->found);
     engine_end(engine, why, detail, false);
@@ -103,7 +103,7 @@ struct engine_op *engine_take_over(struct engine *engine)
     return first;
 }
 
-/* False where that fails. */
+/* Returns false on failure. */
 static bool post(struct engine_op *op)
 {
     struct engine *engine = op->engine;
@@ -125,7 +125,7 @@ void engine_begin(struct engine *engine, struct engine_op *first, bool abort_ask
         engine_end(engine, engine->why, NULL, false);
 }
 
-/* Rounds follow each other until there is something to wait for, or nothing more. */
+/* Starts further rounds until there is something to wait for, or no round is left. */
 static int move_on(struct engine_op *op, bool *ret_done, struct err *err)
 {
     struct engine *engine = op->engine;
@@ -190,7 +190,7 @@ void engine_watch_deadlines(struct engine *engine)
     }
 }
 
-/* Who is late. */
+/* Late ranks. */
 
 static int list_awaited(const struct engine_op *op, bool is_send, int *ranks, int most)
 {
@@ -207,8 +207,8 @@ int engine_list_late(const struct engine_op *op, int *ranks, int most)
     return count > 0 ? count : list_awaited(op, true, ranks, most);
 }
 
-/* "nothing from ranks 1, 3": those whose messages are awaited; "ranks 2 took nothing" where only
- * sends are. */
+/* Writes "nothing from ranks 1, 3", the ranks whose messages are awaited, or "ranks 2 took nothing"
+ * if only sends are. */
 static void tell_late(const struct engine_op *op, char *text, size_t bytes)
 {
     int late[LATE_NAMED_MAX + 1];
@@ -235,7 +235,7 @@ static bool is_late(const struct engine_op *op, int rank)
     return op->engine->ops->awaits(op, peer, false) || op->engine->ops->awaits(op, peer, true);
 }
 
-/* All of those who were asked and are late still. */
+/* Whether every rank that was asked and is still late has answered. */
 static bool have_answered(const struct engine_op *op, const int *asked, const char *const *answers,
                           int count)
 {
@@ -245,7 +245,7 @@ static bool have_answered(const struct engine_op *op, const int *asked, const ch
     return true;
 }
 
-/* Of those who are late still. */
+/* Considers ranks that are still late. */
 static bool any_may_last(const struct engine_op *op, const int *asked, const char *const *answers,
                          int count)
 {

@@ -1,9 +1,9 @@
 /*
  * tree_sum — see tree_sum.h.
  *
- * Level by level: leaf i takes in leaf i + width where i is a multiple of 2 * width. That is T,
- * since in both the left part of a sum is a whole power of two, and what is left over at the right
- * goes up unchanged.
+ * Works level by level: leaf i adds leaf i + width if i is a multiple of 2 * width. This computes
+ * T, because in both, the left part of a sum is a full power of two and leftovers on the right move
+ * up unchanged.
  */
 #include "comm/engine/tree_sum.h"
 
