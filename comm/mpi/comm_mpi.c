@@ -1,6 +1,6 @@
 /*
- * comm_mpi — see comm_mpi.h. Its operations are messages (engine_comm.h) that mpi_engine moves, but
- * for the library's own sums (mpi_fast.h, which has its communicator).
+ * comm_mpi — see comm_mpi.h. Operations are messages (engine_comm.h) that mpi_engine moves, except
+ * the library's own sums (mpi_fast.h, which defines the communicator).
  */
 #include "comm/comm_mpi.h"
 

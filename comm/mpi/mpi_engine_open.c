@@ -14,7 +14,7 @@
 
 enum { MESSAGE_DEFAULT_BYTES = 8 << 20 };
 
-/* MPI is one a process, and so is this. */
+/* A process has one MPI, so only one engine may exist. */
 static atomic_flag engine_exists = ATOMIC_FLAG_INIT;
 
 static void release(struct mpi_engine *engine)

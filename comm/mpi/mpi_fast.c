@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <limits.h>
 
-/* Slices of more than INT_MAX elements in all are reduced one after the other. */
+/* State of a sum. If the slices exceed INT_MAX elements in total, they are reduced one after
+ * another. */
 struct fast {
     struct comm_mpi *comm;
     const char *send;
@@ -23,15 +24,15 @@ static struct comm_mpi *mpi_of(struct comm *comm)
     return (struct comm_mpi *)comm;
 }
 
-/* The ranks of the communicator as one of MPI's. It blocks the engine, but not for long: all have
- * come. */
+/* Makes an MPI communicator of the same ranks. Blocks the engine, but only briefly: all ranks have
+ * arrived. */
 static int make_fast(struct comm_mpi *comm, struct err *err)
 {
-    enum { TAGS = 32768 }; /* that any MPI has */
+    enum { TAGS = 32768 }; /* the number that every MPI supports */
     const struct engine_comm *base = &comm->base;
     MPI_Comm world = mpi_engine_world(base->engine);
     MPI_Group all, members;
-    uint64_t name = base->tags[0] / base->engine->tags_count; /* the first rank's */
+    uint64_t name = base->tags[0] / base->engine->tags_count; /* on the first rank */
     int tag = (int)(((uint64_t)base->world_ranks[0] * ENGINE_COMMS_MAX + name) % TAGS);
     MPI_Comm_group(world, &all);
     MPI_Group_incl(all, base->base.ranks, base->world_ranks, &members);
@@ -45,7 +46,7 @@ static int make_fast(struct comm_mpi *comm, struct err *err)
     return status;
 }
 
-/* One slice after the other, each in parts that MPI can count. */
+/* Reduces one slice after another, in parts whose counts fit MPI. */
 static int start_slices(struct engine_op *op, const struct fast *fast, MPI_Datatype type,
                         struct err *err)
 {
@@ -88,7 +89,7 @@ static int start_fast(struct engine_op *op, struct err *err)
     return status;
 }
 
-/* First, an arrival check. */
+/* Begins with an arrival check. */
 static int plan_fast(struct comm_mpi *comm, struct engine_op *op, const struct fast *request)
 {
     struct comm *base = &comm->base.base;
@@ -131,7 +132,7 @@ void mpi_fast_close(struct comm *base)
     struct comm_mpi *comm = mpi_of(base);
     struct engine_op *op;
     if (!comm->is_prepared || engine_comm_begin(base, NULL, "closing", &op, NULL))
-        return; /* or nothing of MPI is called any more */
+        return; /* not needed, or MPI must not be called any more */
     struct comm_mpi **context = engine_op_scratch(op, sizeof *context);
     if (context) {
         *context = comm;

@@ -16,7 +16,7 @@ struct message {
     char text[ENGINE_DOING_BYTES];
 };
 
-/* Whether a rank lives. */
+/* A question to one rank, to see whether it is alive. */
 struct check {
     struct message question, answer;
     uint64_t asked_ns;
@@ -27,8 +27,8 @@ struct mpi_inquiry {
     struct engine *engine;
     MPI_Comm control;
     MPI_Request listening;
-    MPI_Status from;         /* of what was heard last */
-    struct message *answers; /* [ranks] given, the last one each */
+    MPI_Status from;         /* of the last received question */
+    struct message *answers; /* [ranks]: the last one sent to each */
     struct check *checks;    /* [ranks] */
 };
 
@@ -101,7 +101,7 @@ void mpi_inquiry_serve(struct mpi_inquiry *inquiry)
     int sent = 1;
     if (answer->request != MPI_REQUEST_NULL)
         MPI_Test(&answer->request, &sent, MPI_STATUS_IGNORE);
-    if (sent) { /* else an answer is in flight */
+    if (sent) { /* otherwise the previous answer is still in flight */
         engine_answer(inquiry->engine, answer->text);
         MPI_Isend(answer->text, ENGINE_DOING_BYTES, MPI_BYTE, asker, MPI_INQUIRY_TAG_ANSWER,
                   inquiry->control, &answer->request);
@@ -109,7 +109,7 @@ void mpi_inquiry_serve(struct mpi_inquiry *inquiry)
     listen_on(inquiry, NULL);
 }
 
-/* Both end in a request each. */
+/* Sets both requests. */
 static void ask(struct mpi_inquiry *inquiry, int rank, struct message *question,
                 struct message *answer)
 {

@@ -93,7 +93,8 @@ int mpi_op_post(struct engine_op *base, struct err *err)
         const struct engine_message *message = &op->messages[i];
         MPI_Request *request = &op->requests[i];
         int bytes = (int)message->bytes,
-            tag = (int)message->tag; /* cut to fit; below MPI's own bound */
+            /* the tag was reduced to be below MPI's own bound */
+            tag = (int)message->tag;
         if (message->peer == NO_PEER)
             continue;
         if (message->is_send)
@@ -108,7 +109,7 @@ int mpi_op_post(struct engine_op *base, struct err *err)
     return status;
 }
 
-/* Of a message that is done. code: MPI's own. */
+/* Checks a completed message. code: returned by MPI_Testsome. */
 static int check_message(const struct mpi_op *op, int index, int code, struct err *err)
 {
     const struct engine_message *message = &op->messages[op->indices[index]];

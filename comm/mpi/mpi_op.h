@@ -1,7 +1,7 @@
 /*
- * mpi_op — operations of mpi_engine: posting their messages, and asking whether they are done.
+ * mpi_op — operations of mpi_engine: posting their messages and testing for completion.
  *
- * Threads: the engine's, but plan (see engine.h) and deinit.
+ * Threads: the engine's, except plan (see engine.h) and deinit.
  */
 #ifndef MILLRACE_COMM_MPI_MPI_OP_H
 #define MILLRACE_COMM_MPI_MPI_OP_H
@@ -12,8 +12,8 @@ struct mpi_op {
     struct engine_op base;
     struct engine_message *messages; /* of this round */
     MPI_Request *requests;
-    int *indices;         /* for MPI_Testsome, as statuses */
-    MPI_Status *statuses; /* [capacity] as the three above */
+    int *indices;         /* for MPI_Testsome, like statuses */
+    MPI_Status *statuses; /* [capacity], like the three above */
     size_t capacity;
 };
 
@@ -22,15 +22,15 @@ static inline struct mpi_op *mpi_op_of(struct engine_op *op)
     return (struct mpi_op *)op;
 }
 
-/* Hooks of engine_ops. plan cuts what is long. post: -EIO. ask: -EIO where a request failed;
- * -EPROTO where one brought another number of bytes. */
+/* Hooks of engine_ops. plan splits long messages. post: -EIO. ask: -EIO if a request failed,
+ * -EPROTO if a message had an unexpected size. */
 void mpi_op_deinit(struct engine_op *op);
 int mpi_op_plan(struct engine_op *op, const struct engine_message *message);
 int mpi_op_post(struct engine_op *op, struct err *err);
 int mpi_op_ask(struct engine_op *op, struct err *err);
 bool mpi_op_awaits(const struct engine_op *op, int peer, bool is_send);
 
-/* A request that `advance` has made itself takes the place of a message. -ENOMEM. */
+/* Adds a request made by `advance` in place of a message. -ENOMEM. */
 int mpi_op_adopt(struct engine_op *op, MPI_Request request);
 
 #endif

@@ -12,15 +12,15 @@
 #include <stdlib.h>
 
 enum {
-    TAG_CONTROL = 0, /* on a copy of the world that mpi_inquiry uses too */
+    TAG_CONTROL = 0, /* on a duplicate of the world shared with mpi_inquiry */
     NO_PAUSE_NS = 30000,
-    PAUSE_SHARE = 16, /* of the time for which nothing happened */
+    PAUSE_SHARE = 16, /* of the time since the last event */
     PAUSE_FIRST_NS = 20000,
     PAUSE_LAST_NS = 1000000,
     PAUSE_IDLE_NS = 50000000,
-    LOOK_TRACED_NS = 20000,   /* MPI was busy itself, though nothing has ended */
-    ANSWER_NS = 1000000000,   /* for a rank that is late to say what it does */
-    FAREWELL_NS = 1000000000, /* for telling the others that the run has ended */
+    LOOK_TRACED_NS = 20000,   /* traced even without a completion: MPI itself was busy */
+    ANSWER_NS = 1000000000,   /* for a late rank to say what it is doing */
+    FAREWELL_NS = 1000000000, /* for telling the other ranks that the run has ended */
 };
 
 /* Starting and ending MPI, on the thread. */
@@ -77,7 +77,7 @@ static void end_mpi(struct mpi_engine *engine)
 {
     mpi_inquiry_close(engine->inquiry, engine->base.ended);
     if (engine->base.ended)
-        return; /* others may be gone: what waits for them would never return */
+        return; /* other ranks may be gone, and waiting for them would never return */
     if (engine->control_request != MPI_REQUEST_NULL) {
         MPI_Cancel(&engine->control_request);
         MPI_Wait(&engine->control_request, MPI_STATUS_IGNORE);
@@ -90,7 +90,7 @@ static void end_mpi(struct mpi_engine *engine)
 
 /* Ending the run. */
 
-/* A word to each other rank, as far as they take it in time. */
+/* Sends the reason to each other rank that accepts it in time. */
 void mpi_thread_tell_others(struct engine *base)
 {
     struct mpi_engine *engine = mpi_engine_of(base);
@@ -139,7 +139,7 @@ static void hear_control(struct mpi_engine *engine)
     engine_end(&engine->base, engine->control_why, NULL, true);
 }
 
-/* Whatever there is to do now. */
+/* Does everything that can be done now. */
 static void work(struct mpi_engine *engine, struct engine_op *first, bool abort_asked)
 {
     struct engine *base = &engine->base;
@@ -157,7 +157,7 @@ static void work(struct mpi_engine *engine, struct engine_op *first, bool abort_
         trace_end(base->track, "progress", began_ns);
 }
 
-/* The mutex is held. */
+/* Call with the mutex held. */
 static void pause_thread(struct mpi_engine *engine)
 {
     struct engine *base = &engine->base;
@@ -181,12 +181,12 @@ static void pause_thread(struct mpi_engine *engine)
         pthread_cond_timedwait(&engine->wake, &base->mutex, &until);
 }
 
-/* Until it is told to quit and nothing is left. The mutex is held. */
+/* Runs until quit is set and nothing is left. Call with the mutex held. */
 static void serve(struct mpi_engine *engine)
 {
     struct engine *base = &engine->base;
     while (!base->quit || base->queue_first || base->active) {
-        if (base->ended) { /* nothing is handed over any more */
+        if (base->ended) { /* nothing is queued any more */
             pthread_cond_wait(&engine->wake, &base->mutex);
             continue;
         }

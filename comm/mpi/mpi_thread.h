@@ -1,5 +1,5 @@
 /*
- * mpi_thread — the engine from within: what its thread and its callers share. See mpi_engine.h.
+ * mpi_thread — engine internals: what its thread and its callers share. See mpi_engine.h.
  */
 #ifndef MILLRACE_COMM_MPI_MPI_THREAD_H
 #define MILLRACE_COMM_MPI_MPI_THREAD_H
@@ -9,17 +9,17 @@
 
 struct mpi_engine {
     struct engine base;
-    bool owns_mpi; /* immutable after open, as all down to inquiry */
+    bool owns_mpi; /* immutable after open, like all down to inquiry */
     size_t message_bytes_max;
     MPI_Comm world, control;
     struct mpi_inquiry *inquiry;
 
-    MPI_Request control_request; /* the thread's, as all down to last_event_ns */
+    MPI_Request control_request; /* thread only, like all down to last_event_ns */
     char control_why[ENGINE_WHY_BYTES];
     uint64_t last_event_ns;
 
-    pthread_cond_t wake; /* the thread: something was handed over */
-    bool is_open;        /* guarded by the base's mutex, as the two below */
+    pthread_cond_t wake; /* signals the thread that something was queued */
+    bool is_open;        /* guarded by the base's mutex, like the two below */
     int open_status;
     struct err open_detail;
 };
@@ -29,8 +29,8 @@ static inline struct mpi_engine *mpi_engine_of(struct engine *engine)
     return (struct mpi_engine *)engine;
 }
 
-/* The thread: starts MPI and says so by is_open, carries out what comes until quit, ends MPI.
- * argument: the engine. */
+/* The thread: starts MPI and reports it by is_open, works until quit, ends MPI. argument: the
+ * engine. */
 void *mpi_thread_main(void *argument);
 /* Hooks of engine_ops. */
 void mpi_thread_tell_others(struct engine *engine);

@@ -17,13 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEETING_NS (300 * CLOCK_NS_PER_S) /* for all ranks of torchrun to come */
+#define MEETING_NS (300 * CLOCK_NS_PER_S) /* for all of torchrun's ranks to arrive */
 #define LIBRARY    "libmillrace_mpi.so.0"
 
 static const struct launcher {
     const char *name, *rank, *ranks, *local_rank;
-    bool is_step;       /* a job step: a launcher that was started within it takes precedence */
-    const char *advice; /* where MPI counts other ranks than the launcher does */
+    bool is_step;       /* a launcher started within a job step takes precedence over it */
+    const char *advice; /* for when MPI and the launcher report different ranks */
 } launchers[] = {
     [RANKS_ALONE] = {"one process"},
     [RANKS_TORCHRUN] = {"torchrun (WORLD_SIZE)", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
@@ -51,7 +51,7 @@ static const struct launcher {
 
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
 
-/* A process with one of these variables is one of several, but nothing says how many there are. */
+/* A process with one of these variables is one of several, but their number is unknown. */
 static const struct partial {
     const char *variable, *launcher, *advice;
 } partials[] = {
@@ -78,7 +78,7 @@ const char *ranks_launcher_name(enum ranks_launcher launcher)
     return launchers[launcher].name;
 }
 
-/* -1 where it is absent. */
+/* Sets -1 if the variable is absent. */
 static int number_of(const char *(*variable)(const char *name), const char *name, int *ret_number,
                      struct err *err)
 {
@@ -98,7 +98,7 @@ static int number_of(const char *(*variable)(const char *name), const char *name
     return 0;
 }
 
-/* ranks 0: this launcher says nothing. */
+/* ret_ranks->ranks is 0 if this launcher sets nothing. */
 static int ask(const char *(*variable)(const char *name), enum ranks_launcher launcher,
                struct ranks *ret_ranks, struct err *err)
 {
@@ -111,8 +111,8 @@ static int ask(const char *(*variable)(const char *name), enum ranks_launcher la
         status = number_of(variable, from->local_rank, &found.local_rank, err);
     if (status)
         return status;
-    bool is_shared =
-        launcher == RANKS_TORCHRUN || launcher == RANKS_PALS; /* the name of the count */
+    /* other launchers set the count variable too */
+    bool is_shared = launcher == RANKS_TORCHRUN || launcher == RANKS_PALS;
     if (found.ranks < 0 || (found.rank < 0 && is_shared)) {
         *ret_ranks = (struct ranks){0};
         return 0;
@@ -128,9 +128,9 @@ static int ask(const char *(*variable)(const char *name), enum ranks_launcher la
     return 0;
 }
 
-/* The same on all ranks of a run. Its id may be that of others, too: torchrun's default is "none",
- * and by hand there is none. The port is this run's own on its machine. The address is not asked:
- * ranks may have names of their own for it. */
+/* Computes the run's token, the same on all ranks. The id alone may be shared with other runs:
+ * torchrun's default is "none", and ranks started by hand have none. The port is unique to this run
+ * on its machine. The address is left out because ranks may use different names for it. */
 static uint64_t token_of(const char *run, int port)
 {
     char text[512];
@@ -138,7 +138,7 @@ static uint64_t token_of(const char *run, int port)
     return hash_64(text, (size_t)bytes);
 }
 
-/* Where torchrun's ranks meet. */
+/* Reads where torchrun's ranks meet. */
 static int ask_meeting(const char *(*variable)(const char *name), struct ranks *ranks,
                        struct err *err)
 {
@@ -148,7 +148,7 @@ static int ask_meeting(const char *(*variable)(const char *name), struct ranks *
         return status;
     bool is_port = ranks->bootstrap.port > 0 && ranks->bootstrap.port <= UINT16_MAX;
     if (!address || !*address || strlen(address) >= RANKS_ADDRESS_BYTES || !is_port)
-        return 0; /* told where it is missed */
+        return 0; /* reported when it is needed */
     strcpy(ranks->bootstrap.address, address);
     ranks->bootstrap.token = token_of(run, ranks->bootstrap.port);
     return 0;
@@ -174,7 +174,8 @@ static int refuse_partial(const struct partial *partial, const char *value, stru
     return -EINVAL;
 }
 
-/* WORLD_SIZE without RANK: a script of several ranks forgot to pass one of the two on. */
+/* Refuses WORLD_SIZE without RANK: a script that starts several ranks forgot to pass on one of
+ * them. */
 static int refuse_lone_world_size(const char *(*variable)(const char *name), struct err *err)
 {
     int ranks;
@@ -190,7 +191,7 @@ static int refuse_lone_world_size(const char *(*variable)(const char *name), str
     return -EINVAL;
 }
 
-/* No launcher gives both a rank and a number of ranks. */
+/* Handles the case that no launcher sets both a rank and a count. */
 static int ask_alone(const char *(*variable)(const char *name), struct ranks *ranks,
                      struct err *err)
 {
@@ -232,8 +233,8 @@ int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ra
             return status;
         if (said.local_rank < 0 && !is_first)
             said.local_rank = found.local_rank;
-        /* Of two that agree, the one of MPI, which connects the ranks. PMI is a protocol of the
-         * others. */
+        /* Of two that agree, prefer MPI's launcher, which connects the ranks. But PMI is a protocol
+         * that step launchers use too. */
         if (is_first || !launchers[i].is_step || found.launcher == RANKS_PMI)
             found = said;
         else if (found.local_rank < 0)
@@ -246,7 +247,7 @@ int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ra
     return 0;
 }
 
-/* libmillrace_mpi's functions. The library stays loaded: MPI can't be started twice. */
+/* Functions of libmillrace_mpi. The library stays loaded, because MPI cannot be started twice. */
 struct mpi_library {
     int (*open)(const struct comm_mpi_options *options, struct comm **ret_comm, struct err *err);
     const char *(*version)(void);
