@@ -1,6 +1,6 @@
 /*
- * comm_nccl — see comm_nccl.h. Opening, splitting, waiting, closing, and the operations as they are
- * asked for; nccl_op.c carries them out.
+ * comm_nccl — see comm_nccl.h. Opening, splitting, waiting, closing, and the calls that start
+ * operations; nccl_op.c carries them out.
  */
 #include "comm/nccl/comm_nccl.h"
 
@@ -15,8 +15,8 @@
 #include <string.h>
 #include <time.h>
 
-#define CLOSE_TIMEOUT_NS                                                                           \
-    (10 * CLOCK_NS_PER_S) /* for what NCCL has to tell the others; then it is aborted */
+/* For NCCL to notify the other ranks; after that it is aborted. */
+#define CLOSE_TIMEOUT_NS (10 * CLOCK_NS_PER_S)
 
 enum {
     PAUSE_SHARE = 16, /* of the time waited so far */
@@ -115,7 +115,7 @@ static int nccl_all_to_all(struct comm *base, const void *send, const size_t *se
     return status;
 }
 
-/* What is the host's. */
+/* Calls that the host communicator handles. */
 
 static int nccl_all_reduce_i64(struct comm *base, int64_t *values, size_t count,
                                enum comm_i64_op op, const struct comm_options *options,
@@ -146,7 +146,7 @@ static void nccl_note(struct comm *base, const char *what, uint64_t step, bool m
         host->ops->note(host, what, step, may_last);
 }
 
-/* The arrival checks. */
+/* Records the arrival checks. */
 static void nccl_add_tracks(struct comm *base, struct trace *trace)
 {
     struct comm *host = nccl_of(base)->host;
@@ -169,7 +169,7 @@ static int nccl_check(struct comm *base, struct err *err)
 
 /* Waiting. */
 
-/* One look. The mutex is held. */
+/* Checks once for progress. Call with the mutex held. */
 static void look(struct comm_work *work, struct err *err)
 {
     struct comm_nccl *comm = nccl_of(work->comm);
@@ -213,7 +213,7 @@ static int nccl_wait(struct comm_work *work, struct err *err)
     }
 }
 
-/* Life. */
+/* Aborting, opening and closing. */
 
 static void nccl_abort(struct comm *base)
 {
@@ -223,7 +223,7 @@ static void nccl_abort(struct comm *base)
     pthread_mutex_lock(&comm->shared->mutex);
     nccl_end(comm, &why);
     pthread_mutex_unlock(&comm->shared->mutex);
-    comm->host->ops->abort(comm->host); /* also where it had ended here alone */
+    comm->host->ops->abort(comm->host); /* also if it had ended on this rank only */
 }
 
 void comm_nccl_halt(struct comm *base)
@@ -235,7 +235,7 @@ void comm_nccl_halt(struct comm *base)
     pthread_mutex_unlock(&shared->mutex);
 }
 
-/* Until NCCL is not at it any more. */
+/* Waits until NCCL has finished. */
 static int await_nccl(const struct comm_nccl *comm, uint64_t timeout_ns, const char *what,
                       struct err *err)
 {
@@ -309,7 +309,7 @@ static void nccl_close(struct comm *base)
     leave(shared);
 }
 
-/* The first rank's, by the host's communicator. */
+/* Shares the first rank's id over the host communicator. */
 static int share_id(struct comm_nccl *comm, const struct comm_options *options,
                     ncclUniqueId *ret_id, struct err *err)
 {
@@ -339,7 +339,7 @@ static int share_id(struct comm_nccl *comm, const struct comm_options *options,
     return 0;
 }
 
-/* Of all that ranks wait for in an open or a split that begins now. */
+/* Covers everything that an open or split starting now waits for. */
 static struct comm_options connect_options(uint64_t timeout_ns)
 {
     return (struct comm_options){.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
@@ -366,14 +366,14 @@ static int connect_ranks(struct comm_nccl *comm, const struct comm_options *opti
     return comm_agree(comm->host, status, options, err);
 }
 
-/* Takes host, also where it fails. */
+/* Takes ownership of host, even on failure. */
 static int make_comm(struct nccl_shared *shared, struct comm *host,
                      const struct comm_options *options, struct comm **ret_comm, struct err *err)
 {
     struct comm_nccl *comm = calloc(1, sizeof *comm);
     if (!comm) {
         err_set(err, -ENOMEM, "out of memory for a communicator of %d ranks", host->ranks);
-        host->ops->abort(host); /* the others are about to connect */
+        host->ops->abort(host); /* the other ranks are about to connect */
         comm_close(host);
         return -ENOMEM;
     }
@@ -438,7 +438,8 @@ static const struct comm_ops nccl_ops = {
     .tell_library = nccl_tell_library,
 };
 
-/* What a newer one was built with, an older one does not read: its configuration among it. */
+/* An older library would not understand what was built against a newer one, such as the
+ * configuration. */
 static int check_version(const struct nccl_library *nccl, struct err *err)
 {
     int version = 0;
@@ -451,7 +452,6 @@ static int check_version(const struct nccl_library *nccl, struct err *err)
     return -ENOTSUP;
 }
 
-/* -ENOTSUP with what is missing. */
 static int load_library(const struct nccl_library **ret_library, struct err *err)
 {
     int status = nccl_library_load(ret_library, err);
@@ -495,7 +495,7 @@ int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns
     }
     shared->device = device;
     shared->timeout_ns = timeout_ns;
-    shared->comms_count = 1; /* this call's */
+    shared->comms_count = 1; /* held by this call */
     pthread_mutex_init(&shared->mutex, NULL);
     status = make_comm(shared, part, &options, ret_comm, err);
     leave(shared);

@@ -1,35 +1,33 @@
 /*
- * comm_nccl — what lies in GPUs, moved from one to the other by NCCL: a communicator for bulk,
- * beside one of the host that does all else.
+ * comm_nccl — moves data between GPUs by NCCL: a communicator for bulk data, on top of a host
+ * communicator that does everything else.
  *
- *     // all ranks of host, each with a GPU of its own
+ *     // all ranks of host, each with a different GPU
  *     comm_nccl_open(host, device, timeout_ns, &comm, err);
  *     ... comm->ops->all_to_all(device memory) ..., comm->ops->split ...
  *     comm_close(comm);                                       // before host
  *
- * all_gather, all_to_all and reduce_scatter take device memory and go on NCCL's side, on a stream
- * of the communicator's own; what is there is never copied through the host. Nothing is added by
- * NCCL but in reduce_scatter with COMM_FAST, so all else has the bits that it has over any other
- * backend. Integers, messages and notes, which are few and small, are the host's communicator's, as
- * are the names of late ranks:
+ * all_gather, all_to_all and reduce_scatter take device memory and run in NCCL, on a stream of the
+ * communicator. Their data is never copied through the host. NCCL adds only in reduce_scatter with
+ * COMM_FAST, so everything else has the same bits as with any other backend. Integers, messages and
+ * notes, which are few and small, use the host communicator. It also finds late ranks:
  *
- * **The arrival check.** With each operation of NCCL goes an exchange of a word by the host's
- * communicator, with the operation's own deadline; it is done when both are. NCCL knows nothing of
- * deadlines, nor who is late; the arrival check ends with the ranks that did not come, and what
- * they were doing, and ends the run on all ranks. Then NCCL's communicators are aborted, and with
- * them what waits on the device. Over comm_checked it finds ranks that make different calls, too.
+ * **The arrival check.** Each NCCL operation is paired with an exchange of one word on the host
+ * communicator, with the same deadline; the operation is done when both are. NCCL has no deadlines
+ * and cannot name late ranks. The arrival check reports the ranks that did not come and what they
+ * were doing, and ends the run on all ranks. NCCL's communicators are then aborted, and with them
+ * what waits on the device. Over comm_checked it also finds ranks that make different calls.
  *
- * NCCL's communicators are non-blocking: no call of this backend but open, split, wait and close
- * waits for another rank. Whoever tests or waits moves all communicators of one open on, so that
- * none waits for one that nobody looks at. Operations of one communicator run in order; those of
- * different ones side by side, which wants CUDA_DEVICE_MAX_CONNECTIONS to be more than 1, as it is
- * unless it is set. While operations of two of them are in flight nothing may be launched that was
- * never launched before: loading it may wait for all that the device has (CUDA_MODULE_LOADING), and
- * ranks that start operations of different communicators in different orders would wait for each
- * other.
+ * NCCL's communicators are non-blocking: only open, split, wait and close wait for another rank. A
+ * test or wait makes progress on all communicators of one open, so that none depends on being
+ * polled. Operations of one communicator run in order, those of different ones in parallel, which
+ * requires CUDA_DEVICE_MAX_CONNECTIONS above 1, as by default. While operations of two
+ * communicators are in flight, do not launch any kernel for the first time. Loading it may wait for
+ * all work on the device (CUDA_MODULE_LOADING), and ranks that start the operations in different
+ * orders would deadlock.
  *
- * Threads: communicators may be used at the same time by different threads, each by one thread at a
- * time.
+ * Threads: different threads may use different communicators at the same time; each communicator is
+ * used by one thread at a time.
  */
 #ifndef MILLRACE_COMM_NCCL_COMM_NCCL_H
 #define MILLRACE_COMM_NCCL_COMM_NCCL_H
@@ -37,24 +35,24 @@
 #include "comm/comm.h"
 #include "device/device.h"
 
-/* 0 where open can do its work here. -ENOTSUP with what is missing: the build's NCCL, the library,
- * or one that is new enough. */
+/* Returns 0 if open can work here. -ENOTSUP with what is missing: NCCL in the build, the library,
+ * or a recent enough version. */
 int comm_nccl_check(struct err *err);
-/* What moves the bytes, "NCCL 2.28.9". -ENOTSUP as above. Returns status. */
+/* Writes the library and version, "NCCL 2.28.9". -ENOTSUP as above. */
 enum { COMM_NCCL_TEXT_BYTES = 32 };
 int comm_nccl_library(char text[COMM_NCCL_TEXT_BYTES], struct err *err);
 
-/* Of a communicator that stems from comm_nccl_open: what is in flight on any of that open's ends
- * with -ECONNABORTED, on this rank and on NCCL's side alone. Called before closing by each rank,
- * after a failure that all of them know of: until then the device would wait for ranks that will
- * not come, and whoever frees its memory for the device. It may wait for the others to do the same,
- * as NCCL does for those of the machine: whoever knows of a failure that the others don't calls
- * abort, which tells them first. */
+/* Ends everything in flight on all communicators of one comm_nccl_open with -ECONNABORTED, on this
+ * rank and in NCCL only. comm: any of these communicators. Each rank calls it before closing, after
+ * a failure that all ranks know of. Otherwise the device waits for ranks that will not come, and
+ * freeing device memory waits for the device. May block until the others call it too, because NCCL
+ * waits for the ranks of the same machine. If only this rank knows of the failure, call abort,
+ * which notifies the others first. */
 void comm_nccl_halt(struct comm *comm);
 
-/* host, device: borrowed. device: of device_cuda_open, another one on each rank. timeout_ns: for
- * connecting, here and in split; 0: none. Collective, blocks. -EIO where NCCL fails, -ETIMEDOUT, or
- * as the host's communicator. */
+/* host, device: borrowed. device: from device_cuda_open, a different one on each rank. timeout_ns:
+ * for connecting, here and in split; 0: none. Collective, blocks. -EIO: NCCL failed. -ETIMEDOUT, or
+ * errors of the host communicator. */
 int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns,
                    struct comm **ret_comm, struct err *err);
 

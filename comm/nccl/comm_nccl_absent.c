@@ -1,5 +1,5 @@
 /*
- * comm_nccl_absent — comm_nccl.h where programs have no NCCL.
+ * comm_nccl_absent — comm_nccl.h for programs without NCCL.
  */
 #include "comm/nccl/comm_nccl.h"
 

@@ -1,5 +1,5 @@
 /*
- * nccl_library — see nccl_library.h: the library by the system's loader, at most once.
+ * nccl_library — see nccl_library.h. Loads the library with dlopen, at most once.
  */
 #include "comm/nccl/nccl_library.h"
 

@@ -1,6 +1,6 @@
 /*
- * nccl_library — the functions of NCCL in use, by their names without the prefix: of the library
- * that is loaded when it is first asked for, or in tests on the CPU of one that stands in for it.
+ * nccl_library — NCCL's functions that are used, named without the prefix. They come from the
+ * library, loaded on first use, or from a stand-in in tests on the CPU.
  */
 #ifndef MILLRACE_COMM_NCCL_NCCL_LIBRARY_H
 #define MILLRACE_COMM_NCCL_NCCL_LIBRARY_H
@@ -33,7 +33,7 @@ struct nccl_library {
                                   cudaStream_t stream);
 };
 
-/* It lives for ever. -ENOTSUP with what is missing. Any thread. */
+/* The table is static. -ENOTSUP with what is missing. Any thread. */
 int nccl_library_load(const struct nccl_library **ret_library, struct err *err);
 
 #endif

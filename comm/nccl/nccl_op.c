@@ -1,6 +1,6 @@
 /*
- * nccl_op — operations of comm_nccl: on NCCL's side and in the arrival check, from their start to
- * their end. See nccl_comm.h.
+ * nccl_op — operations of comm_nccl from start to end: the NCCL side and the arrival check. See
+ * nccl_comm.h.
  */
 #include "base/clock.h"
 #include "comm/nccl/nccl_comm.h"
@@ -117,7 +117,7 @@ void nccl_op_give(struct comm_nccl *comm, struct nccl_op *op)
     comm->unused = op;
 }
 
-/* On NCCL's side. */
+/* NCCL side. */
 
 static ncclResult_t post_slices(const struct comm_nccl *comm, const struct nccl_op *op)
 {
@@ -135,7 +135,7 @@ static ncclResult_t post_slices(const struct comm_nccl *comm, const struct nccl_
             result = nccl->Send(op->send + op->send_offsets[rank], op->send_bytes[rank], ncclInt8,
                                 rank, comm->handle, stream);
     }
-    ncclResult_t ended = nccl->GroupEnd(); /* in any case: the group is the thread's */
+    ncclResult_t ended = nccl->GroupEnd(); /* in any case: the group belongs to the thread */
     return result == ncclSuccess || result == ncclInProgress ? ended : result;
 }
 
@@ -177,8 +177,8 @@ static int launch(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
     return status;
 }
 
-/* Has NCCL put it on the stream, and has the stream passed it? -EIO also for what went wrong
- * since. */
+/* Checks whether NCCL has put the operation on the stream, and whether the stream has passed it.
+ * -EIO also for later failures. */
 static int look_at_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_moved,
                           struct err *err)
 {
@@ -200,8 +200,8 @@ static int look_at_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_
     return status;
 }
 
-/* What NCCL calls a failure is often no more than that another rank ended the run, which tells why
- * before it aborts: its word may be on the way. */
+/* A failure reported by NCCL often only means that another rank ended the run. That rank sends its
+ * reason before it aborts, so wait for it. */
 static int find_reason(const struct comm_nccl *comm, int status, struct err *err)
 {
     const struct comm_ops *host = comm->host->ops;
@@ -229,8 +229,8 @@ static bool is_late(const struct nccl_op *op)
     return op->deadline_ns && clock_now_ns() >= op->deadline_ns;
 }
 
-/* After the deadline the host's communicator ends the call and names who is late, or lets it wait
- * on; then what was called moves as long after as it would have. */
+/* After the deadline, the host communicator either fails the call and names the late ranks, or
+ * waits longer. If all ranks arrive, the transfer gets the full timeout again. */
 static int await_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called,
                           struct err *err)
 {
@@ -242,14 +242,14 @@ static int await_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_
     return status;
 }
 
-/* Have all called? */
+/* Checks whether all ranks have arrived. */
 static int look_at_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called,
                             struct err *err)
 {
     *ret_called = op->arrivals.done;
     if (op->arrivals.done && op->arrivals.status)
         return op->arrivals.status;
-    if (op->arrivals.done) /* others may have ended the run since */
+    if (op->arrivals.done) /* other ranks may have ended the run since */
         return comm->host->ops->check ? comm->host->ops->check(comm->host, err) : 0;
     if (is_late(op))
         return await_arrivals(comm, op, ret_called, err);
@@ -287,7 +287,7 @@ static int progress_op(struct comm_nccl *comm, struct nccl_op *op, struct err *e
     return 0;
 }
 
-/* -errno: everything has ended. */
+/* Returns -errno if everything has ended. */
 static int progress_comm(struct comm_nccl *comm)
 {
     struct nccl_op **link = &comm->first, *before = NULL;
@@ -343,12 +343,12 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
     else
         comm->first = op;
     comm->last = op;
-    progress_comm(comm); /* what fails is the operation's status */
+    progress_comm(comm); /* a failure becomes the operation's status */
     return 0;
 }
 
-/* In one group: an abort frees memory, which waits for all that the device has, and other
- * communicators' kernels end by their own aborts. */
+/* Aborts all in one group: an abort frees memory, which waits for all work on the device, and
+ * kernels of other communicators end only by their own aborts. */
 static void end_here(struct nccl_shared *shared)
 {
     shared->ended = true;
@@ -376,8 +376,8 @@ void nccl_end(struct comm_nccl *comm, const struct err *why)
     if (why->code != -ECONNABORTED)
         err_set(&shared->why, -ECONNABORTED, "the run was ended: rank %d: %.180s", comm->base.rank,
                 why->what);
-    /* before NCCL's own end, which the others would see without a reason, and which may wait for
-     * theirs */
+    /* Before NCCL's own abort, which the others would see without a reason, and which may wait for
+     * theirs. */
     comm->host->ops->abort(comm->host);
     end_here(shared);
 }
