@@ -1,5 +1,5 @@
 /*
- * comm_tcp — see comm_tcp.h. Its operations are messages (engine_comm.h) that tcp_engine moves.
+ * comm_tcp — see comm_tcp.h. Operations are messages (engine_comm.h) that tcp_engine moves.
  */
 #include "comm/tcp/comm_tcp.h"
 
@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The canonical sum will do for both orders: no library adds here. */
+/* The canonical sum serves both orders, because no library sums here. */
 static const struct comm_ops tcp_ops = {
     ENGINE_COMM_HOOKS,
     .name = "tcp",

@@ -1,28 +1,27 @@
 /*
- * comm_tcp — ranks that torchrun started, or whoever sets its variables: comm.h's table over TCP
- * connections between each two of them.
+ * comm_tcp — comm.h's table over TCP connections between each pair of ranks, for ranks started by
+ * torchrun or with its variables.
  *
  *     const struct tcp_rendezvous_options options = {
  *         .address = "node1", .port = 29500, .rank = rank, .ranks = ranks, ...};
  *     comm_tcp_open(&options, &comm, err);      // all ranks
  *     ... comm->ops, comm_wait, comm->ops->split ...
- *     comm_close(comm);  // the last one parts, together with the other ranks
+ *     comm_close(comm);  // the last close disconnects, together with the other ranks
  *
- * For where there is no MPI, and with NCCL for bulk on top: what it moves is copied through the
- * kernel by one thread. Nothing but the ranks' sums of integers and the canonical ones is added, so
- * that all bits are those of any other backend; there are no fast sums.
+ * Meant for systems without MPI, and with NCCL on top for bulk data: one thread copies everything
+ * through the kernel. It computes only integer reductions and canonical sums, so all bits equal
+ * those of any other backend. There are no fast sums.
  *
- * Ends as comm_mpi's do: a deadline that passes, a connection that breaks, or an abort ends the run
- * on all ranks.
+ * Ends like comm_mpi: a missed deadline, a broken connection or an abort ends the run on all ranks.
  *
- * Trust: whoever can reach the ports of a run while its ranks meet, and knows its token and the
- * secret, where it has one (tcp_secret.h), can take part in it. Nothing is encrypted.
+ * Trust: anyone who can reach the ports of a run during its rendezvous, and knows its token and the
+ * secret if there is one (tcp_secret.h), can join the run. Nothing is encrypted.
  *
- * Ranks must wait for each other now and then: what one sends before another wants it is kept
+ * Ranks must synchronize now and then. Messages that the receiver does not expect yet are kept
  * there, up to TCP_KEPT_BYTES_MAX; more ends the run.
  *
- * Threads: communicators may be used at the same time by different threads, each by one thread at a
- * time.
+ * Threads: different threads may use different communicators at the same time; each communicator is
+ * used by one thread at a time.
  */
 #ifndef MILLRACE_COMM_TCP_COMM_TCP_H
 #define MILLRACE_COMM_TCP_COMM_TCP_H
@@ -30,7 +29,7 @@
 #include "comm/comm.h"
 #include "comm/tcp/tcp_rendezvous.h"
 
-/* Collective, blocks. As tcp_meet, or -ENOMEM. */
+/* Collective, blocks. Errors as tcp_rendezvous, or -ENOMEM. */
 int comm_tcp_open(const struct tcp_rendezvous_options *options, struct comm **ret_comm,
                   struct err *err);
 

@@ -14,7 +14,6 @@
 
 enum { PAUSE_NS = 20000000 };
 
-/* The i-th at which the first rank may listen, from 1 on. */
 int tcp_bootstrap_port(const struct tcp_rendezvous_options *options, int i)
 {
     return options->port > UINT16_MAX - TCP_RENDEZVOUS_PORTS ? options->port - i
@@ -72,7 +71,7 @@ int tcp_bootstrap_tell_over(const struct tcp_bootstrap *bootstrap, struct err *e
     return -ETIMEDOUT;
 }
 
-/* Connecting and sending end in time, too. */
+/* Limits connecting and sending in time. */
 void tcp_bootstrap_limit(int made)
 {
     const struct timeval time = {.tv_sec = TCP_HELLO_NS / CLOCK_NS_PER_S};
@@ -102,8 +101,8 @@ int tcp_bootstrap_hello(const struct tcp_bootstrap *bootstrap, struct tcp_hello 
                                     .ranks = options->ranks,
                                     .listens_at = bootstrap->listens_at,
                                     .has_secret = options->secret && options->secret->bytes > 0};
-    ssize_t count =
-        getrandom(ret_hello->nonce, sizeof ret_hello->nonce, 0); /* never less of so few bytes */
+    /* So few bytes are never returned in part. */
+    ssize_t count = getrandom(ret_hello->nonce, sizeof ret_hello->nonce, 0);
     return count == (ssize_t)sizeof ret_hello->nonce ? 0 : count < 0 ? -errno : -EIO;
 }
 
@@ -116,7 +115,6 @@ int tcp_bootstrap_prove(const struct tcp_bootstrap *bootstrap, enum tcp_role rol
     return tcp_secret_prove(secret ? secret : &none, role, caller, called, ret_proof);
 }
 
-/* Somebody of this run, but how many are we? */
 int tcp_bootstrap_check_ranks(const struct tcp_bootstrap *bootstrap, const struct tcp_hello *hello,
                               struct err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * tcp_bootstrap — a meeting of ranks from within: who calls (tcp_pending.c) and whom one calls
- * (tcp_rendezvous.c). See tcp_rendezvous.h.
+ * tcp_bootstrap — rendezvous internals: accepting (tcp_pending.c) and making (tcp_rendezvous.c)
+ * connections. See tcp_rendezvous.h.
  */
 #ifndef MILLRACE_COMM_TCP_TCP_BOOTSTRAP_H
 #define MILLRACE_COMM_TCP_TCP_BOOTSTRAP_H
@@ -13,63 +13,63 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-#define TCP_HELLO_NS (2 * CLOCK_NS_PER_S) /* for a hello, else it is a stranger's connection */
-#define TCP_PROOF_NS                                                                               \
-    (30 * CLOCK_NS_PER_S) /* for each step after it, however slow the other's machine */
+#define TCP_HELLO_NS (2 * CLOCK_NS_PER_S) /* for a hello; otherwise the caller is a stranger */
+/* For each step after the hello, however slow the other machine is. */
+#define TCP_PROOF_NS (30 * CLOCK_NS_PER_S)
 enum {
-    TCP_PENDING_MAX = 16,  /* at a time, before they have proved who they are */
-    TCP_LISTENERS_MAX = 8, /* addresses of this machine that rank 0's name stands for */
+    TCP_PENDING_MAX = 16,  /* connections at a time that have not proved who they are */
+    TCP_LISTENERS_MAX = 8, /* addresses of this machine that rank 0's name resolves to */
 };
 
-/* Of somebody who called, as far as it has come; hung up on where there are too many or it takes
- * too long. */
+/* A pending connection. Closed if there are too many or it takes too long. */
 struct tcp_pending {
     int socket; /* -1: none */
     struct sockaddr_storage address;
-    struct tcp_hello hello, own;             /* what it said, and the answer, once is_answered */
-    bool is_answered;                        /* its proof is awaited */
-    uint8_t heard[sizeof(struct tcp_hello)]; /* of its hello, then of its proof */
+    struct tcp_hello hello, own;             /* received, and the answer once is_answered */
+    bool is_answered;                        /* waits for the proof */
+    uint8_t heard[sizeof(struct tcp_hello)]; /* bytes of the hello, then of the proof */
     size_t got;
     uint64_t until_ns;
 };
 
 struct tcp_bootstrap {
     const struct tcp_rendezvous_options *options;
-    uint64_t until_ns, run; /* run: its number, once it is known */
+    uint64_t until_ns, run; /* run: its number, once known */
     struct {
         int socket;
-        struct sockaddr_storage address; /* that was asked for */
+        struct sockaddr_storage address; /* as requested */
     } listeners[TCP_LISTENERS_MAX];
     int listeners_count, listens_at;
     int *sockets;
-    int accept_status; /* of the last call that could not be taken, or 0 */
-    int refused; /* the rank that the last caller with another secret claimed to be; -1: none */
+    int accept_status; /* of the last failed accept, or 0 */
+    /* the rank claimed by the last caller with a different secret; -1: none */
+    int refused;
     struct tcp_place *places; /* [ranks] */
     struct tcp_pending pending[TCP_PENDING_MAX];
 };
 
-/* Its time is over, or it is to stop. */
+/* Whether the time is over or a stop was requested. */
 bool tcp_bootstrap_is_over(const struct tcp_bootstrap *bootstrap);
-/* -EINTR, or -ETIMEDOUT with who is missing. */
+/* Returns -EINTR, or -ETIMEDOUT with the missing ranks. */
 int tcp_bootstrap_tell_over(const struct tcp_bootstrap *bootstrap, struct err *err);
-/* Waits so long, but no longer than the bootstrap. */
+/* Sleeps for time_ns, but no longer than the bootstrap lasts. */
 void tcp_bootstrap_pause(const struct tcp_bootstrap *bootstrap, uint64_t time_ns);
-/* Sending all of it; a socket's sending and connecting end after TCP_HELLO_NS once that is
- * limited. */
+/* give sends all bytes. After limit, sending and connecting on the socket end after
+ * TCP_HELLO_NS. */
 void tcp_bootstrap_limit(int made);
 bool tcp_bootstrap_give(int to, const void *data, size_t bytes);
-/* This rank's, with a new nonce. -errno of getrandom. */
+/* Makes this rank's hello, with a new nonce. -errno of getrandom. */
 int tcp_bootstrap_hello(const struct tcp_bootstrap *bootstrap, struct tcp_hello *ret_hello);
 int tcp_bootstrap_prove(const struct tcp_bootstrap *bootstrap, enum tcp_role role,
                         const struct tcp_hello *caller, const struct tcp_hello *called,
                         struct tcp_proof *ret_proof);
-/* Of somebody of this run: 0, or -EINVAL where it was told another number of ranks. */
+/* Checks a rank of this run: 0, or -EINVAL if it was given a different number of ranks. */
 int tcp_bootstrap_check_ranks(const struct tcp_bootstrap *bootstrap, const struct tcp_hello *hello,
                               struct err *err);
 
 bool tcp_bootstrap_is_loopback(const struct sockaddr_storage *address);
 
-/* The i-th port at which the first rank may listen, from 1 on. */
+/* The i-th port at which the first rank may listen; i starts at 1. */
 int tcp_bootstrap_port(const struct tcp_rendezvous_options *options, int i);
 
 #endif

@@ -2,24 +2,24 @@
  * tcp_engine — the thread that moves messages between ranks over TCP: the engine (engine.h) of
  * comm_tcp.
  *
- * A message is a frame: its tag and length, then its bytes. What comes before it is wanted is kept;
- * the thread always reads, so that no rank waits for another's memory, and control frames of the
- * engine itself (questions to who is late, the end of the run) come through. So ranks must wait for
- * each other now and then: more than TCP_KEPT_BYTES_MAX of one rank that nobody wants yet end the
- * run by name. A connection that ends without a farewell, or whose other end no longer acknowledges
- * anything, is a rank that died: it ends the run, as a deadline that passes does, and as waiting
- * for a rank that has left.
+ * A message is a frame (its tag and length), then its bytes. Unexpected messages are kept. The
+ * thread always reads, so no rank waits for another's memory, and the engine's control frames
+ * (questions to late ranks, the end of the run) get through. Ranks must therefore synchronize now
+ * and then: more than TCP_KEPT_BYTES_MAX of unexpected messages from one rank end the run, naming
+ * it. A connection that ends without a goodbye, or whose other end no longer acknowledges anything,
+ * belongs to a dead rank. This ends the run, as do a missed deadline and waiting for a rank that
+ * has left.
  */
 #ifndef MILLRACE_COMM_TCP_TCP_ENGINE_H
 #define MILLRACE_COMM_TCP_TCP_ENGINE_H
 
 #include "comm/engine/engine.h"
 
-#define TCP_KEPT_BYTES_MAX                                                                         \
-    (UINT64_C(16) << 30) /* of one rank's messages that came before they were wanted */
+/* Of one rank's unexpected messages. */
+#define TCP_KEPT_BYTES_MAX (UINT64_C(16) << 30)
 
-/* sockets: [ranks] of tcp_meet, which it takes, also where it fails. Closing it waits some seconds
- * for the others to close, too, unless the run was ended. */
+/* sockets: [ranks] from tcp_rendezvous; ownership passes to the engine, even on failure. Closing
+ * waits some seconds for the others to close too, unless the run was ended. */
 int tcp_engine_open(int *sockets, int rank, int ranks, struct engine **ret_engine, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * tcp_peer — the connection to one rank: frames out, in the order in which they were asked for, and
- * frames in, to whoever wants them. See tcp_thread.h.
+ * tcp_peer — the connection to one rank: sends frames in the order requested, and delivers received
+ * frames to the messages that want them. See tcp_thread.h.
  */
 #include "comm/tcp/tcp_thread.h"
 
@@ -18,9 +18,8 @@
 #include <unistd.h>
 
 enum { LETTER_BYTES_LEAST = 1 << 16 };
-enum {
-    LOST_MS = 75000
-}; /* well over the 15 s after which an idle connection is asked for a sign of life */
+/* Well over the 15 s after which an idle connection is probed (keepalive). */
+enum { LOST_MS = 75000 };
 
 static void message_done(struct tcp_message *message)
 {
@@ -51,7 +50,7 @@ static void free_unexpected(struct tcp_unexpected *unexpected)
     free(unexpected);
 }
 
-/* Room for more than got_bytes of it, and for all of what is short. */
+/* Makes room for more than got_bytes of data, and for all of a short message. */
 static int grow_unexpected(struct tcp_unexpected *unexpected, uint64_t got_bytes, struct err *err)
 {
     if (got_bytes < unexpected->capacity || got_bytes == unexpected->frame.bytes)
@@ -68,7 +67,7 @@ static int grow_unexpected(struct tcp_unexpected *unexpected, uint64_t got_bytes
     return 0;
 }
 
-/* An unexpected message for it, the oldest of its tag: taken out where it is whole. */
+/* Finds the oldest unexpected message of this tag; delivers and removes it if it is complete. */
 static int take_message(struct tcp_peer *peer, struct tcp_message *message, bool *ret_found,
                         struct err *err)
 {
@@ -124,7 +123,7 @@ static int add_unexpected(struct tcp_peer *peer, const struct tcp_frame *frame,
     return 0;
 }
 
-/* The oldest that wants a frame of this tag, taken out; NULL: none. */
+/* Removes and returns the oldest message that wants a frame of this tag; NULL: none. */
 static struct tcp_message *take_wanted(struct tcp_peer *peer, uint64_t tag)
 {
     struct tcp_message **link = &peer->wanted_first, *before = NULL;
@@ -141,7 +140,7 @@ static struct tcp_message *take_wanted(struct tcp_peer *peer, uint64_t tag)
     return message;
 }
 
-/* To this rank itself: done at once. */
+/* Sends to this rank itself; completes at once. */
 static int send_to_self(struct tcp_peer *peer, struct tcp_message *message, struct err *err)
 {
     struct tcp_message *wanted = take_wanted(peer, message->frame.tag);
@@ -200,8 +199,8 @@ bool tcp_peer_has_to_send(const struct tcp_peer *peer)
     return has && peer->socket >= 0;
 }
 
-/* Of a frame and its data, from `*sent` on: 1 where all is sent, 0 where the socket takes no more,
- * -EPIPE. */
+/* Sends a frame and its data from `*sent` on. Returns 1 if all is sent, 0 if the socket accepts no
+ * more, or -EPIPE. */
 static int push(struct tcp_peer *peer, const struct tcp_frame *frame, const char *data,
                 size_t *sent)
 {
@@ -232,7 +231,7 @@ bool tcp_peer_has_unheard(const struct tcp_peer *peer)
     return ioctl(peer->socket, SIOCOUTQ, &unheard_bytes) == 0 && unheard_bytes > 0;
 }
 
-/* The one that is half sent, else the first that is due; TCP_CONTROL_COUNT: none. */
+/* Returns the partly sent control frame, else the first that is due; TCP_CONTROL_COUNT: none. */
 static int next_control(const struct tcp_peer *peer)
 {
     int next = TCP_CONTROL_COUNT;
@@ -268,7 +267,7 @@ int tcp_peer_send(struct tcp_peer *peer, bool is_end)
     }
 }
 
-/* The frame is there: where its data go. */
+/* Chooses where the data of a complete frame goes. */
 static int begin_data(struct tcp_peer *peer, struct err *err)
 {
     enum tcp_frame_kind kind = tcp_frame_check(&peer->frame, &peer->control);
@@ -286,7 +285,7 @@ static int begin_data(struct tcp_peer *peer, struct err *err)
     return add_unexpected(peer, &peer->frame, &peer->unexpected, err);
 }
 
-/* All of it has come: 1 where it is a control frame. */
+/* Completes a frame with all of its data. Returns 1 for a control frame. */
 static int end_data(struct tcp_peer *peer, enum tcp_control *ret_control)
 {
     struct tcp_unexpected *unexpected = peer->unexpected;
@@ -307,8 +306,8 @@ static int end_data(struct tcp_peer *peer, enum tcp_control *ret_control)
         struct tcp_message *message = unexpected->wanted;
         bool found;
         unexpected->wanted = NULL;
-        take_message(peer, message, &found,
-                     NULL); /* of this tag it is the first that nobody wants */
+        /* It is the first of its tag that no other message wants. */
+        take_message(peer, message, &found, NULL);
     }
     return 0;
 }
@@ -319,8 +318,8 @@ int tcp_peer_receive(struct tcp_peer *peer, enum tcp_control *ret_control, bool 
     *ret_more = false;
     for (;;) {
         bool in_frame = peer->got < sizeof peer->frame;
-        size_t got = in_frame ? peer->got
-                              : peer->got - sizeof peer->frame; /* of the frame, or of its data */
+        /* Of the frame, or of its data. */
+        size_t got = in_frame ? peer->got : peer->got - sizeof peer->frame;
         int status =
             in_frame || !peer->unexpected ? 0 : grow_unexpected(peer->unexpected, got, err);
         if (status)

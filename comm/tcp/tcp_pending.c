@@ -34,7 +34,7 @@ static bool listens_at_address(const struct tcp_bootstrap *bootstrap,
     return false;
 }
 
-/* One more listener, at a port of an address; port 0: any. The address has no port. */
+/* Adds a listener at a port of an address; port 0: any. The port of address is ignored. */
 static int listen_at(struct tcp_bootstrap *bootstrap, const struct sockaddr_storage *address,
                      int port)
 {
@@ -49,7 +49,7 @@ static int listen_at(struct tcp_bootstrap *bootstrap, const struct sockaddr_stor
         ((struct sockaddr_in *)&own)->sin_port = htons((uint16_t)port);
     if (own.ss_family == AF_INET6)
         setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both);
-    /* connections do not keep the port from others */
+    /* The connections of an earlier process do not block the port. */
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(listener, (struct sockaddr *)&own, address_bytes(&own)) ||
         listen(listener, SOMAXCONN)) {
@@ -62,20 +62,19 @@ static int listen_at(struct tcp_bootstrap *bootstrap, const struct sockaddr_stor
     return 0;
 }
 
-/* At all addresses of this machine. */
+/* Listens at all addresses of this machine. */
 static int listen_everywhere(struct tcp_bootstrap *bootstrap, int port)
 {
-    struct sockaddr_storage any = {.ss_family = AF_INET6}; /* in6addr_any, which is zero */
+    struct sockaddr_storage any = {.ss_family = AF_INET6}; /* in6addr_any is zero */
     int status = listen_at(bootstrap, &any, port);
     if (status != -EAFNOSUPPORT)
         return status;
-    any.ss_family = AF_INET; /* without IPv6 */
+    any.ss_family = AF_INET; /* no IPv6 */
     return listen_at(bootstrap, &any, port);
 }
 
-/* Whether the run is one machine's by the address that was given. Any other name of a loopback
- * address may be one that only rank 0's machine has for itself, while others know it by another
- * address. */
+/* Whether the given address means a run on one machine. Any other name with a loopback address may
+ * mean that only on rank 0's machine, while others resolve it to another address. */
 static bool is_one_machine(const struct tcp_bootstrap *bootstrap)
 {
     const char *address = bootstrap->options->address;
@@ -83,8 +82,8 @@ static bool is_one_machine(const struct tcp_bootstrap *bootstrap)
            strcmp(address, "::1") == 0;
 }
 
-/* At that port of those of the addresses that are this machine's own. -EADDRNOTAVAIL: none is, or
- * others know it by another one. */
+/* Listens at that port of each address that belongs to this machine. -EADDRNOTAVAIL: none does, or
+ * others use a different address for it. */
 static int listen_at_own(struct tcp_bootstrap *bootstrap, const struct addrinfo *all, int port)
 {
     for (const struct addrinfo *found = all; found; found = found->ai_next) {
@@ -112,7 +111,7 @@ int tcp_pending_listen(struct tcp_bootstrap *bootstrap, struct err *err)
     struct addrinfo *all = NULL;
     int status = -EADDRINUSE;
     if (getaddrinfo(bootstrap->options->address, NULL, &wanted, &all))
-        all = NULL; /* a name may be known to the others alone */
+        all = NULL; /* only the others may know the name */
     for (int i = 1; i <= TCP_RENDEZVOUS_PORTS && status == -EADDRINUSE; i++) {
         int port = tcp_bootstrap_port(bootstrap->options, i);
         status = listen_at_own(bootstrap, all, port);
@@ -164,7 +163,7 @@ static void close_pending(struct tcp_pending *pending)
     pending->socket = -1;
 }
 
-/* A free place, or that of whoever has called first and said nothing. */
+/* Returns a free slot, or evicts the pending connection that expires first. */
 static struct tcp_pending *place_for_pending(struct tcp_bootstrap *bootstrap)
 {
     struct tcp_pending *first = &bootstrap->pending[0];
@@ -195,7 +194,8 @@ static void take_pending(struct tcp_bootstrap *bootstrap, int listener)
     pending.socket = accept4(listener, (struct sockaddr *)&pending.address, &bytes, SOCK_CLOEXEC);
     if (pending.socket < 0 &&
         (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
-        bootstrap->accept_status = -errno; /* it stays at the door, perhaps not for long */
+        /* the connection stays in the backlog, perhaps not for long */
+        bootstrap->accept_status = -errno;
         tcp_bootstrap_pause(bootstrap, PAUSE_NS);
     }
     if (pending.socket < 0)
@@ -205,7 +205,7 @@ static void take_pending(struct tcp_bootstrap *bootstrap, int listener)
     *place_for_pending(bootstrap) = pending;
 }
 
-/* What it has said; true where that is all of its hello, or of its proof. */
+/* Receives available bytes. Returns true once the hello, or the proof, is complete. */
 static bool hear_pending(struct tcp_pending *pending)
 {
     size_t all = pending->is_answered ? sizeof(struct tcp_proof) : sizeof(struct tcp_hello);
@@ -220,8 +220,8 @@ static bool hear_pending(struct tcp_pending *pending)
     return false;
 }
 
-/* Of its hello: it is answered where it is from a rank of this run that calls this one, else hung
- * up on. */
+/* Answers the hello of a rank of this run that should connect to this one; otherwise closes the
+ * connection. */
 static void answer_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending)
 {
     const struct tcp_hello *hello = &pending->hello;
@@ -238,8 +238,8 @@ static void answer_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *
     pending->until_ns = clock_now_ns() + TCP_PROOF_NS;
 }
 
-/* Of its proof: 1 where it is a rank that is awaited, whose socket now stands in sockets; else hung
- * up on: 0, or -EINVAL of one that was told another number of ranks. */
+/* Checks the proof. Returns 1 for an expected rank, whose socket is now in sockets. Otherwise
+ * closes the connection: 0, or -EINVAL if the rank was given a different number of ranks. */
 static int admit_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending,
                          struct err *err)
 {
@@ -264,14 +264,14 @@ static int admit_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pe
         close_pending(pending);
         return status;
     }
-    if (bootstrap->sockets[hello->rank] >= 0) /* it has called again */
+    if (bootstrap->sockets[hello->rank] >= 0) /* the rank has connected again */
         close(bootstrap->sockets[hello->rank]);
     bootstrap->sockets[hello->rank] = pending->socket;
     pending->socket = -1;
     return 1;
 }
 
-/* As far as it has come: as admit_pending. */
+/* Advances a pending connection. Returns as admit_pending. */
 static int serve_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending,
                          struct err *err)
 {
@@ -283,8 +283,8 @@ static int serve_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pe
     return 0;
 }
 
-/* Those who called and left again are awaited anew. What one sent before it left is for the engine,
- * which sees then that it has left. */
+/* Awaits again those ranks that connected and left. If a rank sent something before it left, the
+ * engine reads that and then notices. */
 static void forget_left(struct tcp_bootstrap *bootstrap)
 {
     char byte;
@@ -298,7 +298,7 @@ static void forget_left(struct tcp_bootstrap *bootstrap)
     }
 }
 
-/* Of those that this rank has called, who wait for it: all do until all have met. */
+/* Checks the ranks that this one connected to; they stay until all ranks have met. */
 static int check_called(const struct tcp_bootstrap *bootstrap, struct err *err)
 {
     for (int r = 0; r < bootstrap->options->rank; r++) {
@@ -309,7 +309,8 @@ static int check_called(const struct tcp_bootstrap *bootstrap, struct err *err)
     return 0;
 }
 
-/* Until somebody calls or says something, or it is time to look again. Takes those who call. */
+/* Waits until a connection or data arrives, or it is time to check again. Accepts new
+ * connections. */
 static void await_pending(struct tcp_bootstrap *bootstrap)
 {
     struct pollfd fds[TCP_LISTENERS_MAX + TCP_PENDING_MAX];

@@ -21,10 +21,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RESOLVE_NS (5 * CLOCK_NS_PER_S) /* between questions where rank 0 is */
+#define RESOLVE_NS (5 * CLOCK_NS_PER_S) /* between lookups of rank 0's address */
 enum { PAUSE_NS = 20000000, LOOK_MS = 100 };
 
-/* All of it in that time, which is no longer than the bootstrap. False where it does not come. */
+/* Receives all bytes within time_ns, but no longer than the bootstrap lasts. Returns false if they
+ * do not arrive. */
 static bool take(const struct tcp_bootstrap *bootstrap, int from, void *data, size_t bytes,
                  uint64_t time_ns)
 {
@@ -67,8 +68,8 @@ static void set_port(struct sockaddr_storage *address, int port)
         ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
 }
 
-/* Those beside the first rank may have called it by an address that is only this machine's: for
- * ranks elsewhere they are where they found it. */
+/* Sends all addresses to a rank. Ranks on rank 0's machine may have connected by a loopback
+ * address; ranks elsewhere get the address by which they reached rank 0 instead. */
 static bool tell_places(const struct tcp_bootstrap *bootstrap, int receiver)
 {
     struct tcp_hello own;
@@ -93,7 +94,7 @@ static bool tell_places(const struct tcp_bootstrap *bootstrap, int receiver)
     return true;
 }
 
-/* The first rank: hears all, and then tells all. */
+/* First rank: collects the addresses of all ranks, then sends them to all. */
 static int gather_places(struct tcp_bootstrap *bootstrap, struct err *err)
 {
     int ranks = bootstrap->options->ranks, status = 0;
@@ -114,7 +115,7 @@ static int gather_places(struct tcp_bootstrap *bootstrap, struct err *err)
     return 0;
 }
 
-/* -1 where nobody answers. */
+/* Returns -1 on failure. */
 static int call(const struct sockaddr *address, socklen_t bytes)
 {
     int made = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -137,8 +138,8 @@ static int refuse_secret(int rank, const struct tcp_hello *own, const struct tcp
     return -EACCES;
 }
 
-/* Of a rank that was called; see tcp_wire.h. 0: each knows the other. -EAGAIN: it is a stranger or
- * does not answer; -EINVAL, -EACCES. */
+/* Exchanges hellos and proofs with a rank after connecting; see tcp_wire.h. Returns 0 once both
+ * sides are verified. -EAGAIN: a stranger, or no answer. -EINVAL, -EACCES. */
 static int shake_hands(const struct tcp_bootstrap *bootstrap, int made, int rank, struct err *err)
 {
     struct tcp_hello own, hello;
@@ -165,8 +166,8 @@ static int shake_hands(const struct tcp_bootstrap *bootstrap, int made, int rank
     return tcp_bootstrap_check_ranks(bootstrap, &hello, err);
 }
 
-/* Of the first rank, at one of its ports. 0: each knows the other; -EAGAIN: not yet there; else as
- * shake_hands, or listening failed. */
+/* Connects to the first rank at one of its ports. Returns 0 once both sides are verified; -EAGAIN:
+ * not there yet; else as shake_hands, or an error of listening. */
 static int call_first(struct tcp_bootstrap *bootstrap, const struct addrinfo *found, int port,
                       struct err *err)
 {
@@ -186,7 +187,8 @@ static int call_first(struct tcp_bootstrap *bootstrap, const struct addrinfo *fo
     return status;
 }
 
-/* It goes on when all have come. -EAGAIN: it has left before; -EPROTO, -ENOMEM. */
+/* Receives the addresses, which rank 0 sends when all ranks have come. -EAGAIN: it left before
+ * that. -EPROTO, -ENOMEM. */
 static int hear_first(struct tcp_bootstrap *bootstrap, struct err *err)
 {
     struct tcp_hello hello;
@@ -210,11 +212,11 @@ static int hear_first(struct tcp_bootstrap *bootstrap, struct err *err)
     return status;
 }
 
-/* -EAGAIN: nobody is there yet. */
+/* -EAGAIN: not there yet. */
 static int find_first(struct tcp_bootstrap *bootstrap, const struct addrinfo *all, struct err *err)
 {
-    uint64_t until_ns =
-        clock_now_ns() + RESOLVE_NS; /* until its name may have got another address */
+    /* After that, the name may resolve to another address. */
+    uint64_t until_ns = clock_now_ns() + RESOLVE_NS;
     while (!tcp_bootstrap_is_over(bootstrap) && clock_now_ns() < until_ns) {
         for (const struct addrinfo *found = all; found; found = found->ai_next)
             for (int i = 1; i <= TCP_RENDEZVOUS_PORTS && !tcp_bootstrap_is_over(bootstrap); i++) {
@@ -230,7 +232,7 @@ static int find_first(struct tcp_bootstrap *bootstrap, const struct addrinfo *al
     return -EAGAIN;
 }
 
-/* Its name may be known late, as its machine may come late. */
+/* Retries the lookup, because the name and the machine may appear late. */
 static int ask_places(struct tcp_bootstrap *bootstrap, struct err *err)
 {
     const struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -256,7 +258,8 @@ static int ask_places(struct tcp_bootstrap *bootstrap, struct err *err)
     return status;
 }
 
-/* It listens until this rank has called: who refuses has left, everything else may pass. */
+/* The rank listens until this one has connected: a refusal means it has left. Anything else may be
+ * temporary. */
 static int call_other(struct tcp_bootstrap *bootstrap, int rank, struct err *err)
 {
     const struct sockaddr *address = (const struct sockaddr *)&bootstrap->places[rank].address;
@@ -292,7 +295,7 @@ static int call_other(struct tcp_bootstrap *bootstrap, int rank, struct err *err
     return status;
 }
 
-/* Those below it; then those above it call. */
+/* Connects to the ranks below; the ranks above connect to this one. */
 static int connect_others(struct tcp_bootstrap *bootstrap, struct err *err)
 {
     struct tcp_hello hello;
@@ -305,8 +308,8 @@ static int connect_others(struct tcp_bootstrap *bootstrap, struct err *err)
     return status;
 }
 
-/* For what comes. A rank's machine that vanishes is missed in a minute where nothing is sent to it;
- * else see tcp_peer_is_lost. */
+/* Sets options for later use. If nothing is sent to a machine that vanishes, keepalive notices
+ * within a minute; otherwise see tcp_peer_is_lost. */
 static void prepare(int made)
 {
     const int on = 1, idle_s = 15, interval_s = 5, count = 6;

@@ -1,21 +1,21 @@
 /*
- * tcp_rendezvous — ranks that have nothing but an address of the first one find each other: a TCP
- * connection between each two.
+ * tcp_rendezvous — connects all ranks to each other by TCP, given only the address of the first
+ * rank.
  *
- * The first rank listens at the first free one of TCP_RENDEZVOUS_PORTS ports behind `port` (before
- * it, where there are none behind), which itself is its owner's, such as torchrun's store; the
- * others try these until one answers as ours. There they tell where they listen themselves, and
- * hear where all the others do, with a number that only this run knows. Before that nothing is read
- * of a caller but a hello and a proof of fixed size (tcp_wire.h), in a time of its own; who says
- * another one, or another token, is a stranger and is hung up on.
+ * The first rank listens at the first free one of the TCP_RENDEZVOUS_PORTS ports after `port`
+ * (before it, if none are after). `port` itself belongs to its owner, such as torchrun's store. The
+ * other ranks try these ports until one answers as part of this run. There they report where they
+ * listen, and receive where all the others listen, with a number known only to this run. Before
+ * that, only a hello and a proof of fixed size (tcp_wire.h) are read from a connection, within a
+ * time limit. A connection that sends anything else, or another token, is closed.
  *
- * Rank 0 listens at those addresses that the run's address stands for and that are this machine's
- * own; the others at the address from which they reach rank 0. All interfaces are listened at only
- * where that is not known: where the address is none of rank 0's machine (it is translated on the
- * way), and where the name of a machine means a loopback address on the machine itself, as
- * /etc/hosts of Debian has it, and another one elsewhere.
+ * Rank 0 listens at those of the run's addresses that belong to its machine. The others listen at
+ * the address from which they reach rank 0. They listen on all interfaces only if that address is
+ * unknown: if the run's address is not one of rank 0's machine (because of address translation), or
+ * if a machine's name resolves to a loopback address on the machine itself, as in Debian's
+ * /etc/hosts, and to another one elsewhere.
  *
- * A rank is present while its connection is open. One that calls again replaces its earlier call.
+ * A rank is present while its connection is open. A new connection replaces a rank's earlier one.
  */
 #ifndef MILLRACE_COMM_TCP_TCP_RENDEZVOUS_H
 #define MILLRACE_COMM_TCP_TCP_RENDEZVOUS_H
@@ -23,11 +23,10 @@
 #include "base/err.h"
 #include "comm/tcp/tcp_options.h"
 
-/* sockets: [ranks], those of the others, non-blocking; -1 at its own. Blocks. -ETIMEDOUT with who
- * is missing, as far as that is known here; -EINTR where it is to stop; -ECONNABORTED or
- * -ECONNREFUSED where a rank has left; -EINVAL where the address is none or ranks were told
- * different numbers of them, -EACCES where another rank has another secret or none, -EADDRINUSE, or
- * the system's. */
+/* ret_sockets: [ranks], non-blocking; -1 for this rank. Blocks. -ETIMEDOUT with the missing ranks,
+ * as far as known here; -EINTR: stopped; -ECONNABORTED or -ECONNREFUSED: a rank has left; -EINVAL:
+ * the address is invalid, or ranks were given different numbers of ranks; -EACCES: another rank has
+ * a different secret or none; -EADDRINUSE, or a system error. */
 int tcp_rendezvous(const struct tcp_rendezvous_options *options, int *ret_sockets, struct err *err);
 
 #endif

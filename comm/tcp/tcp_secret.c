@@ -51,11 +51,11 @@ static int check_file(int file, const char *path, struct err *err)
     return -EACCES;
 }
 
-/* All of it but newlines at the end. */
+/* Reads everything except trailing newlines. */
 static int read_file(int file, const char *path, struct tcp_secret *ret_secret, struct err *err)
 {
-    char text[TCP_SECRET_BYTES_MAX +
-              3]; /* a line end of two bytes, and one more where it is too long */
+    /* Two more for a line end, and one to detect excess length. */
+    char text[TCP_SECRET_BYTES_MAX + 3];
     size_t got = 0;
     int status = 0;
     while (got < sizeof text) {
@@ -88,8 +88,8 @@ static int read_file(int file, const char *path, struct tcp_secret *ret_secret, 
 
 static int read_path(const char *path, struct tcp_secret *ret_secret, struct err *err)
 {
-    int file =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO is refused, not waited for */
+    /* O_NONBLOCK: a FIFO is refused, not waited for. */
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) {
         int status = -errno;
         err_errno(err, status, "the secret of the ranks can't be read");

@@ -1,12 +1,13 @@
 /*
  * tcp_secret — the optional secret that ranks prove to each other before they talk over TCP.
  *
- * Each side sends a random nonce and then the HMAC-SHA-256, under the secret, of both hellos, their
- * nonces in them, and of which side it is. So no proof serves on another connection or in the other
- * direction, and the secret itself is never sent. A rank without a secret proves an empty one.
+ * Each side sends a random nonce, then an HMAC-SHA-256 keyed by the secret, over both hellos
+ * (including the nonces) and the side it is on. A proof is therefore useless on another connection
+ * or in the other direction, and the secret itself is never sent. A rank without a secret proves an
+ * empty one.
  *
- * The proof is of who connects: what follows is neither encrypted nor authenticated. A proof lets
- * whoever receives it test guesses, so a secret should be random.
+ * The proof covers only who connects: later traffic is neither encrypted nor authenticated. Whoever
+ * receives a proof can test guesses against it, so a secret should be random.
  *
  * Threads: any.
  */
@@ -31,14 +32,14 @@ struct tcp_secret {
 
 enum tcp_role { TCP_ROLE_CALLER, TCP_ROLE_CALLED };
 
-/* From the environment: MILLRACE_SECRET, or the contents of the file that MILLRACE_SECRET_FILE
- * names, without newlines at its end. -EINVAL where both are set, or the secret is too short or too
- * long; -EACCES where others than the file's owner may read it; or that of reading. Errors never
- * hold any of it. Clear it after use. */
+/* Reads MILLRACE_SECRET, or the file named by MILLRACE_SECRET_FILE without trailing newlines.
+ * -EINVAL: both are set, or the secret is too short or too long. -EACCES: users other than the
+ * file's owner can read it. Or an error of reading. Errors never contain any of the secret. Clear
+ * it after use. */
 int tcp_secret_read(struct tcp_secret *ret_secret, struct err *err);
 void tcp_secret_clear(struct tcp_secret *secret);
 
-/* What the side of that role sends after both hellos. Errors as hmac_sha256. */
+/* Computes what the side with that role sends after both hellos. Errors as hmac_sha256. */
 int tcp_secret_prove(const struct tcp_secret *secret, enum tcp_role role,
                      const struct tcp_hello *caller, const struct tcp_hello *called,
                      struct tcp_proof *ret_proof);

@@ -1,5 +1,5 @@
 /*
- * tcp_thread — the engine's thread: takes over operations, moves what the connections let it,
+ * tcp_thread — the engine's thread: takes over operations, moves data when connections are ready,
  * watches deadlines, ends the run. See tcp_thread.h.
  */
 #include "comm/tcp/tcp_thread.h"
@@ -15,10 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ANSWER_NS   CLOCK_NS_PER_S        /* for who is late to say what it does */
-#define FAREWELL_NS CLOCK_NS_PER_S        /* for telling the others that the run has ended */
-#define CLOSE_NS    (10 * CLOCK_NS_PER_S) /* for the others to close, too */
-#define LOOK_NS     (5 * CLOCK_NS_PER_S)  /* between looks for machines that are gone */
+#define ANSWER_NS   CLOCK_NS_PER_S        /* for a late rank to say what it is doing */
+#define FAREWELL_NS CLOCK_NS_PER_S        /* for telling the other ranks that the run has ended */
+#define CLOSE_NS    (10 * CLOCK_NS_PER_S) /* for the other ranks to close too */
+#define LOOK_NS     (5 * CLOCK_NS_PER_S)  /* between checks for machines that are gone */
 enum { IDLE_MS = 1000, TICK_MS = 1 };
 
 /* Ending the run. */
@@ -37,7 +37,7 @@ static void leave(struct tcp_peer *peer)
     peer->socket = -1;
 }
 
-/* False where there is nothing more to tell. */
+/* Returns false if nothing is left to send. */
 static bool push_control(struct tcp_engine *engine)
 {
     bool waits = false;
@@ -50,8 +50,8 @@ static bool push_control(struct tcp_engine *engine)
     return waits;
 }
 
-/* A control frame to each other rank, as far as they take it in time. Their machines have it then:
- * this process may exit, whatever it has not read, which would drop what is still on its way. */
+/* Sends a control frame to each other rank that accepts it in time, and waits for acknowledgments.
+ * Otherwise exiting with unread data would drop what is still on its way. */
 void tcp_thread_tell_others(struct engine *base)
 {
     struct tcp_engine *engine = tcp_engine_of(base);
@@ -62,9 +62,9 @@ void tcp_thread_tell_others(struct engine *base)
         poll(NULL, 0, TICK_MS);
 }
 
-/* Who is late. */
+/* Late ranks. */
 
-/* The i-th of those who were asked. */
+/* The i-th rank that was asked. */
 static struct tcp_peer *asked_peer(struct tcp_engine *engine, const struct tcp_op *op, int i)
 {
     return &engine->peers[op->base.world_ranks[op->asked[i]]];
@@ -75,13 +75,13 @@ static void ask_late(struct tcp_engine *engine, struct tcp_op *op)
     op->asked_count = engine_list_late(&op->base, op->asked, ENGINE_ASKED_MAX);
     for (int i = 0; i < op->asked_count; i++) {
         struct tcp_peer *peer = asked_peer(engine, op, i);
-        peer->has_answered = false; /* to an earlier question, perhaps */
+        peer->has_answered = false; /* it may have answered an earlier question */
         tcp_peer_say(peer, TCP_CONTROL_QUESTION, "");
     }
     op->asked_ns = clock_now_ns();
 }
 
-/* Once all that were asked have answered, or have had their time. */
+/* Acts once all ranks that were asked have answered or run out of time. */
 static void fail_late(struct tcp_engine *engine, struct tcp_op *op)
 {
     const char *answers[ENGINE_ASKED_MAX];
@@ -105,7 +105,7 @@ void tcp_thread_fail_late(struct engine_op *op)
         fail_late(engine, tcp_op_of(op));
 }
 
-/* Words of other ranks. */
+/* Control frames. */
 
 static void hear(struct tcp_engine *engine, struct tcp_peer *peer, enum tcp_control control)
 {
@@ -130,7 +130,7 @@ static void hear(struct tcp_engine *engine, struct tcp_peer *peer, enum tcp_cont
 
 /* Connections. */
 
-/* What is wrong with it ends the run. detail: of a frame that is wrong; else NULL. */
+/* Ends the run because of a failed connection. detail: of an invalid frame; else NULL. */
 static void end_by_peer(struct tcp_engine *engine, struct tcp_peer *peer, int status,
                         const struct err *detail)
 {
@@ -154,7 +154,7 @@ static void end_by_peer(struct tcp_engine *engine, struct tcp_peer *peer, int st
     engine_end(&engine->base, why, detail, false);
 }
 
-/* Those whose connections would say nothing for long. */
+/* Finds lost machines whose connections would stay silent for long. */
 static void look_for_lost(struct tcp_engine *engine)
 {
     uint64_t now_ns = clock_now_ns();
@@ -178,12 +178,12 @@ static void receive_from(struct tcp_engine *engine, struct tcp_peer *peer)
         if (status < 0)
             end_by_peer(engine, peer, status, status == -EPIPE ? NULL : &detail);
         else if (!engine->base.ended && peer->has_left &&
-                 (peer->wanted_first || peer->sends_first)) /* nothing follows */
+                 (peer->wanted_first || peer->sends_first)) /* nothing more will come */
             end_by_peer(engine, peer, -EPIPE, NULL);
     }
 }
 
-/* Where it has ended, the reason may be among what came before. */
+/* If the connection has ended, the reason may be in data received before. */
 static void send_to(struct tcp_engine *engine, struct tcp_peer *peer)
 {
     if (peer->socket < 0 || tcp_peer_send(peer, false) == 0)
@@ -207,8 +207,8 @@ static int poll_ms(const struct tcp_engine *engine)
     return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / 1000000 + 1);
 }
 
-/* Until something can be moved, somebody wakes it, or a deadline passes; then moves it. fds: [ranks
- * + 1]. */
+/* Waits until data can be moved, a caller wakes the thread, or a deadline passes; then moves data.
+ * fds: [ranks + 1]. */
 static void move(struct tcp_engine *engine, struct pollfd *fds)
 {
     int ranks = engine->base.ranks;
@@ -217,13 +217,13 @@ static void move(struct tcp_engine *engine, struct pollfd *fds)
     for (int r = 0; r < ranks; r++) {
         struct tcp_peer *peer = &engine->peers[r];
         short wish = tcp_peer_has_to_send(peer) ? POLLIN | POLLOUT : POLLIN;
-        fds[r] =
-            (struct pollfd){.fd = peer->socket, .events = wish}; /* one below 0 is passed over */
+        /* poll ignores negative descriptors. */
+        fds[r] = (struct pollfd){.fd = peer->socket, .events = wish};
     }
     int ready = poll(fds, (nfds_t)ranks + 1, poll_ms(engine));
     if (ready < 0 || (fds[ranks].revents && read(engine->wake, &count, sizeof count) < 0))
         return;
-    if (ready == (fds[ranks].revents != 0)) /* none of the others */
+    if (ready == (fds[ranks].revents != 0)) /* only the wakeup */
         return;
     uint64_t began_ns = trace_begin(engine->base.track);
     for (int r = 0; r < ranks && !engine->base.ended; r++) {
@@ -236,7 +236,7 @@ static void move(struct tcp_engine *engine, struct pollfd *fds)
     trace_end(engine->base.track, "progress", began_ns);
 }
 
-/* What was handed over: asked of the connections, and as far as they take it sent. */
+/* Starts queued operations and sends what the connections accept. */
 static void start_ops(struct tcp_engine *engine, struct engine_op *first, bool abort_asked)
 {
     uint64_t began_ns = first ? trace_begin(engine->base.track) : 0;
@@ -248,7 +248,7 @@ static void start_ops(struct tcp_engine *engine, struct engine_op *first, bool a
     trace_end(engine->base.track, "progress", began_ns);
 }
 
-/* One round. False once it is told to quit and nothing is left. */
+/* Runs one round. Returns false once quit is set and nothing is left. */
 static bool serve(struct tcp_engine *engine, struct pollfd *fds)
 {
     struct engine *base = &engine->base;
@@ -270,7 +270,7 @@ static bool serve(struct tcp_engine *engine, struct pollfd *fds)
     return true;
 }
 
-/* All leave together, so that nobody takes another's end for a death. */
+/* All ranks leave together, so that none mistakes another's exit for a failure. */
 static void part(struct tcp_engine *engine, struct pollfd *fds)
 {
     uint64_t until_ns = clock_now_ns() + CLOSE_NS;

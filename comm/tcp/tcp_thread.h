@@ -1,6 +1,6 @@
 /*
- * tcp_thread — the engine from within: what its thread and its callers share, and the connection to
- * each other rank. See tcp_engine.h.
+ * tcp_thread — engine internals: what its thread and its callers share, and the connection to each
+ * other rank. See tcp_engine.h.
  */
 #ifndef MILLRACE_COMM_TCP_TCP_THREAD_H
 #define MILLRACE_COMM_TCP_TCP_THREAD_H
@@ -8,7 +8,7 @@
 #include "comm/tcp/tcp_engine.h"
 #include "comm/tcp/tcp_wire.h"
 
-/* The thread's, once its operation is. */
+/* Owned by the thread while its operation is. */
 struct tcp_message {
     char *data;
     struct tcp_frame frame;
@@ -22,55 +22,54 @@ struct tcp_op {
     struct engine_op base;
     struct tcp_message *messages; /* of this round */
     size_t capacity;
-    uint64_t asked_ns; /* when those who were late were asked; 0: nobody was */
+    uint64_t asked_ns;                        /* when the late ranks were asked; 0: not yet */
     int asked[ENGINE_ASKED_MAX], asked_count; /* ranks of the communicator */
 };
 
-/* A message that came before it was wanted. */
+/* A message that arrived before a receive asked for it. */
 struct tcp_unexpected {
     struct tcp_unexpected *next;
     struct tcp_frame frame;
     bool has_come;
-    struct tcp_message *wanted; /* by this one, since */
+    struct tcp_message *wanted; /* the receive that has asked since */
     char *data;
-    uint64_t
-        /* of data, which grows as bytes come: a length that another rank tells is no reason to
-         * allocate it */
-        capacity;
+    /* Size of data, which grows as bytes arrive: a length sent by another rank must not cause a
+     * large allocation. */
+    uint64_t capacity;
 };
 
-/* The connection to a rank; the thread's. */
+/* The connection to a rank; thread only. */
 struct tcp_peer {
     int rank;
     int socket; /* -1: this rank itself, or closed */
     bool has_left;
     struct tcp_message *sends_first, *sends_last;
-    size_t sent; /* of the first: frame and data */
+    size_t sent; /* of the first message: frame and data */
     struct {
         struct tcp_frame frame;
         char text[TCP_WORDS_BYTES];
         size_t sent;
         bool is_due;
-    } controls[TCP_CONTROL_COUNT]; /* to be sent between messages */
+    } controls[TCP_CONTROL_COUNT]; /* sent between messages */
     struct tcp_message *wanted_first, *wanted_last;
     struct tcp_unexpected *unexpected_first, *unexpected_last;
-    uint64_t kept_bytes;               /* of the unexpected messages */
-    struct tcp_frame frame;            /* of what is being received */
-    enum tcp_control control;          /* where it is the engine's own */
-    size_t got;                        /* of it: frame and data */
-    struct tcp_message *to;            /* where it goes: a message that wants it, */
-    struct tcp_unexpected *unexpected; /* or is kept, */
-    char heard[TCP_WORDS_BYTES];       /* or is the engine's own */
+    uint64_t kept_bytes;               /* by unexpected messages */
+    struct tcp_frame frame;            /* being received */
+    enum tcp_control control;          /* if the frame is a control frame */
+    size_t got;                        /* bytes received of the frame and its data */
+    struct tcp_message *to;            /* the destination: a message that wants it, */
+    struct tcp_unexpected *unexpected; /* or an unexpected message, */
+    char heard[TCP_WORDS_BYTES];       /* or a control frame's text */
     bool has_answered;
     char answer[TCP_WORDS_BYTES];
 };
 
 struct tcp_engine {
     struct engine base;
-    struct tcp_peer
-        *peers;         /* [ranks]; immutable after open, as wake; what they hold is the thread's */
+    /* [ranks]; immutable after open, like wake; the thread owns what they hold. */
+    struct tcp_peer *peers;
     int wake;           /* an eventfd */
-    uint64_t looked_ns; /* when connections were looked at; the thread's */
+    uint64_t looked_ns; /* last check of the connections; thread only */
 };
 
 static inline struct tcp_engine *tcp_engine_of(struct engine *engine)
@@ -83,33 +82,33 @@ static inline struct tcp_op *tcp_op_of(struct engine_op *op)
     return (struct tcp_op *)op;
 }
 
-/* The thread: carries out what comes until quit, then parts from the others. argument: the
- * engine. */
+/* The thread: works until quit, then says goodbye to the others. argument: the engine. */
 void *tcp_thread_main(void *argument);
 /* Hooks of engine_ops. */
 void tcp_thread_tell_others(struct engine *engine);
 void tcp_thread_fail_late(struct engine_op *op);
 
-/* tcp_peer.c: the thread's. */
+/* tcp_peer.c, thread only: */
 
-/* Queues a control frame; one of a kind at a time. */
+/* Queues a control frame; at most one of each kind. */
 void tcp_peer_say(struct tcp_peer *peer, enum tcp_control control, const char *text);
-/* Takes a message to send or to receive; what it wants may have come already. -EPROTO where that
- * has another length; -ECONNABORTED where the rank has left. */
+/* Takes a message to send or to receive; the data to receive may have arrived already. -EPROTO if
+ * that has a different length; -ECONNABORTED if the rank has left. */
 int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_self,
                   struct err *err);
 bool tcp_peer_has_to_send(const struct tcp_peer *peer);
-/* As far as it goes at once. is_end: control frames alone, and what is half sent. 0, or -EPIPE
- * where the connection has ended. */
+/* Sends what the socket accepts without blocking. is_end: only control frames and a partly sent
+ * message. Returns 0, or -EPIPE if the connection has ended. */
 int tcp_peer_send(struct tcp_peer *peer, bool is_end);
-/* Words that the other machine has not acknowledged yet, as far as that can be known. */
+/* Whether control frames are, as far as can be known, not yet acknowledged by the other machine. */
 bool tcp_peer_has_unheard(const struct tcp_peer *peer);
-/* As far as it goes at once, but no more than one frame: 1 where a control frame came
- * (*ret_control, peer->heard), 0 else; -EPIPE; -EPROTO, -ENOBUFS or -ENOMEM with detail. */
+/* Receives what is available, but at most one frame. Returns 1 for a control frame (*ret_control,
+ * peer->heard), else 0; -EPIPE; -EPROTO, -ENOBUFS or -ENOMEM with detail. */
 int tcp_peer_receive(struct tcp_peer *peer, enum tcp_control *ret_control, bool *ret_more,
                      struct err *err);
-/* What was sent to it has not been acknowledged for more than a minute, nor has anything else: its
- * machine is gone, or the way to it. A process that is stopped is not, whose machine answers. */
+/* Whether sent data has gone unacknowledged for more than a minute, and nothing else was
+ * acknowledged either: the machine or the route to it is gone. A stopped process is not lost,
+ * because its machine answers. */
 bool tcp_peer_is_lost(const struct tcp_peer *peer);
 void tcp_peer_deinit(struct tcp_peer *peer);
 

@@ -1,9 +1,8 @@
 /*
- * tcp_wire — what TCP ranks send each other, byte for byte, and the checks of what arrives.
+ * tcp_wire — the binary format of what TCP ranks send each other, and the checks of received data.
  *
  * Hellos and proofs open a connection (tcp_rendezvous.h); frames follow (tcp_engine.h). All
- * machines of a run have one byte order and one layout, so that structs travel as they lie in
- * memory.
+ * machines of a run have the same byte order and layout, so structs are sent as they are in memory.
  *
  *     caller                                    called
  *     hello, nonce          ── 1 ──>            is it of this run?
@@ -11,9 +10,9 @@
  *     proof                 ── 3 ──>            is it right?
  *     is it right?          <── 4 ──            proof
  *
- * The caller proves the secret first, so that whoever merely connects learns nothing. The called
- * rank counts the caller as present after 3, the caller itself as connected after 4: a caller that
- * gave up in between is not present, and one whose call went unanswered calls again.
+ * The caller proves the secret first, so that a mere connection reveals nothing. The called rank
+ * counts the caller as present after 3; the caller considers itself connected after 4. A caller
+ * that gave up in between is not present, and a caller without an answer connects again.
  *
  * Threads: any.
  */
@@ -28,17 +27,17 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-enum { TCP_MEET_RANKS_MAX = 512 /* each has a connection to each */, TCP_NONCE_BYTES = 32 };
+enum { TCP_MEET_RANKS_MAX = 512 /* every pair has a connection */, TCP_NONCE_BYTES = 32 };
 
-/* "milrace3"; another one whenever anything here or a frame's tag changes */
+/* "milrace3"; change it whenever anything here or a frame's tag changes. */
 #define TCP_HELLO_MAGIC UINT64_C(0x3365636172696c6d)
 
 struct tcp_hello {
     uint64_t magic, token;
-    uint64_t run; /* 0 where it is not known yet */
+    uint64_t run; /* 0 if not known yet */
     int32_t rank, ranks;
     int32_t listens_at; /* a port; 0: none */
-    int32_t has_secret; /* 0 or 1; only for error messages */
+    int32_t has_secret; /* 0 or 1; for error messages only */
     uint8_t nonce[TCP_NONCE_BYTES];
 };
 
@@ -46,7 +45,7 @@ struct tcp_proof {
     uint8_t mac[SHA256_BYTES];
 };
 
-/* Where to call a rank. */
+/* The address at which a rank listens. */
 struct tcp_place {
     struct sockaddr_storage address;
 };
@@ -55,7 +54,7 @@ struct tcp_frame {
     uint64_t tag, bytes;
 };
 
-/* Tags of the engine's own frames, which carry TCP_WORDS_BYTES each. */
+/* Tags of the engine's control frames, which carry TCP_WORDS_BYTES each. */
 enum tcp_control {
     TCP_CONTROL_END,
     TCP_CONTROL_QUESTION,
@@ -64,16 +63,17 @@ enum tcp_control {
     TCP_CONTROL_COUNT
 };
 enum { TCP_WORDS_BYTES = ENGINE_WHY_BYTES };
-#define TCP_TAG_WORDS   (UINT64_MAX - TCP_CONTROL_COUNT)
-#define TCP_TAGS_COUNT  (UINT64_C(1) << 24) /* of a communicator, */
-#define TCP_NAMES_COUNT (1u << 30) /* whose name is used again long after whoever remembered it */
+#define TCP_TAG_WORDS  (UINT64_MAX - TCP_CONTROL_COUNT)
+#define TCP_TAGS_COUNT (UINT64_C(1) << 24) /* per communicator */
+/* A name is reused only long after every rank has forgotten it. */
+#define TCP_NAMES_COUNT (1u << 30)
 
-/* data: sizeof (struct tcp_hello) bytes. False unless they are a hello of the run with that
-         * token, of a rank below its number of ranks, which is at most TCP_MEET_RANKS_MAX. */
+/* data: sizeof (struct tcp_hello) bytes. Returns false unless they are a hello of the run with that
+ * token, from a rank below its number of ranks, which is at most TCP_MEET_RANKS_MAX. */
 bool tcp_hello_decode(const void *data, uint64_t token, struct tcp_hello *ret_hello);
 
-/* data: ranks * sizeof (struct tcp_place) bytes, from rank 0. -EPROTO naming the rank whose
-         * place is no address with a port. That of rank 0 is not looked at. */
+/* data: ranks * sizeof (struct tcp_place) bytes, from rank 0. -EPROTO names the rank whose entry is
+ * not an address with a port. Rank 0's entry is ignored. */
 int tcp_places_decode(const void *data, int ranks, struct tcp_place *ret_places, struct err *err);
 
 enum tcp_frame_kind { TCP_FRAME_BAD, TCP_FRAME_DATA, TCP_FRAME_CONTROL };
