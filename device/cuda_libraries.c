@@ -13,10 +13,12 @@
 
 enum { VERSION_IN_ARGUMENT, VERSION_RETURNED };
 
-/* All three count 10000 * major + 100 * minor + patch, in the versions that are looked for. */
+/* All three encode the version as 10000 * major + 100 * minor + patch, in the versions supported
+ * here. */
 static const struct {
     const char *name, *use;
-    const char *files[4]; /* as who uses it looks for them: of two names the newest first */
+    /* in the order in which the user of the library tries them: the newest first */
+    const char *files[4];
     size_t files_count;
     const char *function;
     int kind;
@@ -44,7 +46,7 @@ static const struct {
 
 static_assert(sizeof known / sizeof known[0] == CUDA_LIBRARIES_MAX, "there is room for all");
 
-/* 0 where it does not tell. */
+/* Returns 0 if the version is unknown. */
 static int ask_version(void *library, const char *function, int kind)
 {
     size_t (*returned)(void) = NULL;

@@ -1,6 +1,5 @@
 /*
- * cuda_libraries — which of NVIDIA's libraries beside the runtime programs find here, and their
- * versions.
+ * cuda_libraries — finds NVIDIA's libraries other than the CUDA runtime, and their versions.
  */
 #ifndef MILLRACE_DEVICE_CUDA_LIBRARIES_H
 #define MILLRACE_DEVICE_CUDA_LIBRARIES_H
@@ -9,14 +8,14 @@
 
 struct cuda_library {
     const char *name;        /* "cuBLASLt" */
-    const char *use;         /* what becomes of it in millrace */
-    int major, minor, patch; /* 0, 0, 0 where it is absent */
+    const char *use;         /* what millrace uses it for */
+    int major, minor, patch; /* 0, 0, 0 if absent */
 };
 
 enum { CUDA_LIBRARIES_MAX = 3 };
 
-/* Loads each, which stays loaded, and asks it: some tenths of a second. Needs no driver. Their
- * number. */
+/* Loads each library, which stays loaded, and queries its version. Takes some tenths of a second.
+ * Needs no driver. Returns their number. */
 size_t cuda_libraries_find(struct cuda_library libraries[CUDA_LIBRARIES_MAX]);
 
 #endif

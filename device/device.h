@@ -81,7 +81,7 @@ struct device_mem_info {
     uint64_t used_bytes[MEM_KIND_COUNT]; /* allocated here and not yet freed */
     uint64_t peak_bytes[MEM_KIND_COUNT];
     uint64_t use_peak_bytes[MEM_USE_COUNT][MEM_KIND_COUNT];
-    uint64_t free_bytes, total_bytes; /* of the device's own memory, 0 where unknown */
+    uint64_t free_bytes, total_bytes; /* of the device's own memory; 0 if unknown */
 };
 
 /* All hooks are required except those of graphs. Errors: -ENOMEM, -EIO (the device failed), always
@@ -96,17 +96,17 @@ struct device_ops {
      * not access memory of `null`, nor MEM_DEVICE of `cuda`. */
     int (*mem_alloc)(struct device *device, unsigned kind, size_t bytes, void **ret_memory,
                      struct err *err);
-    void (*mem_free)(struct device *device, unsigned kind, void *memory,
-                     size_t bytes); /* NULL is fine */
+    /* NULL is fine. */
+    void (*mem_free)(struct device *device, unsigned kind, void *memory, size_t bytes);
     void (*mem_info)(struct device *device, struct device_mem_info *ret_info);
 
     int (*stream_open)(struct device *device, struct device_stream **ret_stream, struct err *err);
     void (*stream_close)(struct device *device, struct device_stream *stream);
+    /* Operations queued later wait; the caller does not. */
     int (*stream_wait_event)(struct device *device, struct device_stream *stream,
-                             struct device_event *event,
-                             struct err *err); /* what is queued later waits; the caller does not */
-    int (*stream_sync)(struct device *device, struct device_stream *stream,
-                       struct err *err); /* blocks */
+                             struct device_event *event, struct err *err);
+    /* Blocks. */
+    int (*stream_sync)(struct device *device, struct device_stream *stream, struct err *err);
 
     int (*event_open)(struct device *device, struct device_event **ret_event, struct err *err);
     void (*event_close)(struct device *device, struct device_event *event);
@@ -114,8 +114,8 @@ struct device_ops {
                         struct device_stream *stream, struct err *err);
     int (*event_done)(struct device *device, struct device_event *event, bool *ret_done,
                       struct err *err);
-    int (*event_wait)(struct device *device, struct device_event *event,
-                      struct err *err); /* blocks */
+    /* Blocks. */
+    int (*event_wait)(struct device *device, struct device_event *event, struct err *err);
 
     /* Queues a copy between any kinds of memory. Both are borrowed until the stream has executed
      * it. */

@@ -1,6 +1,6 @@
 /*
- * device_count — bytes allocated now and at most, by kind and by what they are for, counted without
- * a lock. Internal to device/. Header only.
+ * device_count — counts current and peak allocated bytes, by kind and by use, without a lock.
+ * Internal to device/. Header only.
  */
 #ifndef MILLRACE_DEVICE_DEVICE_COUNT_H
 #define MILLRACE_DEVICE_DEVICE_COUNT_H

@@ -1,6 +1,6 @@
 /*
- * device_cpu — the CPU as a device: memory by pages, and copies done when they are asked for.
- * Streams are always idle and events always done, so one token serves as either.
+ * device_cpu — the CPU as a device: memory in pages, and copies that complete at once. Streams are
+ * always idle and events always done, so an empty token serves as either.
  */
 #include "device/device_count.h"
 #include "device/device_pages.h"
@@ -16,8 +16,7 @@ struct device_cpu {
     struct device_count count;
 };
 
-/* Nothing to remember; allocated so that a forgotten close shows as a leak, as it would on a
- * GPU. */
+/* No state; allocated so that a forgotten close shows as a leak, as on a GPU. */
 struct device_stream {
     char token;
 };

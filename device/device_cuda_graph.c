@@ -1,8 +1,7 @@
 /*
  * device_cuda_graph — see device_cuda_graph.h.
  *
- * A recording forbids unsafe calls to its own thread alone: loaders and writers of checkpoints go
- * on beside it.
+ * A recording restricts calls only on its own thread, so loaders and checkpoint writers continue.
  */
 #include "device/device_cuda_graph.h"
 
@@ -27,7 +26,7 @@ int device_cuda_graph_begin(struct device *device, struct device_stream *stream,
                                     "beginning to record a stream", err);
 }
 
-/* The stream is no longer recorded, whatever comes of it. */
+/* Ends the recording in any case. */
 int device_cuda_graph_end(struct device *device, struct device_stream *stream,
                           struct device_graph **ret_graph, struct err *err)
 {

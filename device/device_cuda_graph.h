@@ -1,6 +1,5 @@
 /*
- * device_cuda_graph — the hooks of device.h that record, for a GPU: CUDA graphs. Internal to
- * device/.
+ * device_cuda_graph — the graph hooks of device.h for a GPU: CUDA graphs. Internal to device/.
  */
 #ifndef MILLRACE_DEVICE_DEVICE_CUDA_GRAPH_H
 #define MILLRACE_DEVICE_DEVICE_CUDA_GRAPH_H

@@ -1,10 +1,10 @@
 /*
- * device_cuda — a GPU as a device, over the CUDA runtime. The one file that knows its error codes.
+ * device_cuda — a GPU as a device, over the CUDA runtime. The only file that handles its error
+ * codes.
  *
- * Streams do not order themselves with the default stream; nothing here queues on that but the
- * zeroing of new memory, which is waited for. Events sleep where they are waited for, so that a
- * thread that waits leaves its core to the loader. Operations set the calling thread's device
- * first: the runtime keeps it by thread.
+ * Streams do not synchronize with the default stream. Only the zeroing of new memory uses that, and
+ * is waited for. Event waits block instead of spinning, which leaves the core to the loader.
+ * Operations first set the calling thread's device, because the runtime keeps it per thread.
  */
 #include "device/device_cuda.h"
 
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the kernels are compiled for: bf16 on tensor cores, asynchronous copies. */
+/* What the kernels require: bf16 on tensor cores, asynchronous copies. */
 enum { CAPABILITY_MAJOR_MIN = 8 };
 
 struct device_cuda {
@@ -47,8 +47,8 @@ static int version_minor(int version)
     return version % 1000 / 10;
 }
 
-/* Why there is no device to be had. The runtime gives one code for a driver that is absent and for
- * one that is too old. */
+/* Explains why no device is available. The runtime has one code for both an absent and an old
+ * driver. */
 static int no_device(cudaError_t status, struct err *err)
 {
     int driver = 0;
@@ -78,7 +78,7 @@ int device_cuda_status(const struct device *device, int cuda_status, const char 
     const struct device_cuda *cuda = (const struct device_cuda *)device;
     if (cuda_status == cudaSuccess)
         return 0;
-    cudaGetLastError(); /* told once */
+    cudaGetLastError(); /* clears the error, so that it is reported once */
     if (cuda_status == cudaErrorMemoryAllocation) {
         err_set(err, -ENOMEM, "out of memory on %s: %s", cuda->info.name, what);
         err_advise(err, "lower the batch or the model");
@@ -99,7 +99,7 @@ int device_cuda_use(struct device *device, struct err *err)
                               "choosing the device", err);
 }
 
-/* -ENOMEM with how much was asked for, and is there. */
+/* Returns -ENOMEM, with the requested and the free bytes. */
 static int out_of_memory(const struct device_cuda *cuda, enum mem_kind kind, size_t bytes,
                          struct err *err)
 {
@@ -131,7 +131,7 @@ static void memory_give_back(enum mem_kind kind, void *memory, size_t bytes)
     }
 }
 
-/* cudaErrorMemoryAllocation where there is not so much. */
+/* Returns cudaErrorMemoryAllocation if there is not enough memory. */
 static cudaError_t memory_get(enum mem_kind kind, size_t bytes, void **ret_memory)
 {
     cudaError_t status;
@@ -316,8 +316,8 @@ static int cuda_copy(struct device *device, struct device_stream *stream, void *
         err);
 }
 
-/* The device fills what it can reach; the host's plain memory is filled here once the stream has
- * come so far. */
+/* The device fills memory it can reach. Plain host memory is filled here, once the stream is
+ * idle. */
 static int cuda_fill(struct device *device, struct device_stream *stream, void *target, int byte,
                      size_t bytes, struct err *err)
 {

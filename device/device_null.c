@@ -1,10 +1,10 @@
 /*
- * device_null — a device that gives no memory and moves nothing, but counts what was asked for: it
- * serves estimates.
+ * device_null — a device that allocates and moves nothing, but counts what is requested, for
+ * estimates.
  *
- * Addresses are of a range that the kernel gives no process (from 2^55 on, on x86-64 and arm64), a
- * part of it for each kind, each allocation its own aligned piece: a read of one faults at once,
- * and two never overlap.
+ * Addresses come from a range that the kernel gives to no process (from 2^55 on, on x86-64 and
+ * arm64). Each kind has a part of the range, and each allocation an aligned piece of that. Any
+ * access faults at once, and allocations never overlap.
  */
 #include "device/device_null.h"
 
@@ -23,8 +23,8 @@
 struct device_null {
     struct device base;
     struct device_count count;
-    _Atomic uint64_t
-        given_bytes; /* of a kind's range of addresses; freed ones are not given again */
+    /* Offset of the next allocation, shared by all kinds; freed addresses are not reused. */
+    _Atomic uint64_t given_bytes;
     _Atomic uint64_t crossed_bytes;
 };
 
@@ -172,7 +172,7 @@ static void null_close(struct device *device)
     free(device);
 }
 
-/* Code above looks whether device memory is the host's, and asks for memory by that. */
+/* Callers check is_host and request memory accordingly. */
 #define NULL_OPS(host)                                                                             \
     {                                                                                              \
         .is_host = host, .name = "null", .mem_alloc = null_mem_alloc, .mem_free = null_mem_free,   \

@@ -10,7 +10,7 @@
 
 enum { ORDINAL_MAX = 1023 };
 
-/* "cuda", or "cuda:N". False where it is neither. */
+/* Parses "cuda" or "cuda:N". Returns false for anything else. */
 static bool parse_cuda(const char *name, int *ret_ordinal)
 {
     static const char prefix[] = "cuda";
@@ -29,7 +29,8 @@ static bool parse_cuda(const char *name, int *ret_ordinal)
     return *end == '\0';
 }
 
-/* why: CUDA's reason. A GPU that this process was given and can't use must not be passed over. */
+/* A GPU that this process was given but cannot use must not be ignored silently. why: CUDA's
+ * reason. */
 static int refuse_gpu(const struct gpu_probe *probe, struct err *why)
 {
     err_at(why, probe->place, ERR_NO_OFFSET);

@@ -12,13 +12,13 @@
 #include <sys/mman.h>
 
 enum { HUGE_PAGE_BYTES = 2 << 20 };
-#define BYTES_MAX (SIZE_MAX / 4) /* of an allocation: the rounding can't overflow */
+#define BYTES_MAX (SIZE_MAX / 4) /* per allocation, so that rounding cannot overflow */
 
 #ifdef MR_SANITIZED
-#define SANITIZED_BYTES_MAX                                                                        \
-    ((size_t)1 << 36) /* their allocators end the program where more is asked for than they have */
+/* The sanitizers' allocators end the program if they cannot satisfy a request. */
+#define SANITIZED_BYTES_MAX ((size_t)1 << 36)
 
-/* From the heap, where the sanitizers see overruns and leaks. */
+/* Allocates on the heap, where the sanitizers see overruns and leaks. */
 void *pages_map(bool huge, size_t bytes)
 {
     (void)huge;
@@ -39,7 +39,7 @@ void *pages_map(bool huge, size_t bytes)
     if (bytes > BYTES_MAX)
         return NULL;
     bytes = bytes_round_up(bytes, DEVICE_MEM_ALIGN_BYTES);
-    /* huge pages start at multiples of their size: take more and give back what lies around */
+    /* Huge pages start at multiples of their size: map more, and unmap what lies outside. */
     size_t spare = huge && bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;
     char *all =
         mmap(NULL, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -52,8 +52,8 @@ void *pages_map(bool huge, size_t bytes)
         munmap(all, before);
     if (before < spare)
         munmap(all + before + bytes, spare - before);
-    madvise(all + before, bytes,
-            MADV_HUGEPAGE); /* a wish; where it is refused the pages are plain */
+    /* only a hint; if it is refused, the pages are plain */
+    madvise(all + before, bytes, MADV_HUGEPAGE);
     return all + before;
 }
 

@@ -1,6 +1,6 @@
 /*
- * device_pages — the host's memory by whole pages: zeroed, aligned to DEVICE_MEM_ALIGN_BYTES,
- * counted by the kernel only once it is touched. Internal to device/.
+ * device_pages — host memory in whole pages: zeroed, aligned to DEVICE_MEM_ALIGN_BYTES, and backed
+ * by the kernel only once touched. Internal to device/.
  */
 #ifndef MILLRACE_DEVICE_DEVICE_PAGES_H
 #define MILLRACE_DEVICE_DEVICE_PAGES_H
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* huge: in huge pages where the kernel offers them. NULL where there is not so much. */
+/* huge: in huge pages if the kernel offers them. NULL if there is not enough memory. */
 void *pages_map(bool huge, size_t bytes);
 void pages_unmap(void *memory, size_t bytes);
 

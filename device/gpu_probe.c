@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define NVIDIA_VENDOR     0x10de
-#define PCI_CLASS_DISPLAY 0x03 /* the first byte of three */
+#define PCI_CLASS_DISPLAY 0x03 /* first of three bytes */
 #define PROC_GPUS         "/proc/driver/nvidia/gpus"
 #define PCI_DEVICES       "/sys/bus/pci/devices"
 #define DRIVER_OF_A_GUEST "vfio-pci"
@@ -58,7 +58,7 @@ static bool find_file(const char *root, struct gpu_probe *probe)
     return false;
 }
 
-/* The first entry of the folder that is_gpu takes. */
+/* Finds the first entry of the folder that is_gpu accepts. */
 static bool find_entry(const char *root, const char *folder, bool (*is_gpu)(const char *path),
                        struct gpu_probe *probe)
 {

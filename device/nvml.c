@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* As the library's nvml.h has them. */
+/* Values from the library's nvml.h. */
 enum { NVML_SUCCESS = 0, NVML_ERROR_NOT_SUPPORTED = 3 };
 
 struct nvml_utilization_rates {

@@ -1,12 +1,11 @@
 /*
- * nvml — how busy a GPU is, as the driver's management library (NVML) tells. The one place that
- * knows it.
+ * nvml — GPU utilization from the driver's management library (NVML). The only user of that
+ * library.
  *
- * The library comes with the driver and is loaded when it is asked for, so that programs start
- * where there is none, in any build. What is declared of it here follows NVIDIA's "NVML API
- * Reference Guide".
+ * The library comes with the driver and is loaded on first use, so programs of any build start
+ * without it. Its declarations here follow NVIDIA's "NVML API Reference Guide".
  *
- * Threads: the library takes calls from any thread; ours is used by one.
+ * Threads: the library may be called from any thread; a struct nvml is used by one.
  */
 #ifndef MILLRACE_DEVICE_NVML_H
 #define MILLRACE_DEVICE_NVML_H
@@ -16,20 +15,20 @@
 enum { NVML_TEXT_BYTES = 96 };
 
 struct nvml;          /* owner thread */
-struct nvmlDevice_st; /* a GPU as the library knows it; lives as long as the library is open */
+struct nvmlDevice_st; /* the library's handle of a GPU; valid while the library is open */
 
-/* Loads and starts the library. -ENODEV where it, a function of it or the driver behind it is
- * absent. Gives it. */
+/* Loads and starts the library. -ENODEV: the library, one of its functions, or the driver is
+ * absent. */
 int nvml_open(struct nvml **ret_nvml, struct err *err);
 void nvml_close(struct nvml *nvml); /* NULL is fine */
 
-/* The driver's own version, "580.65.06". -EIO. */
+/* The driver's version, "580.65.06". -EIO. */
 int nvml_driver_version(struct nvml *nvml, char text[NVML_TEXT_BYTES], struct err *err);
-/* The GPU at that place of the bus, as device_cuda_info has it. -ENODEV where the library sees none
+/* Finds the GPU at a PCI bus address, as in device_cuda_info. -ENODEV: the library sees none
  * there. */
 int nvml_find(struct nvml *nvml, const char *bus, struct nvmlDevice_st **ret_gpu, struct err *err);
-/* The part of the time, 0 to 1, in which a kernel ran, over the library's last sample: 1/6 s to 1
- * s. -ENOTSUP where this GPU does not tell, as one that is partitioned (MIG). */
+/* The fraction of time, 0 to 1, in which a kernel ran, over the library's last sample period of 1/6
+ * s to 1 s. -ENOTSUP: this GPU does not report it, for example because it is partitioned (MIG). */
 int nvml_utilization(struct nvml *nvml, struct nvmlDevice_st *gpu, double *ret_share,
                      struct err *err);
 

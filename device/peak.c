@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-/* A multiprocessor's operations a cycle, a multiplication and an addition being two: its fp32
- * units, and its tensor cores over 16-bit numbers. From NVIDIA's architecture white papers: A100,
- * GA102, Ada, H100, Blackwell. Where sums are in float, GeForce cards (of 8.6, 8.9 and 12.0) do
- * half as much on tensor cores. */
+/* Operations per cycle of a multiprocessor, counting a multiply-add as two: of its fp32 units, and
+ * of its tensor cores on 16-bit numbers. From NVIDIA's architecture white papers: A100, GA102, Ada,
+ * H100, Blackwell. With float accumulation, GeForce cards (8.6, 8.9 and 12.0) reach half the tensor
+ * rate. */
 static const struct {
     int major, minor;
     double fp32, tensor;

@@ -1,6 +1,6 @@
 /*
- * profiler — see profiler.h. The one place that knows NVTX, which is headers alone: they look for a
- * profiler at the first span.
+ * profiler — see profiler.h. The only user of NVTX, which is header-only and looks for a profiler
+ * at the first span.
  */
 #include "device/profiler.h"
 
@@ -21,7 +21,7 @@ void profiler_pop(void)
 void profiler_start(void)
 {
     if (cudaProfilerStart() != cudaSuccess)
-        cudaGetLastError(); /* nothing is captured, and nothing else is wrong */
+        cudaGetLastError(); /* nothing is captured; otherwise harmless */
 }
 
 void profiler_stop(void)

@@ -1,11 +1,10 @@
 /*
- * profiler — spans of a thread's time for NVIDIA's profilers (NVTX), and where what they capture
- * begins and ends.
+ * profiler — marks spans of a thread's time for NVIDIA's profilers (NVTX), and the range they
+ * capture.
  *
- * Where no profiler is attached a span costs a look at a pointer; in a build without CUDA it is
- * nothing.
+ * Without an attached profiler, a span costs one pointer check; in a build without CUDA, nothing.
  *
- * Threads: spans are the calling thread's and nest.
+ * Threads: spans belong to the calling thread and nest.
  */
 #ifndef MILLRACE_DEVICE_PROFILER_H
 #define MILLRACE_DEVICE_PROFILER_H
@@ -14,11 +13,11 @@
 extern "C" {
 #endif
 
-void profiler_push(const char *name); /* lives during the call */
+void profiler_push(const char *name); /* name: used only during the call */
 void profiler_pop(void);
 
-/* `nsys profile --capture-range=cudaProfilerApi` records from start to stop alone. Only where a GPU
- * is in use: they speak to it. */
+/* `nsys profile --capture-range=cudaProfilerApi` records only from start to stop. Call these only
+ * if a GPU is in use, because they access it. */
 void profiler_start(void);
 void profiler_stop(void);
 
