@@ -1,5 +1,5 @@
 /*
- * batching — how positions become steps and micro-batches, and whose they are. See sampler.h.
+ * batching — how positions form steps and micro-batches, and which rank owns them. See sampler.h.
  */
 #include "sampler/sampler.h"
 
@@ -40,8 +40,8 @@ int batching_check(const struct batching *batching, struct err *err)
 /* The first micro-batch of the rank's contiguous range. */
 static uint64_t range_begin(const struct batching *batching, uint64_t rank)
 {
-    return rank * batching_micros(batching) /
-           batching->ranks; /* below 2^32 * BATCHING_SAMPLES_MAX */
+    /* below 2^32 * BATCHING_SAMPLES_MAX */
+    return rank * batching_micros(batching) / batching->ranks;
 }
 
 uint64_t batching_owned_count(const struct batching *batching)

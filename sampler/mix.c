@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Positions through all epochs: 2^32 epochs of less than 2^48 positions. */
+/* Positions over all epochs: 2^32 epochs of less than 2^48 positions. */
 typedef unsigned __int128 wide;
 
 enum { WEIGHT_DIGITS_MAX = 9, FRACTION_DIGITS_MAX = 6 };
@@ -22,14 +22,14 @@ struct mix_slot {
 
 struct mix_dataset {
     uint64_t samples;
-    uint32_t weight, first; /* first: of its draws in places */
+    uint32_t weight, first; /* first: index of its first draw in places */
 };
 
 struct mix {
     uint64_t samples;
     uint32_t period, count;
     struct mix_dataset datasets[MIX_DATASETS_MAX];
-    uint32_t *places;        /* [period]: the slot of each dataset's draws, dataset by dataset */
+    uint32_t *places;        /* [period]: the slot of each draw, dataset by dataset */
     struct mix_slot slots[]; /* [period] */
 };
 
@@ -66,7 +66,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Names weights of about the same ratios whose sum is small enough: rounded down, none to 0. */
+/* Suggests weights of about the same ratios with a sum that fits: rounded down, but at least 1. */
 static int too_fine(const uint64_t *weights, uint32_t count, wide sum, struct err *err)
 {
     char nearest[ERR_TEXT_BYTES_MAX] = "";
@@ -195,7 +195,7 @@ void mix_close(struct mix *mix)
     free(mix);
 }
 
-/* ---- Questions. ---- */
+/* ---- Lookups. ---- */
 
 uint64_t mix_samples(const struct mix *mix)
 {

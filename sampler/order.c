@@ -22,7 +22,7 @@ static uint64_t key_word(const struct order *order, uint64_t what)
     return (uint64_t)order->params.dataset << 48 | what << 32 | order->epoch;
 }
 
-enum { CACHE_ENTRIES_MAX = 1 << 16 }; /* of 152 bytes: lanes beyond it share entries */
+enum { CACHE_ENTRIES_MAX = 1 << 16 }; /* 152 bytes each; more lanes than this share entries */
 
 struct cache_entry {
     bool used;
@@ -69,11 +69,12 @@ void order_params_resolve(struct order_params *params, uint64_t mean_sample_byte
     params->lanes = bytes_min(params->lanes, samples);
     if (params->window == 0)
         params->window = bytes_min(samples / 4, ORDER_WINDOW_SAMPLES_MAX) / params->lanes;
-    if (params->run ==
-        0) /* at least a run a lane, or a small dataset would be one run and never be shuffled */
+    /* At least one run per lane; otherwise a small dataset would be one run and never be
+     * shuffled. */
+    if (params->run == 0)
         params->run = bytes_min(ORDER_RUN_BYTES / (mean_sample_bytes ? mean_sample_bytes : 1),
                                 samples / params->lanes);
-    /* beyond N neither changes anything */
+    /* Values beyond N change nothing. */
     params->window = bytes_min(params->window ? params->window : 1, samples);
     params->run = bytes_min(params->run ? params->run : 1, samples);
 }
@@ -93,14 +94,14 @@ void order_init(struct order *order, const struct order_params *params, uint32_t
         is_short ? cipher_decrypt(&order->run_cipher, order->runs - 1) : order->runs;
 }
 
-/* The window that holds the offset-th sample of the lane. */
+/* Finds the window that holds the offset-th sample of the lane. */
 static struct window find_window(const struct order_params *params, uint64_t lane, uint64_t offset)
 {
     uint64_t q = params->samples / params->lanes, r = params->samples % params->lanes,
              w = params->window;
     uint64_t lane_begin = lane * q + bytes_min(lane, r), lane_samples = q + (lane < r);
-    uint64_t stagger = (uint64_t)((unsigned __int128)lane * w /
-                                  params->lanes); /* < w, so the first window is not empty */
+    /* less than w, so that the first window is not empty */
+    uint64_t stagger = (uint64_t)((unsigned __int128)lane * w / params->lanes);
     uint64_t number = 0, begin = 0, samples = w - stagger;
     if (offset >= samples) {
         number = 1 + (offset - samples) / w;
@@ -120,7 +121,7 @@ static void key_window(const struct order *order, const struct window *window,
     cipher_init(cipher, window->samples, key);
 }
 
-/* The window's cipher: from the cache, or made in it, or made in *own where there is none. */
+/* Returns the window's cipher: from the cache, filled on a miss, or in *own without a cache. */
 static const struct cipher *window_cipher(const struct order *order, struct order_cache *cache,
                                           const struct window *window, struct cipher *own)
 {
@@ -141,7 +142,7 @@ static const struct cipher *window_cipher(const struct order *order, struct orde
     return &entry->cipher;
 }
 
-/* Place u of the line of permuted runs: which sample stands there. */
+/* Returns the sample at place u of the line of permuted runs. */
 static uint64_t sample_at_place(const struct order *order, uint64_t u)
 {
     uint64_t run = order->params.run;
@@ -181,7 +182,7 @@ uint64_t order_position(const struct order *order, uint64_t sample)
         return sample;
     uint64_t place = place_of_sample(order, sample);
     uint64_t q = params->samples / params->lanes, r = params->samples % params->lanes;
-    uint64_t longer = r * (q + 1); /* the first r lanes, which have one more, end here */
+    uint64_t longer = r * (q + 1); /* end of the first r lanes, which have one sample more */
     uint64_t lane = place < longer ? place / (q + 1) : r + (place - longer) / q;
     uint64_t lane_begin = lane * q + bytes_min(lane, r);
     struct window window = find_window(params, lane, place - lane_begin);

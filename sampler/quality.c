@@ -13,17 +13,17 @@
 #include <string.h>
 
 enum { IMPROVE_ROUNDS_MAX = 16, IMPROVE_LANES_MAX = 1024 };
-#define IMPROVE_GAIN_LEAST 0.002 /* of the ratio: what is below it is the measure's own noise */
+/* Of the ratio; anything less is within the noise of the measurement. */
+#define IMPROVE_GAIN_LEAST 0.002
 
-/* The chance that a batch drawn without putting back touches a neighbourhood of s samples: it
+/* The probability that a batch drawn without replacement touches a neighborhood of s samples: it
  * misses it with C(N - s, B) / C(N, B). */
 static double chance_touched(uint64_t samples, uint64_t batch, uint64_t size)
 {
     uint64_t factors = bytes_min(size, batch), other = size > batch ? size : batch;
-    double missed =
-        /* the logarithm: of the product of 1 - other / (N - i); few factors, as size * batch is
-         * about N */
-        0;
+    /* Logarithm of the product of 1 - other / (N - i); few factors, because size * batch is about
+     * N. */
+    double missed = 0;
     for (uint64_t i = 0; i < factors; i++) {
         if (other >= samples - i)
             return 1;
@@ -32,8 +32,7 @@ static double chance_touched(uint64_t samples, uint64_t batch, uint64_t size)
     return -expm1(missed);
 }
 
-/* As many neighbourhoods as samples of the batch; the remainder makes some of them larger by
- * one. */
+/* There are as many neighborhoods as samples in a batch; the remainder makes some larger by one. */
 static double expect_full(uint64_t samples, uint64_t batch)
 {
     uint64_t size = samples / batch, larger = samples % batch;
@@ -41,7 +40,7 @@ static double expect_full(uint64_t samples, uint64_t batch)
            (double)(batch - larger) * chance_touched(samples, batch, size);
 }
 
-/* Neighbourhoods that the positions from first on touch. */
+/* Counts the neighborhoods that the batch of positions from first on touches. */
 static uint64_t count_touched(const struct order *order, struct order_cache *cache, uint64_t first,
                               uint64_t batch, uint8_t *seen)
 {
@@ -89,7 +88,7 @@ int quality_measure_mix(const struct order_params *const *orders, const uint64_t
     for (uint32_t i = 0; i < count; i++)
         weights_sum += weights[i];
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t share = batch * weights[i] / weights_sum; /* 2^30 and 2^16 at most */
+        uint64_t share = batch * weights[i] / weights_sum; /* at most 2^30 * 2^16 */
         int status = quality_measure(orders[i], share ? share : 1, positions, &part, err);
         if (status)
             return status;
@@ -101,7 +100,7 @@ int quality_measure_mix(const struct order_params *const *orders, const uint64_t
     return 0;
 }
 
-/* The n-th thing to change, where it can be. */
+/* Applies the n-th kind of change; returns false if it is not possible. */
 static bool change(struct order_params *params, int n)
 {
     switch (n) {

@@ -1,12 +1,13 @@
 /*
- * quality — how well an order mixes what lies together on disk, beside a full shuffle.
+ * quality — how well an order mixes neighbors on disk, relative to a full shuffle.
  *
- * The line of N samples is cut into as many equal neighbourhoods as a batch has samples, and those
- * that a batch touches are counted. A full shuffle touches 63 % of them, since some are drawn
- * twice; the ratio to it is the quality: 1 is as good as a full shuffle, a sequential order is near
- * 0, and lanes that spread a batch more evenly than chance does are above 1. Class folders that
- * were stored one after another are such neighbourhoods: it is then how many classes a batch sees.
- * Computed from the order alone, over some batches of an epoch; nothing is read.
+ * The N samples are cut into as many equal neighborhoods as a batch has samples; those that a batch
+ * touches are counted. A full shuffle touches 63 % of them, because some are drawn twice. The
+ * quality is the ratio to a full shuffle: 1 is as good as a full shuffle, a sequential order is
+ * near 0, and lanes that spread a batch more evenly than chance reach more than 1. If class folders
+ * were stored one after another, they are such neighborhoods, and the quality reflects how many
+ * classes a batch sees. Computed from the order alone, over some batches of an epoch; nothing is
+ * read.
  */
 #ifndef MILLRACE_SAMPLER_QUALITY_H
 #define MILLRACE_SAMPLER_QUALITY_H
@@ -15,17 +16,18 @@
 #include "sampler/order.h"
 
 enum {
-    QUALITY_POSITIONS = 1 << 17, /* looked up for one measure, about; some 40 ms */
-    QUALITY_POSITIONS_GLANCE =
-        1 << 13, /* for a word about it: within 2 % of the ratio, in some 3 ms */
+    /* approximate number of lookups for one measurement; about 40 ms */
+    QUALITY_POSITIONS = 1 << 17,
+    /* For a quick estimate: within 2 % of the ratio, in about 3 ms. */
+    QUALITY_POSITIONS_GLANCE = 1 << 13,
     QUALITY_BATCHES_MAX = 1024,
-    QUALITY_BATCH_MAX = 1 << 20, /* a larger batch is measured as one of so many samples */
+    QUALITY_BATCH_MAX = 1 << 20, /* a larger batch is measured as this many samples */
 };
 
 struct quality {
-    uint64_t batch; /* samples, of those measured */
-    double touched; /* neighbourhoods that a batch touches, mean */
-    double full;    /* what a full shuffle touches, expected */
+    uint64_t batch; /* samples, as measured */
+    double touched; /* neighborhoods that a batch touches, mean */
+    double full;    /* expected for a full shuffle */
 };
 
 static inline double quality_ratio(const struct quality *quality)
@@ -40,20 +42,20 @@ static inline void quality_add(struct quality *sum, const struct quality *part)
     sum->full += part->full;
 }
 
-/* batch: positions that follow each other and are one batch, at least 1; of `positions` or a little
- * more, a whole batch at least. params are resolved. -ENOMEM. */
+/* batch: consecutive positions that form one batch, at least 1. positions: the number to look up,
+ * at least one whole batch, and rounded up a little. params must be resolved. -ENOMEM. */
 int quality_measure(const struct order_params *params, uint64_t batch, uint64_t positions,
                     struct quality *ret_quality, struct err *err);
 
-/* Of a mix: a batch is drawn from each order by its weight, and what the parts touch adds up.
- * ret_parts: count of them, or NULL. -ENOMEM. */
+/* Measures a mix: draws part of a batch from each order by its weight and adds up what the parts
+ * touch. ret_parts: [count], or NULL. -ENOMEM. */
 int quality_measure_mix(const struct order_params *const *orders, const uint64_t *weights,
                         uint32_t count, uint64_t batch, uint64_t positions,
                         struct quality *ret_parts, struct quality *ret_sum, struct err *err);
 
-/* Shorter runs, more lanes or wider windows, step by step whichever gains most, until the ratio is
- * at least `enough` or nothing gains any more. Gives the parameters and their quality; those asked
- * about where they are good enough. -ENOMEM. */
+/* Tries shorter runs, more lanes and wider windows, taking the step that gains most, until the
+ * ratio is at least `enough` or nothing gains any more. Returns the parameters and their quality;
+ * params itself if it is good enough. -ENOMEM. */
 int quality_improve(const struct order_params *params, uint64_t batch, double enough,
                     struct order_params *ret_params, struct quality *ret_quality, struct err *err);
 

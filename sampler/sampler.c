@@ -1,6 +1,6 @@
 /*
- * sampler — see sampler.h. Of each dataset the order of the epoch that was last asked for is kept,
- * and the ciphers of the last windows.
+ * sampler — see sampler.h. For each dataset, keeps the order of the last requested epoch and the
+ * ciphers of the latest windows.
  */
 #include "sampler/sampler.h"
 
@@ -89,7 +89,7 @@ int sampler_open_mix(const struct sampler_source *sources, uint32_t count,
                      struct sampler **ret_sampler, struct err *err)
 {
     if (count < 1 || count > MIX_DATASETS_MAX)
-        return mix_weights_reduce(NULL, count, err); /* says so */
+        return mix_weights_reduce(NULL, count, err); /* reports the error */
     struct sampler *sampler = calloc(1, sizeof *sampler + count * sizeof sampler->datasets[0]);
     if (!sampler)
         return err_set(err, -ENOMEM, "out of memory for a sampler");
