@@ -1,6 +1,5 @@
 /*
- * dataset — see dataset.h: what is asked of a dataset, and its file's text. Parsing is
- * dataset_open.c.
+ * dataset — see dataset.h: queries, and writing dataset.json. Parsing is in dataset_open.c.
  */
 #include "shards/dataset.h"
 
@@ -41,8 +40,8 @@ bool dataset_has_field(const struct dataset *dataset, const char *name, size_t n
 uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample, uint64_t *ret_in_shard)
 {
     assert(sample < dataset->samples);
-    uint64_t low = 0,
-             high = dataset->shards_count; /* the last shard whose first sample is not beyond it */
+    /* Finds the last shard that starts at or before the sample. */
+    uint64_t low = 0, high = dataset->shards_count;
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
         if (dataset->shards[middle].first_sample <= sample)
@@ -73,8 +72,8 @@ void dataset_note_last_tokens(struct dataset *dataset)
         else if (behind < dataset->samples)
             shard->last_tokens = text->member_tokens;
         else
-            shard->last_tokens =
-                text->tokens - (behind - 1) * (text->member_tokens - 1); /* members share a token */
+            /* adjacent members share a token */
+            shard->last_tokens = text->tokens - (behind - 1) * (text->member_tokens - 1);
     }
 }
 
@@ -103,7 +102,7 @@ static void write_shards(struct jsonx_writer *json, const struct dataset *datase
         const struct dataset_shard *shard = &dataset->shards[i];
         char crc[9];
         snprintf(crc, sizeof crc, "%08" PRIx32, shard->index_crc32c);
-        str_add(json->out, "\n", 1); /* a shard a line: friendly to eyes and to diff */
+        str_add(json->out, "\n", 1); /* one shard per line, for readability and diff */
         jsonx_begin_object(json, NULL);
         jsonx_write_string(json, "url", shard->url);
         jsonx_write_u64(json, "nsamples", shard->samples);

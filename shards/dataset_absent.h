@@ -1,5 +1,6 @@
 /*
- * dataset_absent — a folder that is no dataset: what its owner may have meant.
+ * dataset_absent — explains that a folder is not a dataset, and suggests what the user may have
+ * meant.
  */
 #ifndef MILLRACE_SHARDS_DATASET_ABSENT_H
 #define MILLRACE_SHARDS_DATASET_ABSENT_H
@@ -8,10 +9,10 @@
 
 #include <stdbool.h>
 
-/* Whether dataset.json is there, or at least is not known to be absent. */
+/* Whether dataset.json exists, or at least is not known to be absent. */
 bool dataset_is_in(struct io *io, const char *folder);
-/* -ENOENT. The advice is a dataset within, as a conversion with --split leaves several; else to
- * convert. Blocks. */
+/* Returns -ENOENT. The advice names a dataset within the folder, such as one of those that a
+ * conversion with --split makes; else it suggests to convert. Blocks. */
 int dataset_absent(struct io *io, const char *folder, struct err *err);
 
 #endif

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEFT_OUT_LINES_MAX = 4 }; /* of one tar; the rest is counted, but for the last */
+/* per tar; further ones are counted, and only the last is logged */
+enum { LEFT_OUT_LINES_MAX = 4 };
 
 int dataset_list_one(struct dataset *dataset, const char *url, struct err *err)
 {
@@ -43,7 +44,7 @@ int dataset_list_urls(struct dataset *dataset, const char *pattern, struct err *
     return status;
 }
 
-/* Into the dataset's fields, which stand in byte order. */
+/* Adds to the dataset's fields, which are in byte order. */
 static int add_extension(struct dataset *dataset, const char *extension, const char *path,
                          struct err *err)
 {
@@ -65,7 +66,7 @@ static int add_extension(struct dataset *dataset, const char *extension, const c
     return 0;
 }
 
-/* What the shard adds to the dataset's fields and bytes. */
+/* Adds the shard's fields and bytes to the dataset. */
 static int add_fields(struct dataset *dataset, const struct shard *shard, uint64_t *total_bytes,
                       struct err *err)
 {
@@ -83,7 +84,7 @@ static int add_fields(struct dataset *dataset, const struct shard *shard, uint64
     return 0;
 }
 
-/* What is told of one tar. */
+/* What is logged about one tar. */
 struct telling {
     const struct log *log;
     uint64_t count;
@@ -145,7 +146,7 @@ out:
     return status;
 }
 
-/* Where nothing could be salvaged, what is wrong with the first that is damaged is the error. */
+/* If nothing could be salvaged, reports the error of the first damaged shard. */
 static int check_left(struct io *io, const struct dataset *dataset, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];

@@ -1,6 +1,6 @@
 /*
- * dataset_open — see dataset.h: what a path stands for, and dataset.json into memory. Nothing in it
- * is believed before it is checked.
+ * dataset_open — see dataset.h: interprets a path and parses dataset.json. Everything read is
+ * checked before use.
  */
 #include "shards/dataset.h"
 
@@ -24,7 +24,7 @@ static int bad(const struct dataset *dataset, struct err *err, const char *what)
     return -EBADMSG;
 }
 
-/* A number as exactly `digits` hexadecimal digits. */
+/* Parses exactly `digits` hexadecimal digits. */
 static int parse_hex(const char *text, size_t digits, uint64_t *ret_value)
 {
     if (strlen(text) != digits || strspn(text, "0123456789abcdef") != digits)
@@ -46,7 +46,7 @@ static int get_hex(const struct dataset *dataset, const struct json_t *object, c
     return status;
 }
 
-/* A copy of a string of at most bytes_max with its NUL, into text. */
+/* Copies a string of at most bytes_max, with its NUL, to text. */
 static int get_text(const struct dataset *dataset, const struct json_t *object, const char *key,
                     size_t bytes_max, char *text, struct err *err)
 {
@@ -61,7 +61,7 @@ static int get_text(const struct dataset *dataset, const struct json_t *object, 
     return status;
 }
 
-/* At most `most`. */
+/* Fails if the number is above `most`. */
 static int get_number(const struct dataset *dataset, const struct json_t *object, const char *key,
                       uint64_t most, uint64_t *ret_value, struct err *err)
 {
@@ -88,7 +88,7 @@ static int get_u32(const struct dataset *dataset, const struct json_t *object, c
     return status;
 }
 
-/* What only our lists tell. */
+/* Loads the keys that only millrace writes. */
 static int load_sums(const struct dataset *dataset, const struct json_t *entry,
                      struct dataset_shard *shard, struct err *err)
 {
@@ -124,13 +124,13 @@ static int load_shard(struct dataset *dataset, const struct json_t *entry, bool 
     if (!shard->url)
         return err_set(err, -ENOMEM, "out of memory for a list of shards");
     shard->first_sample = dataset->samples;
-    dataset->samples += shard->samples; /* 2^20 shards of 2^32 samples at most */
+    dataset->samples += shard->samples; /* at most 2^20 shards of 2^32 samples */
     return dataset->samples <= DATASET_SAMPLES_MAX
                ? 0
                : bad(dataset, err, "the shards of dataset.json have too many samples together");
 }
 
-/* How many elements the list has; false where it is no list, or a broken one. */
+/* Counts the elements; returns false if it is not a list or is malformed. */
 static bool count_shards(const char *text, struct jsonx_span list, uint64_t *ret_count)
 {
     struct jsonx_span element;
@@ -142,8 +142,8 @@ static bool count_shards(const char *text, struct jsonx_span list, uint64_t *ret
     return found == JSON_SCAN_END;
 }
 
-/* The list's elements, each parsed alone: a tree of all of them would take ten times the memory of
- * what is kept. */
+/* Parses the list's elements one by one: a tree of all of them would take ten times the memory of
+ * the result. */
 static int load_shards(struct dataset *dataset, const char *text, struct jsonx_span list, bool ours,
                        struct err *err)
 {
@@ -171,12 +171,12 @@ static int load_shards(struct dataset *dataset, const char *text, struct jsonx_s
     return status;
 }
 
-/* The document without the elements of its list, which are cut out of the text. */
+/* Parses the document after cutting the list's elements out of the text. */
 static int parse_rest(struct dataset *dataset, char *text, size_t bytes, struct jsonx_span list,
                       struct json_t **ret_root, struct err *err)
 {
     struct err why;
-    size_t cut = list.end - list.begin - 2; /* between its brackets */
+    size_t cut = list.end - list.begin - 2; /* between the brackets */
     memmove(text + list.begin + 1, text + list.end - 1, bytes - (list.end - 1));
     int status = jsonx_parse(text, bytes - cut, dataset->path, 0, ret_root, &why);
     if (status && why.offset > (int64_t)list.begin)
@@ -255,7 +255,7 @@ static int load_text(struct dataset *dataset, const struct json_t *ours, struct 
     return 0;
 }
 
-/* The keys that wids does not know. */
+/* Loads the keys that are not part of wids. */
 static int load_ours(struct dataset *dataset, const struct json_t *root, struct err *err)
 {
     const struct json_t *ours = jsonx_get(root, "millrace");
@@ -306,7 +306,7 @@ static int load_ours(struct dataset *dataset, const struct json_t *root, struct 
                : 0;
 }
 
-/* dataset.json, ours or another tool's, at dataset->path. */
+/* Loads dataset.json, of millrace or another tool, at dataset->path. */
 static int load_list(struct io *io, struct dataset *dataset, const struct dataset_learning *how,
                      struct err *err)
 {
@@ -348,7 +348,7 @@ static bool has_suffix(const char *path, const char *suffix)
     return bytes >= suffix_bytes && strcmp(path + bytes - suffix_bytes, suffix) == 0;
 }
 
-/* A shard rather than a list of them: by its name, else by its first byte. */
+/* Distinguishes a shard from a list of shards: by its name, else by its first byte. */
 static int tell_shard(struct io *io, const char *path, bool *ret_is_shard, struct err *err)
 {
     struct io_file *file = NULL;
@@ -370,7 +370,8 @@ static int tell_shard(struct io *io, const char *path, bool *ret_is_shard, struc
     return status;
 }
 
-/* Shards without a list: one, or what a pattern stands for. A name that exists is no pattern. */
+/* Loads shards without a list: one, or the expansion of a pattern. An existing name is never a
+ * pattern. */
 static int load_shards_alone(struct io *io, const char *path, bool is_pattern,
                              struct dataset *dataset, const struct dataset_learning *how,
                              struct err *err)

@@ -18,8 +18,8 @@ int dataset_drop_cache(struct io *io, const char *path, struct err *err)
         err_advise(err, "read it as it is, or from a local copy");
         return -EINVAL;
     }
-    int status =
-        dataset_open_salvaging(io, path, NULL, &dataset, err); /* who reads it judges damage */
+    /* Damage does not matter here; the reader reports it. */
+    int status = dataset_open_salvaging(io, path, NULL, &dataset, err);
     if (status)
         return status;
     for (uint64_t i = 0; !status && i < dataset->shards_count; i++) {

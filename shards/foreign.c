@@ -1,8 +1,8 @@
 /*
  * foreign — see foreign.h.
  *
- * Headers are read through a window: a large one while members are small and follow one another, a
- * small one where most of what it held would be data that nobody asked for.
+ * Headers are read through a window. It is large while members are small and adjacent, and small if
+ * most of a large one would be unneeded data.
  */
 #include "shards/foreign.h"
 
@@ -19,12 +19,12 @@
 #include <string.h>
 
 enum {
-    WINDOW_BYTES = SHARD_BLOCK_BYTES, /* so that checksums of blocks are taken a window at a time */
+    WINDOW_BYTES = SHARD_BLOCK_BYTES, /* the checksums of a block need one window */
     WINDOW_LEAST_BYTES = 4096,
     LOST_INDEX_BYTES = 24,
 };
 
-/* What the walk knows. */
+/* State of the walk. */
 struct walk {
     struct io *io;
     struct io_file *file;
@@ -35,8 +35,8 @@ struct walk {
     uint8_t *window;
     uint64_t window_offset, window_bytes;
     struct shard_index_builder *builder;
-    struct str crcs;               /* u32 a block of the member at hand */
-    char key[SHARD_KEY_BYTES_MAX]; /* of the sample at hand */
+    struct str crcs;               /* of the current member: u32 per block */
+    char key[SHARD_KEY_BYTES_MAX]; /* of the current sample */
     bool is_partial;
     struct err *err;
 };
@@ -58,7 +58,7 @@ static int fill(struct walk *walk, uint64_t offset)
     return 0;
 }
 
-/* The scanner asks for what lies within the file only. */
+/* The scanner only requests ranges within the file. */
 static int walk_read(void *context, uint64_t offset, void *data, size_t bytes)
 {
     struct walk *walk = context;
@@ -79,7 +79,7 @@ static int walk_read(void *context, uint64_t offset, void *data, size_t bytes)
     return 0;
 }
 
-/* The CRC32C of the member and of its blocks, into crcs; the window is used up. */
+/* Computes the CRC32C of the member and of its blocks, into crcs. Overwrites the window. */
 static int compute_crcs(struct walk *walk, const struct tar_member *member, uint32_t *ret_crc)
 {
     uint32_t crc = 0;
@@ -105,7 +105,7 @@ static int compute_crcs(struct walk *walk, const struct tar_member *member, uint
                : 0;
 }
 
-/* Goes on without what is wrong, which walk->err says. */
+/* Continues without the damaged part, which walk->err describes. */
 static void leave_out(struct walk *walk)
 {
     const struct salvage *salvage = walk->options->salvage;
@@ -115,8 +115,8 @@ static void leave_out(struct walk *walk)
     err_clear(walk->err);
 }
 
-/* A failure that is the member's fault: says where it stands. 0 where the walk goes on without the
- * member. */
+/* Handles a failure caused by the member: adds its location. Returns 0 if the walk continues
+ * without the member. */
 static int blame(struct walk *walk, const struct tar_member *member, int status)
 {
     if (status == -ENOMEM)
@@ -167,7 +167,7 @@ static int take_member(struct walk *walk, const struct tar_member *member)
     return is_field ? add_field(walk, member, &name) : 0;
 }
 
-/* Users pass compressed tars and anything else: say what it is. */
+/* Identifies what users pass by mistake, such as compressed tars. */
 static void explain_first_block(struct walk *walk)
 {
     static const struct {
@@ -195,8 +195,8 @@ static int too_small(const struct walk *walk)
     return -EBADMSG;
 }
 
-/* What follows the damage can't be told. The sample at hand is whole where the file that was cut is
- * of another one. */
+/* What follows the damage is unknown. The current sample is complete if the cut file belongs to
+ * another sample. */
 static void salvage_samples(struct walk *walk, const struct tar_scanner *scanner)
 {
     struct member_name name;
@@ -216,7 +216,7 @@ static void salvage_samples(struct walk *walk, const struct tar_scanner *scanner
     leave_out(walk);
 }
 
-/* The next member; the end where the damage is salvaged. */
+/* Returns the next member, or the end if the damage is salvaged. */
 static int scan(struct walk *walk, struct tar_scanner *scanner, struct tar_member *ret_member)
 {
     int status = walk->file_bytes < TAR_BLOCK_BYTES ? too_small(walk)
@@ -248,11 +248,11 @@ static int walk_members(struct walk *walk, uint64_t *ret_archive_end)
     return status;
 }
 
-/* Behind the end of the archive stands the start of an index of exactly these samples: it is ours,
- * and lost its trailer. */
+/* Detects a millrace shard that lost its trailer: after the end of the archive, an index of exactly
+ * these samples begins. */
 static int check_lost_index(struct walk *walk, const struct foreign_index *found)
 {
-    uint8_t head[LOST_INDEX_BYTES]; /* version, fields, samples, bytes of keys */
+    uint8_t head[LOST_INDEX_BYTES]; /* version, fields, samples, key bytes */
     uint64_t at = found->trailer.archive_end + TAR_END_BYTES;
     if (walk->options->accept_lost_index || at > walk->file_bytes ||
         walk->file_bytes - at < sizeof head)

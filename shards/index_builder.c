@@ -1,5 +1,5 @@
 /*
- * index_builder — see index.h: building. Rows come sample by sample; columns are made from them at
+ * index_builder — see index.h: building. Rows are added sample by sample; the columns are built at
  * the end.
  */
 #include "base/crc.h"
@@ -11,15 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One field of one sample, as it came. */
+/* One field of one sample, as added. */
 struct row {
     uint64_t size_bytes;
-    uint64_t blocks_at;                      /* the first of its CRCs in blocks */
-    uint32_t sample, data_block, crc, field; /* field: in order of first appearance */
+    uint64_t blocks_at;                      /* index of its first CRC in blocks */
+    uint32_t sample, data_block, crc, field; /* field: number by first appearance */
     struct shard_picture picture;
 };
 
-/* How much there was of each when the sample at hand was begun. */
+/* The state when the current sample began. */
 struct mark {
     size_t keys_bytes, key_ends_bytes, rows_bytes, blocks_bytes;
     uint32_t fields;
@@ -27,7 +27,7 @@ struct mark {
 };
 
 struct shard_index_builder {
-    struct str keys, key_ends, rows, blocks; /* bytes, u32, struct row, u32 */
+    struct str keys, key_ends, rows, blocks; /* elements: bytes, u32, struct row, u32 */
     uint64_t samples;
     uint32_t fields;
     bool has_pictures;
@@ -120,7 +120,7 @@ static int find_or_add_extension(struct shard_index_builder *builder, const char
     return 0;
 }
 
-/* Rows of the current sample stand at the end. */
+/* Rows of the current sample are at the end. */
 static bool has_field(const struct shard_index_builder *builder, uint32_t field)
 {
     const struct row *rows = (const struct row *)(const void *)builder->rows.data;
@@ -210,7 +210,7 @@ static void sort_extensions(const struct shard_index_builder *builder,
     }
 }
 
-/* What a field's columns need to know before they are written. */
+/* Facts about a field that are needed before its columns are written. */
 struct field_facts {
     uint64_t present, size_max;
     bool has_pictures;
@@ -234,7 +234,8 @@ static void gather_facts(const struct shard_index_builder *builder,
     }
 }
 
-/* The columns of one field, then its block CRCs into blocks. blocks NULL: without checksums. */
+/* Appends the columns of one field to out, and its block CRCs to blocks. blocks NULL: no
+ * checksums. */
 static void add_columns(const struct shard_index_builder *builder, uint32_t field,
                         const struct field_facts *facts, struct str *out, struct str *blocks)
 {

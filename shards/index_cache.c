@@ -19,12 +19,11 @@
 
 enum { HEADER_BYTES = 256, HEADER_CRC_AT = 252, PATH_AT = 256, ENTRY_VERSION = 2, ALIGN_BYTES = 8 };
 enum { PROBES_AT = 72, IDENTITY_AT = 104 };
-enum { NAME_DIGITS = 16, LEFTOVER_AGE_S = 3600 };         /* nobody takes so long to store one */
-enum { ENTRY_PARTIAL = 256 };                             /* a flag beside the trailer's */
+enum { NAME_DIGITS = 16, LEFTOVER_AGE_S = 3600 }; /* storing an entry never takes that long */
+enum { ENTRY_PARTIAL = 256 };                     /* a flag in addition to the trailer's */
 enum { TURN_WAIT_NS = 20000000, TURN_WAITS_MAX = 15000 }; /* 5 minutes */
-enum {
-    PROBES = 4
-}; /* header blocks that are looked at again before an entry counts: 4 small reads a shard */
+/* Header blocks checked before an entry is used: 4 small reads per shard. */
+enum { PROBES = 4 };
 #define NO_PROBE UINT64_MAX
 
 static const char entry_magic[8] = "MRINDEX";
@@ -34,7 +33,8 @@ static bool is_local(const struct io *io)
     return strcmp(io->ops->scheme, "file") == 0;
 }
 
-/* An absolute path that is set and not empty, as the XDG base directory specification asks. */
+/* Returns an absolute path if set and not empty, as the XDG base directory specification
+ * requires. */
 static const char *folder_of(const char *variable)
 {
     const char *value = getenv(variable);
@@ -78,16 +78,16 @@ int index_cache_path(struct io *io, const char *path, char *cache_path, struct e
     return status;
 }
 
-/* The backend of the cache: the tar's own where that is local. */
+/* Opens the cache's backend; reuses the tar's if that is local. */
 static int open_backend(struct io *io, const char *cache_path, struct io **ret_own, struct err *err)
 {
     *ret_own = NULL;
     return is_local(io) ? 0 : io_open(cache_path, NULL, ret_own, err);
 }
 
-/* ---- Header blocks of members, which carry names and sizes. ---- */
+/* ---- Header blocks of members, which contain names and sizes. ---- */
 
-/* The blocks before the data of some samples, spread evenly. */
+/* Chooses the blocks before the data of some samples, spread evenly. */
 static int choose_probes(const struct foreign_index *index, const char *path,
                          uint64_t probes[PROBES], struct err *err)
 {
@@ -127,7 +127,7 @@ static int read_probes(const struct index_cache_tar *tar, const uint64_t probes[
     return 0;
 }
 
-/* Whether the members that the entry names are still where it says. */
+/* Whether the members named by the entry are still in place. */
 static bool probes_hold(const struct index_cache_tar *tar, const char *entry)
 {
     uint64_t probes[PROBES];
@@ -139,7 +139,7 @@ static bool probes_hold(const struct index_cache_tar *tar, const char *entry)
 
 /* ---- Entries. ---- */
 
-/* -EBADMSG where the bytes are no entry for this tar as it is now. */
+/* -EBADMSG if the bytes are not an entry for this tar in its present state. */
 static int decode(const char *bytes, size_t count_bytes, const char *full,
                   const struct index_cache_tar *tar, struct foreign_index *found)
 {
@@ -215,7 +215,7 @@ int index_cache_load(const struct index_cache_tar *tar, bool partial_will_do,
     return status ? -ENOENT : 0;
 }
 
-/* Where the lock of a tar's turn is, in a folder that is there. */
+/* Writes the path of the lock for a tar's turn, and creates its folder. */
 static int turn_path(const struct index_cache_tar *tar, char *path)
 {
     static const char lock_suffix[] = ".lock";
@@ -254,7 +254,7 @@ int index_cache_load_or_begin(const struct index_cache_tar *tar, bool partial_wi
         if (turn == -EBUSY)
             nanosleep(&(struct timespec){.tv_nsec = TURN_WAIT_NS}, NULL);
         if (index_cache_load(tar, true, &any) == 0)
-            /* also one that will not do: who made it has ended, and so would all that wait */
+            /* Also stop at an entry that will not do: its writer has finished. */
             break;
     }
     bool will_do = any.index.bytes > 0 && (partial_will_do || !any.is_partial);
@@ -307,7 +307,7 @@ static int encode(const struct index_cache_tar *tar, const char *full,
     return str_status(out) ? err_set(err, -ENOMEM, "out of memory for an index") : 0;
 }
 
-/* After the headers of the members were read for the last time. */
+/* Call after the last read of member headers. */
 static int check_unchanged(const struct index_cache_tar *tar, const struct io_identity *identity,
                            struct err *err)
 {
@@ -337,13 +337,13 @@ static int remove_leftover(void *context, const struct io_entry *entry)
     if (is_ours && io_join_path(leftovers->folder, entry->name, path, NULL) == 0 &&
         io->names->stat(io, path, &info, NULL) == 0 &&
         info.mtime_ns + LEFTOVER_AGE_S * CLOCK_NS_PER_S < clock_wall_ns())
-        (void)io->names->remove(io, path, NULL); /* others may do the same */
+        (void)io->names->remove(io, path, NULL); /* others may remove it too */
     return 0;
 }
 
-/* Who dies while it stores an index leaves a temporary. Looking for them costs a list of the
- * folder, which may have an entry for each of very many tars, all stored one after the other: one
- * name of 16 is let pay for it. */
+/* A process that dies while it stores an index leaves a temporary. Searching for these lists the
+ * folder, which may hold entries for very many tars, all stored in a row. Therefore only one name
+ * in 16 triggers a search. */
 static void sweep(struct io *io, const char *folder, const char *cache_path)
 {
     struct leftovers leftovers = {.io = io, .folder = folder};

@@ -1,9 +1,8 @@
 /*
- * index_decode — see index.h: reading. Building is index_builder.c.
+ * index_decode — see index.h: reading. Building is in index_builder.c.
  *
- * Everything is checked when the index is decoded, so that asking it needs no checks. A field's
- * block CRCs are found by a running count at every 64th sample, made at decoding, plus a walk over
- * at most 63 sizes.
+ * Decoding checks everything, so lookups need no checks. A field's block CRCs are found from a
+ * running count at every 64th sample, made by decoding, plus a walk over at most 63 sizes.
  */
 #include "shards/index.h"
 
@@ -24,9 +23,8 @@ struct column {
     uint32_t size_width;
     bool has_pictures;
     const uint8_t *data_block, *size, *crc, *picture_width, *pixels_at;
-    uint32_t *
-        /* block CRCs of all earlier fields and samples, at every PREFIX_STRIDE-th sample */
-        blocks_before;
+    /* block CRCs of all earlier fields and samples, at every PREFIX_STRIDE-th sample */
+    uint32_t *blocks_before;
 };
 
 struct shard_index {
@@ -130,7 +128,7 @@ int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file
     return 0;
 }
 
-/* What decoding needs to tell where something is wrong. */
+/* Context for error messages. */
 struct decoding {
     const struct shard_trailer *trailer;
     const char *path;
@@ -156,8 +154,8 @@ static bool extension_is_valid(const uint8_t *entry, const char *previous)
     return !previous || strcmp(previous, (const char *)entry) < 0;
 }
 
-/* Header and field table; the columns' addresses. index_bytes must be exactly what they add up
- * to. */
+/* Reads header and field table and sets the columns' addresses. index_bytes must be exactly their
+ * sum. */
 static int lay_out(struct shard_index *index, uint64_t count_bytes, const struct decoding *decoding)
 {
     const uint8_t *bytes = index->bytes;
@@ -240,7 +238,8 @@ static struct shard_picture column_picture(const struct column *column, uint64_t
                                   .pixels_at = bytes_get_u32(column->pixels_at + 4 * sample)};
 }
 
-/* Every field lies within the archive; the block CRCs are as many as the sizes ask for. */
+/* Checks that every field lies within the archive, and that the number of block CRCs matches the
+ * sizes. */
 static int check_columns(struct shard_index *index, const struct decoding *decoding)
 {
     uint64_t blocks = 0, strides = (index->samples + PREFIX_STRIDE - 1) / PREFIX_STRIDE;

@@ -1,5 +1,5 @@
 /*
- * index_layout — where things stand in an index's bytes, for its builder and its reader.
+ * index_layout — the byte layout of an index, for its builder and its reader.
  * docs/reference/shards.md is the contract.
  */
 #ifndef MILLRACE_SHARDS_INDEX_LAYOUT_H
@@ -9,26 +9,26 @@
 #include "shards/index.h"
 
 enum {
-    INDEX_HEADER_BYTES =
-        32, /* u32 version, u32 fields, u64 samples, u64 key_bytes, u64 block_crcs */
+    /* u32 version, u32 fields, u64 samples, u64 key_bytes, u64 block_crcs */
+    INDEX_HEADER_BYTES = 32,
     INDEX_FIELD_BYTES = 64, /* char extension[48], u32 size_width, u32 flags, u64 present */
-    INDEX_FIELD_PICTURES =
-        1,                  /* of the flags of a field: its columns end with width and pixels_at */
+    /* Flag of a field: its columns end with width and pixels_at. */
+    INDEX_FIELD_PICTURES = 1,
     INDEX_ALIGN_BYTES = 8,  /* every column starts at a multiple */
-    INDEX_UNIT_BYTES = 512, /* of the data offsets: tar's block */
+    INDEX_UNIT_BYTES = 512, /* of the data offsets: a tar block */
 };
 
 static_assert(SHARD_EXTENSION_BYTES_MAX + 16 == INDEX_FIELD_BYTES,
               "an entry of the field table is 64 bytes");
 
-/* Block CRCs that a field of the size has. */
+/* The number of block CRCs for a field of that size. */
 static inline uint64_t index_block_crcs(uint64_t size_bytes)
 {
     return size_bytes > SHARD_BLOCK_BYTES ? (size_bytes + SHARD_BLOCK_BYTES - 1) / SHARD_BLOCK_BYTES
                                           : 0;
 }
 
-/* Whether 3 * width divides the rows that stand from pixels_at to the end of the field; zeros are
+/* Whether the rows from pixels_at to the field's end are a multiple of 3 * width bytes; zeros are
  * fine. */
 static inline bool index_picture_fits(struct shard_picture picture, uint64_t size_bytes)
 {

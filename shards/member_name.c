@@ -14,7 +14,7 @@ static int refuse(struct err *err, const char *what, const char *expected, const
     return -EBADMSG;
 }
 
-/* `__x__`, alone or as the first folder: what readers of shards skip. */
+/* `__x__`, alone or as the first folder: skipped by readers of shards. */
 static bool is_meta(const char *name)
 {
     size_t bytes = strcspn(name, "/");

@@ -6,11 +6,11 @@
  *     7  u8 minor
  *     8  u16 (1.0) or u32 (2.0, 3.0) header length, little-endian
  *
- * Then comes a Python dict literal: 'descr', 'fortran_order', 'shape', padded with spaces and ended
- * by a newline.
+ * A Python dict literal follows: 'descr', 'fortran_order', 'shape', padded with spaces and ended by
+ * a newline.
  *
- * A descr is a string, as '<f4', or a list of tuples (name, descr) or (name, descr, shape), as
- * '[('x', '<f4'), ('y', '<i2', (3,))]'.
+ * A descr is a string, such as '<f4', or a list of tuples (name, descr) or (name, descr, shape),
+ * such as '[('x', '<f4'), ('y', '<i2', (3,))]'.
  */
 #include "shards/npy_header.h"
 
@@ -23,7 +23,7 @@
 enum { MAGIC_BYTES = sizeof NPY_MAGIC - 1, DESCR_DEPTH_MAX = 16 };
 
 struct parser {
-    const char *start, *at, *end; /* start: of the file */
+    const char *start, *at, *end; /* start: start of the file */
     const char *path;
     struct err *err;
 };
@@ -47,7 +47,7 @@ static void skip_spaces(struct parser *parser)
         parser->at++;
 }
 
-/* True where the next token is that character, which is taken then. */
+/* Consumes the next token if it is that character; returns whether it was. */
 static bool take(struct parser *parser, char c)
 {
     skip_spaces(parser);
@@ -73,7 +73,7 @@ static bool take_word(struct parser *parser, const char *word)
     return true;
 }
 
-/* What stands between the quotes, escapes as they are. */
+/* Returns the text between the quotes, with escapes as they are. */
 static int parse_string(struct parser *parser, const char **ret_text, size_t *ret_bytes)
 {
     skip_spaces(parser);
@@ -107,7 +107,7 @@ static int parse_number(struct parser *parser, uint64_t *ret_number)
     return 0;
 }
 
-/* A tuple of numbers: (), (3,), (3, 4). */
+/* Parses a tuple of numbers: (), (3,), (3, 4). */
 static int parse_shape(struct parser *parser, uint64_t *shape, uint32_t *ret_rank)
 {
     uint32_t rank = 0;
@@ -123,7 +123,7 @@ static int parse_shape(struct parser *parser, uint64_t *shape, uint32_t *ret_ran
         if (status)
             return status;
         rank++;
-        take_word(parser, "L"); /* as Python 2 wrote a long one */
+        take_word(parser, "L"); /* Python 2's suffix of a long */
         comma = take(parser, ',');
     }
     if (rank == 1 && !comma)
@@ -184,7 +184,7 @@ static int measure_type(struct parser *parser, const char *text, size_t bytes, u
 
 static int measure_descr(struct parser *parser, int depth, uint64_t *ret_bytes);
 
-/* (name, descr) or (name, descr, shape); a name may be a tuple of title and name. */
+/* Parses (name, descr) or (name, descr, shape); a name may be a tuple of title and name. */
 static int measure_field(struct parser *parser, int depth, uint64_t *ret_bytes)
 {
     const char *name;
@@ -211,7 +211,7 @@ static int measure_field(struct parser *parser, int depth, uint64_t *ret_bytes)
     return status ? status : multiply_shape(parser, bytes, shape, rank, ret_bytes);
 }
 
-/* The bytes of an element. */
+/* Computes the bytes per element. */
 static int measure_descr(struct parser *parser, int depth, uint64_t *ret_bytes)
 {
     const char *text;
@@ -257,7 +257,7 @@ static int parse_order(struct parser *parser, struct npy_header *header)
     return header->is_fortran || take_word(parser, "False") ? 0 : bad(parser, "True or False");
 }
 
-/* The entry `key: value`; keys already seen are bits of *seen. */
+/* Parses an entry `key: value`; *seen has a bit for each key seen. */
 static int parse_entry(struct parser *parser, struct npy_header *header, unsigned *seen)
 {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads the index, of which the tail may hold all or a part. */
+/* Decodes the index, reading it first unless the tail contains all of it. */
 static int load_index(struct shard *shard, struct io_queue *queue, const uint8_t *tail,
                       uint64_t tail_offset, struct err *err)
 {
@@ -34,7 +34,7 @@ static int load_index(struct shard *shard, struct io_queue *queue, const uint8_t
     return status;
 }
 
-/* Takes what the walk or the cache gave. */
+/* Uses the index from the walk or the cache. */
 static int adopt(struct shard *shard, struct foreign_index *found, struct err *err)
 {
     int status = shard_index_decode((const uint8_t *)found->index.data, found->index.bytes,
@@ -54,8 +54,8 @@ static struct index_cache_tar tar_of(const struct shard *shard, struct io_queue 
     return (struct index_cache_tar){shard->io, shard->file, queue, shard->path};
 }
 
-/* Walks the tar and keeps the index, in vain where the cache can't be written: then it is walked
- * again next time. */
+/* Walks the tar and caches the index. If the cache cannot be written, the next open walks the tar
+ * again. */
 static int walk(struct shard *shard, struct io_queue *queue, const struct salvage *salvage,
                 struct err *err)
 {
@@ -86,7 +86,7 @@ static int load_foreign(struct shard *shard, struct io_queue *queue, const struc
     return status;
 }
 
-/* tail: what the file ends with, its trailer last. */
+/* tail: the end of the file, with the trailer last. */
 static int load(struct shard *shard, struct io_queue *queue, const uint8_t *tail,
                 uint64_t tail_bytes, const struct salvage *salvage, struct err *err)
 {

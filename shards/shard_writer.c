@@ -1,9 +1,9 @@
 /*
  * shard_writer — see shard.h: writing.
  *
- * Bytes are collected in one of two buffers while the other is on its way to the file. All but the
- * last write are BUFFER_BYTES at multiples of it; the last is padded to IO_ALIGN_BYTES, and
- * finalizing cuts the padding off again: so every engine may write directly.
+ * Data is collected in one of two buffers while the other is being written. All writes but the last
+ * are BUFFER_BYTES at multiples of that size. The last is padded to IO_ALIGN_BYTES, and finalizing
+ * truncates the padding. Every I/O engine can therefore use direct I/O.
  */
 #include "shards/shard.h"
 
@@ -34,13 +34,13 @@ struct shard_writer {
     bool in_flight[BUFFERS_COUNT];
     unsigned current;
     size_t filled_bytes; /* of the current buffer */
-    uint64_t offset;     /* of the next byte in the file */
+    uint64_t offset;     /* of the next byte appended */
     uint64_t field_bytes, index_bytes_estimate;
     struct str scratch; /* a header, later the index */
     char path[IO_PATH_BYTES_MAX];
     char key[SHARD_KEY_BYTES_MAX];
-    char last_extension
-        [SHARD_EXTENSION_BYTES_MAX]; /* of the current sample; "" where it has none yet */
+    /* Of the current sample; "" if it has none yet. */
+    char last_extension[SHARD_EXTENSION_BYTES_MAX];
 };
 
 int shard_writer_open(struct io *io, const char *path, bool replace,
@@ -79,7 +79,7 @@ out:
     return status;
 }
 
-/* Waits until nothing of the buffer is in progress. */
+/* Waits until the buffer has no write in flight. */
 static int await_buffer(struct shard_writer *writer, unsigned buffer, struct err *err)
 {
     while (writer->in_flight[buffer]) {
@@ -97,7 +97,7 @@ static int await_buffer(struct shard_writer *writer, unsigned buffer, struct err
     return 0;
 }
 
-/* Sends the current buffer's bytes on their way and makes the other current. */
+/* Starts writing the current buffer and switches to the other one. */
 static int send_buffer(struct shard_writer *writer, size_t bytes, struct err *err)
 {
     unsigned buffer = writer->current;
@@ -113,14 +113,14 @@ static int send_buffer(struct shard_writer *writer, size_t bytes, struct err *er
         err_at(err, writer->path, (int64_t)request->offset);
         return taken;
     }
-    assert(taken == 1); /* the queue holds as many as there are buffers */
+    assert(taken == 1); /* the queue holds one request per buffer */
     writer->in_flight[buffer] = true;
     writer->current = (buffer + 1) % BUFFERS_COUNT;
     writer->filled_bytes = 0;
     return await_buffer(writer, writer->current, err);
 }
 
-/* data NULL: zeros. */
+/* data NULL: appends zeros. */
 static int append(struct shard_writer *writer, const void *data, uint64_t bytes, struct err *err)
 {
     const uint8_t *from = data;
@@ -162,7 +162,8 @@ static int refuse(const struct shard_writer *writer, struct err *err, const char
     return -EINVAL;
 }
 
-/* What every reader takes for a key: its base name without dots, nothing that readers skip. */
+/* Accepts only keys that all readers parse alike: no dots in the base name, and nothing that
+ * readers skip. */
 static bool key_is_valid(const char *key)
 {
     const char *slash = strrchr(key, '/'), *base = slash ? slash + 1 : key;
@@ -252,7 +253,7 @@ uint64_t shard_writer_samples(const struct shard_writer *writer)
     return shard_index_builder_samples(writer->builder);
 }
 
-/* The end of the archive, the index, the trailer. */
+/* Appends the end of the archive, the index and the trailer. */
 static int append_tail(struct shard_writer *writer, struct shard_trailer *trailer, struct err *err)
 {
     trailer->archive_end = writer->offset;
@@ -280,7 +281,7 @@ static int append_tail(struct shard_writer *writer, struct shard_trailer *traile
     return append(writer, bytes, sizeof bytes, err);
 }
 
-/* Writes what is still in the buffer, waits for all, finalizes and commits. */
+/* Writes the rest of the buffer, waits for all writes, finalizes and commits. */
 static int finish(struct shard_writer *writer, struct err *err)
 {
     int status = 0;

@@ -1,13 +1,13 @@
 /*
- * tar_scan — see tar.h. What readers make of odd archives was tried with GNU tar, bsdtar and
- * Python's tarfile; where they differ we take the stricter.
+ * tar_scan — see tar.h. Odd archives were compared with GNU tar, bsdtar and Python's tarfile; where
+ * these differ, this takes the stricter behavior.
  *
- * Extended headers stand before the member they describe, so one call reads them and the member
- * together:
- *     'x' 'X'   records path and size of the next member
+ * Extended headers precede the member they describe, so one call reads them together with the
+ * member:
+ *     'x' 'X'   records with path and size of the next member
  *     'g'       the same for all members that follow
- *     'L' 'K'   GNU's long name and long link target
- *     'S'       GNU's old sparse file, with maps in further blocks
+ *     'L' 'K'   GNU long name and long link target
+ *     'S'       old GNU sparse file, with maps in further blocks
  */
 #include "base/bytes.h"
 #include "shards/tar.h"
@@ -26,12 +26,12 @@ enum {
     MAGIC_AT = 257,
     SPARSE_EXTENDED_AT = 482, /* in the header of an 'S' member */
     SPARSE_MORE_AT = 504,     /* in each further block of the map */
-    EXTENDED_BYTES_MAX =
-        1 << 20,             /* of one extended header: names are far shorter, attributes too */
+    /* Of one extended header: names and attributes are far shorter. */
+    EXTENDED_BYTES_MAX = 1 << 20,
     EXTENDED_COUNT_MAX = 64, /* extended headers before one member */
 };
 
-/* What extended headers said of the member to come. */
+/* What extended headers specify for the next member. */
 struct pending {
     struct str *name;
     bool has_name, has_size, sparse, has_pax;
@@ -63,8 +63,8 @@ static int read_block(struct tar_scanner *scanner, uint64_t offset, uint8_t bloc
     return status;
 }
 
-/* Octal with leading spaces, ended by space or NUL; or GNU's base 256 where the first bit is
- * set. */
+/* Parses octal digits with leading spaces, ended by space or NUL, or GNU base 256 if the first bit
+ * is set. */
 static int parse_number(const uint8_t *field, size_t bytes, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -84,15 +84,15 @@ static int parse_number(const uint8_t *field, size_t bytes, uint64_t *ret_value)
     while (at < bytes && field[at] == ' ')
         at++;
     for (; at < bytes && field[at] >= '0' && field[at] <= '7'; at++)
-        value = value << 3 | (uint64_t)(field[at] - '0'); /* 12 digits at most: 36 bits */
-    for (; at < bytes && field[at] != '\0'; at++)         /* what stands behind a NUL is nobody's */
+        value = value << 3 | (uint64_t)(field[at] - '0'); /* at most 12 digits, 36 bits */
+    for (; at < bytes && field[at] != '\0'; at++)         /* bytes after a NUL are ignored */
         if (field[at] != ' ')
             return -EBADMSG;
     *ret_value = value;
     return 0;
 }
 
-/* Old tars summed signed characters. */
+/* Also accepts sums over signed characters, which old tars used. */
 static bool checksum_holds(const uint8_t *block, uint64_t wanted)
 {
     uint32_t plain = 0;
@@ -113,8 +113,8 @@ static bool is_zero(const uint8_t *block)
     return true;
 }
 
-/* size_bytes of data at offset must lie within the file; gives the offset of the next header. The
- * last member's padding may be missing, as some tools leave it out. */
+/* Checks that size_bytes of data at offset lie within the file; *ret_next: offset of the next
+ * header. The last member's padding may be missing, because some tools omit it. */
 static int skip_data(const struct tar_scanner *scanner, uint64_t offset, uint64_t size_bytes,
                      uint64_t *ret_next, struct err *err)
 {
@@ -165,8 +165,8 @@ static int apply_pax_record(const char *record, size_t bytes, struct pending *pe
     size_t key_bytes = (size_t)(equals - record), value_bytes = bytes - key_bytes - 1;
     if (key_is(record, key_bytes, "GNU.sparse.name") ||
         (key_is(record, key_bytes, "path") && !pending->sparse))
-        set_pending_name(pending, equals + 1,
-                         value_bytes); /* a sparse file's path is made up, its name stands there */
+        /* A sparse file's path is made up; GNU.sparse.name has the real one. */
+        set_pending_name(pending, equals + 1, value_bytes);
     if (key_bytes > 11 && memcmp(record, "GNU.sparse.", 11) == 0)
         pending->sparse = true;
     if (key_is(record, key_bytes, "size"))
@@ -174,14 +174,14 @@ static int apply_pax_record(const char *record, size_t bytes, struct pending *pe
     return 0;
 }
 
-/* "LENGTH KEY=VALUE\n" again and again; LENGTH counts all of it. */
+/* Parses repeated "LENGTH KEY=VALUE\n"; LENGTH counts the whole record. */
 static int parse_pax(const struct tar_scanner *scanner, const struct str *text, uint64_t offset,
                      struct pending *pending, struct err *err)
 {
     size_t at = 0;
     while (at < text->bytes) {
         if (text->data[at] == '\0')
-            return 0; /* some tools pad with zeros */
+            return 0; /* zero padding by some tools */
         size_t length = 0, start = at;
         while (at < text->bytes && text->data[at] >= '0' && text->data[at] <= '9' &&
                length <= EXTENDED_BYTES_MAX)
@@ -199,7 +199,7 @@ static int parse_pax(const struct tar_scanner *scanner, const struct str *text, 
     return 0;
 }
 
-/* Reads an extended header's data and takes from it what concerns us. */
+/* Reads an extended header's data and applies the relevant records. */
 static int read_extended(struct tar_scanner *scanner, char type, uint64_t offset,
                          uint64_t size_bytes, struct pending *pending, struct err *err)
 {
@@ -235,8 +235,8 @@ out:
 
 static void add_ustar_name(struct str *name, const uint8_t *block)
 {
-    bool posix =
-        memcmp(block + MAGIC_AT, "ustar", 6) == 0; /* GNU's has a space instead of the NUL */
+    /* GNU's magic has a space instead of the NUL. */
+    bool posix = memcmp(block + MAGIC_AT, "ustar", 6) == 0;
     size_t prefix_bytes = posix ? strnlen((const char *)block + PREFIX_AT, PREFIX_BYTES) : 0;
     if (prefix_bytes > 0) {
         str_add(name, block + PREFIX_AT, prefix_bytes);
@@ -255,7 +255,7 @@ static int set_name(struct tar_scanner *scanner, const uint8_t *block,
         str_add_text(&scanner->name, str_text(&scanner->global_name));
     else
         add_ustar_name(&scanner->name, block);
-    str_add(&scanner->name, "", 0); /* so that an empty name is text too */
+    str_add(&scanner->name, "", 0); /* allocates, so that an empty name is a string too */
     if (str_status(&scanner->name))
         return err_set(err, -ENOMEM, "out of memory for a tar member's name");
     if (scanner->name.bytes > TAR_NAME_BYTES_MAX) {
@@ -267,7 +267,7 @@ static int set_name(struct tar_scanner *scanner, const uint8_t *block,
     return 0;
 }
 
-/* GNU's old sparse files carry further blocks of their map between header and data. */
+/* Old GNU sparse files have further map blocks between header and data. */
 static int skip_sparse_map(struct tar_scanner *scanner, const uint8_t *header, uint64_t *offset,
                            struct err *err)
 {
@@ -288,7 +288,7 @@ static enum tar_kind kind_of(char type, const struct str *name, const struct pen
     if (type == '5' || type == 'D')
         return TAR_FOLDER;
     if (type == '\0' && name->bytes > 0 && name->data[name->bytes - 1] == '/')
-        return TAR_FOLDER; /* as version 7 wrote them */
+        return TAR_FOLDER; /* version 7 style */
     if (type == '0' || type == '\0' || type == '7')
         return pending->sparse ? TAR_SPARSE : TAR_FILE;
     return type == 'S' ? TAR_SPARSE : TAR_OTHER;
@@ -300,8 +300,8 @@ static bool has_data(char type)
     return !(type >= '1' && type <= '6');
 }
 
-/* A size where some readers skip so much and others do not, so that they disagree about all that
- * follows. Of hard links and folders nobody does. */
+/* Whether readers disagree on skipping data of this size, and so on everything that follows. They
+ * agree on hard links and folders. */
 static bool size_is_ambiguous(char type, const struct str *name, uint64_t size_bytes)
 {
     bool is_old_folder = type == '\0' && name->data[name->bytes - 1] == '/';
@@ -347,7 +347,7 @@ static int finish_member(struct tar_scanner *scanner, const uint8_t *block,
     return 0;
 }
 
-/* Checks the block and gives its size field. */
+/* Checks the block and returns its size field. */
 static int parse_header(const struct tar_scanner *scanner, const uint8_t *block,
                         uint64_t *ret_size_bytes, struct err *err)
 {

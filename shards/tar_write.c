@@ -13,14 +13,14 @@ enum {
     NAME_BYTES = 100,
     PREFIX_AT = 345,
     PREFIX_BYTES = 155,
-    PAX_RECORDS_BYTES_MAX =
-        TAR_NAME_BYTES_MAX + 96, /* a path and a size, each with its length and key */
+    /* A path and a size, each with its length and key. */
+    PAX_RECORDS_BYTES_MAX = TAR_NAME_BYTES_MAX + 96,
 };
 
 #define USTAR_SIZE_MAX ((UINT64_C(1) << 33) - 1) /* 11 octal digits */
 
-/* Where to cut name so that "prefix/rest" fits ustar: the offset of the slash, 0 where none is
- * needed, -1 where none fits. */
+/* Finds the slash at which to split name into ustar prefix and rest. Returns its offset; 0 if no
+ * split is needed, -1 if none fits. */
 static int ustar_cut(const char *name, size_t bytes)
 {
     if (bytes <= NAME_BYTES)
@@ -33,7 +33,7 @@ static int ustar_cut(const char *name, size_t bytes)
     return -1;
 }
 
-/* One "LENGTH KEY=VALUE\n" whose length counts its own digits. */
+/* Size of one "LENGTH KEY=VALUE\n", whose length includes its own digits. */
 static size_t pax_record_bytes(const char *key, size_t value_bytes)
 {
     size_t rest = strlen(key) + value_bytes + 3, total = rest + 1;
@@ -52,7 +52,7 @@ static void add_pax_record(char *records, size_t *at, const char *key, const cha
     *at += bytes;
 }
 
-/* The PAX records that the member needs, as text; 0 bytes where ustar is enough. */
+/* Writes the pax records that the member needs; returns 0 if ustar is enough. */
 static size_t pax_records(const char *name, uint64_t size_bytes,
                           char records[PAX_RECORDS_BYTES_MAX])
 {
@@ -67,7 +67,8 @@ static size_t pax_records(const char *name, uint64_t size_bytes,
     return at;
 }
 
-/* Bytes of name that fit into the old field without cutting a UTF-8 sequence. */
+/* Returns the number of bytes of name that fit into the ustar field without splitting a UTF-8
+ * sequence. */
 static size_t cut_utf8(const char *name, size_t bytes_max)
 {
     size_t bytes = strlen(name);

@@ -1,9 +1,8 @@
 /*
  * url_list — see url_list.h.
  *
- * A group is expanded by writing each of its alternatives between what stands before and behind it,
- * and expanding the result from the alternative on; so groups within alternatives, and those
- * behind, come out in the order of a shell.
+ * To expand a group, each alternative is written in its place, and the result is expanded from that
+ * point on. Groups within and after alternatives are thus expanded in a shell's order.
  */
 #include "shards/url_list.h"
 
@@ -44,14 +43,14 @@ int url_list_add(struct url_list *list, const char *url, struct err *err)
     return 0;
 }
 
-/* A group: from its brace to the other, both included. */
+/* A group in braces. */
 struct group {
-    size_t begin, end; /* end: behind the closing brace */
+    size_t begin, end; /* end: just after the closing brace */
     bool has_comma;
-    /* of a range */
+    /* for a range: */
     bool is_range, letters;
     int64_t from, to, step;
-    int width; /* digits, leading zeros included; 0: as many as it takes */
+    int width; /* digits, including leading zeros; 0: as many as needed */
 };
 
 static const char *parse_integer(const char *text, int64_t *ret_value, int *ret_digits,
@@ -66,7 +65,7 @@ static const char *parse_integer(const char *text, int64_t *ret_value, int *ret_
     return text + sign + digits;
 }
 
-/* "a..c" or "1..9" or either with "..2" behind, up to end. */
+/* Parses "a..c" or "1..9", optionally followed by "..2", up to end. */
 static bool parse_range(const char *text, const char *end, struct group *group)
 {
     int from_digits = 0, to_digits = 0, step_digits;
@@ -93,7 +92,7 @@ static bool parse_range(const char *text, const char *end, struct group *group)
     return at == end && group->step > 0;
 }
 
-/* The first group at or behind `from` that stands for something. */
+/* Finds the first group at or after `from` that can be expanded. */
 static bool find_group(const char *text, size_t from, struct group *ret_group)
 {
     for (const char *open = strchr(text + from, '{'); open; open = strchr(open + 1, '{')) {
@@ -107,7 +106,7 @@ static bool find_group(const char *text, size_t from, struct group *ret_group)
                 group.end = (size_t)(at - text) + 1;
         }
         if (group.end == 0)
-            continue; /* it is never closed; one within it may be */
+            continue; /* never closed; an inner one may be */
         group.is_range = !group.has_comma && parse_range(open + 1, text + group.end - 1, &group);
         if (group.has_comma || group.is_range) {
             *ret_group = group;
@@ -183,7 +182,7 @@ static int expand_braces(struct url_list *list, const char *text, size_t from, u
                           : expand_words(list, text, &group, depth, err);
 }
 
-/* The bytes of `${NAME}` at text, 0 where there is none. */
+/* The length of a `${NAME}` at text, or 0 if there is none. */
 static size_t variable_bytes(const char *text)
 {
     if (text[0] != '$' || text[1] != '{')

@@ -1,6 +1,6 @@
 /*
- * verify_archive — the members of a shard's archive, ours or another tool's, against its index. See
- * verification.h.
+ * verify_archive — checks the members of a shard's archive, of millrace or another tool, against
+ * its index. See verification.h.
  */
 #include "shards/verification.h"
 
@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reads the member block by block and checks each block's CRC and the whole's. *ret_good: all
- * hold. */
+/* Reads the member block by block and checks the CRC of each block and of the whole. *ret_good: all
+ * match. */
 static int check_data(struct verification *v, const char *key, const struct shard_field *field,
                       bool *ret_good)
 {
@@ -68,7 +68,7 @@ static void hand_over(struct verification *v, const char *key, const struct shar
         verification_report(v, kind, key, &err);
 }
 
-/* A member as the tar has it, against the index. */
+/* Checks a member of the tar against the index. */
 static int check_member(struct verification *v, const struct tar_member *member)
 {
     char key[SHARD_KEY_BYTES_MAX], name[SHARD_KEY_BYTES_MAX + SHARD_EXTENSION_BYTES_MAX];
@@ -109,7 +109,7 @@ static int check_member(struct verification *v, const struct tar_member *member)
     return 0;
 }
 
-/* Leaves the sample at hand of another tool's tar, all of whose fields must have come. */
+/* Finishes the current sample of another tool's tar; all of its fields must have been seen. */
 static void leave_sample(struct verification *v)
 {
     const struct shard_index *index = v->stream.shard->index;
@@ -130,7 +130,7 @@ static void leave_sample(struct verification *v)
     v->seen = 0;
 }
 
-/* Finds the member in the index, where the fields of a sample may come in any order. False where it
+/* Finds the member in the index; the fields of a sample may come in any order. Returns false if it
  * is not there. */
 static bool find_foreign(struct verification *v, const struct tar_member *member,
                          const struct member_name *name, struct shard_field *ret_field)
@@ -156,7 +156,7 @@ static bool find_foreign(struct verification *v, const struct tar_member *member
     return is_it;
 }
 
-/* A member of another tool's tar. Its padding is nobody's. */
+/* Checks a member of another tool's tar. Padding is not checked. */
 static int check_foreign_member(struct verification *v, const struct tar_member *member)
 {
     struct member_name name;
@@ -197,7 +197,7 @@ static int scanner_read(void *context, uint64_t offset, void *data, size_t bytes
     return verification_read(context, offset, data, bytes);
 }
 
-/* A header that is wrong ends the walk of this shard: what follows can't be told. */
+/* A bad header ends the walk of this shard, because what follows is unknown. */
 int verify_archive(struct verification *v)
 {
     const struct shard_trailer *trailer = &v->stream.shard->trailer;

@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The bytes from the index on are covered by its CRC and the trailer's, but for the padding
- * between. */
+/* The CRCs of index and trailer cover the bytes from the index on, except the padding between. */
 static int check_tail(struct verification *v, const struct dataset_shard *expected)
 {
     const struct shard *shard = v->stream.shard;
@@ -68,13 +67,13 @@ const char *verify_kind_name(enum verify_kind kind)
     return names[kind];
 }
 
-/* The fields that each sample must have: the dataset's, and a label where it names classes; of a
- * shard alone, those of any of its samples. Fields of a shard are bits by their number. */
+/* Fields that each sample must have: the dataset's, and a label if it names classes; for a lone
+ * shard, those of any of its samples. Bits are field numbers of the shard. */
 struct wanted_fields {
     const char *names[SHARD_FIELDS_MAX + 1];
-    uint64_t any_of[SHARD_FIELDS_MAX + 1]; /* each satisfies it */
+    uint64_t any_of[SHARD_FIELDS_MAX + 1]; /* fields of the shard that satisfy it */
     uint32_t count;
-    uint64_t unknown; /* fields of the shard that the dataset does not name */
+    uint64_t unknown; /* fields of the shard that are not in the dataset's list */
 };
 
 static const char label_field[] = "cls";
@@ -111,7 +110,7 @@ static struct wanted_fields find_wanted(const struct verification *v, const stru
     return wanted;
 }
 
-/* ret_at: where the sample's first field lies. */
+/* ret_at: offset of the sample's first field. */
 static uint64_t present_fields(const struct shard_index *index, uint64_t sample, uint64_t *ret_at)
 {
     uint64_t present = 0;
@@ -159,7 +158,7 @@ static void check_fields(struct verification *v, const struct dataset *dataset)
 
 /* ---- Keys. ---- */
 
-/* Equal keys have equal hashes; of 64 bits, other keys hardly ever. */
+/* Compares 64-bit hashes: equal keys have equal hashes, and collisions are very unlikely. */
 static int check_keys(struct verification *v)
 {
     const struct shard_index *index = v->stream.shard->index;
@@ -190,7 +189,8 @@ static int check_keys(struct verification *v)
     return 0;
 }
 
-/* Shards that can't be opened are a problem; that memory is out or the disk fails is not theirs. */
+/* A shard that cannot be opened is a problem of the shard; lack of memory or a disk error is
+ * not. */
 static bool is_shards_fault(int status)
 {
     return status == -EBADMSG || status == -ENOENT || status == -ENODATA || status == -EISDIR;
