@@ -34,7 +34,7 @@ struct device_cuda_info {
  * missing. */
 int device_cuda_count(int *ret_count, struct err *err);
 
-/* ordinal: below the count. Does not start anything on the device. */
+/* ordinal: below the count. Starts nothing on the device. */
 int device_cuda_describe(int ordinal, struct device_cuda_info *ret_info, struct err *err);
 
 /* Opens the GPU as a device. -ENODEV: it does not exist, or is too old for this build. */

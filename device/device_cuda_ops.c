@@ -99,7 +99,6 @@ int device_cuda_use(struct device *device, struct err *err)
                               "choosing the device", err);
 }
 
-/* Returns -ENOMEM, with the requested and the free bytes. */
 static int out_of_memory(const struct device_cuda *cuda, enum mem_kind kind, size_t bytes,
                          struct err *err)
 {

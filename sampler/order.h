@@ -34,7 +34,7 @@ enum { ORDER_LANES_DEFAULT = 64, ORDER_RUN_BYTES = 1 << 20, ORDER_WINDOW_SAMPLES
 /* Immutable; passed by value. Resolved: no field is "auto". */
 struct order_params {
     enum order_kind kind;
-    uint32_t dataset; /* its number in a mix, below 2^16; 0 if there is one */
+    uint32_t dataset; /* its number in a mix, below 2^16; 0 if it is the only one */
     uint64_t samples; /* N >= 1, below 2^48 */
     uint64_t seed;
     uint64_t lanes;  /* L, 1..N */

@@ -40,7 +40,7 @@ static double expect_full(uint64_t samples, uint64_t batch)
            (double)(batch - larger) * chance_touched(samples, batch, size);
 }
 
-/* Counts the neighborhoods that the batch of positions from first on touches. */
+/* Counts the neighborhoods that the batch from `first` on touches. */
 static uint64_t count_touched(const struct order *order, struct order_cache *cache, uint64_t first,
                               uint64_t batch, uint8_t *seen)
 {

@@ -3,11 +3,10 @@
  *
  * The N samples are cut into as many equal neighborhoods as a batch has samples; those that a batch
  * touches are counted. A full shuffle touches 63 % of them, because some are drawn twice. The
- * quality is the ratio to a full shuffle: 1 is as good as a full shuffle, a sequential order is
- * near 0, and lanes that spread a batch more evenly than chance reach more than 1. If class folders
- * were stored one after another, they are such neighborhoods, and the quality reflects how many
- * classes a batch sees. Computed from the order alone, over some batches of an epoch; nothing is
- * read.
+ * quality is the ratio to a full shuffle: near 0 for a sequential order, 1 for a full shuffle, and
+ * above 1 if lanes spread a batch more evenly than chance. Class folders stored one after another
+ * are such neighborhoods; the quality then reflects how many classes a batch sees. Computed from
+ * the order alone, over some batches of an epoch; nothing is read.
  */
 #ifndef MILLRACE_SAMPLER_QUALITY_H
 #define MILLRACE_SAMPLER_QUALITY_H

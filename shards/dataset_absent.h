@@ -11,8 +11,8 @@
 
 /* Whether dataset.json exists, or at least is not known to be absent. */
 bool dataset_is_in(struct io *io, const char *folder);
-/* Returns -ENOENT. The advice names a dataset within the folder, such as one of those that a
- * conversion with --split makes; else it suggests to convert. Blocks. */
+/* Returns -ENOENT. The advice names a dataset within the folder, such as those of a conversion with
+ * --split, or suggests to convert. Blocks. */
 int dataset_absent(struct io *io, const char *folder, struct err *err);
 
 #endif

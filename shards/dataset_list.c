@@ -44,7 +44,7 @@ int dataset_list_urls(struct dataset *dataset, const char *pattern, struct err *
     return status;
 }
 
-/* Adds to the dataset's fields, which are in byte order. */
+/* The dataset's fields stay in byte order. */
 static int add_extension(struct dataset *dataset, const char *extension, const char *path,
                          struct err *err)
 {
@@ -66,7 +66,6 @@ static int add_extension(struct dataset *dataset, const char *extension, const c
     return 0;
 }
 
-/* Adds the shard's fields and bytes to the dataset. */
 static int add_fields(struct dataset *dataset, const struct shard *shard, uint64_t *total_bytes,
                       struct err *err)
 {

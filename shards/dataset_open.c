@@ -61,7 +61,6 @@ static int get_text(const struct dataset *dataset, const struct json_t *object, 
     return status;
 }
 
-/* Fails if the number is above `most`. */
 static int get_number(const struct dataset *dataset, const struct json_t *object, const char *key,
                       uint64_t most, uint64_t *ret_value, struct err *err)
 {

@@ -24,7 +24,6 @@ enum {
     LOST_INDEX_BYTES = 24,
 };
 
-/* State of the walk. */
 struct walk {
     struct io *io;
     struct io_file *file;

@@ -127,7 +127,6 @@ static int read_probes(const struct index_cache_tar *tar, const uint64_t probes[
     return 0;
 }
 
-/* Whether the members named by the entry are still in place. */
 static bool probes_hold(const struct index_cache_tar *tar, const char *entry)
 {
     uint64_t probes[PROBES];

@@ -47,7 +47,7 @@ static void skip_spaces(struct parser *parser)
         parser->at++;
 }
 
-/* Consumes the next token if it is that character; returns whether it was. */
+/* Consumes the next token if it is c. */
 static bool take(struct parser *parser, char c)
 {
     skip_spaces(parser);
@@ -107,7 +107,7 @@ static int parse_number(struct parser *parser, uint64_t *ret_number)
     return 0;
 }
 
-/* Parses a tuple of numbers: (), (3,), (3, 4). */
+/* For example (), (3,), (3, 4). */
 static int parse_shape(struct parser *parser, uint64_t *shape, uint32_t *ret_rank)
 {
     uint32_t rank = 0;
@@ -184,7 +184,7 @@ static int measure_type(struct parser *parser, const char *text, size_t bytes, u
 
 static int measure_descr(struct parser *parser, int depth, uint64_t *ret_bytes);
 
-/* Parses (name, descr) or (name, descr, shape); a name may be a tuple of title and name. */
+/* (name, descr) or (name, descr, shape); a name may be a tuple of title and name. */
 static int measure_field(struct parser *parser, int depth, uint64_t *ret_bytes)
 {
     const char *name;
@@ -257,7 +257,7 @@ static int parse_order(struct parser *parser, struct npy_header *header)
     return header->is_fortran || take_word(parser, "False") ? 0 : bad(parser, "True or False");
 }
 
-/* Parses an entry `key: value`; *seen has a bit for each key seen. */
+/* `key: value`; *seen has a bit for each key seen. */
 static int parse_entry(struct parser *parser, struct npy_header *header, unsigned *seen)
 {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};

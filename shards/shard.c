@@ -34,7 +34,7 @@ static int load_index(struct shard *shard, struct io_queue *queue, const uint8_t
     return status;
 }
 
-/* Uses the index from the walk or the cache. */
+/* Uses the index from the walk or the cache, and frees found. */
 static int adopt(struct shard *shard, struct foreign_index *found, struct err *err)
 {
     int status = shard_index_decode((const uint8_t *)found->index.data, found->index.bytes,

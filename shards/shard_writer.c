@@ -79,7 +79,6 @@ out:
     return status;
 }
 
-/* Waits until the buffer has no write in flight. */
 static int await_buffer(struct shard_writer *writer, unsigned buffer, struct err *err)
 {
     while (writer->in_flight[buffer]) {

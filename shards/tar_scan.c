@@ -199,7 +199,6 @@ static int parse_pax(const struct tar_scanner *scanner, const struct str *text, 
     return 0;
 }
 
-/* Reads an extended header's data and applies the relevant records. */
 static int read_extended(struct tar_scanner *scanner, char type, uint64_t offset,
                          uint64_t size_bytes, struct pending *pending, struct err *err)
 {
@@ -347,7 +346,6 @@ static int finish_member(struct tar_scanner *scanner, const uint8_t *block,
     return 0;
 }
 
-/* Checks the block and returns its size field. */
 static int parse_header(const struct tar_scanner *scanner, const uint8_t *block,
                         uint64_t *ret_size_bytes, struct err *err)
 {

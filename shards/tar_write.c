@@ -67,8 +67,7 @@ static size_t pax_records(const char *name, uint64_t size_bytes,
     return at;
 }
 
-/* Returns the number of bytes of name that fit into the ustar field without splitting a UTF-8
- * sequence. */
+/* How many bytes of name fit into the ustar field without splitting a UTF-8 sequence. */
 static size_t cut_utf8(const char *name, size_t bytes_max)
 {
     size_t bytes = strlen(name);

@@ -68,7 +68,6 @@ static void hand_over(struct verification *v, const char *key, const struct shar
         verification_report(v, kind, key, &err);
 }
 
-/* Checks a member of the tar against the index. */
 static int check_member(struct verification *v, const struct tar_member *member)
 {
     char key[SHARD_KEY_BYTES_MAX], name[SHARD_KEY_BYTES_MAX + SHARD_EXTENSION_BYTES_MAX];

@@ -10,7 +10,7 @@
  *     callers                                                     the thread
  *     engine_take, plan, engine_start        ── queue ──> takes them over, moves what is planned,
  *                                            advance -> more? ...
- *     engine_wait or engine_is_done          <── is_done ──       engine_finish
+ *     engine_wait or engine_is_done          <── is_done ──       finish
  *     engine_give
  *
  * End of the run: a missed deadline, any failure, an end reported by another rank, or engine_abort
@@ -108,7 +108,7 @@ struct engine_ops {
      * then calls engine_fail_late, in a later call if answers take time. Waits a second for an
      * answer, or engine->timeout_ns if the operation has no deadline. */
     void (*fail_late)(struct engine_op *op);
-    /* Whether a message to (is_send) or from that rank of the world is unfinished. */
+    /* Whether a message to that rank of the world (is_send), or from it, is unfinished. */
     bool (*awaits)(const struct engine_op *op, int peer, bool is_send);
     /* Sends engine->why to each other rank that accepts it in time. */
     void (*tell_others)(struct engine *engine);
@@ -132,7 +132,7 @@ struct engine {
     pthread_mutex_t mutex;  /* guards all below */
     pthread_cond_t changed; /* signals callers that something is done */
     bool quit, abort_asked, ended;
-    /* The reason of abort_asked, from which on only the thread writes it; then of ended. */
+    /* Reason for abort_asked, after which only the thread writes it; then for ended. */
     char why[ENGINE_WHY_BYTES];
     struct engine_op *queue_first, *queue_last, *unused, *made;
     struct trace_track *track_given;     /* the next value of track */

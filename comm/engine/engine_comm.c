@@ -229,7 +229,6 @@ static int check_requests(struct comm *base, const struct split_request *request
     return 0;
 }
 
-/* Checks that every member has a name for the new communicator. */
 static int check_names(const struct split_request *members, int count, struct err *err)
 {
     for (int i = 0; i < count; i++)

@@ -12,7 +12,6 @@
 /* Part of a slice. In a canonical sum, a rank holds one piece from each rank at a time. */
 enum { PIECE_BYTES = 1 << 20 };
 
-/* The state of a canonical sum. */
 struct sum {
     struct comm *comm;
     const char *send;
@@ -23,7 +22,6 @@ struct sum {
     enum dtype dtype;
 };
 
-/* An exact reduction. */
 struct exact {
     const struct comm *comm;
     int64_t *values;

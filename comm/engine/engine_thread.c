@@ -16,7 +16,6 @@ enum { LATE_NAMED_MAX = 8 };
 
 /* The end of an operation, and of the run. */
 
-/* Removes the operation from the active ones. */
 static void deactivate(struct engine_op *op)
 {
     struct engine_op **link = &op->engine->active;

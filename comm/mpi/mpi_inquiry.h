@@ -3,7 +3,7 @@
  * process is doing.
  *
  * Questions and answers use the engine's control communicator, with separate tags. A process that
- * is stopped, or whose machine is gone, does not answer, which is informative too.
+ * is stopped, or whose machine is gone, does not answer; the late operation then fails.
  *
  * Threads: the engine's only.
  */

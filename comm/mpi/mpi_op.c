@@ -93,7 +93,7 @@ int mpi_op_post(struct engine_op *base, struct err *err)
         const struct engine_message *message = &op->messages[i];
         MPI_Request *request = &op->requests[i];
         int bytes = (int)message->bytes,
-            /* the tag was reduced to be below MPI's own bound */
+            /* messages are split to fit an int, and tags are below MPI's bound */
             tag = (int)message->tag;
         if (message->peer == NO_PEER)
             continue;

@@ -90,7 +90,6 @@ static void end_mpi(struct mpi_engine *engine)
 
 /* Ending the run. */
 
-/* Sends the reason to each other rank that accepts it in time. */
 void mpi_thread_tell_others(struct engine *base)
 {
     struct mpi_engine *engine = mpi_engine_of(base);
@@ -139,7 +138,6 @@ static void hear_control(struct mpi_engine *engine)
     engine_end(&engine->base, engine->control_why, NULL, true);
 }
 
-/* Does everything that can be done now. */
 static void work(struct mpi_engine *engine, struct engine_op *first, bool abort_asked)
 {
     struct engine *base = &engine->base;

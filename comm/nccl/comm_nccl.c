@@ -235,7 +235,6 @@ void comm_nccl_halt(struct comm *base)
     pthread_mutex_unlock(&shared->mutex);
 }
 
-/* Waits until NCCL has finished. */
 static int await_nccl(const struct comm_nccl *comm, uint64_t timeout_ns, const char *what,
                       struct err *err)
 {

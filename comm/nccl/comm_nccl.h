@@ -13,10 +13,10 @@
  * notes, which are few and small, use the host communicator. It also finds late ranks:
  *
  * **The arrival check.** Each NCCL operation is paired with an exchange of one word on the host
- * communicator, with the same deadline; the operation is done when both are. NCCL has no deadlines
- * and cannot name late ranks. The arrival check reports the ranks that did not come and what they
- * were doing, and ends the run on all ranks. NCCL's communicators are then aborted, and with them
- * what waits on the device. Over comm_checked it also finds ranks that make different calls.
+ * communicator, with the same deadline; the operation is done when both are. NCCL itself has no
+ * deadlines and cannot name late ranks. The arrival check names the late ranks and what they were
+ * doing, and ends the run on all ranks. NCCL's communicators are then aborted, and with them what
+ * waits on the device. Over comm_checked it also finds ranks that make different calls.
  *
  * NCCL's communicators are non-blocking: only open, split, wait and close wait for another rank. A
  * test or wait makes progress on all communicators of one open, so that none depends on being
@@ -26,8 +26,7 @@
  * all work on the device (CUDA_MODULE_LOADING), and ranks that start the operations in different
  * orders would deadlock.
  *
- * Threads: different threads may use different communicators at the same time; each communicator is
- * used by one thread at a time.
+ * Threads: one thread at a time per communicator; different communicators concurrently.
  */
 #ifndef MILLRACE_COMM_NCCL_COMM_NCCL_H
 #define MILLRACE_COMM_NCCL_COMM_NCCL_H

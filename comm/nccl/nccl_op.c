@@ -242,7 +242,6 @@ static int await_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_
     return status;
 }
 
-/* Checks whether all ranks have arrived. */
 static int look_at_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called,
                             struct err *err)
 {
@@ -287,7 +286,7 @@ static int progress_op(struct comm_nccl *comm, struct nccl_op *op, struct err *e
     return 0;
 }
 
-/* Returns -errno if everything has ended. */
+/* -errno: everything has ended. */
 static int progress_comm(struct comm_nccl *comm)
 {
     struct nccl_op **link = &comm->first, *before = NULL;

@@ -138,7 +138,6 @@ static uint64_t token_of(const char *run, int port)
     return hash_64(text, (size_t)bytes);
 }
 
-/* Reads where torchrun's ranks meet. */
 static int ask_meeting(const char *(*variable)(const char *name), struct ranks *ranks,
                        struct err *err)
 {
@@ -191,7 +190,7 @@ static int refuse_lone_world_size(const char *(*variable)(const char *name), str
     return -EINVAL;
 }
 
-/* Handles the case that no launcher sets both a rank and a count. */
+/* No launcher sets both a rank and a count. */
 static int ask_alone(const char *(*variable)(const char *name), struct ranks *ranks,
                      struct err *err)
 {

@@ -64,8 +64,8 @@ const char *ranks_launcher_name(enum ranks_launcher launcher);
 /* Opens the communicator of those ranks. A lone rank uses comm_self. torchrun's ranks use comm_tcp,
  * once they have found each other. Others use libmillrace_mpi, which is searched for next to the
  * program's libraries and loaded only then. -ENOTSUP: it was not found. -EINVAL: MPI and the
- * launcher report different numbers of ranks, as when srun lacks --mpi=pmix. -EINTR: stop, which
- * may be NULL, became nonzero before torchrun's ranks had met. */
+ * launcher disagree on the ranks, as when srun lacks --mpi=pmix. -EINTR: stop, which may be NULL,
+ * became nonzero before torchrun's ranks had met. */
 int ranks_open(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm,
                struct err *err);
 /* Describes the library ranks_open would load: "Open MPI v4.1.4". -ENOTSUP with what is missing. */

@@ -8,20 +8,19 @@
  *     ... comm->ops, comm_wait, comm->ops->split ...
  *     comm_close(comm);  // the last close disconnects, together with the other ranks
  *
- * Meant for systems without MPI, and with NCCL on top for bulk data: one thread copies everything
+ * Meant for systems without MPI, with NCCL on top for bulk data: one thread copies everything
  * through the kernel. It computes only integer reductions and canonical sums, so all bits equal
  * those of any other backend. There are no fast sums.
  *
- * Ends like comm_mpi: a missed deadline, a broken connection or an abort ends the run on all ranks.
+ * A missed deadline, a broken connection or an abort ends the run on all ranks, as in comm_mpi.
  *
- * Trust: anyone who can reach the ports of a run during its rendezvous, and knows its token and the
- * secret if there is one (tcp_secret.h), can join the run. Nothing is encrypted.
+ * Trust: anyone who can reach the ports of a run during its rendezvous, and knows its token and its
+ * secret, if any (tcp_secret.h), can join the run. Nothing is encrypted.
  *
- * Ranks must synchronize now and then. Messages that the receiver does not expect yet are kept
- * there, up to TCP_KEPT_BYTES_MAX; more ends the run.
+ * Ranks must synchronize now and then: unexpected messages are kept by the receiver up to
+ * TCP_KEPT_BYTES_MAX; more ends the run.
  *
- * Threads: different threads may use different communicators at the same time; each communicator is
- * used by one thread at a time.
+ * Threads: one thread at a time per communicator; different communicators concurrently.
  */
 #ifndef MILLRACE_COMM_TCP_COMM_TCP_H
 #define MILLRACE_COMM_TCP_COMM_TCP_H

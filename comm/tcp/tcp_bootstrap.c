@@ -71,7 +71,6 @@ int tcp_bootstrap_tell_over(const struct tcp_bootstrap *bootstrap, struct err *e
     return -ETIMEDOUT;
 }
 
-/* Limits connecting and sending in time. */
 void tcp_bootstrap_limit(int made)
 {
     const struct timeval time = {.tv_sec = TCP_HELLO_NS / CLOCK_NS_PER_S};

@@ -2,13 +2,12 @@
  * tcp_engine — the thread that moves messages between ranks over TCP: the engine (engine.h) of
  * comm_tcp.
  *
- * A message is a frame (its tag and length), then its bytes. Unexpected messages are kept. The
- * thread always reads, so no rank waits for another's memory, and the engine's control frames
- * (questions to late ranks, the end of the run) get through. Ranks must therefore synchronize now
- * and then: more than TCP_KEPT_BYTES_MAX of unexpected messages from one rank end the run, naming
- * it. A connection that ends without a goodbye, or whose other end no longer acknowledges anything,
- * belongs to a dead rank. This ends the run, as do a missed deadline and waiting for a rank that
- * has left.
+ * A message is a frame (its tag and length), then its bytes. The thread always reads, and keeps
+ * unexpected messages. So no rank waits for another's memory, and the engine's control frames
+ * (questions to late ranks, the end of the run) get through. More than TCP_KEPT_BYTES_MAX of
+ * unexpected messages from one rank end the run, naming it. A connection that ends without a
+ * goodbye, or whose other end no longer acknowledges anything, belongs to a dead rank and ends the
+ * run, as do a missed deadline and waiting for a rank that has left.
  */
 #ifndef MILLRACE_COMM_TCP_TCP_ENGINE_H
 #define MILLRACE_COMM_TCP_TCP_ENGINE_H

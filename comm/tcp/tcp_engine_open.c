@@ -43,7 +43,6 @@ static int plan(struct engine_op *base, const struct engine_message *message)
     return 0;
 }
 
-/* Passes the messages to their connections. */
 static int post(struct engine_op *op, struct err *err)
 {
     const struct tcp_engine *engine = tcp_engine_of(op->engine);

@@ -318,7 +318,6 @@ int tcp_peer_receive(struct tcp_peer *peer, enum tcp_control *ret_control, bool 
     *ret_more = false;
     for (;;) {
         bool in_frame = peer->got < sizeof peer->frame;
-        /* Of the frame, or of its data. */
         size_t got = in_frame ? peer->got : peer->got - sizeof peer->frame;
         int status =
             in_frame || !peer->unexpected ? 0 : grow_unexpected(peer->unexpected, got, err);

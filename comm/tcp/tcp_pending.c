@@ -62,7 +62,6 @@ static int listen_at(struct tcp_bootstrap *bootstrap, const struct sockaddr_stor
     return 0;
 }
 
-/* Listens at all addresses of this machine. */
 static int listen_everywhere(struct tcp_bootstrap *bootstrap, int port)
 {
     struct sockaddr_storage any = {.ss_family = AF_INET6}; /* in6addr_any is zero */
@@ -271,7 +270,7 @@ static int admit_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pe
     return 1;
 }
 
-/* Advances a pending connection. Returns as admit_pending. */
+/* Returns as admit_pending. */
 static int serve_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending,
                          struct err *err)
 {

@@ -24,8 +24,8 @@
 #define RESOLVE_NS (5 * CLOCK_NS_PER_S) /* between lookups of rank 0's address */
 enum { PAUSE_NS = 20000000, LOOK_MS = 100 };
 
-/* Receives all bytes within time_ns, but no longer than the bootstrap lasts. Returns false if they
- * do not arrive. */
+/* Receives all bytes within time_ns and the bootstrap's time; returns false if they do not
+ * arrive. */
 static bool take(const struct tcp_bootstrap *bootstrap, int from, void *data, size_t bytes,
                  uint64_t time_ns)
 {

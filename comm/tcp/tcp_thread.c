@@ -64,7 +64,6 @@ void tcp_thread_tell_others(struct engine *base)
 
 /* Late ranks. */
 
-/* The i-th rank that was asked. */
 static struct tcp_peer *asked_peer(struct tcp_engine *engine, const struct tcp_op *op, int i)
 {
     return &engine->peers[op->base.world_ranks[op->asked[i]]];
@@ -248,7 +247,7 @@ static void start_ops(struct tcp_engine *engine, struct engine_op *first, bool a
     trace_end(engine->base.track, "progress", began_ns);
 }
 
-/* Runs one round. Returns false once quit is set and nothing is left. */
+/* Returns false once quit is set and nothing is left. */
 static bool serve(struct tcp_engine *engine, struct pollfd *fds)
 {
     struct engine *base = &engine->base;
