@@ -55,7 +55,7 @@ fish_completes_files_folders_and_described_keys() {
   contains "$(ask 'millrace verify a')" "a folder/"
   contains "$(ask 'millrace read shards -o a')" "a folder/"
   contains "$(ask 'millrace train --set data.train=tra')" data.train=train.yaml
-  contains "$(ask 'millrace train --set run.se')" "$(printf 'run.seed=\tkey of every random choice')"
+  contains "$(ask 'millrace train --set run.se')" "$(printf 'run.seed=\tseed of every random choice')"
   contains "$(ask 'millrace train train.yaml --resume nev')" never
   same "$(ask 'millrace read shards --seed tra')" "" "files where a number is due"
   same "$(ask 'millrace completion tra')" "" "files where a shell is due"

@@ -76,117 +76,111 @@ enum { COUNT_MAX = 1 << 30 };
 
 static const struct config_field fields[] = {
     {"run.dir", CONFIG_PATH, AT(run.dir), "runs/a", MAY_DIFFER,
-     .help = "folder of the run: checkpoints and metrics go below it"},
+     .help = "run folder: checkpoints and metrics are written below it"},
     {"run.seed", CONFIG_COUNT, AT(run.seed), "0", 0, 9e15, ORDERS,
-     .help = "key of every random choice"},
+     .help = "seed of every random choice"},
     {"run.steps", CONFIG_COUNT, AT(run.steps), "0", 0, COUNT_MAX,
-     .help = "updates to make; 0: epochs say"},
+     .help = "number of updates; 0: run.epochs sets the length"},
     {"run.epochs", CONFIG_COUNT, AT(run.epochs), "0", 0, COUNT_MAX,
-     .help = "passes over the training data, where steps is 0"},
+     .help = "passes over the training data, if run.steps is 0"},
     {"run.max_time", CONFIG_DURATION, AT(run.max_time_ns), "0s", 0, 1e18,
-     .help = "the run saves and stops with status 75 before so long a time has passed since its "
-             "start, as "
-             "23h of a "
-             "job's 24; 0s: no limit"},
+     .help = "time limit: the run saves and stops with status 75 before this much time has passed "
+             "since its start, for example 23h in a 24-hour job; 0s: no limit"},
     {"run.stop_deadline", CONFIG_DURATION, AT(run.stop_deadline_ns), "0s", 0, 1e18, MAY_DIFFER,
-     .help = "how long a run that is asked to stop may take to end the step and save; then it "
-             "gives up, with "
-             "status 1; 0s: as long as it takes"},
+     .help = "longest time to finish the step and save after a stop request; after it the run "
+             "gives up with status 1; 0s: no limit"},
     {"device", CONFIG_CHOICE, AT(device), "auto", .choices = device_names,
-     .help = "what computes; auto: a GPU, or the cpu where there is none (a GPU that can't be used "
-             "is an "
-             "error); null: nothing, as with --dry-run"},
+     .help = "compute device; auto: a GPU, or the CPU if there is none (a GPU that cannot be used "
+             "is an error); null: compute nothing, as with --dry-run"},
     {"threads", CONFIG_COUNT_AUTO, AT(threads), "auto", 0, 256, MAY_DIFFER,
-     .help = "threads that compute; changes no bit"},
+     .help = "compute threads; does not change results"},
 
     {"data.train", CONFIG_MIX, AT(data.train), "\"\"", MAY_DIFFER,
      .help = "dataset.json of the training data, its folder, or a pattern of tars; or a list of "
-             "{path, weight}: "
-             "datasets that are drawn from by weight"},
+             "{path, weight} to sample from several datasets by weight"},
     {"data.val", CONFIG_PATH, AT(data.val), "\"\"", MAY_DIFFER,
-     .help = "the same of the validation data; empty: no evaluation"},
+     .help = "validation data, given in the same way as data.train; empty: no evaluation"},
     {"data.order", CONFIG_CHOICE, AT(data.order), "shuffle", .choices = order_names, ORDERS,
      .help = "order of the training samples"},
     {"data.lanes", CONFIG_COUNT, AT(data.lanes), "64", 1, COUNT_MAX, ORDERS,
-     .help = "lanes of the shuffle"},
+     .help = "number of shuffle lanes"},
     {"data.window", CONFIG_COUNT_AUTO, AT(data.window), "auto", 0, SAMPLES_MAX, ORDERS,
-     .help = "samples a lane that are shuffled together"},
+     .help = "samples per lane that are shuffled together"},
     {"data.run", CONFIG_COUNT_AUTO, AT(data.run), "auto", 0, SAMPLES_MAX, ORDERS,
-     .help = "neighbours in a shard that stay neighbours until the windows shuffle them, samples"},
+     .help = "length in samples of a run of adjacent samples of a shard, which stay adjacent until "
+             "the windows shuffle them"},
     {"data.workers", CONFIG_COUNT_AUTO, AT(data.workers), "auto", 0, 256, MAY_DIFFER,
-     .help = "threads that decode; changes no bit"},
+     .help = "decoding threads; does not change results"},
     {"data.memory", CONFIG_SIZE, AT(data.memory_bytes), "256MiB", 1 << 20, 1e15, MAY_DIFFER,
-     .help =
-         "budget of a loader: batches, read-ahead and scratch; an evaluation has one of its own"},
+     .help = "memory budget of a loader: batches, read-ahead and scratch; an evaluation has a "
+             "separate one"},
     {"data.timeout", CONFIG_DURATION, AT(data.timeout_ns), "0s", 0, 1e18, MAY_DIFFER,
-     .help = "data that does not come for so long ends the run; 0s: never"},
+     .help = "longest wait for data before the run ends with an error; 0s: no limit"},
     {"data.bad_samples.policy", CONFIG_CHOICE, AT(data.bad_samples.policy), "substitute",
-     .choices = policy_names, ORDERS, .help = "what happens at a sample that can't be used"},
+     .choices = policy_names, ORDERS, .help = "how to handle a sample that cannot be used"},
     {"data.bad_samples.limit", CONFIG_FRACTION, AT(data.bad_samples.limit), "1%", 0, 1,
-     .help = "more of an epoch's samples, or of those delivered where they are more, end the run; "
-             "of all ranks "
-             "together"},
+     .help = "largest fraction of bad samples over all ranks, relative to the epoch's samples or "
+             "to those delivered, whichever is more; exceeding it ends the run"},
     {"data.image.field", CONFIG_TEXT, AT(data.image.field), "jpg;jpeg;png;webp;ppm", ORDERS,
-     .help = "extension of the image member, or some with ; between them: a sample's first counts"},
+     .help = "extension of the image member, or several separated by ; of which a sample's first "
+             "match is used"},
     {"data.image.size", CONFIG_COUNT, AT(data.image.size), "224", 1, 4096, ORDERS,
-     .help = "side of the square that the model sees, pixels"},
+     .help = "side of the square model input, in pixels"},
     {"data.image.max_pixels", CONFIG_COUNT, AT(data.image.max_pixels), "134217728", 1,
      LOADER_PIXELS_MAX,
-     .help =
-         "a stored image with more pixels is a bad sample: bounds the memory that decoding takes"},
+     .help = "most pixels of a stored image; a larger one is a bad sample; bounds the memory for "
+             "decoding"},
     {"data.image.crop", CONFIG_CHOICE, AT(data.image.crop), "random", .choices = crop_names, ORDERS,
-     .help = "how training images are cut; evaluation takes the centre"},
+     .help = "how to crop training images; evaluation uses the center"},
     {"data.image.scale", CONFIG_PAIR, AT(data.image.scale_min), "[0.08, 1]", 0.001, 1, ORDERS,
-     .help = "least and largest part of the image's area that a random crop takes"},
+     .help = "smallest and largest fraction of the image's area that a random crop covers"},
     {"data.image.flip", CONFIG_BOOL, AT(data.image.flip), "true", ORDERS,
-     .help = "mirror every other training image, left to right"},
+     .help = "mirror training images left to right with probability 1/2"},
     {"data.image.randaugment.ops", CONFIG_COUNT, AT(data.image.randaugment.ops), "0", 0, 16, ORDERS,
-     .help = "RandAugment: random operations on a training image; 0: none"},
+     .help = "RandAugment: number of random operations per training image; 0: none"},
     {"data.image.randaugment.magnitude", CONFIG_COUNT, AT(data.image.randaugment.magnitude), "9", 0,
-     30, ORDERS, .help = "how strong they are, of 30"},
+     30, ORDERS, .help = "RandAugment: strength of the operations, up to 30"},
     {"data.image.jitter.brightness", CONFIG_FRACTION, AT(data.image.jitter.brightness), "0", 0, 1,
      ORDERS,
-     .help = "x: a training image is made brighter or darker by a random factor of [1 - x, 1 + x]"},
+     .help = "x: scale the brightness of a training image by a random factor from [1 - x, 1 + x]"},
     {"data.image.jitter.contrast", CONFIG_FRACTION, AT(data.image.jitter.contrast), "0", 0, 1,
-     ORDERS, .help = "the same of its contrast"},
+     ORDERS, .help = "x: scale the contrast by a random factor from [1 - x, 1 + x]"},
     {"data.image.jitter.saturation", CONFIG_FRACTION, AT(data.image.jitter.saturation), "0", 0, 1,
-     ORDERS, .help = "the same of its saturation"},
+     ORDERS, .help = "x: scale the saturation by a random factor from [1 - x, 1 + x]"},
     {"data.image.jitter.hue", CONFIG_FRACTION, AT(data.image.jitter.hue), "0", 0, 0.5, ORDERS,
-     .help = "x: its hues are turned by a random part of the circle of [-x, x]"},
+     .help = "x: rotate the hue by a random fraction of the color circle from [-x, x]"},
     {"data.image.mixup", CONFIG_REAL, AT(data.image.mixup), "0", 0, 100, ORDERS,
-     .help = "alpha of mixup: each training image is blended with the one before it in its "
-             "micro-batch, "
-             "labels too, by a part "
-             "of Beta(alpha, alpha); 0: none"},
+     .help = "alpha of mixup: blend each training image and its label with the previous one of the "
+             "micro-batch, in a proportion drawn from Beta(alpha, alpha); 0: none"},
     {"data.image.cutmix", CONFIG_REAL, AT(data.image.cutmix), "0", 0, 100, ORDERS,
-     .help = "alpha of cutmix: a box of that image is pasted instead, its area of Beta(alpha, "
-             "alpha); 0: none"},
+     .help = "alpha of CutMix: paste a box of the previous image instead, its share of the area "
+             "drawn from Beta(alpha, alpha); 0: none"},
     {"data.image.mix_prob", CONFIG_FRACTION, AT(data.image.mix_prob), "1", 0, 1, ORDERS,
-     .help = "probability that an image is mixed, where mixup or cutmix has an alpha"},
+     .help = "probability of mixing an image, if mixup or cutmix is on"},
     {"data.image.mix_switch_prob", CONFIG_FRACTION, AT(data.image.mix_switch_prob), "0.5", 0, 1,
-     ORDERS, .help = "probability that it is by cutmix, where both have one"},
+     ORDERS, .help = "probability of using cutmix rather than mixup, if both are on"},
     {"data.text.field", CONFIG_TEXT, AT(data.text.field), "npy", ORDERS,
      .help = "extension of the token member"},
     {"data.text.block", CONFIG_COUNT, AT(data.text.block), "256", 1, 65536, ORDERS,
-     .help = "tokens that a language model sees"},
+     .help = "tokens per sequence of a language model"},
     {"data.text.mask", CONFIG_CHOICE, AT(data.text.mask), "none", .choices = mask_names, ORDERS,
-     .help = "document: a token attends to its own document alone; none: to all before it in the "
-             "window"},
+     .help = "document: a token attends only to its own document; none: to all earlier tokens of "
+             "the window"},
 
     {"model.type", CONFIG_CHOICE, AT(model.type), "vit", .choices = model_names, ORDERS,
-     .help = "what is trained"},
+     .help = "model architecture"},
     {"model.layers", CONFIG_COUNT, AT(model.layers), "6", 1, 1024, ORDERS,
      .help = "transformer blocks"},
     {"model.heads", CONFIG_COUNT, AT(model.heads), "6", 1, 1024, ORDERS,
      .help = "attention heads; divides width"},
     {"model.width", CONFIG_COUNT, AT(model.width), "384", 1, 65536, ORDERS,
-     .help = "features of a token"},
+     .help = "features per token"},
     {"model.mlp_ratio", CONFIG_COUNT, AT(model.mlp_ratio), "4", 1, 64, ORDERS,
-     .help = "hidden features of the MLP, times width"},
+     .help = "hidden features of the MLP, as a multiple of model.width"},
     {"model.mlp_width", CONFIG_COUNT_AUTO, AT(model.mlp_width), "auto", 0, 1 << 22, ORDERS,
      .help = "hidden features of the MLP; auto: mlp_ratio times width"},
     {"model.kv_heads", CONFIG_COUNT_AUTO, AT(model.kv_heads), "auto", 0, 1024, ORDERS,
-     .help = "llama, qwen: key and value heads; divides heads; auto: as many as heads"},
+     .help = "llama, qwen: key and value heads; divides heads; auto: same as heads"},
     {"model.head_dim", CONFIG_COUNT_AUTO, AT(model.head_dim), "auto", 0, 4096, ORDERS,
      .help = "llama, qwen: features of a head; auto: width / heads"},
     {"model.rope_base", CONFIG_REAL, AT(model.rope_base), "10000", 1, 1e12, ORDERS,
@@ -195,12 +189,14 @@ static const struct config_field fields[] = {
      .help =
          "llama, qwen: scaling of rotary positions as in Llama 3.1 (rope_type llama3); 1: none"},
     {"model.rope_scaling.low_freq_factor", CONFIG_REAL, AT(model.rope_scaling.low_freq_factor), "1",
-     1e-3, 1e6, ORDERS, .help = "of rope_scaling"},
+     1e-3, 1e6, ORDERS,
+     .help = "scaled wavelengths begin at original_max_position_embeddings over this"},
     {"model.rope_scaling.high_freq_factor", CONFIG_REAL, AT(model.rope_scaling.high_freq_factor),
-     "4", 1e-3, 1e6, ORDERS, .help = "of rope_scaling; above low_freq_factor"},
+     "4", 1e-3, 1e6, ORDERS,
+     .help = "unscaled wavelengths end at original_max_position_embeddings over this"},
     {"model.rope_scaling.original_max_position_embeddings", CONFIG_COUNT,
      AT(model.rope_scaling.original_max_position_embeddings), "8192", 1, 1 << 24, ORDERS,
-     .help = "of rope_scaling: the context before scaling"},
+     .help = "context length before scaling, in tokens"},
     {"model.norm_epsilon", CONFIG_REAL, AT(model.norm_epsilon), "1e-5", 1e-12, 1, ORDERS,
      .help = "llama, qwen: added to the mean square in norms"},
     {"model.qk_norm", CONFIG_BOOL, AT(model.qk_norm), "false", ORDERS,
@@ -209,272 +205,232 @@ static const struct config_field fields[] = {
      .help = "llama, qwen: the head is the embedding's table (tie_word_embeddings); always so in "
              "gpt2"},
     {"model.patch", CONFIG_COUNT, AT(model.patch), "16", 1, 4096, ORDERS,
-     .help = "side of a ViT's patch, pixels; divides data.image.size"},
+     .help = "ViT: side of a patch in pixels; divides data.image.size"},
     {"model.classes", CONFIG_COUNT_AUTO, AT(model.classes), "auto", 0, 1 << 20, ORDERS,
-     .help = "classes of a ViT; auto: the dataset's"},
+     .help = "ViT: number of classes; auto: the dataset's"},
     {"model.vocabulary", CONFIG_COUNT_AUTO, AT(model.vocabulary), "auto", 0, 1 << 24, ORDERS,
-     .help = "tokens that a language model knows; auto: the dataset's"},
+     .help = "language models: vocabulary size in tokens; auto: the dataset's"},
 
     {"model.init", CONFIG_PATH, AT(model.init), "\"\"", MAY_DIFFER,
-     .help = "weights to begin with: a checkpoint, a safetensors file or a folder of Hugging Face; "
-             "empty: "
+     .help = "initial weights: a checkpoint, a safetensors file or a Hugging Face folder; empty: "
              "random"},
 
     {"model.freeze", CONFIG_TEXT, AT(model.freeze), "\"\"",
-     .help = "names of parameters that are not trained, as patterns with commas between them, of "
-             "which the "
-             "last that matches counts: "
-             "\"embed.*, blocks.0.*\", or all but the head: \"*, !head.*\""},
+     .help = "comma-separated name patterns of parameters that are not trained; the last match "
+             "wins: \"embed.*, blocks.0.*\", or all but the head: \"*, !head.*\""},
     {"model.recompute", CONFIG_COUNT, AT(model.recompute), "0", 0, 1024,
-     .help = "every so many blocks one runs its forward pass again in the backward pass, for less "
-             "memory; 0: "
-             "none; "
-             "changes no bit"},
+     .help = "run the forward pass of every Nth block again in the backward pass, to save memory; "
+             "0: none; does not change results"},
     {"model.offload", CONFIG_COUNT, AT(model.offload), "0", 0, 1024,
-     .help = "every so many of the blocks that are not recomputed one keeps its activations in "
-             "pinned memory of "
-             "the host, for less on the device; 0: none; changes no bit"},
+     .help = "keep the activations of every Nth block that is not recomputed in pinned host "
+             "memory, to save device memory; 0: none; does not change results"},
 
     {"batch.global", CONFIG_COUNT_AUTO, AT(batch.global), "256", 1, COUNT_MAX, ORDERS,
-     .help = "samples an update, over all ranks; auto: as batch.accumulation says"},
+     .help = "samples per update, over all ranks; auto: follows from batch.accumulation"},
     {"batch.micro", CONFIG_COUNT_AUTO, AT(batch.micro), "32", 1, CONFIG_MICRO_MAX, ORDERS,
-     .help = "samples that are computed at once; divides batch.global; auto: as batch.accumulation "
-             "says"},
+     .help = "samples per forward and backward pass; divides batch.global; auto: follows from "
+             "batch.accumulation"},
     {"batch.accumulation", CONFIG_COUNT_AUTO, AT(batch.accumulation), "auto", 1, COUNT_MAX,
-     .help = "micro-batches a rank and update, instead of one of the two above; auto: follows from "
-             "them and "
-             "the ranks; a run goes on with the batch that it began with"},
+     .help = "micro-batches per rank and update, in place of one of the two keys above; auto: "
+             "follows from them and the number of ranks; a resumed run keeps its original batch"},
     {"batch.schedule", CONFIG_TEXT, AT(batch.schedule), "\"\"", ORDERS,
-     .help = "EPOCH:TIMES with commas between, EPOCH from 1 on: from that epoch on an update is of "
-             "TIMES "
-             "times batch.global, which epoch 0, the first, always has; \"4:2, 8:4\""},
+     .help = "comma-separated EPOCH:TIMES, for example \"4:2, 8:4\": from EPOCH on, an update has "
+             "TIMES times batch.global samples; EPOCH is at least 1, as epoch 0 always uses "
+             "batch.global"},
     {"batch.sync_each", CONFIG_BOOL, AT(batch.sync_each), "false",
-     .help = "reduce gradients after every micro-batch; on one rank nothing changes"},
+     .help = "reduce gradients after every micro-batch; no effect on one rank"},
 
     {"optimizer.type", CONFIG_CHOICE, AT(optimizer.type), "adamw", .choices = optimizer_names,
-     .help = "update rule; sgd has momentum; lion wants a third to a tenth of adamw's learning "
-             "rate, betas of [0.9, 0.99] and three to ten times its weight decay"},
-    {"optimizer.lr", CONFIG_REAL, AT(optimizer.lr), "3e-4", 0, 1e3,
-     .help = "largest learning rate"},
+     .help = "update rule; sgd has momentum; lion needs 1/3 to 1/10 of adamw's learning rate, "
+             "betas of [0.9, 0.99] and 3 to 10 times its weight decay"},
+    {"optimizer.lr", CONFIG_REAL, AT(optimizer.lr), "3e-4", 0, 1e3, .help = "peak learning rate"},
     {"optimizer.base_batch", CONFIG_COUNT, AT(optimizer.base_batch), "0", 0, COUNT_MAX,
-     .help =
-         "learning rates are those for a global batch of so many samples, and are multiplied by "
-         "batch.global over it; 0: they "
-         "are taken as they are"},
+     .help = "global batch size that the learning rates are meant for; they are multiplied by "
+             "batch.global / base_batch; 0: no scaling"},
     {"optimizer.betas", CONFIG_PAIR, AT(optimizer.beta1), "[0.9, 0.95]", 0, 0.9999999,
-     .help = "adamw: decay of the two moments; lion: of the update's momentum and of the stored "
-             "one"},
+     .help = "adamw: decay rates of the two moments; lion: of the update's momentum and of the "
+             "stored momentum"},
     {"optimizer.eps", CONFIG_REAL, AT(optimizer.eps), "1e-8", 0, 1,
-     .help = "adamw: added to the root of the second moment"},
+     .help = "adamw: added to the square root of the second moment"},
     {"optimizer.momentum", CONFIG_REAL, AT(optimizer.momentum), "0.9", 0, 0.9999999,
-     .help = "sgd: decay of the momentum; 0: none, and no memory for it"},
+     .help = "sgd: decay rate of the momentum; 0: no momentum, and no memory for it"},
     {"optimizer.nesterov", CONFIG_BOOL, AT(optimizer.nesterov), "false",
-     .help = "sgd: Nesterov's momentum"},
+     .help = "sgd: use Nesterov momentum"},
     {"optimizer.weight_decay", CONFIG_REAL, AT(optimizer.weight_decay), "0.1", 0, 1e3,
-     .help = "decay of matrices: adamw's and lion's is decoupled and times the learning rate, sgd "
-             "adds it to "
-             "the gradient"},
+     .help = "weight decay of matrices; adamw and lion: decoupled and multiplied by the learning "
+             "rate; sgd: added to the gradient"},
     {"optimizer.clip_norm", CONFIG_REAL, AT(optimizer.clip_norm), "1.0", 0, 1e9,
      .help = "largest norm of all gradients together; 0: no clipping"},
     {"optimizer.clip_value", CONFIG_REAL, AT(optimizer.clip_value), "0", 0, 1e9,
      .help =
-         "largest size of each element of the gradient, once the norm is clipped; 0: no clipping"},
+         "largest absolute value of a gradient element, applied after clip_norm; 0: no clipping"},
 
     {"schedule.type", CONFIG_CHOICE, AT(schedule.type), "cosine", .choices = schedule_names,
-     .help =
-         "learning rate after the warm-up; warmup_linear: linear, down to 0 whatever min_lr is"},
+     .help = "shape of the learning rate after the warm-up; warmup_linear: linear to 0, ignoring "
+             "min_lr"},
     {"schedule.by", CONFIG_CHOICE, AT(schedule.by), "step", .choices = schedule_by_names,
-     .help = "the rate changes with each update, or once an epoch; then warmup counts epochs"},
+     .help = "unit of the schedule: the rate changes with each update, or once per epoch; warmup "
+             "then counts epochs"},
     {"schedule.warmup", CONFIG_COUNT, AT(schedule.warmup), "100", 0, COUNT_MAX,
-     .help = "updates, or epochs, of linear warm-up"},
+     .help = "length of the linear warm-up in updates, or in epochs with schedule.by: epoch"},
     {"schedule.min_lr", CONFIG_REAL, AT(schedule.min_lr), "3e-5", 0, 1e3,
-     .help = "learning rate at the end"},
+     .help = "final learning rate"},
 
     {"precision.compute", CONFIG_CHOICE, AT(precision.compute), "fp32", .choices = compute_names,
-     .help = "element type of activations and products; bf16 and fp16 (whose loss is scaled) need "
-             "a GPU"},
+     .help = "element type of activations and matrix products; bf16 and fp16 (with loss scaling) "
+             "need a GPU"},
     {"precision.reduce", CONFIG_CHOICE, AT(precision.reduce), "fp32", .choices = compute_names,
-     .help = "element type in which gradients travel to the rank that adds them, in fp32: bf16 and "
-             "fp16 are half "
-             "of the bytes, and give up the promise of the same bits on any number of ranks"},
+     .help = "element type in which gradients are sent to the rank that adds them in fp32; bf16 "
+             "and fp16 halve the traffic, but results then depend on the number of ranks"},
     {"precision.loss_scale.first", CONFIG_COUNT, AT(precision.loss_scale.first), "65536", 1,
-     SCALER_MOST, .help = "fp16: what the loss is scaled by at first, a power of two"},
+     SCALER_MOST, .help = "fp16: initial loss scale, a power of two"},
     {"precision.loss_scale.window", CONFIG_COUNT, AT(precision.loss_scale.window), "2000", 1,
-     COUNT_MAX, .help = "fp16: steps without an overflow after which it doubles"},
+     COUNT_MAX, .help = "fp16: steps without overflow after which the loss scale doubles"},
     {"precision.loss_scale.hysteresis", CONFIG_COUNT, AT(precision.loss_scale.hysteresis), "1", 1,
      COUNT_MAX,
-     .help = "fp16: the overflow at which it halves, counted since it doubled last; each later one "
-             "halves "
-             "it, too"},
+     .help = "fp16: number of overflows since the loss scale last doubled before it is halved; "
+             "each later one halves it again"},
     {"precision.loss_scale.least", CONFIG_COUNT, AT(precision.loss_scale.least), "1", 1,
-     SCALER_MOST, .help = "fp16: an overflow at so small a scale, a power of two, ends the run"},
+     SCALER_MOST,
+     .help = "fp16: smallest loss scale, a power of two; an overflow at this scale ends the run"},
     {"parallel.strategy", CONFIG_CHOICE, AT(parallel.strategy), "ddp", .choices = strategy_names,
      .aliases = strategy_aliases,
-     .help = "what ranks share of the model's state, hence the memory and the traffic of each: ddp "
-             "nothing, "
-             "zero1 the moments, zero2 the "
-             "gradients too, "
-             "zero3 the weights too; also taken: no_shard for ddp, full_shard for zero3, "
-             "deepspeed_stage_0 "
-             "to 3; changes no bit"},
+     .help = "which model state is sharded over ranks, a trade of memory against traffic; ddp: "
+             "none; zero1: the moments; zero2: also the gradients; zero3: also the weights. "
+             "Aliases: no_shard is ddp, full_shard is zero3, deepspeed_stage_0 to 3 are ddp to "
+             "zero3. Does not change results"},
     {"parallel.shard", CONFIG_COUNT, AT(parallel.shard), "0", 0, 1 << 20,
-     .help = "ranks that hold one copy of what is shared together; divides the ranks; 0: all of "
-             "them, with "
-             "hybrid_shard those of a machine"},
+     .help = "number of ranks that together hold one copy of the sharded state; divides the number "
+             "of ranks; 0: all ranks, or those of one machine with hybrid_shard"},
     {"parallel.replicate", CONFIG_COUNT, AT(parallel.replicate), "0", 0, 1 << 20,
-     .help = "copies of what is shared: with parallel.shard their product is the ranks, alone it "
-             "divides "
-             "them; 0: as parallel.shard has it"},
+     .help = "number of copies of the sharded state; if parallel.shard is given too, their product "
+             "is the number of ranks, otherwise it divides the number of ranks; 0: follows from "
+             "parallel.shard"},
     {"parallel.wrap_min_params", CONFIG_COUNT, AT(parallel.wrap_min_params), "0", 0, 1e12,
-     .help = "neighbouring blocks (embedding and head count as such) are joined until they have as "
-             "many "
-             "parameters: what is gathered, "
-             "reduced and updated together; 0: each "
-             "is by itself; changes no bit with reduction: canonical"},
+     .help = "join adjacent blocks (the embedding and the head count as blocks) into groups of at "
+             "least this many parameters, which are gathered, reduced and updated together; 0: "
+             "each block is a group; does not change results with reduction: canonical"},
     {"parallel.keep_below_params", CONFIG_COUNT, AT(parallel.keep_below_params), "0", 0, 1 << 30,
-     .help = "blocks (embedding and head count as such) of fewer parameters are held whole by each "
-             "rank"},
+     .help = "do not shard blocks (the embedding and the head count as blocks) with fewer "
+             "parameters than this"},
     {"parallel.prefetch", CONFIG_COUNT, AT(parallel.prefetch), "1", 0, 64,
-     .help = "blocks whose weights are gathered before they are needed, where weights are shared; "
-             "changes no "
-             "bit"},
+     .help = "sharded weights: number of blocks to gather ahead of use; does not change results"},
     {"parallel.groups_at_once", CONFIG_COUNT, AT(parallel.groups_at_once), "0", 0, 1 << 20,
-     .help = "blocks whose weights are whole on a rank at a time, where weights are shared, at "
-             "most; 0: "
-             "as the strategy and prefetch have it; changes no bit"},
+     .help = "sharded weights: largest number of blocks whose full weights a rank holds at a time; "
+             "0: set by the strategy and prefetch; does not change results"},
     {"parallel.bucket", CONFIG_SIZE, AT(parallel.bucket_bytes), "8MiB", 1, 1e12,
-     .help = "gradients that travel at a time; changes no bit of canonical sums"},
+     .help = "size of the buckets in which gradients are sent; does not change results with "
+             "reduction: canonical"},
     {"parallel.reduction", CONFIG_CHOICE, AT(parallel.reduction), "canonical",
      .choices = reduction_names,
-     .help =
-         "how gradients of micro-batches are added: canonical gives the same bits on any number of "
-         "ranks; fast takes less memory, with "
-         "one rank less time, and gives up that promise"},
+     .help = "how to add the gradients of micro-batches; canonical: same bits on any number of "
+             "ranks; fast: less memory, and less time on one rank, without that guarantee"},
     {"parallel.compression.type", CONFIG_CHOICE, AT(parallel.compression.type), "none",
      .choices = compression_names,
-     .help = "with reduction fast and ddp, how gradients are made smaller before they travel; "
-             "powersgd: "
-             "matrices as products of two thin ones"},
+     .help = "gradient compression, with reduction: fast and ddp; powersgd: send each matrix as a "
+             "product of two low-rank matrices"},
     {"parallel.compression.rank", CONFIG_COUNT, AT(parallel.compression.rank), "1", 1, 1024,
-     .help = "powersgd: columns of the thin matrices"},
+     .help = "powersgd: columns of the low-rank matrices"},
     {"parallel.compression.start_step", CONFIG_COUNT, AT(parallel.compression.start_step), "10", 0,
-     COUNT_MAX, .help = "updates before the first whose gradients are compressed"},
+     COUNT_MAX, .help = "updates before compression starts"},
     {"parallel.compression.min_rate", CONFIG_REAL, AT(parallel.compression.min_rate), "2", 0, 1e6,
-     .help = "powersgd: matrices that would not become so many times smaller travel as they are"},
+     .help = "powersgd: smallest compression ratio; matrices below it are sent uncompressed"},
     {"parallel.compression.error_feedback", CONFIG_BOOL, AT(parallel.compression.error_feedback),
      "true",
-     .help = "powersgd: what was left out is added to the next gradient, for one more buffer of "
+     .help = "powersgd: add the compression error to the next gradient; needs one more buffer for "
              "all gradients"},
     {"parallel.compression.warm_start", CONFIG_BOOL, AT(parallel.compression.warm_start), "true",
-     .help = "powersgd: an update begins with the thin matrices of the one before"},
+     .help = "powersgd: start each update from the low-rank matrices of the previous one"},
     {"parallel.local_sgd.steps", CONFIG_COUNT, AT(parallel.local_sgd.steps), "0", 0, COUNT_MAX,
-     .help = "with reduction fast and ddp, each rank updates by its own gradients, and after so "
-             "many updates "
-             "the weights become the mean over "
-             "ranks, as before each evaluation and save; 0: gradients are summed"},
+     .help = "with reduction: fast and ddp, each rank updates with its own gradients; weights are "
+             "averaged over ranks after this many updates, and before each evaluation and save; 0: "
+             "gradients are summed"},
     {"parallel.comm", CONFIG_CHOICE, AT(parallel.comm), "auto", .choices = comm_names,
-     .help =
-         "the way of weights and gradients between GPUs: host through its memory, which lets ranks "
-         "share a GPU, nccl from one to the other; auto: nccl where each rank has a GPU of its "
-         "own; changes "
-         "no bit"},
+     .help = "transport of weights and gradients between GPUs; host: through host memory, so that "
+             "ranks can share a GPU; nccl: directly between GPUs; auto: nccl if each rank has its "
+             "own GPU; does not change results"},
     {"parallel.mixed", CONFIG_CHOICE, AT(parallel.mixed), "refuse", .choices = mixed_names,
-     .help = "ranks whose processors, GPUs or libraries compute with different kernels: refuse "
-             "ends the run "
-             "before its first step; allow trains, gives up the promise of the same bits, and "
-             "records the "
-             "numerics_id of every rank in checkpoints"},
+     .help = "ranks whose processors, GPUs or libraries use different compute kernels; refuse: end "
+             "the run before its first step; allow: train without bit-identical results, and "
+             "record the numerics_id of every rank in checkpoints"},
     {"parallel.timeout", CONFIG_DURATION, AT(parallel.timeout_ns), "10min", 0, 1e18,
-     .help = "the run ends where ranks wait for one longer than this in a step; 0: they wait for "
-             "ever; in saves "
-             "and loads they wait as long as the others live, and end where one gives no answer "
-             "for this long"},
+     .help = "longest time that ranks wait for another in a step before the run ends; 0: no limit. "
+             "In saves and loads they wait while the other ranks are alive; a rank that does not "
+             "respond for this long ends the run"},
     {"parallel.check_sync", CONFIG_COUNT, AT(parallel.check_sync), "0", 0, COUNT_MAX,
-     .help = "updates between comparisons of what ranks hold alike, and each with what it was, to "
-             "find a "
-             "flipped bit; 0: never"},
+     .help = "updates between checks for flipped bits: ranks compare the state they replicate with "
+             "each other, and the state they alone hold with its earlier value; 0: never"},
     {"parallel.debug", CONFIG_BOOL, AT(parallel.debug), "false",
-     .help = "ranks compare each call that they make together, to find where they differ; slower, "
-             "changes no "
-             "bit"},
+     .help = "compare each collective call across ranks, to find where they diverge; slower; does "
+             "not change results"},
     {"parallel.offload.optimizer", CONFIG_BOOL, AT(parallel.offload.optimizer), "false",
-     .help = "keep the moments, and with bf16 and fp16 the fp32 weights, in pinned memory of the "
-             "host, for "
-             "less on "
-             "the device; changes no bit"},
+     .help = "keep the moments, and with bf16 and fp16 the fp32 weights, in pinned host memory, to "
+             "save device memory; does not change results"},
     {"parallel.offload.params", CONFIG_BOOL, AT(parallel.offload.params), "false",
-     .help = "keep all weights in pinned memory of the host, whence blocks come to the device when "
-             "a pass "
-             "needs them, with a strategy "
-             "that shares weights, on one rank too; changes no bit"},
+     .help =
+         "keep all weights in pinned host memory and copy blocks to the device when a pass needs "
+         "them; needs a strategy that shards weights, also on one rank; does not change results"},
 
     {"checkpoint.dir", CONFIG_PATH, AT(checkpoint.dir), "\"\"", MAY_DIFFER,
-     .help = "folder of the checkpoints; empty: ckpt below run.dir"},
+     .help = "checkpoint folder; empty: ckpt below run.dir"},
     {"checkpoint.shared", CONFIG_BOOL, AT(checkpoint.shared), "true",
-     .help = "whether all nodes see the same folder of checkpoints; false: each node has its own, "
-             "with the "
-             "files of its ranks"},
+     .help = "whether all nodes see the same checkpoint folder; false: each node has its own "
+             "folder, with the files of its ranks"},
     {"checkpoint.layout", CONFIG_CHOICE, AT(checkpoint.layout), "sharded", .choices = layout_names,
-     .help = "sharded: a file a rank; full: the model's weights in one model.safetensors, which "
-             "all ranks "
-             "write together, and what the optimizer needs in a file a rank"},
+     .help = "sharded: one file per rank; full: the model's weights in one model.safetensors, "
+             "which all ranks write together, and the optimizer's state in one file per rank"},
     {"checkpoint.every", CONFIG_PERIOD, AT(checkpoint.every), "500", 0, COUNT_MAX,
-     .help = "updates between saves, or the time between them, as 15min; 0: only at the end"},
+     .help = "updates between saves, or a time such as 15min; 0: only at the end"},
     {"checkpoint.on_epoch_end", CONFIG_BOOL, AT(checkpoint.on_epoch_end), "false",
-     .help = "save where an epoch of the training data ends, too"},
+     .help = "also save at the end of each epoch of the training data"},
     {"checkpoint.async", CONFIG_BOOL, AT(checkpoint.async), "true",
-     .help = "train on while a checkpoint is written"},
+     .help = "continue training while a checkpoint is written"},
     {"checkpoint.keep.last", CONFIG_COUNT, AT(checkpoint.keep.last), "3", 0, COUNT_MAX,
-     .help = "newest checkpoints that stay; 0: all"},
+     .help = "number of newest checkpoints to keep; 0: all"},
     {"checkpoint.keep.every", CONFIG_COUNT, AT(checkpoint.keep.every), "0", 0, COUNT_MAX,
-     .help = "those whose step is a multiple of it stay, too; 0: none"},
+     .help = "also keep checkpoints whose step is a multiple of this; 0: none"},
     {"checkpoint.keep.best.metric", CONFIG_CHOICE, AT(checkpoint.keep.best.metric), "val_loss",
      .choices = metric_names,
-     .help = "what the best checkpoints are best by; each evaluation is then saved"},
+     .help = "metric that ranks the best checkpoints; every evaluated step is then saved"},
     {"checkpoint.keep.best.mode", CONFIG_CHOICE, AT(checkpoint.keep.best.mode), "min",
-     .choices = mode_names, .help = "whether small or large is good"},
+     .choices = mode_names, .help = "whether the smallest or the largest metric is best"},
     {"checkpoint.keep.best.count", CONFIG_COUNT, AT(checkpoint.keep.best.count), "0", 0, COUNT_MAX,
-     .help = "best checkpoints that stay, too; 0: none"},
+     .help = "number of best checkpoints to keep as well; 0: none"},
     {"checkpoint.staging", CONFIG_SIZE_AUTO, AT(checkpoint.staging_bytes), "auto", 4 << 20, 1e15,
-     .help =
-         "memory for writing a checkpoint and for copies before updates; auto: 64 MiB, with a GPU "
-         "room "
-         "for the "
-         "whole checkpoint up to 1 GiB. A block takes 1 MiB, also the short ones of layout full"},
+     .help = "memory for writing a checkpoint and for the copies made before updates; auto: 64 "
+             "MiB, or with a GPU the size of the whole checkpoint up to 1 GiB. A block takes 1 "
+             "MiB, even a short one of layout full"},
     {"checkpoint.owner", CONFIG_CHOICE, AT(checkpoint.owner), "auto", .choices = owner_names,
-     .help = "what keeps a second run off the folder: a lock of the kernel, or a lease that is "
-             "renewed every "
-             "5 s, for storage that "
-             "several machines share; auto: by the kind of file system"},
+     .help =
+         "how to keep a second run out of the folder; lock: a kernel lock; lease: a lease renewed "
+         "every 5 s, for storage shared between machines; auto: depends on the file system"},
     {"checkpoint.resume", CONFIG_CHOICE, AT(checkpoint.resume), "auto", .choices = resume_names,
-     .help = "auto: a run goes on from the newest whole checkpoint of its folder; never: a folder "
-             "that holds "
-             "one is "
-             "an error; --resume wins"},
+     .help = "auto: resume from the newest complete checkpoint in the folder; never: a folder that "
+             "has one is an error; --resume takes precedence"},
     {"checkpoint.on_save_error", CONFIG_CHOICE, AT(checkpoint.on_save_error), "continue",
-     .choices = save_error_names, .help = "what a run does after a save that failed"},
+     .choices = save_error_names, .help = "what to do after a failed save"},
     {"checkpoint.on_damage", CONFIG_CHOICE, AT(checkpoint.on_damage), "fallback",
      .choices = damage_names,
-     .help = "what a run does that finds its newest checkpoint damaged: go on from the newest one "
-             "that is "
-             "whole, aloud, or stop"},
+     .help = "what to do if the newest checkpoint is damaged; fallback: warn and resume from the "
+             "newest undamaged one; stop: end the run"},
 
     {"eval.every", CONFIG_COUNT, AT(eval.every), "500", 0, COUNT_MAX,
      .help = "updates between evaluations; 0: only at the end"},
     {"early_stop.patience", CONFIG_COUNT, AT(early_stop.patience), "0", 0, COUNT_MAX,
-     .help = "evaluations in a row without a better one that end the run; 0: it goes to its end"},
+     .help = "number of consecutive evaluations without improvement that ends the run; 0: no early "
+             "stop"},
     {"early_stop.min_delta", CONFIG_REAL, AT(early_stop.min_delta), "0", 0, 1e9,
-     .help = "by how much more than this an evaluation has to beat the best one before it"},
+     .help = "an evaluation must beat the best earlier one by more than this to count as an "
+             "improvement"},
     {"early_stop.metric", CONFIG_CHOICE, AT(early_stop.metric), "val_loss", .choices = metric_names,
-     .help = "what they are compared by: val_loss is better small, val_accuracy large"},
+     .help = "metric to compare; val_loss: smaller is better; val_accuracy: larger is better"},
     {"log.every", CONFIG_COUNT, AT(log.every), "10", 1, COUNT_MAX, MAY_DIFFER,
-     .help = "updates between lines of progress"},
+     .help = "updates between progress lines"},
     {"log.jsonl", CONFIG_PATH, AT(log.jsonl), "\"\"", MAY_DIFFER,
-     .help = "file of the metrics; empty: metrics.jsonl below run.dir"},
+     .help = "metrics file; empty: metrics.jsonl below run.dir"},
     {"log.tensorboard", CONFIG_PATH, AT(log.tensorboard), "\"\"", MAY_DIFFER,
-     .help = "folder of the same metrics as event files for TensorBoard, in train and validation "
-             "below it; "
-             "empty: none"},
+     .help = "folder for the same metrics as TensorBoard event files, in its subfolders train and "
+             "validation; empty: none"},
 };
 
 const char *config_device_name(uint32_t device)
