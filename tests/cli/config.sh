@@ -86,15 +86,15 @@ keys_of_other_trainers_are_named_as_such() {
     contains "$(cat errors)" "unknown key $key"
     contains "$(cat errors)" "$answer"
   done <<'LIST'
-parallel.tp tensor parallelism is not offered
-parallel.pp.degree pipeline parallelism is not offered
-cost.per_hour a price of a run is not offered
-zero_optimization.stage this is DeepSpeed's key; here it is parallel.strategy
+parallel.tp tensor parallelism is not supported
+parallel.pp.degree pipeline parallelism is not supported
+cost.per_hour the price of a run is not supported
+zero_optimization.stage this is DeepSpeed's key; use parallel.strategy
 zero_optimization.offload_optimizer.device parallel.offload.optimizer
-train_micro_batch_size_per_gpu here it is batch.micro
-gradient_accumulation_steps here it is batch.accumulation
-fp16.enabled here it is precision.compute: fp16
-mixed_precision this is Accelerate's key; here it is precision.compute
+train_micro_batch_size_per_gpu use batch.micro
+gradient_accumulation_steps use batch.accumulation
+fp16.enabled use precision.compute: fp16
+mixed_precision this is Accelerate's key; use precision.compute
 num_processes millrace launch -n
 paralel.strategy did you mean parallel.strategy?
 costs `millrace help config` lists all keys
@@ -103,7 +103,7 @@ LIST
 
 what_was_meant_otherwise_is_told() {
   same "$(status_of millrace train shards)" 2 "a dataset"
-  contains "$(cat errors)" "this is a folder, not a configuration: shards: expected a YAML file; name a dataset in the file, as data.train"
+  contains "$(cat errors)" "the configuration is a folder: shards: expected a YAML file; put the path of a dataset under data.train in that file"
   printf 'PK\003\004 as torch.save begins a file' >model.pt
   same "$(status_of millrace train short.yaml --set run.dir=runs/pt --set model.init=model.pt)" 1 "a pickle"
   contains "$(cat errors)" "this is a PyTorch file, which is a pickle: model.pt at 0: expected safetensors; save its tensors with PyTorch"

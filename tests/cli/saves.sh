@@ -158,7 +158,7 @@ a_save_that_fails_is_told_and_the_run_goes_on_or_stops_as_it_was_told() {
 
 rules_that_contradict_each_other_are_wrong_usage() {
   local -A advice=([checkpoint.keep.every=4]="checkpoint.keep.last" [checkpoint.keep.best.metric=val_accuracy]="checkpoint.keep.best.mode: max"
-    [data.val=]="give data.val" [checkpoint.keep.best.metric=val_los]="val_loss" [checkpoint.every=soon]="15min" [checkpoint.keep.bst.count=1]="checkpoint.keep.best.count")
+    [data.val=]="set data.val" [checkpoint.keep.best.metric=val_los]="val_loss" [checkpoint.every=soon]="15min" [checkpoint.keep.bst.count=1]="checkpoint.keep.best.count")
   local set last
   for set in "${!advice[@]}"; do
     last=3

@@ -309,7 +309,7 @@ mixup_and_cutmix_train_to_the_same_weights_whatever_computes_them() {
     contains "$(tail -1 errors)" "${way%=*} can't change"
   done
   same "$(status_of "${common[@]}" --set run.dir=runs/no --set batch.micro=1)" 2
-  contains "$(cat errors)" "images are mixed within a micro-batch, and that has one"
+  contains "$(cat errors)" "mixing needs at least two images per micro-batch"
 }
 
 a_second_interrupt_ends_at_once_with_130() {

@@ -117,7 +117,7 @@ evaluations_that_get_no_better_end_a_run_wherever_it_was_stopped() {
   train pieces "${stop[@]}" early_stop.patience=4 run.steps=$((end + 2))
   same "$(sed -n 's/^step  *//p' out)" $((end + 2)) "with more patience"
   same "$(status_of millrace train train.yaml --set run.dir=runs/no --set data.val= --set early_stop.patience=1)" 2
-  contains "$(cat errors)" "early_stop.patience counts evaluations, and there is no validation data"
+  contains "$(cat errors)" "early_stop.patience needs validation data"
 }
 
 # Z occurs in the validation data alone, so its row of the embedding only decays: ten times as large, and turned round, after each step. From
@@ -193,14 +193,14 @@ of_micro_global_and_accumulation_two_make_the_third() {
   same "$(batch_of free.yaml --set batch.accumulation=3)" "96 32 auto "
   same "$(batch_of train.yaml --set batch.accumulation=2)" "16 8 auto "
   same "$(status_of millrace train train.yaml --set batch.accumulation=4)" 2
-  contains "$(cat errors)" "the batch contradicts itself"
+  contains "$(cat errors)" "the batch sizes do not match"
   contains "$(cat errors)" "found global 16, micro 8, accumulation 4, ranks 1"
   same "$(status_of millrace train free.yaml --set batch.global=16 --set batch.accumulation=5)" 2
-  contains "$(cat errors)" "batch.accumulation on these ranks does not divide batch.global"
+  contains "$(cat errors)" "batch.accumulation times the number of ranks does not divide batch.global"
   same "$(status_of millrace train free.yaml --set batch.global=131072 --set batch.accumulation=1)" 2
   contains "$(cat errors)" "micro-batches of more than 65536"
   same "$(status_of millrace train free.yaml --set batch.global=4 --set batch.accumulation=4 --set data.image.mixup=0.2)" 2
-  contains "$(cat errors)" "images are mixed within a micro-batch, and that has one"
+  contains "$(cat errors)" "mixing needs at least two images per micro-batch"
   same "$(status_of millrace train free.yaml --set batch.global=auto)" 2
   contains "$(cat errors)" "batch.global or batch.micro is auto"
 }
@@ -240,9 +240,9 @@ a_batch_that_grows_by_epoch_delivers_the_order_and_survives_stops() {
   same "$(status_of millrace train train.yaml --set run.dir=runs/no --set batch.schedule=1:4)" 2
   contains "$(cat errors)" "the training data is smaller than one batch"
   same "$(status_of millrace train train.yaml --set run.dir=runs/no --set batch.schedule=1)" 2
-  contains "$(cat errors)" "batch.schedule is no list of epochs and factors"
+  contains "$(cat errors)" "batch.schedule is not a list of EPOCH:TIMES"
   same "$(status_of millrace train train.yaml --set run.dir=runs/no --set batch.schedule=0:2)" 2
-  contains "$(cat errors)" "found 0:2; set batch.global for epoch 0, the first"
+  contains "$(cat errors)" "found 0:2; set the batch of epoch 0 with batch.global"
 }
 
 a_warmup_as_long_as_the_run_is_warned_of() {

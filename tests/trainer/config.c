@@ -155,14 +155,13 @@ static void wrong_mixes_are_named_with_their_line(void **state)
     expect_refusal(MIX "weight: [2]\n", NULL, "data.train[1].weight at line 6", NULL);
     expect_refusal(MIX "weight: 0.333333\n", NULL, "too fine at line 3", "the nearest are");
     expect_refusal("run: {steps: 5}\ndata: {train: [{path: a}, {weight: 2}]}\n", NULL,
-                   "data.train[1].path is not given at line 2", NULL);
-    expect_refusal("run: {steps: 5}\ndata: {train: [{path: a}, b]}\n", NULL, "stand in one list",
-                   NULL);
+                   "data.train[1].path is not set at line 2", NULL);
+    expect_refusal("run: {steps: 5}\ndata: {train: [{path: a}, b]}\n", NULL, "a list mixes", NULL);
     expect_refusal("run: {steps: 5}\ndata: {train: []}\n", NULL,
                    "wrong value of data.train at line 2", "{path: text");
     expect_refusal("run: {steps: 5}\ndata: {train: {path: a}}\n", NULL,
                    "unknown key data.train.path", NULL);
-    expect_refusal("run: {steps: 5}\n", NULL, "data.train is not given", NULL);
+    expect_refusal("run: {steps: 5}\n", NULL, "data.train is not set", NULL);
     expect_refusal(NEEDED "batch: [{global: 3}]\n", NULL, "batch at line 3", NULL);
     expect_refusal(NEEDED, "data.train[7].path=a", "unknown key data.train[7].path", NULL);
     expect_refusal(NEEDED, "data.train[0]=a", "unknown key data.train[0]", NULL);
@@ -209,9 +208,9 @@ static void bytes_that_are_no_utf8_are_refused_at_their_offset(void **state)
 static void contradictions_are_refused(void **state)
 {
     (void)state;
-    expect_refusal("run: {steps: 5}\n", NULL, "data.train is not given", NULL);
-    expect_refusal("data: {train: x}\n", NULL, "no end", NULL);
-    expect_refusal(NEEDED, "run.epochs=2", "both given at line 2 and by --set: a.yaml", NULL);
+    expect_refusal("run: {steps: 5}\n", NULL, "data.train is not set", NULL);
+    expect_refusal("data: {train: x}\n", NULL, "is not set", NULL);
+    expect_refusal(NEEDED, "run.epochs=2", "both set at line 2 and by --set: a.yaml", NULL);
     expect_refusal(NEEDED, "batch.micro=7", "does not divide batch.global by --set: a.yaml", NULL);
     expect_refusal(NEEDED "batch:\n  micro: 7\n", NULL, "batch.global at line 4: a.yaml", NULL);
     expect_refusal(NEEDED "batch:\n  micro: 7\n  global: 16\n", NULL, "at lines 4 and 5: a.yaml",
@@ -220,16 +219,16 @@ static void contradictions_are_refused(void **state)
     expect_refusal(NEEDED "batch:\n  micro: 8\n", "batch.micro=7", "batch.global by --set: a.yaml",
                    NULL);
     expect_refusal(NEEDED "data.image:\n  scale: [1, 0.5]\n", NULL,
-                   "is not rising at line 4: a.yaml", NULL);
+                   "is not in ascending order at line 4: a.yaml", NULL);
     expect_refusal(NEEDED "device: cpu\nprecision: {compute: bf16}\n", NULL,
-                   "computes in fp32 at lines 3 and 4: a.yaml", NULL);
+                   "computes in fp32 only at lines 3 and 4: a.yaml", NULL);
     expect_refusal(NEEDED, "model.heads=7", "does not divide", NULL);
     expect_refusal(NEEDED, "model.patch=15", "does not divide", NULL);
     expect_refusal(NEEDED, "schedule.min_lr=1", "above optimizer.lr", NULL);
-    expect_refusal(NEEDED, "precision.loss_scale.first=3", "loss_scale.first is no power of two",
+    expect_refusal(NEEDED, "precision.loss_scale.first=3", "loss_scale.first is not a power of two",
                    NULL);
-    expect_refusal(NEEDED, "precision.loss_scale.least=12", "loss_scale.least is no power of two",
-                   NULL);
+    expect_refusal(NEEDED, "precision.loss_scale.least=12",
+                   "loss_scale.least is not a power of two", NULL);
     expect_refusal(NEEDED "precision: {loss_scale: {first: 4, least: 8}}\n", NULL, "is below",
                    NULL);
     expect_refusal(NEEDED, "parallel.offload.params=true",

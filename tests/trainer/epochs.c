@@ -78,7 +78,7 @@ static void a_change_at_epoch_0_is_refused_with_what_to_set(void **state)
     struct err err = {0};
     (void)state;
     assert_int_equal(epochs_parse("0:2, 4:4", &epochs, &err), -EINVAL);
-    assert_string_equal(err.advice, "set batch.global for epoch 0, the first");
+    assert_string_equal(err.advice, "set the batch of epoch 0 with batch.global");
     assert_int_equal(epochs_parse("1:0", &epochs, &err), -EINVAL);
     assert_string_equal(err.advice, "");
 }
@@ -91,7 +91,7 @@ static void the_help_says_where_epochs_begin(void **state)
     (void)state;
     for (size_t i = 0; i < count; i++)
         if (strcmp(fields[i].key, "batch.schedule") == 0) {
-            assert_non_null(strstr(fields[i].help, "EPOCH from 1 on"));
+            assert_non_null(strstr(fields[i].help, "EPOCH is at least 1"));
             return;
         }
     fail_msg("there is no batch.schedule");

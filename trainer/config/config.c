@@ -137,7 +137,7 @@ static void describe(const struct config_field *field, char *text, size_t bytes)
         [CONFIG_DURATION] = "a duration such as 90s or 10min",
         [CONFIG_PERIOD] = "a duration such as 15min, or a whole number of steps",
         [CONFIG_REAL] = "a number",
-        [CONFIG_FRACTION] = "a part such as 0.01 or 1%",
+        [CONFIG_FRACTION] = "a fraction such as 0.01 or 1%",
         [CONFIG_PAIR] = "two numbers in brackets",
         [CONFIG_MIX] = "a path, or a list of {path: text, weight: number}",
     };
@@ -232,7 +232,7 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
         char wanted[ERR_TEXT_BYTES_MAX];
         if (rest[0])
             snprintf(wanted, sizeof wanted,
-                     strstr(rest, "].weight") ? "a number above 0, as 3 or 0.25" : "a path");
+                     strstr(rest, "].weight") ? "a number above 0, such as 3 or 0.25" : "a path");
         else
             describe(field, wanted, sizeof wanted);
         complain(reading, leaf, "wrong value of");

@@ -37,7 +37,7 @@ static int refuse(const struct train_config *config, uint32_t ranks, const char 
     err_found(err,
               "global %" PRIu64 ", micro %" PRIu64 ", accumulation %" PRIu64 ", ranks %" PRIu32,
               config->batch.global, config->batch.micro, config->batch.accumulation, ranks);
-    err_advise(err, "give two of the three");
+    err_advise(err, "set two of the three batch keys");
     return -EINVAL;
 }
 
@@ -46,12 +46,13 @@ static int check_micro(const struct train_config *config, uint32_t ranks, struct
 {
     const char *mixes = config_lone_mix(config);
     if (config->batch.micro > CONFIG_MICRO_MAX)
-        return refuse(config, ranks, "batch.accumulation makes micro-batches of more than 65536",
+        return refuse(config, ranks,
+                      "batch.accumulation results in micro-batches of more than 65536 samples",
                       err);
     if (!mixes)
         return 0;
-    refuse(config, ranks, "images are mixed within a micro-batch, and that has one", err);
-    err_advise(err, "lower batch.accumulation, or leave out %s", mixes);
+    refuse(config, ranks, "mixing needs at least two images per micro-batch", err);
+    err_advise(err, "lower batch.accumulation or remove %s", mixes);
     return -EINVAL;
 }
 
@@ -63,14 +64,16 @@ int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err
     if (config->batch.accumulation == 0)
         return 0;
     if (micro == 0 && global == 0)
-        return refuse(config, ranks, "batch.accumulation alone makes no batch", err);
+        return refuse(config, ranks,
+                      "batch.accumulation is set without batch.global or batch.micro", err);
     if (micro == 0 && global % of_ranks != 0)
         return refuse(config, ranks,
-                      "batch.accumulation on these ranks does not divide batch.global", err);
+                      "batch.accumulation times the number of ranks does not divide batch.global",
+                      err);
     if (micro == 0)
         micro = global / of_ranks;
     if (__builtin_mul_overflow(micro, of_ranks, &of_ranks) || (global > 0 && of_ranks != global))
-        return refuse(config, ranks, "the batch contradicts itself", err);
+        return refuse(config, ranks, "the batch sizes do not match", err);
     config->batch.global = of_ranks;
     config->batch.micro = micro;
     config->batch.accumulation = 0; /* differs on another number of ranks */

@@ -103,27 +103,28 @@ static int check_run(const struct train_config *config, const struct check *chec
     if (status)
         return status;
     if (config->run.steps == 0 && config->run.epochs == 0)
-        return contradiction(check, "run.steps", "run.epochs", "the run has no end",
-                             "give run.steps or run.epochs");
+        return contradiction(check, "run.steps", "run.epochs", "the length of the run is not set",
+                             "set run.steps or run.epochs");
     if (config->run.steps > 0 && config->run.epochs > 0)
         return contradiction(check, "run.steps", "run.epochs",
-                             "run.steps and run.epochs are both given", "give one of them");
+                             "run.steps and run.epochs are both set", "remove one of them");
     if (config->batch.accumulation == 0 && (config->batch.global == 0 || config->batch.micro == 0))
         return contradiction(check, "batch.global", "batch.micro",
                              "batch.global or batch.micro is auto",
-                             "give batch.accumulation, or numbers for both");
+                             "set batch.accumulation, or give both as numbers");
     if (config->batch.global > 0 && config->batch.micro > 0 &&
         config->batch.global % config->batch.micro != 0)
         return contradiction(check, "batch.micro", "batch.global",
                              "batch.micro does not divide batch.global",
-                             "choose sizes of which one divides the other");
+                             "set batch.micro to a divisor of batch.global");
     if (strcmp(config_device_name(config->device), "cpu") == 0 &&
         config->precision.compute != CONFIG_FP32)
-        return contradiction(check, "precision.compute", "device", "the cpu computes in fp32",
-                             "set precision.compute: fp32, or device: cuda where there is a GPU");
+        return contradiction(check, "precision.compute", "device", "the CPU computes in fp32 only",
+                             "set precision.compute: fp32, or device: cuda if there is a GPU");
     if (config->data.image.scale_min > config->data.image.scale_max)
         return contradiction(check, "data.image.scale", "data.image.scale",
-                             "data.image.scale is not rising", "give the smaller part first");
+                             "data.image.scale is not in ascending order",
+                             "put the smaller fraction first");
     if (config->optimizer.lr < config->schedule.min_lr &&
         config->schedule.type != SCHEDULE_CONSTANT)
         return contradiction(check, "schedule.min_lr", "optimizer.lr",
@@ -131,8 +132,8 @@ static int check_run(const struct train_config *config, const struct check *chec
                              "lower one or raise the other");
     if (config->optimizer.nesterov && config->optimizer.momentum <= 0)
         return contradiction(check, "optimizer.nesterov", "optimizer.momentum",
-                             "optimizer.nesterov is without momentum",
-                             "give optimizer.momentum, or leave optimizer.nesterov out");
+                             "optimizer.nesterov is set without momentum",
+                             "set optimizer.momentum or remove optimizer.nesterov");
     return 0;
 }
 
@@ -157,8 +158,8 @@ static int check_mixing(const struct train_config *config, const struct check *c
     if (!mixes)
         return 0;
     return contradiction(
-        check, mixes, "batch.micro", "images are mixed within a micro-batch, and that has one",
-        "set batch.micro to 2 or more, or leave out data.image.mixup and data.image.cutmix");
+        check, mixes, "batch.micro", "mixing needs at least two images per micro-batch",
+        "set batch.micro to 2 or more, or remove data.image.mixup and data.image.cutmix");
 }
 
 static int check_model(const struct train_config *config, const struct check *check)
@@ -166,11 +167,11 @@ static int check_model(const struct train_config *config, const struct check *ch
     if (config->model.head_dim == 0 && config->model.width % config->model.heads != 0)
         return contradiction(check, "model.heads", "model.width",
                              "model.heads does not divide model.width",
-                             "choose a width that is a multiple of heads");
+                             "set model.width to a multiple of model.heads");
     if (config->model.kv_heads > 0 && config->model.heads % config->model.kv_heads != 0)
         return contradiction(check, "model.kv_heads", "model.heads",
                              "model.kv_heads does not divide model.heads",
-                             "choose a number of heads that is a multiple of kv_heads");
+                             "set model.heads to a multiple of model.kv_heads");
     const struct {
         const char *key;
         bool is_set;
@@ -182,22 +183,22 @@ static int check_model(const struct train_config *config, const struct check *ch
     for (size_t i = 0; i < sizeof rotary / sizeof rotary[0]; i++)
         if (rotary[i].is_set && !model_is_rotary((enum model_type)config->model.type))
             return contradiction(check, rotary[i].key, "model.type",
-                                 "the key applies only to llama and qwen",
-                                 "remove it, or set model.type: llama");
+                                 "the key is for model.type: llama and qwen only",
+                                 "remove it or set model.type: llama");
     if (config->model.qk_norm && config->model.type != MODEL_QWEN)
         return contradiction(check, "model.qk_norm", "model.type",
-                             "model.qk_norm applies only to qwen",
-                             "remove it, or set model.type: qwen");
+                             "model.qk_norm is for model.type: qwen only",
+                             "remove it or set model.type: qwen");
     if (config->model.rope_scaling.factor != 1 &&
         config->model.rope_scaling.low_freq_factor >= config->model.rope_scaling.high_freq_factor)
         return contradiction(check, "model.rope_scaling.low_freq_factor",
                              "model.rope_scaling.high_freq_factor",
                              "model.rope_scaling.low_freq_factor is not below high_freq_factor",
-                             "Llama 3.1 has 1 and 4");
+                             "set them as the model's config.json has them; Llama 3.1 has 1 and 4");
     if (config->model.type == MODEL_VIT && config->data.image.size % config->model.patch != 0)
         return contradiction(check, "model.patch", "data.image.size",
                              "model.patch does not divide data.image.size",
-                             "choose an image size that is a multiple of the patch");
+                             "set data.image.size to a multiple of model.patch");
     return 0;
 }
 
@@ -209,7 +210,7 @@ static int check_best_mode(const struct train_config *config, const struct check
     if (!ckpt_metric_mode(metric, &good) ||
         good == (enum ckpt_mode)config->checkpoint.keep.best.mode)
         return 0;
-    snprintf(what, sizeof what, "the best %s is the %s", metric,
+    snprintf(what, sizeof what, "the best %s is the %s one", metric,
              good == CKPT_MIN ? "smallest" : "largest");
     return contradiction(check, "checkpoint.keep.best.metric", "checkpoint.keep.best.mode", what,
                          good == CKPT_MIN ? "set checkpoint.keep.best.mode: min"
@@ -220,24 +221,25 @@ static int check_saves(const struct train_config *config, const struct check *ch
 {
     if (config->checkpoint.layout == CKPT_FULL && !config->checkpoint.shared)
         return contradiction(check, "checkpoint.layout", "checkpoint.shared",
-                             "checkpoint.layout: full is one file that all ranks write, so that "
-                             "all nodes must see its folder",
-                             "set checkpoint.shared: true with a folder that all nodes see, or "
-                             "checkpoint.layout: sharded");
+                             "checkpoint.layout: full needs a folder that all nodes see, as all "
+                             "ranks write one file",
+                             "set checkpoint.shared: true and use a folder that all nodes see, or "
+                             "set checkpoint.layout: sharded");
     if (config->checkpoint.keep.last == 0 &&
         (config->checkpoint.keep.every > 0 || config->checkpoint.keep.best.count > 0))
         return contradiction(
             check, "checkpoint.keep.last",
             config->checkpoint.keep.every > 0 ? "checkpoint.keep.every"
                                               : "checkpoint.keep.best.count",
-            "checkpoint.keep.last: 0 keeps all, so that nothing is left to choose",
-            "set checkpoint.keep.last to how many of the newest stay, or leave the other rule out");
+            "checkpoint.keep.last: 0 keeps all checkpoints, so the other rule has no effect",
+            "set checkpoint.keep.last to the number of newest checkpoints to keep, or remove the "
+            "other rule");
     if (config->checkpoint.keep.best.count == 0)
         return 0;
     if (!config->data.val[0])
         return contradiction(check, "checkpoint.keep.best.count", "data.val",
-                             "which checkpoints are best is not known without validation data",
-                             "give data.val, or leave checkpoint.keep.best out");
+                             "checkpoint.keep.best needs validation data",
+                             "set data.val or remove checkpoint.keep.best");
     return check_best_mode(config, check);
 }
 
@@ -246,10 +248,12 @@ static int check_loss_scale(const struct train_config *config, const struct chec
     uint64_t first = config->precision.loss_scale.first, least = config->precision.loss_scale.least;
     if ((first & (first - 1)) != 0)
         return contradiction(check, "precision.loss_scale.first", "precision.loss_scale.first",
-                             "precision.loss_scale.first is no power of two", "give one, as 65536");
+                             "precision.loss_scale.first is not a power of two",
+                             "set it to a power of two, such as 65536");
     if ((least & (least - 1)) != 0)
         return contradiction(check, "precision.loss_scale.least", "precision.loss_scale.least",
-                             "precision.loss_scale.least is no power of two", "give one, as 1");
+                             "precision.loss_scale.least is not a power of two",
+                             "set it to a power of two, such as 1");
     if (first < least)
         return contradiction(check, "precision.loss_scale.first", "precision.loss_scale.least",
                              "precision.loss_scale.first is below precision.loss_scale.least",
@@ -266,21 +270,21 @@ static int check_compression(const struct train_config *config, const struct che
     if (config->parallel.reduction == REDUCTION_CANONICAL)
         return contradiction(
             check, key, "parallel.reduction",
-            "parallel.compression and parallel.reduction: canonical exclude each other",
-            "set parallel.reduction: fast, which gives up that bits do not depend on ranks");
+            "parallel.compression cannot be combined with parallel.reduction: canonical",
+            "set parallel.reduction: fast, with which results depend on the number of ranks");
     if (strategy->shards != STRATEGY_ONE)
         return contradiction(check, key, "parallel.strategy",
-                             "parallel.compression is of gradients that each rank has as a whole",
+                             "parallel.compression needs unsharded gradients on each rank",
                              "set parallel.strategy: ddp, or parallel.compression.type: none");
     if (config->batch.sync_each)
         return contradiction(check, key, "batch.sync_each",
-                             "parallel.compression is of gradients that travel once a step",
+                             "parallel.compression needs gradients that are reduced once per step",
                              "set batch.sync_each: false, or parallel.compression.type: none");
     if (config->precision.compute != CONFIG_FP32 || config->precision.reduce != CONFIG_FP32)
         return contradiction(
             check, key,
             config->precision.reduce != CONFIG_FP32 ? "precision.reduce" : "precision.compute",
-            "parallel.compression computes and sends fp32",
+            "parallel.compression works in fp32 only",
             "set precision.compute and precision.reduce: fp32, or parallel.compression.type: none");
     return 0;
 }
@@ -294,32 +298,36 @@ static int check_local_sgd(const struct train_config *config, const struct check
     if (config->parallel.reduction == REDUCTION_CANONICAL)
         return contradiction(
             check, key, "parallel.reduction",
-            "parallel.local_sgd and parallel.reduction: canonical exclude each other",
-            "set parallel.reduction: fast, which gives up that bits do not depend on ranks");
+            "parallel.local_sgd cannot be combined with parallel.reduction: canonical",
+            "set parallel.reduction: fast, with which results depend on the number of ranks");
     if (strategy->shards != STRATEGY_ONE)
-        return contradiction(
-            check, key, "parallel.strategy",
-            "parallel.local_sgd is of weights and moments that each rank has as a whole",
-            "set parallel.strategy: ddp, or parallel.local_sgd.steps: 0");
+        return contradiction(check, key, "parallel.strategy",
+                             "parallel.local_sgd needs unsharded weights and moments on each rank",
+                             "set parallel.strategy: ddp, or parallel.local_sgd.steps: 0");
     if (config->batch.sync_each)
-        return contradiction(check, key, "batch.sync_each",
-                             "with parallel.local_sgd no gradients travel",
-                             "set batch.sync_each: false, or parallel.local_sgd.steps: 0");
+        return contradiction(
+            check, key, "batch.sync_each",
+            "batch.sync_each has no effect with parallel.local_sgd, which sends no gradients",
+            "set batch.sync_each: false, or parallel.local_sgd.steps: 0");
     if (config->parallel.compression.type != CONFIG_COMPRESSION_NONE)
-        return contradiction(check, key, "parallel.compression.type",
-                             "with parallel.local_sgd no gradients travel that could be compressed",
-                             "set parallel.compression.type: none, or parallel.local_sgd.steps: 0");
+        return contradiction(
+            check, key, "parallel.compression.type",
+            "parallel.compression has no effect with parallel.local_sgd, which sends no gradients",
+            "set parallel.compression.type: none, or parallel.local_sgd.steps: 0");
     if (config->precision.reduce != CONFIG_FP32)
-        return contradiction(check, key, "precision.reduce",
-                             "with parallel.local_sgd no gradients travel that could be narrowed",
-                             "set precision.reduce: fp32, or parallel.local_sgd.steps: 0");
+        return contradiction(
+            check, key, "precision.reduce",
+            "precision.reduce has no effect with parallel.local_sgd, which sends no gradients",
+            "set precision.reduce: fp32, or parallel.local_sgd.steps: 0");
     if (config->parallel.check_sync > 0)
         return contradiction(check, key, "parallel.check_sync",
-                             "with parallel.local_sgd ranks differ between means",
+                             "parallel.check_sync cannot be combined with parallel.local_sgd, as "
+                             "ranks differ between averages",
                              "set parallel.check_sync: 0, or parallel.local_sgd.steps: 0");
     if (config->precision.compute == CONFIG_FP16)
         return contradiction(check, key, "precision.compute",
-                             "with parallel.local_sgd ranks would skip different updates",
+                             "fp16 cannot be combined with parallel.local_sgd, as ranks would skip "
+                             "different updates",
                              "set precision.compute: bf16 or fp32, or parallel.local_sgd.steps: 0");
     return 0;
 }
@@ -337,9 +345,9 @@ static int check_batch_schedule(const struct train_config *config, const struct 
     }
     if (epochs.changes_count > 0 && config->schedule.by == CONFIG_BY_EPOCH)
         return contradiction(check, "batch.schedule", "schedule.by",
-                             "schedule.by: epoch wants epochs of as many steps, and batch.schedule "
-                             "makes them differ",
-                             "set schedule.by: step, or leave batch.schedule out");
+                             "schedule.by: epoch needs epochs of equal length in steps, which "
+                             "batch.schedule changes",
+                             "set schedule.by: step or remove batch.schedule");
     return 0;
 }
 
@@ -348,17 +356,16 @@ static int check_early_stop(const struct train_config *config, const struct chec
     if (config->early_stop.patience == 0 || config->data.val[0])
         return 0;
     return contradiction(check, "early_stop.patience", "data.val",
-                         "early_stop.patience counts evaluations, and there is no validation data",
-                         "give data.val, or leave early_stop out");
+                         "early_stop.patience needs validation data",
+                         "set data.val or remove early_stop");
 }
 
 static int check_parallel(const struct train_config *config, const struct check *check)
 {
     if (config->parallel.offload.params && !strategy_of(config->parallel.strategy)->shards_weights)
-        return contradiction(
-            check, "parallel.offload.params", "parallel.strategy",
-            "parallel.offload.params needs a strategy that does not keep weights whole",
-            "set parallel.strategy to zero3, shard_grad_op or hybrid_shard");
+        return contradiction(check, "parallel.offload.params", "parallel.strategy",
+                             "parallel.offload.params needs a strategy that shards weights",
+                             "set parallel.strategy to zero3, shard_grad_op or hybrid_shard");
     return 0;
 }
 

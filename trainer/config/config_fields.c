@@ -460,10 +460,10 @@ static int refuse_folder(struct io *io, const char *path, struct err *err)
     struct io_stat info;
     if (io->names->stat(io, path, &info, NULL) || info.kind != IO_ENTRY_FOLDER)
         return 0;
-    err_set(err, -EINVAL, "this is a folder, not a configuration");
+    err_set(err, -EINVAL, "the configuration is a folder");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(err, "a YAML file");
-    err_advise(err, "name a dataset in the file, as data.train");
+    err_advise(err, "put the path of a dataset under data.train in that file");
     return -EINVAL;
 }
 

@@ -24,7 +24,7 @@ static const struct row rows[] = {
     {"parallel.sequence_parallel", "sequence parallelism", NULL},
     {"parallel.ep", "expert parallelism", NULL},
     {"parallel.expert_parallel", "expert parallelism", NULL},
-    {"cost", "a price of a run", NULL},
+    {"cost", "the price of a run", NULL},
     {"zero_optimization.offload_optimizer", "DeepSpeed's key", "parallel.offload.optimizer"},
     {"zero_optimization.offload_param", "DeepSpeed's key", "parallel.offload.params"},
     {"zero_optimization.reduce_bucket_size", "DeepSpeed's key", "parallel.bucket"},
@@ -60,9 +60,9 @@ const char *config_foreign_advice(const char *key, char *text, size_t bytes)
         if (strncmp(key, rows[i].key, length) != 0 || (key[length] && key[length] != '.'))
             continue;
         if (rows[i].answer)
-            snprintf(text, bytes, "this is %s; here it is %s", rows[i].name, rows[i].answer);
+            snprintf(text, bytes, "this is %s; use %s", rows[i].name, rows[i].answer);
         else
-            snprintf(text, bytes, "%s is not offered; remove the key", rows[i].name);
+            snprintf(text, bytes, "%s is not supported; remove the key", rows[i].name);
         return text;
     }
     return NULL;

@@ -76,10 +76,10 @@ int config_mix_check(const struct config_mix *mix, struct err *err)
         if (mix->sources[i].path[0])
             continue;
         if (mix->count == 1)
-            err_set(err, -EINVAL, "data.train is not given");
+            err_set(err, -EINVAL, "data.train is not set");
         else
-            err_set(err, -EINVAL, "data.train[%" PRIu64 "].path is not given", i);
-        err_advise(err, "name the dataset.json to train on");
+            err_set(err, -EINVAL, "data.train[%" PRIu64 "].path is not set", i);
+        err_advise(err, "set it to the dataset.json to train on");
         return -EINVAL;
     }
     return mix_weights_reduce(weights, (uint32_t)mix->count, err);

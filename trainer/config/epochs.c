@@ -10,15 +10,14 @@
 
 static int refuse(const char *text, bool is_of_first, struct err *err)
 {
-    err_set(err, -EINVAL, "batch.schedule is no list of epochs and factors");
+    err_set(err, -EINVAL, "batch.schedule is not a list of EPOCH:TIMES");
     err_expected(err,
-                 "EPOCH:TIMES with commas between, as \"4:2, 8:4\": rising epochs from 1 on, at "
-                 "most %d of them, "
-                 "times from 1 to %d",
+                 "comma-separated EPOCH:TIMES such as \"4:2, 8:4\": at most %d ascending epochs "
+                 "from 1 on, times from 1 to %d",
                  EPOCHS_CHANGES_MAX, EPOCHS_TIMES_MAX);
     err_found(err, "%.200s", text);
     if (is_of_first)
-        err_advise(err, "set batch.global for epoch 0, the first");
+        err_advise(err, "set the batch of epoch 0 with batch.global");
     return -EINVAL;
 }
 

@@ -48,7 +48,8 @@ static int check_copies(const struct strategy *strategy, struct strategy_mesh me
     uint64_t shard = mesh.shard ? mesh.shard : ranks / mesh.replicate;
     if (shard * mesh.replicate == ranks)
         return 0;
-    err_set(err, -EINVAL, "parallel.strategy %s: the ranks are no such copies", strategy->name);
+    err_set(err, -EINVAL, "parallel.strategy %s: the ranks do not match the number of copies",
+            strategy->name);
     if (mesh.shard)
         err_expected(err, "parallel.shard x parallel.replicate to be %" PRIu32 " ranks", ranks);
     else
@@ -57,7 +58,7 @@ static int check_copies(const struct strategy *strategy, struct strategy_mesh me
         err_found(err, "%" PRIu32 " x %" PRIu32, mesh.shard, mesh.replicate);
     else
         err_found(err, "%" PRIu32, mesh.replicate);
-    err_advise(err, "give one of the two");
+    err_advise(err, "set only one of the two");
     return -EINVAL;
 }
 
@@ -75,11 +76,11 @@ int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh 
         shards = mesh.shard ? mesh.shard : strategy->shards == STRATEGY_LOCAL ? local_ranks : ranks;
     }
     if (shards == 0 || ranks % shards != 0) {
-        err_set(err, -EINVAL, "parallel.strategy %s: the ranks can't be cut into shard groups",
+        err_set(err, -EINVAL, "parallel.strategy %s: cannot divide the ranks into shard groups",
                 strategy->name);
         err_expected(err, "parallel.shard to divide %u ranks", ranks);
         err_found(err, "%u", shards);
-        err_advise(err, "give parallel.shard");
+        err_advise(err, "set parallel.shard to a divisor of the number of ranks");
         return -EINVAL;
     }
     *ret_shards = shards;

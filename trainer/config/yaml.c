@@ -37,7 +37,7 @@ static int scalar_text(const struct walk *walk, struct fy_node *node,
                        char text[YAML_VALUE_BYTES_MAX])
 {
     if (!fy_node_is_scalar(node) || fy_node_is_alias(node))
-        return refuse(walk, line_of(node), "aliases and nested values are not understood here");
+        return refuse(walk, line_of(node), "aliases and nested values are not supported here");
     size_t bytes = 0;
     const char *scalar = fy_node_get_scalar(node, &bytes);
     if (bytes >= YAML_VALUE_BYTES_MAX || (bytes > 0 && memchr(scalar, '\0', bytes)))
@@ -69,7 +69,7 @@ static int visit_mappings(const struct walk *walk, struct fy_node *list, const c
         struct fy_node *item = fy_node_sequence_get_by_index(list, i);
         char entry[YAML_PATH_BYTES_MAX];
         if (!fy_node_is_mapping(item))
-            return refuse(walk, line, "mappings and other values stand in one list");
+            return refuse(walk, line, "a list mixes mappings and other values");
         int length = snprintf(entry, sizeof entry, "%s[%d]", path, i);
         if (length < 0 || (size_t)length >= sizeof entry)
             return refuse(walk, line, "keys are nested too deeply");
@@ -153,7 +153,7 @@ static int check_encoding(const struct walk *walk, const char *text, size_t byte
         count = utf8_sequence_bytes((const unsigned char *)text + at, bytes - at);
         if (count > 0 && text[at] != '\0')
             continue;
-        err_set(walk->err, -EINVAL, "a configuration is UTF-8 text");
+        err_set(walk->err, -EINVAL, "the configuration is not UTF-8 text");
         err_at(walk->err, walk->name, (int64_t)at);
         err_found(walk->err, "byte 0x%02x", (unsigned char)text[at]);
         return -EINVAL;
@@ -172,13 +172,12 @@ static int check_one_document(const struct walk *walk, const char *text, size_t 
         size_t length = newline ? (size_t)(newline - line) : bytes - at;
         at += length + 1;
         if (length > 0 && line[0] == '%')
-            return refuse(walk, number, "YAML directives are not understood here");
+            return refuse(walk, number, "YAML directives are not supported");
         bool begins = length >= 3 && memcmp(line, "---", 3) == 0;
         if (says_nothing(line, length))
             continue;
         if (ended || (begins && begun))
-            return refuse(walk, number,
-                          "a configuration is one YAML document, this begins another");
+            return refuse(walk, number, "the configuration has more than one YAML document");
         begun = true;
         ended = length >= 3 && memcmp(line, "...", 3) == 0;
     }
@@ -205,7 +204,7 @@ int yaml_walk(const char *text, size_t bytes, const char *name,
     if (!document && !says_nothing(text, bytes)) {
         void *iterator = NULL;
         struct fy_diag_error *error = fy_diag_errors_iterate(diag, &iterator);
-        err_set(err, -EINVAL, "not valid YAML");
+        err_set(err, -EINVAL, "the configuration is not valid YAML");
         err_at(err, name, ERR_NO_OFFSET);
         err_found(err, "%s at line %d", error && error->msg ? error->msg : "a syntax error",
                   error ? error->line : 0);
@@ -217,7 +216,7 @@ int yaml_walk(const char *text, size_t bytes, const char *name,
         else if (fy_node_is_mapping(root))
             status = visit(&walk, root, "", 0);
         else
-            status = refuse(&walk, 1, "a configuration is a mapping of keys");
+            status = refuse(&walk, 1, "the configuration is not a mapping of keys");
         fy_document_destroy(document);
     }
     fy_diag_destroy(diag);
