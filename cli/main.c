@@ -46,7 +46,7 @@ static int check_positional(const struct verb *verb, const struct option_list *p
     err_set(err, -EINVAL, "`millrace %s` got too %s arguments", verb->name, few ? "few" : "many");
     err_expected(err, "%s", *verb->arguments ? verb->arguments : "none");
     err_found(err, "%zu", positional->count);
-    err_advise(err, "`millrace %s --help` has examples", verb->name);
+    err_advise(err, "see the examples in `millrace %s --help`", verb->name);
     return -EINVAL;
 }
 
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
     console_init(&console);
     raise_open_files();
     if (argc < 2) {
-        err_set(&err, -EINVAL, "no verb given");
+        err_set(&err, -EINVAL, "the verb is missing");
         err_advise(&err, "`millrace help` lists them");
         status = usage(&console, &err);
     } else if (is_one_of(argv[1], "--help", "-h")) {

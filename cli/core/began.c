@@ -15,8 +15,8 @@ int began_before(const char *text, uint64_t wall_ns, uint64_t *ret_ns, struct er
 {
     size_t digits = text ? strspn(text, "0123456789") : 0;
     if (text && (text[digits] || digits > SECONDS_DIGITS_MAX)) {
-        err_set(err, -EINVAL, "the environment's %s is no time", BEGAN_VARIABLE);
-        err_expected(err, "seconds since 1970, as `date +%%s` tells them");
+        err_set(err, -EINVAL, "%s in the environment is not a time", BEGAN_VARIABLE);
+        err_expected(err, "seconds since 1970, as printed by `date +%%s`");
         err_found(err, "%.60s", text);
         return -EINVAL;
     }

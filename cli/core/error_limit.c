@@ -38,13 +38,13 @@ int error_limit_parse(const char *text, bool skips, struct error_limit *ret_limi
     double value;
     bool percent;
     if (!parse(text, &value, &percent)) {
-        err_set(err, -EINVAL, "--max-errors does not take this value");
-        err_expected(err, "a whole number, or a percentage as 1%%");
+        err_set(err, -EINVAL, "--max-errors has an invalid value");
+        err_expected(err, "a whole number, or a percentage such as 1%%");
         err_found(err, "\"%s\"", text);
         return EXIT_USAGE;
     }
     if (!skips) {
-        err_set(err, -EINVAL, "--max-errors counts what is skipped");
+        err_set(err, -EINVAL, "--max-errors needs --on-error skip");
         err_advise(err, "add --on-error skip");
         return EXIT_USAGE;
     }

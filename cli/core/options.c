@@ -71,7 +71,7 @@ const char *option_value_text(const struct option *option, char *text, size_t by
 static int refuse(const struct option *option, const char *value, struct err *err,
                   const char *expected)
 {
-    err_set(err, -EINVAL, "--%s does not take this value", option->name);
+    err_set(err, -EINVAL, "--%s has an invalid value", option->name);
     err_expected(err, "%s", expected);
     err_found(err, "\"%s\"", value);
     return -EINVAL;
@@ -162,11 +162,11 @@ static int set_value(const struct option *option, const char *value, void *args,
         return set_choice(option, value, at, err);
     case OPTION_SIZE:
         if (str_parse_size(value, at))
-            return refuse(option, value, err, "a size as 64KiB, 256MiB or 3GB");
+            return refuse(option, value, err, "a size such as 64KiB, 256MiB or 3GB");
         break;
     case OPTION_DURATION:
         if (str_parse_duration(value, at))
-            return refuse(option, value, err, "a duration as 90s, 10min or 2h");
+            return refuse(option, value, err, "a duration such as 90s, 10min or 2h");
         break;
     case OPTION_LIST:
         status = list_split(at, value);
@@ -203,7 +203,7 @@ static int take_option(const struct option_table *tables, size_t tables_count, i
     if (option->kind != OPTION_FLAG && !value) {
         if (*index + 1 >= argc) {
             char expected[ERR_TEXT_BYTES_MAX];
-            err_set(err, -EINVAL, "--%s lacks its value", option->name);
+            err_set(err, -EINVAL, "--%s has no value", option->name);
             err_expected(err, "%s", option_value_text(option, expected, sizeof expected));
             return -EINVAL;
         }

@@ -368,6 +368,6 @@ int output_flush(struct err *err)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return 0;
     int code = errno ? -errno : -EIO;
-    err_errno(err, code, "writing to stdout failed");
+    err_errno(err, code, "cannot write to stdout");
     return code;
 }

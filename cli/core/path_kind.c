@@ -96,7 +96,8 @@ static int kind_of_folder(struct io *io, const char *path, enum path_kind *ret_k
     err_set(err, -ENOTSUP, "not a dataset or a checkpoint");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(err, DATASET_NAME ", " MANIFEST_NAME " or folders with one in it");
-    err_advise(err, "a folder of photos or text becomes a dataset by `millrace convert dataset`");
+    err_advise(err,
+               "to make a dataset from a folder of photos or text, run `millrace convert dataset`");
     return -ENOTSUP;
 }
 
@@ -160,7 +161,7 @@ static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes,
     else if (ends_in(path, ".jpg") || ends_in(path, ".jpeg"))
         *ret_kind = PATH_JPEG;
     else {
-        err_set(err, -ENOTSUP, "no file that millrace knows");
+        err_set(err, -ENOTSUP, "the file type is not supported");
         err_at(err, path, ERR_NO_OFFSET);
         err_expected(err, "a shard, a " DATASET_NAME ", a " MANIFEST_NAME
                           ", safetensors, .npy, JPEG, PNG, WebP or PPM");

@@ -34,10 +34,10 @@ static const struct option common_rows[] = {
     {"json", 0, OPTION_FLAG, offsetof(struct common_args, json),
      .help = "print the result as JSON"},
     {"quiet", 'q', OPTION_FLAG, offsetof(struct common_args, quiet),
-     .help = "no progress, no log, no summary of what was made; errors still on stderr"},
+     .help = "print no progress, log or summary; errors still go to stderr"},
     {"verbose", 'v', OPTION_FLAG, offsetof(struct common_args, verbose),
-     .help = "a more talkative log"},
-    {"help", 'h', OPTION_FLAG, offsetof(struct common_args, help), .help = "this text"},
+     .help = "print a more detailed log"},
+    {"help", 'h', OPTION_FLAG, offsetof(struct common_args, help), .help = "print this help"},
 };
 
 const struct verb *verb_at(size_t n)
@@ -77,7 +77,7 @@ static int unknown_verb(const char *group, const char *word, struct err *err)
     if (nearest)
         err_advise(err, "did you mean `millrace %s%s%s`?", before, space, nearest);
     else
-        err_advise(err, "`millrace help%s%s` lists what there is", space, before);
+        err_advise(err, "`millrace help%s%s` lists the verbs", space, before);
     return -EINVAL;
 }
 

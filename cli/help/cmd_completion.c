@@ -31,7 +31,7 @@ static int run(const struct invocation *invocation, struct err *err)
         str_deinit(&out);
         return status;
     }
-    err_set(err, -EINVAL, "no completion for this shell");
+    err_set(err, -EINVAL, "the shell is not supported");
     err_expected(err, "bash, zsh or fish");
     err_found(err, "\"%.64s\"", invocation->positional[0]);
     return EXIT_USAGE;
@@ -49,16 +49,11 @@ const struct verb verb_completion = {
     .arguments = "bash|zsh|fish",
     .arguments_least = 1,
     .arguments_most = 1,
-    .summary = "Print the script by which a shell completes the command line.",
-    .details = "An installed millrace has brought these scripts along; this is for one that runs "
-               "from where "
-               "it was built. "
-               "In bash, `source <(millrace completion bash)` in ~/.bashrc; in zsh the same with "
-               "zsh, after "
-               "compinit; in fish, "
-               "`millrace completion fish | source`. They complete verbs, options, their values "
-               "and the keys "
-               "of --set.",
+    .summary = "Print a shell completion script.",
+    .details = "The scripts are installed with millrace; print one to use a millrace that is not "
+               "installed. In bash, put `source <(millrace completion bash)` in ~/.bashrc; in zsh, "
+               "do the same with zsh, after compinit; in fish, run `millrace completion fish | "
+               "source`. The scripts complete verbs, options, option values and the keys of --set.",
     .examples = examples,
     .args_bytes = sizeof(struct completion_args),
     .run = run,

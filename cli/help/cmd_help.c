@@ -29,7 +29,7 @@ static int print_verb_help(const struct invocation *invocation, struct err *err)
         return 0;
     }
     if (err->code == 0) {
-        err_set(err, -EINVAL, "no help about `%s %s`", words[0], count > 1 ? words[1] : "");
+        err_set(err, -EINVAL, "there is no help for `%s %s`", words[0], count > 1 ? words[1] : "");
         err_advise(err, "`millrace help` lists the verbs");
     }
     return EXIT_USAGE;
@@ -60,8 +60,7 @@ const struct verb verb_help = {
     .name = "help",
     .arguments = "[VERB | formats | config]",
     .arguments_most = 2,
-    .summary =
-        "Tell about a verb, the files that are read and written, or the keys of a configuration.",
+    .summary = "Show help for a verb, the file formats, or the configuration keys.",
     .examples = examples,
     .args_bytes = sizeof(struct help_args),
     .run = run,

@@ -20,7 +20,7 @@ struct manual_args {
 static const struct option rows[] = {
     {"out", 'o', OPTION_TEXT, AT(out), "DIR",
      .help = "write all pages, DIR/man1/millrace.1 and so on"},
-    {"force", 0, OPTION_FLAG, AT(force), .help = "existing pages in DIR give way"},
+    {"force", 0, OPTION_FLAG, AT(force), .help = "replace existing pages in DIR"},
 };
 
 static int out_of_memory(struct err *err)
@@ -76,7 +76,7 @@ static int check_free(struct io *io, const char *folder, struct err *err)
         if (!status)
             status = io->names->stat(io, path, &info, err);
         if (!status) {
-            err_set(err, -EEXIST, "there is a manual page of that name already");
+            err_set(err, -EEXIST, "a manual page of that name already exists");
             err_at(err, path, ERR_NO_OFFSET);
             err_advise(err, "choose another folder, or add --force");
             return -EEXIST;
@@ -118,7 +118,7 @@ static int find_page(const struct invocation *invocation, size_t *ret_n, struct 
             status = 0;
         }
     if (status == -ENOENT) {
-        err_set(err, status, "no manual page %.80s", str_text(&wanted));
+        err_set(err, status, "there is no manual page %.80s", str_text(&wanted));
         err_advise(err, "`millrace help` lists the verbs");
     }
     str_deinit(&wanted);
@@ -141,8 +141,8 @@ static int run(const struct invocation *invocation, struct err *err)
     const struct manual_args *args = invocation->args;
     size_t n = 0;
     if (args->out && invocation->positional_count > 0) {
-        err_set(err, -EINVAL, "--out writes all pages");
-        err_advise(err, "leave out the page's name, or --out");
+        err_set(err, -EINVAL, "--out writes all pages, not a single one");
+        err_advise(err, "remove the name of the page, or remove --out");
         return EXIT_USAGE;
     }
     if (args->out)
@@ -164,11 +164,9 @@ const struct verb verb_manual = {
     .name = "manual",
     .arguments = "[VERB | config | formats]",
     .arguments_most = 2,
-    .summary = "Print a manual page, as man reads it.",
-    .details =
-        "Without a name it is the page millrace(1). An installed millrace has brought all pages "
-        "along; for one that runs "
-        "from where it was built, `millrace manual read | man -l -` shows one of them.",
+    .summary = "Print a manual page in the format of man.",
+    .details = "Without a name, print the page millrace(1). All pages are installed with millrace; "
+               "to read one without installing it, run `millrace manual read | man -l -`.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct manual_args),

@@ -9,9 +9,9 @@
 enum { KEY_COLUMNS = 26 }; /* fits most keys; longer ones shift their values to the right */
 
 const char help_config_intro[] =
-    "A training run is told what to do by one YAML file; `--set key=value` goes over it.\n"
-    "Keys marked * decide the order of samples or the bits: a resume under another value is "
-    "refused.";
+    "One YAML file configures a training run; `--set key=value` overrides it.\n"
+    "Keys marked * affect the order of samples or the results: a run cannot resume with a "
+    "different value.";
 
 const char help_config_example[] =
     "  run:   {dir: runs/a, seed: 7, steps: 2000}\n"

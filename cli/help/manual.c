@@ -152,7 +152,7 @@ static void add_statuses(struct str *out)
 static void add_overview_page(struct str *out, const struct manual_page *page)
 {
     const struct verb *verb;
-    begin_page(out, page, "data loading, checkpoints and training that repeat bit for bit");
+    begin_page(out, page, "bit-reproducible data loading, checkpoints and training");
     roff_section(out, "SYNOPSIS");
     roff_font(out, ROFF_BOLD, "millrace");
     str_add_text(out, " ");
@@ -161,9 +161,10 @@ static void add_overview_page(struct str *out, const struct manual_page *page)
     roff_section(out, "DESCRIPTION");
     roff_prose(out, help_intro);
     str_add_text(out, ".PP\n");
-    roff_prose(out, "Results go to stdout, progress and log to stderr. Outputs appear under their "
-                    "name when they are "
-                    "whole, and an existing one stays unless --force is given.");
+    roff_prose(
+        out,
+        "Results go to stdout, progress and log messages to stderr. An output appears under its "
+        "name only when it is complete. An existing output is replaced only with --force.");
     roff_section(out, "VERBS");
     for (size_t i = 0; (verb = verb_at(i)); i++) {
         char name[MANUAL_NAME_BYTES];
@@ -175,18 +176,19 @@ static void add_overview_page(struct str *out, const struct manual_page *page)
     }
     roff_section(out, "OPTIONS");
     roff_item(out);
-    str_add_text(out, "\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nwhat there is; after a verb, its options "
-                      "and examples\n");
+    str_add_text(
+        out,
+        "\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint help; after a verb, its options and examples\n");
     roff_item(out);
-    str_add_text(out, "\\fB\\-V\\fR, \\fB\\-\\-version\\fR\nwhich version this is\n");
+    str_add_text(out, "\\fB\\-V\\fR, \\fB\\-\\-version\\fR\nprint the version\n");
     add_statuses(out);
     roff_section(out, "ENVIRONMENT");
     roff_item(out);
-    str_add_text(out, "\\fBNO_COLOR\\fR\nnot empty: no colours\n");
+    str_add_text(out, "\\fBNO_COLOR\\fR\nif not empty, disables colors\n");
     roff_item(out);
     str_add_text(out, "\\fBXDG_CACHE_HOME\\fR\n");
-    roff_prose(
-        out, "where indexes of other tools' shards are kept, in millrace/index (default ~/.cache)");
+    roff_prose(out, "folder of the index cache for shards from other tools, which is its subfolder "
+                    "millrace/index (default ~/.cache)");
     add_see_also(out, page);
 }
 
@@ -220,7 +222,7 @@ static void add_config_page(struct str *out, const struct manual_page *page)
 
 static void add_formats_page(struct str *out, const struct manual_page *page)
 {
-    begin_page(out, page, "the files that millrace reads and writes");
+    begin_page(out, page, "file formats that millrace reads and writes");
     roff_section(out, "DESCRIPTION");
     for (const struct help_section *section = help_formats; section->title; section++) {
         roff_end_line(out);

@@ -12,14 +12,14 @@
 enum { COLUMNS_MOST = 100, COLUMNS_LEAST = 40, COLUMNS_UNKNOWN = 80, HELP_COLUMN = 26 };
 
 const char help_intro[] =
-    "Converts datasets into shards, streams them into training in a reproducible order, trains, "
-    "and keeps checkpoints from which a run goes on to the same bits.";
+    "Converts datasets into shards, streams them in a reproducible order, trains models, and keeps "
+    "checkpoints from which a run resumes bit for bit.";
 
 const struct help_status help_statuses[] = {
     {EXIT_DONE, "done"},
     {EXIT_FAILED, "the work failed"},
     {EXIT_USAGE, "wrong usage"},
-    {EXIT_STOPPED, "stopped on request with everything saved, run the same command again"},
+    {EXIT_STOPPED, "stopped early with everything saved (run the same command again)"},
     {EXIT_INTERRUPTED, "interrupted twice"},
     {0, NULL},
 };
@@ -66,7 +66,7 @@ void help_option_phrase(const struct option *option, struct str *out)
     if (option->required)
         str_add_text(out, " (required)");
     if (option->kind == OPTION_REPEAT)
-        str_add_text(out, "; may be given again");
+        str_add_text(out, "; repeatable");
 }
 
 /* The last break of the command before `columns`; 0: none. Keeps an option and its value together
@@ -168,10 +168,8 @@ void verb_print_overview(const char *group)
     }
     putchar('\n');
     help_print_wrapped(
-        "`millrace VERB --help` has the options and examples of one verb; `millrace help formats` "
-        "the "
-        "files that are read and written; `millrace help config` every key of a training "
-        "configuration.",
+        "`millrace VERB --help` shows the options and examples of a verb, `millrace help formats` "
+        "the file formats, and `millrace help config` every key of a training configuration.",
         0, 0);
     struct str statuses = {0};
     for (const struct help_status *row = help_statuses; row->meaning; row++)

@@ -136,7 +136,7 @@ static void a_missing_value_is_told(void **state)
     (void)state;
     struct parsed p = PARSE("--count");
     assert_int_equal(p.status, -EINVAL);
-    assert_string_equal(p.err.what, "--count lacks its value");
+    assert_string_equal(p.err.what, "--count has no value");
     release(&p);
 }
 
