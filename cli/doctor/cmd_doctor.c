@@ -68,7 +68,7 @@ static void keep_lack(struct examination *examination, const char *name,
 {
     if (examination->lacks_count++ > 0)
         return;
-    err_set(examination->err, -ENOTSUP, "something that millrace needs is missing here: %s", name);
+    err_set(examination->err, -ENOTSUP, "a requirement of millrace is not met: %s", name);
     err_found(examination->err, "%s", str_text(&finding->found));
     err_advise(examination->err, "%s", str_text(&finding->advice));
 }
@@ -153,7 +153,7 @@ static void print_summary(const struct examination *examination)
     if (examination->lacks_count > 0)
         printf("%zu lack%s, ", examination->lacks_count, examination->lacks_count == 1 ? "" : "s");
     else
-        printf("nothing that millrace needs is missing, ");
+        printf("all requirements of millrace are met, ");
     printf("%zu note%s\n", examination->notes_count, examination->notes_count == 1 ? "" : "s");
 }
 
@@ -170,7 +170,7 @@ static int run(const struct invocation *invocation, struct err *err)
     jsonx_write_u64(json, "notes_count", examination.notes_count);
     jsonx_write_u64(json, "lacks_count", examination.lacks_count);
     if (status == -EINTR)
-        err_set(err, status, "the examination was stopped on request");
+        err_set(err, status, "stopped on request");
     else if (status)
         err_set(err, status, "out of memory for the result");
     if (!status && examination.as_json)
@@ -186,9 +186,8 @@ static int run(const struct invocation *invocation, struct err *err)
 
 static const struct option rows[] = {
     {"dir", 0, OPTION_TEXT, offsetof(struct doctor_args, dir), "DIR", NULL,
-     "a folder, made or not, that outputs and checkpoints will be written to: what they need there "
-     "is a "
-     "must"},
+     "a folder for outputs and checkpoints, which may not exist yet; a missing requirement for "
+     "writing them is a lack"},
 };
 
 static const char *const examples[] = {
@@ -202,19 +201,14 @@ const struct verb verb_doctor = {
     .name = "doctor",
     .arguments = "[PATH]...",
     .arguments_most = SIZE_MAX,
-    .summary = "Tell what this machine offers and lacks for millrace, and what to do about it.",
-    .details = "Looks at processor, memory, limits, libraries, GPU, and at the file system of each "
-               "PATH (a "
-               "folder or a file in it; by "
-               "default the current folder): its kind, space, and what it can do. Each check is "
-               "ok, a note "
-               "(it works, but could be "
-               "better) or a lack. The probes of a file system last some fsyncs and leave nothing "
-               "behind.\n"
-               "Status 1 where something that millrace needs is missing. That a PATH can't be "
-               "written to is "
-               "a note, since data may "
-               "be read there; for --dir it is a lack.",
+    .summary = "Check this machine for millrace and suggest fixes.",
+    .details =
+        "Checks the processor, memory, limits, libraries and GPU, and the file system of each PATH "
+        "(a folder or a file in it; by default the current folder): its type, space and features. "
+        "The result of a check is ok, a note (it works, but could be better) or a lack. Probing a "
+        "file system takes a few fsyncs and leaves nothing behind.\n"
+        "The status is 1 if there is a lack. A PATH that cannot be written to is only a note, "
+        "since it may hold data to read; for --dir it is a lack.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct doctor_args),

@@ -33,5 +33,5 @@ void doctor_advise(struct doctor_finding *finding, enum doctor_state state, cons
 void doctor_fail(struct doctor_finding *finding, enum doctor_state state, const struct err *err)
 {
     doctor_found(finding, "%s%s%s", err->what, *err->path ? ": " : "", err->path);
-    doctor_advise(finding, state, "%s", *err->advice ? err->advice : "see what the message names");
+    doctor_advise(finding, state, "%s", *err->advice ? err->advice : "see the message");
 }

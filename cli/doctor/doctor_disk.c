@@ -29,12 +29,12 @@ static void check_type(const struct doctor_folder *folder, struct doctor_finding
         return;
     }
     doctor_found(finding, "%s, %s", probe->type,
-                 probe->is_network  ? "over a network"
-                 : probe->is_memory ? "in memory: gone when the machine restarts"
-                 : probe->is_vague  ? "nothing tells whether it is local"
+                 probe->is_network  ? "network"
+                 : probe->is_memory ? "in memory, lost when the machine restarts"
+                 : probe->is_vague  ? "unknown whether local"
                                     : "local");
     if (!probe->is_made)
-        doctor_found(finding, "; not there yet, to be made in %s", probe->folder);
+        doctor_found(finding, "; does not exist yet, to be made in %s", probe->folder);
     jsonx_write_string(&finding->json, "type", probe->type);
     jsonx_write_bool(&finding->json, "is_network", probe->is_network);
     jsonx_write_bool(&finding->json, "is_memory", probe->is_memory);
@@ -53,14 +53,14 @@ static void check_space(const struct doctor_folder *folder, struct doctor_findin
     jsonx_write_u64(&finding->json, "free_files_count", probe->free_files);
     if (probe->free_bytes < FREE_FEW_BYTES && !probe->write_status)
         doctor_advise(finding, DOCTOR_NOTE,
-                      "shards and checkpoints will soon fill it: free some space");
+                      "free some space: shards and checkpoints will soon fill the disk");
 }
 
 static void check_read_ahead(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     uint64_t bytes = folder->probe.read_ahead_bytes;
     char size[STR_SIZE_BYTES];
-    doctor_found(finding, "%s", bytes ? str_format_size(bytes, size) : "not told");
+    doctor_found(finding, "%s", bytes ? str_format_size(bytes, size) : "unknown");
     if (bytes > 0)
         jsonx_write_u64(&finding->json, "read_ahead_bytes", bytes);
     else
@@ -73,29 +73,27 @@ static void check_writing(const struct doctor_folder *folder, struct doctor_find
     doctor_found(finding, status ? "refused: %s" : "%s", text_of(status));
     jsonx_write_bool(&finding->json, "is_writable", status == 0);
     if (status)
-        doctor_advise(
-            finding, for_outputs(folder), "%s",
-            status == -ENOSPC || status == -EDQUOT
-                ? "free some space, or choose another place for outputs"
-            : status == -EROFS
-                ? "data can be read here; choose a place that is not mounted read-only for outputs"
-                : "data can be read here; for outputs, check owner and permissions");
+        doctor_advise(finding, for_outputs(folder), "%s",
+                      status == -ENOSPC || status == -EDQUOT
+                          ? "free some space or choose another folder for outputs"
+                      : status == -EROFS
+                          ? "data can be read here; for outputs, choose a folder that is not "
+                            "mounted read-only"
+                          : "data can be read here; for outputs, check owner and permissions");
 }
 
 /* Without them io/ uses fallbacks (docs/explanation/io.md). */
 static void check_renames(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     const struct io_probe *probe = &folder->probe;
-    doctor_found(finding, "without replacing: %s; exchange: %s", text_of(probe->rename_new_status),
+    doctor_found(finding, "no-replace: %s; exchange: %s", text_of(probe->rename_new_status),
                  text_of(probe->exchange_status));
     jsonx_write_bool(&finding->json, "has_no_replace", probe->rename_new_status == 0);
     jsonx_write_bool(&finding->json, "has_exchange", probe->exchange_status == 0);
     if (probe->rename_new_status || probe->exchange_status)
-        doctor_advise(
-            finding, DOCTOR_NOTE,
-            "outputs still appear whole; but a kill while a folder is replaced (--force) may leave "
-            "neither the old nor "
-            "the new under its name");
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "outputs are still atomic, except that a kill while a folder is replaced "
+                      "(--force) may leave neither the old nor the new one under its name");
 }
 
 static void check_locks(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -104,10 +102,9 @@ static void check_locks(const struct doctor_folder *folder, struct doctor_findin
     doctor_found(finding, status ? "refused: %s" : "%s", text_of(status));
     jsonx_write_bool(&finding->json, "has_locks", status == 0);
     if (status)
-        doctor_advise(
-            finding, for_outputs(folder),
-            "a training could not own its folder of checkpoints here: mount it with locks, or keep "
-            "them elsewhere");
+        doctor_advise(finding, for_outputs(folder),
+                      "mount the file system with locks, or keep checkpoints elsewhere: a run "
+                      "cannot lock its checkpoint folder here");
 }
 
 static void check_reserving(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -117,7 +114,7 @@ static void check_reserving(const struct doctor_folder *folder, struct doctor_fi
     jsonx_write_bool(&finding->json, "has_fallocate", status == 0);
     if (status)
         doctor_advise(finding, DOCTOR_NOTE,
-                      "a full disk is met while writing, not before: leave room");
+                      "keep enough free space: a full disk is detected while writing, not before");
 }
 
 static void check_direct(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -128,7 +125,7 @@ static void check_direct(const struct doctor_folder *folder, struct doctor_findi
         doctor_found(finding, "O_DIRECT refused: %s", text_of(probe->direct_status));
         return;
     }
-    doctor_found(finding, "O_DIRECT taken");
+    doctor_found(finding, "O_DIRECT supported");
     if (probe->direct_offset_align_bytes > 0) {
         doctor_found(finding, ", offsets aligned to %" PRIu32 " bytes, memory to %" PRIu32,
                      probe->direct_offset_align_bytes, probe->direct_memory_align_bytes);
@@ -143,10 +140,10 @@ static void check_sync(const struct doctor_folder *folder, struct doctor_finding
     if (probe->sync_status) {
         doctor_found(finding, "refused: %s", text_of(probe->sync_status));
         doctor_advise(finding, for_outputs(folder),
-                      "nothing can be made durable here: choose another place");
+                      "choose another folder: writes cannot be made durable here");
         return;
     }
-    doctor_found(finding, "%.2f ms for 4 KiB; an output takes several",
+    doctor_found(finding, "%.2f ms for 4 KiB; an output needs several",
                  (double)probe->sync_ns / 1e6);
     jsonx_write_f64(&finding->json, "fsync_seconds", (double)probe->sync_ns / 1e9);
 }

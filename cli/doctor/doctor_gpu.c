@@ -58,10 +58,10 @@ static void check_devices(const struct doctor_folder *folder, struct doctor_find
     (void)folder;
     size_t gpus = list_gpus(finding), files = gpu_probe_count_files("");
     if (gpus == 0)
-        doctor_found(finding, files ? "device files of an NVIDIA driver, which does not answer"
+        doctor_found(finding, files ? "NVIDIA device files exist, but the driver does not respond"
                                     : "no NVIDIA GPU");
     else if (files == 0)
-        doctor_found(finding, "; no /dev/nvidia* by which to reach them");
+        doctor_found(finding, "; /dev/nvidia* is missing");
     jsonx_write_u64(&finding->json, "device_files_count", files);
     if ((gpus == 0) != (files == 0))
         doctor_advise(
@@ -101,11 +101,11 @@ static void check_driver(const struct doctor_folder *folder, struct doctor_findi
     }
     jsonx_write_bool(&finding->json, "nvml_answers", status == 0);
     if (!status) {
-        doctor_found(finding, "%s; NVML answers", version);
+        doctor_found(finding, "%s; NVML works", version);
         jsonx_write_string(&finding->json, "version", version);
         return;
     }
-    doctor_found(finding, "%s; metrics of a training lack the utilisation", err.what);
+    doctor_found(finding, "%s; training metrics have no GPU utilization", err.what);
     jsonx_write_null(&finding->json, "version");
     if (gpu_probe_count_files("") > 0)
         doctor_advise(finding, DOCTOR_NOTE, "%s", err.advice);
@@ -199,10 +199,9 @@ static void check_libraries(const struct doctor_folder *folder, struct doctor_fi
     }
     jsonx_end_array(&finding->json);
     if (libraries[0].major == 0 && gpu_probe_count_files("") > 0)
-        doctor_advise(
-            finding, DOCTOR_NOTE,
-            "training on the GPU needs cuBLASLt: install the CUDA toolkit's libcublas, or set "
-            "LD_LIBRARY_PATH to where it is");
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "install libcublas of the CUDA toolkit or set LD_LIBRARY_PATH to its folder: "
+                      "training on the GPU needs cuBLASLt");
 }
 
 /* Tests pinning as much memory as a loader takes by default. The driver pins without
@@ -224,7 +223,7 @@ static void check_pinned(const struct doctor_folder *folder, struct doctor_findi
     str_format_size(wanted, size);
     int status = device_open("cuda", &device, &err);
     if (status) {
-        doctor_found(finding, "none is needed without a GPU; RLIMIT_MEMLOCK: %s", most);
+        doctor_found(finding, "not needed without a GPU; RLIMIT_MEMLOCK: %s", most);
         jsonx_write_null(&finding->json, "is_given");
         return;
     }
@@ -232,13 +231,12 @@ static void check_pinned(const struct doctor_folder *folder, struct doctor_findi
     device->ops->mem_free(device, MEM_PINNED, memory, wanted);
     device_close(device);
     doctor_found(finding, "%s %s; RLIMIT_MEMLOCK: %s", size,
-                 status ? "were not given" : "were given", most);
+                 status ? "cannot be allocated" : "can be allocated", most);
     jsonx_write_bool(&finding->json, "is_given", status == 0);
     jsonx_write_u64(&finding->json, "asked_bytes", wanted);
     if (status)
         doctor_advise(finding, DOCTOR_NOTE,
-                      "give a training a smaller data.memory (128MiB), raise `ulimit -l`, or give "
-                      "the container "
+                      "set data.memory to less (128MiB), raise `ulimit -l`, or give the container "
                       "more memory");
 }
 

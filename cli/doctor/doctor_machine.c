@@ -36,7 +36,7 @@ static void check_cpu(const struct doctor_folder *folder, struct doctor_finding 
     unsigned usable = thread_pool_cpu_count();
     cgroup_read_limits("", &limits);
     machine_cpu_model(model, sizeof model);
-    doctor_found(finding, "%s; %u of %ld CPUs may be used", model, usable, online);
+    doctor_found(finding, "%s; %u of %ld CPUs usable", model, usable, online);
     jsonx_write_string(&finding->json, "model", model);
     jsonx_write_u64(&finding->json, "usable_count", usable);
     jsonx_write_i64(&finding->json, "online_count", online);
@@ -45,11 +45,11 @@ static void check_cpu(const struct doctor_folder *folder, struct doctor_finding 
     else
         jsonx_write_null(&finding->json, "quota_count");
     if (limits.cpu_count > 0 && limits.cpu_count <= usable)
-        doctor_found(finding, ", for the time of %.3g by their control group", limits.cpu_count);
+        doctor_found(finding, ", with the time of %.3g (control group)", limits.cpu_count);
     if (limits.cpu_count > 0 && limits.cpu_count < usable)
         doctor_advise(finding, DOCTOR_NOTE,
-                      "a part of a CPU takes a thread of its own, which is throttled: give the "
-                      "group whole CPUs");
+                      "give the control group whole CPUs: a fraction of a CPU gets a thread that "
+                      "is throttled");
 }
 
 /* Lists this processor's instruction sets, of those that millrace's or OpenBLAS's kernels use. */
@@ -86,15 +86,15 @@ static void check_kernels(const struct doctor_folder *folder, struct doctor_find
 {
     (void)folder;
     const char *compute = ops_cpu_kernels(), *pixels = image_kernels_name(image_kernels_best());
-    doctor_found(finding, "compute by %s, pixels by %s", compute, pixels);
+    doctor_found(finding, "compute: %s, pixels: %s", compute, pixels);
     jsonx_write_string(&finding->json, "compute", compute);
     jsonx_write_string(&finding->json, "pixels", pixels);
     list_instruction_sets(finding);
 #ifdef __x86_64__
     if (strcmp(compute, "baseline") == 0 && __builtin_cpu_supports("avx2"))
         doctor_advise(finding, DOCTOR_NOTE,
-                      "this processor has avx2, this build has no kernels for it: build with gcc, "
-                      "without sanitizers");
+                      "build with gcc, without sanitizers: the processor has avx2, but this build "
+                      "has no kernels for it");
     else if (strcmp(compute, "baseline") == 0)
         doctor_advise(finding, DOCTOR_NOTE,
                       "training is several times faster on a processor with avx2");
@@ -110,7 +110,7 @@ static void check_memory(const struct doctor_folder *folder, struct doctor_findi
     char total[STR_SIZE_BYTES], available[STR_SIZE_BYTES], limit[STR_SIZE_BYTES],
         need[STR_SIZE_BYTES];
     if (machine_read_memory(&memory)) {
-        doctor_found(finding, "not told: /proc/meminfo can't be read");
+        doctor_found(finding, "unknown: cannot read /proc/meminfo");
         doctor_advise(finding, DOCTOR_NOTE, "mount /proc");
         return;
     }
@@ -121,7 +121,7 @@ static void check_memory(const struct doctor_folder *folder, struct doctor_findi
     jsonx_write_u64(&finding->json, "total_bytes", memory.total_bytes);
     jsonx_write_u64(&finding->json, "available_bytes", memory.available_bytes);
     if (limits.memory_bytes > 0 && limits.memory_bytes < memory.total_bytes) {
-        doctor_found(finding, "; at most %s by the control group",
+        doctor_found(finding, "; limited to %s by the control group",
                      str_format_size(limits.memory_bytes, limit));
         jsonx_write_u64(&finding->json, "limit_bytes", limits.memory_bytes);
         free_bytes = limits.memory_bytes < free_bytes ? limits.memory_bytes : free_bytes;
@@ -130,11 +130,9 @@ static void check_memory(const struct doctor_folder *folder, struct doctor_findi
     }
     jsonx_write_u64(&finding->json, "loader_default_bytes", wanted);
     if (free_bytes < wanted)
-        doctor_advise(
-            finding, DOCTOR_NOTE,
-            "less than the %s that `read` takes by default: give --memory 256MiB, and data.memory "
-            "to a training",
-            str_format_size(wanted, need));
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "set --memory 256MiB, or data.memory for training: `read` uses %s by default",
+                      str_format_size(wanted, need));
 }
 
 static void check_huge_pages(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -144,11 +142,11 @@ static void check_huge_pages(const struct doctor_folder *folder, struct doctor_f
     char text[MACHINE_TEXT_BYTES], setting[32] = "absent"; /* "always [madvise] never" */
     if (machine_read_line(path, text, sizeof text) == 0 && strchr(text, '['))
         sscanf(strchr(text, '['), "[%31[^]]", setting);
-    doctor_found(finding, "transparent ones: %s", setting);
+    doctor_found(finding, "transparent huge pages: %s", setting);
     jsonx_write_string(&finding->json, "transparent", setting);
     if (strcmp(setting, "never") == 0)
         doctor_advise(finding, DOCTOR_NOTE,
-                      "read-ahead lies in small pages; as root: echo madvise > %s", path);
+                      "as root, run `echo madvise > %s`: read-ahead uses small pages", path);
 }
 
 static void add_limit(struct doctor_finding *finding, const char *key, rlim_t limit)
@@ -169,8 +167,7 @@ static void check_locked_memory(const struct doctor_folder *folder, struct docto
     if (limit.rlim_cur == RLIM_INFINITY)
         doctor_found(finding, "unlimited");
     else
-        doctor_found(finding,
-                     "at most %s, for the rings of io_uring and the read-ahead that it registers",
+        doctor_found(finding, "at most %s, for io_uring rings and registered read-ahead",
                      str_format_size(limit.rlim_cur, size));
     add_limit(finding, "soft_bytes", limit.rlim_cur);
     add_limit(finding, "hard_bytes", limit.rlim_max);
@@ -194,8 +191,7 @@ static void check_open_files(const struct doctor_folder *folder, struct doctor_f
     if (shards < SHARDS_OPEN_FEW)
         doctor_advise(
             finding, DOCTOR_NOTE,
-            "a dataset of more shards is read slowly, since they are opened again and again; %d "
-            "files will do: %s",
+            "raise the limit to %d files, as datasets with more shards are slow to read: %s",
             4 * SHARDS_OPEN_MAX, open_files_advice());
 }
 
@@ -205,14 +201,13 @@ static void check_shared_memory(const struct doctor_folder *folder, struct docto
     struct statvfs space;
     char total[STR_SIZE_BYTES], available[STR_SIZE_BYTES];
     if (statvfs("/dev/shm", &space)) {
-        doctor_found(finding,
-                     "no /dev/shm, through which ranks of one machine talk; one rank needs none");
+        doctor_found(finding, "no /dev/shm; ranks on one machine need it, a single rank does not");
         jsonx_write_null(&finding->json, "total_bytes");
         return;
     }
     uint64_t total_bytes = (uint64_t)space.f_blocks * space.f_frsize,
              free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
-    doctor_found(finding, "/dev/shm: %s, %s free; ranks of one machine talk through it",
+    doctor_found(finding, "/dev/shm: %s, %s free; used between ranks on one machine",
                  str_format_size(total_bytes, total), str_format_size(free_bytes, available));
     jsonx_write_u64(&finding->json, "total_bytes", total_bytes);
     jsonx_write_u64(&finding->json, "free_bytes", free_bytes);
@@ -229,13 +224,13 @@ static void check_clock(const struct doctor_folder *folder, struct doctor_findin
     for (int i = 0; i < CLOCK_LOOKS; i++)
         clock_now_ns();
     double look_ns = (double)(clock_now_ns() - began) / CLOCK_LOOKS;
-    doctor_found(finding, "%s, %.0f ns a look", source, look_ns);
+    doctor_found(finding, "%s, %.0f ns per read", source, look_ns);
     jsonx_write_string(&finding->json, "source", source);
     jsonx_write_f64(&finding->json, "look_seconds", look_ns / 1e9);
     if (look_ns > CLOCK_SLOW_NS)
-        doctor_advise(finding, DOCTOR_NOTE,
-                      "each look is a system call; a clock source that needs none (tsc, kvm-clock) "
-                      "spares some time");
+        doctor_advise(
+            finding, DOCTOR_NOTE,
+            "use a clock source that needs no system call (tsc, kvm-clock): it is faster");
 }
 
 static void check_container(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -243,10 +238,10 @@ static void check_container(const struct doctor_folder *folder, struct doctor_fi
     (void)folder;
     const char *kind = machine_container("");
     if (kind) {
-        doctor_found(finding, "yes (%s): memory and CPUs above may be shared with others", kind);
+        doctor_found(finding, "yes (%s): memory and CPUs above may be shared", kind);
         jsonx_write_string(&finding->json, "kind", kind);
     } else {
-        doctor_found(finding, "no mark of one");
+        doctor_found(finding, "none detected");
         jsonx_write_null(&finding->json, "kind");
     }
 }

@@ -34,17 +34,15 @@ static void check_products(const struct doctor_folder *folder, struct doctor_fin
     name += blas.config[name] == ' ';
     /* "OpenBLAS 0.3.21"; its options follow */
     int shown = (int)(name + strcspn(blas.config + name, " "));
-    doctor_found(finding, "%.*s, kernels %s; one thread of its own, ours share the work", shown,
-                 blas.config, blas.core);
+    doctor_found(finding, "%.*s, kernels %s; single-threaded, millrace's threads divide the work",
+                 shown, blas.config, blas.core);
     jsonx_write_string(&finding->json, "config", blas.config);
     jsonx_write_string(&finding->json, "core", blas.core);
     if (chosen)
-        doctor_advise(
-            finding, DOCTOR_NOTE,
-            "OPENBLAS_CORETYPE=%s chose the kernels, not millrace: unset it, or keep it the same "
-            "for all runs that "
-            "shall agree in their bits",
-            chosen);
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "OPENBLAS_CORETYPE=%s selects the kernels: unset it, or use the same value "
+                      "for all runs that must match bit for bit",
+                      chosen);
 }
 
 /* A failure without BLAS is only a note here: another check reports the missing BLAS. */
@@ -75,7 +73,7 @@ static void check_jpeg(const struct doctor_folder *folder, struct doctor_finding
     (void)folder;
     int simd = jpeg_simd();
     doctor_found(finding, "%s%s", jpeg_library(),
-                 simd > 0    ? ", by SIMD"
+                 simd > 0    ? ", with SIMD"
                  : simd == 0 ? ", without SIMD"
                              : "");
     jsonx_write_string(&finding->json, "library", jpeg_library());
@@ -85,12 +83,11 @@ static void check_jpeg(const struct doctor_folder *folder, struct doctor_finding
         jsonx_write_null(&finding->json, "has_simd");
     if (!strstr(jpeg_library(), "turbo"))
         doctor_advise(finding, DOCTOR_NOTE,
-                      "images decode several times faster by libjpeg-turbo: build with it");
+                      "build with libjpeg-turbo: images decode several times faster");
     if (simd == 0)
-        doctor_advise(
-            finding, DOCTOR_NOTE,
-            "images decode several times slower: unset JSIMD_FORCENONE, or install a libjpeg-turbo "
-            "with SIMD");
+        doctor_advise(finding, DOCTOR_NOTE,
+                      "unset JSIMD_FORCENONE or install a libjpeg-turbo with SIMD: images decode "
+                      "several times faster");
 }
 
 static void check_libraries(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -124,7 +121,7 @@ static void check_engine(const struct doctor_folder *folder, struct doctor_findi
 {
     (void)folder;
     const char *name = engine_name();
-    doctor_found(finding, "by %s%s", name,
+    doctor_found(finding, "uses %s%s", name,
                  strcmp(name, "threads") == 0 ? ": pread and pwrite" : "");
     jsonx_write_string(&finding->json, "engine", name);
 }
@@ -134,27 +131,25 @@ static void check_uring(const struct doctor_folder *folder, struct doctor_findin
     (void)folder;
     int status = io_probe_uring(), registering = status ? status : io_probe_registering();
     if (status)
-        doctor_found(finding, "the kernel refuses it (%s)", strerror(-status));
+        doctor_found(finding, "not permitted by the kernel (%s)", strerror(-status));
     else
-        doctor_found(finding, "the kernel permits it");
+        doctor_found(finding, "permitted by the kernel");
     if (!status)
         doctor_found(finding,
-                     registering ? ", but registers no read-ahead (%s)"
-                                 : " and registers read-ahead",
+                     registering ? ", but cannot register read-ahead (%s)"
+                                 : ", can register read-ahead",
                      strerror(-registering));
-    doctor_found(finding, "; this build reads by %s", engine_name());
+    doctor_found(finding, "; this build reads with %s", engine_name());
     jsonx_write_bool(&finding->json, "is_permitted", status == 0);
     jsonx_write_bool(&finding->json, "has_registering", registering == 0);
     if (status == -EPERM)
         doctor_advise(finding, DOCTOR_NOTE,
-                      "reading takes more CPU without it: let it through the container's seccomp "
-                      "profile, or as "
-                      "root: sysctl kernel.io_uring_disabled=0");
+                      "allow it in the container's seccomp profile, or as root run `sysctl "
+                      "kernel.io_uring_disabled=0`: reading takes more CPU without it");
     else if (registering == -ENOMEM)
         doctor_advise(finding, DOCTOR_NOTE,
-                      "reading around the page cache takes about a quarter less CPU with it: "
-                      "ulimit -l unlimited, "
-                      "or as much as data.memory");
+                      "run `ulimit -l unlimited`, or set it to at least data.memory: direct reads "
+                      "then take about a quarter less CPU");
 }
 
 static void check_mpi(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -164,9 +159,9 @@ static void check_mpi(const struct doctor_folder *folder, struct doctor_finding 
                                                                  option[] = "--version";
     int status = first_line_of((char *const[]){program, option, NULL}, line, sizeof line);
     if (status == -ENOENT)
-        doctor_found(finding, "no mpirun on PATH, which `millrace launch` needs (openmpi-bin)");
+        doctor_found(finding, "no mpirun on PATH; `millrace launch` needs it (openmpi-bin)");
     else if (status)
-        doctor_found(finding, "mpirun does not tell its version (%s)", strerror(-status));
+        doctor_found(finding, "cannot get the version of mpirun (%s)", strerror(-status));
     else
         doctor_found(finding, "%s", line);
     if (status)
@@ -174,11 +169,10 @@ static void check_mpi(const struct doctor_folder *folder, struct doctor_finding 
     else
         jsonx_write_string(&finding->json, "version", line);
     if (ranks_library(library, NULL)) {
-        doctor_found(finding, "; libmillrace_mpi is not there: training takes one rank");
+        doctor_found(finding, "; libmillrace_mpi is missing: training is limited to one rank");
         jsonx_write_null(&finding->json, "library");
     } else {
-        doctor_found(finding, "; libmillrace_mpi, by which ranks train and save together, is of %s",
-                     library);
+        doctor_found(finding, "; libmillrace_mpi uses %s", library);
         jsonx_write_string(&finding->json, "library", library);
     }
 }
@@ -187,7 +181,7 @@ static void check_mpi(const struct doctor_folder *folder, struct doctor_finding 
 static void check_index_cache(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
-    static const char loss[] = "tars without an index are walked again each time they are opened";
+    static const char loss[] = "tars without an index are scanned each time they are opened";
     char cache[IO_PATH_BYTES_MAX];
     struct io_probe probe;
     int status = index_cache_folder(cache);
@@ -199,12 +193,11 @@ static void check_index_cache(const struct doctor_folder *folder, struct doctor_
     }
     status = io_probe_folder(cache, true, &probe, NULL);
     status = status ? status : probe.write_status;
-    doctor_found(finding, status ? "%s can't be written: %s" : "%s", cache, strerror(-status));
+    doctor_found(finding, status ? "cannot write to %s: %s" : "%s", cache, strerror(-status));
     jsonx_write_string(&finding->json, "path", cache);
     jsonx_write_bool(&finding->json, "is_writable", status == 0);
     if (status)
-        doctor_advise(finding, DOCTOR_NOTE,
-                      "%s: set XDG_CACHE_HOME to a folder that can be written", loss);
+        doctor_advise(finding, DOCTOR_NOTE, "%s: set XDG_CACHE_HOME to a writable folder", loss);
 }
 
 static const struct doctor_check checks[] = {
