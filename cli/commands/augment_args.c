@@ -24,11 +24,11 @@ static int parse_numbers(const char *text, const char *option, unsigned least, u
         if (!*end)
             break;
     }
-    err_set(err, -EINVAL, "--%s can not be used", option);
+    err_set(err, -EINVAL, "--%s has an invalid value", option);
     err_expected(err,
                  most == 1       ? "%u number"
-                 : least == most ? "%u numbers with commas between them"
-                                 : "up to %u numbers with commas between them",
+                 : least == most ? "%u comma-separated numbers"
+                                 : "up to %u comma-separated numbers",
                  most);
     err_found(err, "\"%.100s\"", text);
     return -EINVAL;
@@ -49,8 +49,8 @@ int augment_args_parse(const char *randaugment, const char *jitter,
         if (drawn[i] >= 0 && drawn[i] <= RANDAUGMENT_MAGNITUDE_MAX &&
             drawn[i] == (uint32_t)drawn[i])
             continue;
-        err_set(err, -EINVAL, "--randaugment can not be used");
-        err_expected(err, "OPS,MAGNITUDE in whole numbers, at most %d,%d", RANDAUGMENT_OPS_MAX,
+        err_set(err, -EINVAL, "--randaugment has an invalid value");
+        err_expected(err, "OPS,MAGNITUDE as whole numbers, at most %d,%d", RANDAUGMENT_OPS_MAX,
                      RANDAUGMENT_MAGNITUDE_MAX);
         err_found(err, "\"%.100s\"", randaugment);
         return -EINVAL;

@@ -32,24 +32,23 @@ static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F64,     DTYPE_F32,    DTYP
 #define AT(member) offsetof(struct convert_checkpoint_args, member)
 static const struct option rows[] = {
     {"to", 0, OPTION_CHOICE, AT(to), NULL, NULL,
-     "full: one safetensors file, DST; hf: a folder DST that transformers loads", to_choices,
+     "full: DST is one safetensors file; hf: DST is a folder that transformers loads", to_choices,
      .required = true},
     {"only", 0, OPTION_TEXT, AT(only), "model|optimizer|all|GLOB", "model",
-     "which tensors: the model's, the optimizer's, both, or those whose names match"},
+     "tensors to write: the model's, the optimizer's, both, or those whose names match"},
     {"dtype", 0, OPTION_CHOICE, AT(dtype), NULL, "keep",
-     "what floating-point tensors are cast to, rounded to nearest even; integers and bools never",
+     "cast floating-point tensors to this type, rounding to nearest even; integers and bools are "
+     "never cast",
      dtype_choices},
     {"max-file", 0, OPTION_SIZE, AT(max_file_bytes), "SIZE", "5GB",
-     "hf: at most so many bytes of tensors in a file; more makes several and an index"},
+     "hf: most bytes of tensors per file; a larger model is written as several files and an index"},
     {"verify", 0, OPTION_FLAG, AT(verify),
-     .help =
-         "read what was written back and compare it with the checkpoint, before it becomes DST"},
+     .help = "read the output back and compare it with the checkpoint before it becomes DST"},
     {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL,
-     "threads that read, cast and write; 0: one a CPU, 4 at most", .most = PIECES_WORKERS_MAX},
+     "threads that read, cast and write; 0: one per CPU, at most 4", .most = PIECES_WORKERS_MAX},
     {"resume", 0, OPTION_FLAG, AT(resume),
-     .help = "go on where a conversion was stopped or killed: what it wrote stays where its "
-             "checksums hold"},
-    {"force", 0, OPTION_FLAG, AT(force), .help = "an existing DST gives way"},
+     .help = "resume an interrupted conversion, keeping what it wrote if the checksums match"},
+    {"force", 0, OPTION_FLAG, AT(force), .help = "replace an existing DST"},
 };
 
 static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
@@ -66,7 +65,7 @@ static int run(const struct invocation *invocation, struct err *err)
 {
     const struct convert_checkpoint_args *args = invocation->args;
     if (args->to == TO_HF && strcmp(args->only, "model") != 0) {
-        err_set(err, -EINVAL, "--only is for --to full");
+        err_set(err, -EINVAL, "--only is for --to full only");
         return EXIT_USAGE;
     }
     struct convert_checkpoint_options options = {
@@ -132,13 +131,10 @@ const struct verb verb_convert_checkpoint = {
     .arguments = "SRC DST",
     .arguments_least = 2,
     .arguments_most = 2,
-    .summary = "Turn a checkpoint into one full file, or a folder, that other programs open.",
-    .details = "SRC is a checkpoint (step-00001000), a folder of checkpoints or a run's folder, of "
-               "which the newest "
-               "whole one is "
-               "taken. "
-               "Every block is verified while it is read, and memory use does not depend on the "
-               "model's size.",
+    .summary = "Convert a checkpoint into a file or folder for other programs.",
+    .details = "SRC is a checkpoint (step-00001000), or a checkpoint or run folder, of which the "
+               "newest complete checkpoint is used. Every block is verified as it is read, and "
+               "memory use does not depend on the size of the model.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct convert_checkpoint_args),

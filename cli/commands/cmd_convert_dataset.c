@@ -40,56 +40,57 @@ static_assert(CONVERT_STORE_ENCODED == 0 && CONVERT_STORE_RAW == 1,
 #define AT(member) offsetof(struct convert_dataset_args, member)
 static const struct option rows[] = {
     {"shard-bytes", 0, OPTION_SIZE, AT(shard_bytes), "SIZE", "256MiB",
-     "begin a new shard beyond this size"},
+     "largest size of a shard before a new one begins"},
     {"shard-samples", 0, OPTION_COUNT, AT(shard_samples), "N", NULL,
-     "and beyond so many samples; 0: no limit"},
+     "most samples in a shard; 0: no limit"},
     {"jpeg", 0, OPTION_CHOICE, AT(jpeg), NULL, "tile",
-     "photos with restart markers, without loss, so that crops decode faster; as they are; or "
-     "decoded, "
-     "scaled down and encoded again, unless that takes more bytes",
+     "tile: add restart markers losslessly, so that crops decode faster; keep: copy photos "
+     "unchanged; reencode: decode, scale down and encode again, unless that takes more bytes",
      jpeg_choices},
     {"store", 0, OPTION_CHOICE, AT(store), NULL, "encoded",
-     "images as files; or decoded for good, as PPM: reading them takes little CPU and much disk",
+     "encoded: image files; raw: images decoded to PPM, which need less CPU and more disk to read",
      store_choices},
     {"max-side", 0, OPTION_COUNT, AT(max_side), "PIXELS", "512",
-     "with reencode or raw: the longer side is at most this", .least = 1, .most = 65500},
+     "with reencode or raw: longest side of an image", .least = 1, .most = 65500},
     {"quality", 0, OPTION_COUNT, AT(quality), "Q", "90", "with reencode: JPEG quality", .least = 1,
      .most = 100},
-    {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "key of the shuffle and of the split"},
+    {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "seed of the shuffle and of the split"},
     {"keep-order", 0, OPTION_FLAG, AT(keep_order), .help = "do not shuffle"},
     {"split", 0, OPTION_LIST, AT(split), "NAME=PART,...",
-     .help = "several datasets, DST/NAME each, as train=0.9,val=0.1; the parts sum to 1"},
+     .help = "write several datasets, DST/NAME each, for example train=0.9,val=0.1; the fractions "
+             "sum to 1"},
     {"split-folders", 0, OPTION_CHOICE, AT(split_folders), NULL, "auto",
      "whether the folders in SRC are splits, each of which becomes a dataset; auto: if all have "
-     "names like "
-     "train, val and test; no: they are classes",
+     "names such as train, val and test; no: they are classes",
      split_folders_choices},
     {"ignore", 0, OPTION_REPEAT, AT(ignore), "GLOB", NULL,
-     "skip files and folders whose names match, or with a slash, whose paths in SRC do; "
+     "skip files and folders whose names match, or whose paths in SRC match if GLOB has a slash; "
      "repeatable"},
     {"fields", 0, OPTION_LIST, AT(fields), "EXT,...",
-     .help = "extensions that become fields of samples, as jpg,json,xml; without it a sample is a "
-             "photo "
-             "(jpg, png, webp, ppm) with json, txt, npy or cls files of its name"},
+     .help =
+         "extensions that become fields of samples, for example jpg,json,xml; default: a sample is "
+         "a photo (jpg, png, webp, ppm) with the json, txt, npy or cls files of the same name"},
     {"tokenizer", 0, OPTION_TEXT, AT(tokenizer), "bytes|gpt2", NULL,
-     "of text files; bytes, the default: each byte is a token; gpt2: byte pairs, as GPT-2"},
+     "tokenizer for text files; bytes (the default): each byte is a token; gpt2: the byte-pair "
+     "encoding of GPT-2"},
     {"vocab", 0, OPTION_TEXT, AT(vocab), "FOLDER", NULL,
-     "with gpt2: where its encoder.json and vocab.bpe lie"},
-    {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop", "at an item that can not be used",
-     on_error_choices},
+     "with gpt2: folder with its encoder.json and vocab.bpe"},
+    {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop",
+     "what to do with an item that cannot be used", on_error_choices},
     {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
-     "with --on-error skip: more than N, or P percent of all items, end it; no limit without it"},
-    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "threads; 0: one a CPU", .most = 256},
+     "with --on-error skip: stop after more than N items, or P percent of all items; default: no "
+     "limit"},
+    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "threads; 0: one per CPU", .most = 256},
     {"resume", 0, OPTION_FLAG, AT(resume),
-     .help = "go on from the whole shards that an interrupted conversion left"},
+     .help = "resume an interrupted conversion after its last complete shard"},
     {"force", 0, OPTION_FLAG, AT(force),
-     .help = "a dataset in DST gives way, when the new one is whole; not with --resume"},
+     .help = "replace a dataset in DST once the new one is complete; not with --resume"},
 };
 
 static int bad_split(const char *item, const char *found, struct err *err)
 {
-    err_set(err, -EINVAL, "--split can not be used");
-    err_expected(err, "NAME=PART with parts that sum to 1, as train=0.9,val=0.1");
+    err_set(err, -EINVAL, "--split has an invalid value");
+    err_expected(err, "NAME=FRACTION with fractions that sum to 1, for example train=0.9,val=0.1");
     err_found(err, "%s \"%.200s\"", found, item);
     return EXIT_USAGE;
 }
@@ -99,7 +100,7 @@ static int parse_splits(const struct option_list *list, struct convert_options *
 {
     double sum = 0;
     if (list->count > CONVERT_SPLITS_MAX)
-        return bad_split(list->items[CONVERT_SPLITS_MAX], "one too many,", err);
+        return bad_split(list->items[CONVERT_SPLITS_MAX], "too many splits, the last one", err);
     for (size_t i = 0; i < list->count; i++) {
         const char *item = list->items[i];
         struct convert_split *split = &options->splits[i];
@@ -115,12 +116,12 @@ static int parse_splits(const struct option_list *list, struct convert_options *
             return bad_split(item, "the item", err);
         for (size_t j = 0; j < i; j++)
             if (strcmp(options->splits[j].name, split->name) == 0)
-                return bad_split(item, "the same name again,", err);
+                return bad_split(item, "a repeated name,", err);
         sum += split->fraction;
     }
     options->splits_count = (uint32_t)list->count;
     if (list->count > 0 && (sum < 1 - 1e-6 || sum > 1 + 1e-6))
-        return bad_split(list->items[list->count - 1], "another sum after", err);
+        return bad_split(list->items[list->count - 1], "a different sum after", err);
     return 0;
 }
 
@@ -138,9 +139,10 @@ static int check_tokenizer(const struct convert_dataset_args *args, struct err *
     if (is_gpt2 == (args->vocab != NULL))
         return 0;
     err_set(err, -EINVAL,
-            is_gpt2 ? "--tokenizer gpt2 needs its vocabulary" : "--vocab is of --tokenizer gpt2");
-    err_advise(err, is_gpt2 ? "add --vocab FOLDER, which holds GPT-2's encoder.json and vocab.bpe"
-                            : "give both or none");
+            is_gpt2 ? "--tokenizer gpt2 needs a vocabulary"
+                    : "--vocab is for --tokenizer gpt2 only");
+    err_advise(err, is_gpt2 ? "add --vocab FOLDER with GPT-2's encoder.json and vocab.bpe"
+                            : "use both options or neither");
     return EXIT_USAGE;
 }
 
@@ -233,8 +235,8 @@ static int run(const struct invocation *invocation, struct err *err)
     options.errors_max = limit.most;
     options.errors_max_fraction = limit.fraction;
     if (!status && args->resume && args->force) {
-        err_set(err, -EINVAL, "--resume and --force exclude each other");
-        err_advise(err, "go on with --resume, or begin anew with --force");
+        err_set(err, -EINVAL, "--resume cannot be combined with --force");
+        err_advise(err, "use --resume to continue, or --force to start over");
         status = EXIT_USAGE;
     }
     if (!status)
@@ -274,26 +276,19 @@ const struct verb verb_convert_dataset = {
     .arguments = "SRC DST",
     .arguments_least = 2,
     .arguments_most = 2,
-    .summary = "Turn photos or text into shards: plain tar files with an index, and a dataset.json "
-               "beside them.",
-    .details = "SRC is a folder of class folders of photos, a folder of files whose names share a "
-               "key (a.jpg, "
-               "a.json), a text "
-               "file, or a folder of text files. Where SRC holds split folders (train, val, test), "
-               "each becomes a "
-               "dataset, DST/train and so on, and all have the same list of classes. Files that "
-               "belong to no sample "
-               "stop the conversion before it writes; hidden files and those of operating systems "
-               "are skipped and "
-               "counted. DST must lie outside of SRC. The samples are shuffled by a key, and the "
-               "same input gives "
-               "the same bytes "
-               "whatever the number of threads. By default photos get restart markers, which cost "
-               "about a percent "
-               "of size: "
-               "pixels and metadata stay, progressive ones become baseline, and training decodes "
-               "only the part of a "
-               "photo that a crop needs. Those that can't have them (CMYK) are kept as they are.",
+    .summary =
+        "Convert photos or text into shards: plain tar files with an index, and a dataset.json.",
+    .details =
+        "SRC is a folder of class folders of photos, a folder of files whose names share a key "
+        "(a.jpg, a.json), a text file, or a folder of text files. If SRC holds split folders "
+        "(train, val, test), each becomes a dataset, DST/train and so on, with a common list of "
+        "classes. Files that belong to no sample stop the conversion before it writes anything; "
+        "hidden files and files of the operating system are skipped and counted. DST must be "
+        "outside SRC. Samples are shuffled with a seed, and the same input gives the same bytes "
+        "for any number of threads. By default, photos get restart markers, which add about 1 % to "
+        "their size: pixels and metadata do not change, progressive photos become baseline, and "
+        "training decodes only the part of a photo that a crop needs. Photos that cannot have "
+        "restart markers (CMYK) are copied unchanged.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct convert_dataset_args),

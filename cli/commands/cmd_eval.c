@@ -18,12 +18,11 @@ struct eval_args {
 #define AT(member) offsetof(struct eval_args, member)
 static const struct option rows[] = {
     {"from", 0, OPTION_TEXT, AT(from), "CHECKPOINT", NULL,
-     "the weights: a step, a folder of steps or of a run, a full safetensors file, or a model of "
-     "Hugging "
-     "Face",
+     "weights: a checkpoint, a checkpoint or run folder, a consolidated safetensors file, or a "
+     "Hugging Face model",
      .required = true},
     {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL,
-     "a key over the file's, as data.val=other"},
+     "override a key of the file, for example data.val=other"},
 };
 
 struct reporter {
@@ -129,11 +128,9 @@ const struct verb verb_eval = {
     .arguments_most = 1,
     .summary = "Evaluate a model on the validation data of a configuration.",
     .details =
-        "The configuration describes the model and names `data.val`, of which each sample is taken "
-        "once; the loss is the mean "
-        "over all images or tokens, in nats, and the accuracy is top-1. The result is that of an "
-        "evaluation during "
-        "training with the same weights, to the bit.",
+        "The configuration describes the model and sets `data.val`, of which each sample is used "
+        "once; the loss is the mean over all images or tokens, in nats, and the accuracy is top-1. "
+        "The result is bit-identical to an evaluation during training with the same weights.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct eval_args),

@@ -125,9 +125,9 @@ static int expand(const struct invocation *invocation, struct url_list *list, st
         bool is_there = io->names->stat(io, path, &stat, NULL) == 0;
         io_close(io);
         if (is_there && stat.kind == IO_ENTRY_FOLDER) {
-            err_set(err, -EISDIR, "a folder, and no shard");
+            err_set(err, -EISDIR, "the path is a folder, not a shard");
             err_at(err, path, ERR_NO_OFFSET);
-            err_advise(err, "name the tars in it, as %.100s/*.tar", path);
+            err_advise(err, "give the tars in it, for example %.100s/*.tar", path);
             return -EISDIR;
         }
         status = is_there ? url_list_add(list, path, err) : url_list_expand(list, path, err);
@@ -149,9 +149,9 @@ static int run(const struct invocation *invocation, struct err *err)
         return status;
     }
     if (in.args->dali && list.count > 1) {
-        err_set(err, -EINVAL, "--dali writes the index of one shard");
+        err_set(err, -EINVAL, "--dali takes one shard only");
         err_found(err, "%zu shards", list.count);
-        err_advise(err, "call millrace once a shard");
+        err_advise(err, "run millrace once per shard");
         url_list_deinit(&list);
         return EXIT_USAGE;
     }
@@ -180,10 +180,10 @@ static int run(const struct invocation *invocation, struct err *err)
 #define AT(member) offsetof(struct index_args, member)
 static const struct option rows[] = {
     {"dali", 0, OPTION_TEXT, AT(dali), "OUT", NULL,
-     "write the index that DALI's webdataset reader takes (wds2idx 1.2), of one shard"},
+     "write an index of one shard for DALI's webdataset reader (wds2idx 1.2)"},
     {"check", 0, OPTION_FLAG, AT(check),
-     .help = "read all data and keep its CRC32C, so that later reads are verified"},
-    {"force", 0, OPTION_FLAG, AT(force), .help = "an existing OUT gives way"},
+     .help = "read all data and store its CRC32C, so that later reads are verified"},
+    {"force", 0, OPTION_FLAG, AT(force), .help = "replace an existing OUT"},
 };
 
 static const char *const examples[] = {
@@ -198,15 +198,12 @@ const struct verb verb_index = {
     .arguments = "SHARD...",
     .arguments_least = 1,
     .arguments_most = SIZE_MAX,
-    .summary = "Make the index of shards that other tools wrote.",
+    .summary = "Build the index of shards from other tools.",
     .details =
-        "Tars of GNU tar, bsdtar, Python and WebDataset are read like shards of millrace; their "
-        "index "
-        "is made when it is first "
-        "needed, from the headers alone, and kept in $XDG_CACHE_HOME/millrace/index (~/.cache) "
-        "while the tar does not change. "
-        "This makes it anew, also of a shard whose own index was lost. A shard whose own index is "
-        "whole needs none.",
+        "Tars from GNU tar, bsdtar, Python and WebDataset are read like millrace shards. Their "
+        "index is built from the headers on first use and kept in $XDG_CACHE_HOME/millrace/index "
+        "(~/.cache) until the tar changes. This verb builds it again, also for a millrace shard "
+        "whose own index was lost. A shard with an intact index of its own needs none.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct index_args),

@@ -59,81 +59,83 @@ static_assert(IO_CACHE_AUTO == 0 && IO_CACHE_ALL == 1 && IO_CACHE_NONE == 2,
 #define AT(member) offsetof(struct read_args, member)
 static const struct option rows[] = {
     {"mix", 0, OPTION_REPEAT, AT(mix), "DATASET=WEIGHT", NULL,
-     "one more dataset, drawn from in this share; the argument DATASET has weight 1"},
-    {"order", 0, OPTION_CHOICE, AT(order), NULL, "shuffle", "of the samples", order_choices},
-    {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "key of the order and of every random crop"},
-    {"epoch", 0, OPTION_COUNT, AT(epoch), "N", "0", "which epoch", .most = UINT32_MAX},
-    {"lanes", 0, OPTION_COUNT, AT(lanes), "L", NULL, "lanes of the order; 0: 64"},
+     "add a dataset to sample from with this weight; the argument DATASET has weight 1"},
+    {"order", 0, OPTION_CHOICE, AT(order), NULL, "shuffle", "order of the samples", order_choices},
+    {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "seed of the order and of every random crop"},
+    {"epoch", 0, OPTION_COUNT, AT(epoch), "N", "0", "epoch to read", .most = UINT32_MAX},
+    {"lanes", 0, OPTION_COUNT, AT(lanes), "L", NULL, "shuffle lanes; 0: 64"},
     {"window", 0, OPTION_COUNT, AT(window), "W", NULL,
-     "samples of a lane that are shuffled together; 0: by size"},
+     "samples per lane that are shuffled together; 0: depends on their size"},
     {"run", 0, OPTION_COUNT, AT(run), "C", NULL,
-     "neighbours that stay together on disk; 0: 1 MiB of them"},
-    {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples of a global batch", .least = 1,
+     "adjacent samples on disk that stay together; 0: as many as fit in 1 MiB"},
+    {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples per global batch", .least = 1,
      .most = BATCHING_SAMPLES_MAX},
     {"micro", 0, OPTION_COUNT, AT(micro), "b", NULL,
-     "samples of a micro-batch; divides B; 0: the largest divisor up to 32 that leaves each rank "
-     "one",
+     "samples per micro-batch; divides B; 0: the largest divisor up to 32 that gives each rank at "
+     "least one micro-batch",
      .most = BATCHING_SAMPLES_MAX},
-    {"rank", 0, OPTION_COUNT, AT(rank), "R", "0", "read what rank R of --ranks would",
+    {"rank", 0, OPTION_COUNT, AT(rank), "R", "0", "read the samples of rank R of --ranks",
      .most = UINT32_MAX},
-    {"ranks", 0, OPTION_COUNT, AT(ranks), "W", "1", "how many share the micro-batches", .least = 1,
-     .most = UINT32_MAX},
-    {"start", 0, OPTION_COUNT, AT(start), "POSITION", "0", "begin at this position of the epoch"},
+    {"ranks", 0, OPTION_COUNT, AT(ranks), "W", "1", "number of ranks that share the micro-batches",
+     .least = 1, .most = UINT32_MAX},
+    {"start", 0, OPTION_COUNT, AT(start), "POSITION", "0", "start at this position of the epoch"},
     {"count", 0, OPTION_COUNT, AT(count), "N", NULL,
-     "stop after so many global positions; 0: at the epoch's end"},
-    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "decoding threads; 0: one a CPU",
+     "stop after this many global positions; 0: at the end of the epoch"},
+    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "decoding threads; 0: one per CPU",
      .most = 256},
     {"memory", 0, OPTION_SIZE, AT(memory_bytes), "SIZE", "1GiB",
-     "for batches and all that is read ahead"},
+     "memory budget for batches and read-ahead"},
     {"decode", 0, OPTION_CHOICE, AT(decode), NULL, "none",
-     "fields as they are stored, or photos as pixels", decode_choices},
-    {"size", 0, OPTION_COUNT, AT(size), "PIXELS", "224", "with --decode image: width and height",
-     .least = 1, .most = 4096},
+     "none: fields as stored; image: decode photos to pixels", decode_choices},
+    {"size", 0, OPTION_COUNT, AT(size), "PIXELS", "224",
+     "with --decode image: width and height of the output", .least = 1, .most = 4096},
     {"max-pixels", 0, OPTION_COUNT, AT(max_pixels), "PIXELS", NULL,
-     "with --decode image: a photo with more is a bad sample; 0: 134217728",
+     "with --decode image: a photo with more pixels is a bad sample; 0: 134217728",
      .most = LOADER_PIXELS_MAX},
     {"crop", 0, OPTION_CHOICE, AT(crop), NULL, "random",
-     "with --decode image: which part of the photo", crop_choices},
-    {"flip", 0, OPTION_FLAG, AT(flip), .help = "with --decode image: mirror half of them"},
+     "with --decode image: how to crop the photo", crop_choices},
+    {"flip", 0, OPTION_FLAG, AT(flip),
+     .help = "with --decode image: mirror photos with probability 1/2"},
     {"randaugment", 0, OPTION_TEXT, AT(randaugment), "OPS,MAGNITUDE", NULL,
-     "with --decode image: so many random operations an image, as strong as MAGNITUDE of 30"},
+     "with --decode image: apply OPS random operations per image, with a strength of MAGNITUDE up "
+     "to 30"},
     {"jitter", 0, OPTION_TEXT, AT(jitter), "B,C,S,H", NULL,
-     "with --decode image: random brightness, contrast, saturation and hue, each up to this part"},
+     "with --decode image: vary brightness, contrast, saturation and hue at random, each by up to "
+     "this fraction"},
     {"mixup", 0, OPTION_TEXT, AT(mixup), "ALPHA", NULL,
-     "with --decode image: blend each with the one before it in its micro-batch, by Beta(ALPHA, "
-     "ALPHA)"},
+     "with --decode image: blend each image with the previous one of the micro-batch, in a "
+     "proportion from Beta(ALPHA, ALPHA)"},
     {"cutmix", 0, OPTION_TEXT, AT(cutmix), "ALPHA", NULL,
-     "with --decode image: paste a box of that one instead; with --mixup too, into half of them"},
+     "with --decode image: paste a box of the previous image instead; with --mixup as well, for "
+     "half of the images"},
     {"block", 0, OPTION_COUNT, AT(block), "TOKENS", NULL,
-     "of text: read windows of TOKENS + 1 as a training run does; 0: whole members",
-     .most = 1 << 24},
+     "text: read windows of TOKENS + 1 as a training run does; 0: whole members", .most = 1 << 24},
     {"print", 0, OPTION_CHOICE, AT(print), NULL, "none",
-     "a line a sample on stdout: position<TAB>key, or JSON", print_choices},
+     "print one line per sample on stdout: position<TAB>key, or JSON", print_choices},
     {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop",
-     "at a sample that can not be used, or a damaged tar; skip names, counts and leaves out what "
-     "is bad",
+     "what to do with a sample that cannot be used, or a damaged tar; skip: name, count and leave "
+     "out bad samples",
      on_error_choices},
     {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
-     "with --on-error skip: more than N, or P percent of an epoch, end it; no limit without it"},
+     "with --on-error skip: stop after more than N samples, or P percent of an epoch; default: no "
+     "limit"},
     {"quality", 0, OPTION_FLAG, AT(quality),
-     .help = "read no samples: tell how well batches are mixed, beside a full shuffle, and what "
-             "would mix them "
-             "better"},
+     .help = "read no samples; report how well batches are mixed compared with a full shuffle, and "
+             "how to improve it"},
     {"out", 'o', OPTION_TEXT, AT(out), "DIR", NULL,
-     "write each sample's fields as files, pixels as .ppm, windows as .npy; of a mix below "
-     "DIR/N-E, of "
-     "dataset N in its epoch E"},
-    {"force", 0, OPTION_FLAG, AT(force), .help = "existing files in DIR give way"},
+     "write the fields of each sample as files, pixels as .ppm, windows as .npy; with a mix, those "
+     "of dataset N in its epoch E go below DIR/N-E"},
+    {"force", 0, OPTION_FLAG, AT(force), .help = "replace existing files in DIR"},
     {"cold", 0, OPTION_FLAG, AT(cold),
-     .help = "first drop the dataset's files from the page cache"},
+     .help = "drop the dataset's files from the page cache first"},
     {"page-cache", 0, OPTION_CHOICE, AT(page_cache), NULL, "auto",
-     "read through it; auto: where it has most of a shard already", page_cache_choices},
+     "whether to read through the page cache; auto: for shards that are mostly cached",
+     page_cache_choices},
     {"engine", 0, OPTION_CHOICE, AT(engine), NULL, "auto",
-     "that reads local files; auto: io_uring where the kernel has one for us", engine_choices},
+     "engine that reads local files; auto: io_uring if the kernel permits it", engine_choices},
     {"timeout", 0, OPTION_DURATION, AT(timeout_ns), "DURATION", NULL,
-     "data that does not come for so long ends it; 0: never"},
-    {"fault", 0, OPTION_TEXT, AT(fault), "RULES", NULL,
-     "make reads of the dataset fail, wait or lie, to see what comes of it"},
+     "longest wait for data before the read fails; 0: no limit"},
+    {"fault", 0, OPTION_TEXT, AT(fault), "RULES", NULL, "inject read faults for testing"},
 };
 
 static enum loader_decode decode_of(const struct read_args *args)
@@ -294,9 +296,10 @@ static int stopped(const struct read_args *args, const struct cursor *cursor, ui
         snprintf(count, sizeof count, " --count %" PRIu64,
                  args->count - (cursor->position - args->start));
     if (again_count)
-        snprintf(again, sizeof again, "%s, and %" PRIu64 " samples once more",
+        snprintf(again, sizeof again, "%s, which repeats %" PRIu64 " samples",
                  args->out && !args->force ? " --force" : "", again_count);
-    err_advise(err, "the rest comes with --start %" PRIu64 "%s%s", cursor->position, count, again);
+    err_advise(err, "to read the rest, add --start %" PRIu64 "%s%s", cursor->position, count,
+               again);
     return -EINTR;
 }
 
@@ -328,7 +331,7 @@ static int check_skipped(const struct loader *loader, const struct error_limit *
     bool too_many = limit->most >= 0 && skipped > (uint64_t)limit->most;
     if (!too_many && !(limit->fraction > 0 && (double)skipped > limit->fraction * (double)samples))
         return 0;
-    err_set(err, -EBADMSG, "too many samples can not be used");
+    err_set(err, -EBADMSG, "too many samples cannot be used");
     if (datasets_count == 1)
         err_at(err, list[0].path, ERR_NO_OFFSET);
     if (too_many)
@@ -336,7 +339,7 @@ static int check_skipped(const struct loader *loader, const struct error_limit *
     else
         err_expected(err, "at most %g %% of %" PRIu64, limit->fraction * 100, samples);
     err_found(err, "%" PRIu64, skipped);
-    err_advise(err, "`millrace verify --decode` names all that is bad");
+    err_advise(err, "run `millrace verify --decode` to list all bad samples");
     return -EBADMSG;
 }
 
@@ -397,7 +400,7 @@ static int check_usage(const struct read_args *args, const struct batching *batc
 {
     if (args->block && args->decode == DECODE_IMAGE) {
         err_set(err, -EINVAL, "--block is for text, --decode image for photos");
-        err_advise(err, "leave one of them out");
+        err_advise(err, "remove one of the options");
         return EXIT_USAGE;
     }
     return batching_check(batching, err) ? EXIT_USAGE : 0;
@@ -434,7 +437,7 @@ static int open_out(const struct read_args *args, struct reading *reading, struc
     for (uint32_t i = 0; i < reading->mix.count && !status; i++) {
         if (!io_is_within(*io, args->out, reading->mix.sources[i].path))
             continue;
-        err_set(err, -EINVAL, "--out is inside the dataset that is read");
+        err_set(err, -EINVAL, "--out is inside the dataset being read");
         err_at(err, args->out, ERR_NO_OFFSET);
         err_advise(err, "give a folder outside %.120s", reading->mix.sources[i].path);
         status = -EINVAL;
@@ -513,23 +516,17 @@ const struct verb verb_read = {
     .name = "read",
     .arguments = "[DATASET]",
     .arguments_most = 1,
-    .summary = "Stream one epoch of samples in the order that a training run would see.",
+    .summary = "Stream one epoch of samples in the order that a training run would see them.",
     .details =
-        "DATASET is a dataset.json or its folder, one tar, or a pattern of tars as "
-        "`train-{000000..000099}.tar`. The order is a function of the seed, the epoch and "
-        "the dataset alone: the "
-        "ranks share it by micro-batches, and their digests add up (mod 2^64) to those of one "
-        "rank. "
-        "The digest `once` "
-        "says which samples came, `order` in which order. With --print the summary goes to stderr. "
-        "Several datasets are mixed by weight: an epoch has as many samples as all of them "
-        "together, "
-        "and each "
-        "goes through its own epochs, in its own order. "
-        "--quality counts the neighbourhoods on disk that a batch touches, as many as it has "
-        "samples in all, "
-        "beside those that a full shuffle would touch. "
-        "`millrace help formats` says what --fault takes.",
+        "DATASET is a dataset.json or its folder, one tar, or a pattern of tars such as "
+        "`train-{000000..000099}.tar`. The order is a function of the seed, the epoch and the "
+        "dataset alone: ranks divide it by micro-batches, and their digests add up (mod 2^64) to "
+        "those of one rank. The set digest `once` depends on which samples were read, the sequence "
+        "digest `order` also on their order. With --print, the summary goes to stderr. Several "
+        "datasets are mixed by weight: an epoch has as many samples as all of them together, and "
+        "each dataset goes through its own epochs in its own order. --quality counts the regions "
+        "on disk that a batch touches, out of as many regions as it has samples, and compares them "
+        "with a full shuffle. See `millrace help formats` for the rules of --fault.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct read_args),

@@ -35,36 +35,29 @@ struct train_args {
 #define AT(member) offsetof(struct train_args, member)
 static const struct option rows[] = {
     {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL,
-     "a key over the file's, as optimizer.lr=1e-4"},
+     "override a key of the file, for example optimizer.lr=1e-4"},
     {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", NULL,
-     "auto: from the newest whole checkpoint, if there is one; never: an existing one is an error; "
-     "PATH: a "
-     "checkpoint, a folder of checkpoints or a run's folder (default: what checkpoint.resume "
-     "says)"},
+     "auto: resume from the newest complete checkpoint, if there is one; never: an existing "
+     "checkpoint is an error; PATH: a checkpoint, or a checkpoint or run folder (default: "
+     "checkpoint.resume)"},
     {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL,
-     "print where the time of steps A to B went, write what all threads of all ranks did in them "
-     "to "
-     "trace-A-B.json in run.dir, for ui.perfetto.dev, and let a profiler that is attached see them "
-     "alone "
-     "(nsys "
-     "profile --capture-range=cudaProfilerApi)"},
+     "print a time profile of steps A to B, write a trace of all threads of all ranks to "
+     "trace-A-B.json in run.dir, for ui.perfetto.dev, and limit an attached profiler to these "
+     "steps (nsys profile --capture-range=cudaProfilerApi)"},
     {"print-config", 0, OPTION_FLAG, AT(print_config),
-     .help = "print the effective configuration and do nothing else"},
+     .help = "print the effective configuration and exit"},
     {"dry-run", 0, OPTION_FLAG, AT(dry_run),
-     .help = "print what a rank takes of memory, by what it is for, and what it moves and computes "
-             "in a step, "
-             "and do nothing else"},
+     .help = "print the memory that a rank needs, by purpose, and its traffic and compute per "
+             "step, and exit"},
     {"all-strategies", 0, OPTION_FLAG, AT(all_strategies),
-     .help = "with --dry-run: of each strategy a line"},
+     .help = "with --dry-run: print one line per strategy"},
     {"fits", 0, OPTION_SIZE, AT(fits_bytes), "SIZE", NULL,
-     "with --dry-run: which strategies, recomputation and offloading fit into so much memory a "
-     "rank, the "
-     "cheapest "
-     "first"},
+     "with --dry-run: list the strategies, recomputation and offloading that fit into this much "
+     "memory per rank, cheapest first"},
     {"ranks", 0, OPTION_COUNT, AT(ranks), "N", NULL,
-     "with --dry-run: as on so many ranks (default: those that were started)", .most = 65536},
+     "with --dry-run: number of ranks (default: the ranks that were started)", .most = 65536},
     {"local-ranks", 0, OPTION_COUNT, AT(local_ranks), "N", NULL,
-     "with --dry-run: how many of them are on a machine (default: all)", .most = 65536},
+     "with --dry-run: number of ranks per machine (default: all)", .most = 65536},
 };
 
 struct reporter {
@@ -93,7 +86,7 @@ static void log_used(const struct log *log, const struct trainer_report *report)
             text + at, sizeof text - at, "%s%s %s", use ? ", " : "", usage_name((enum mem_use)use),
             str_format_size(usage_bytes(report->usage, (enum mem_use)use), size));
     log_line(log, LOG_DEBUG,
-             "rank %d took at most: %s; in a step it sent %" PRIu64 " bytes and received %" PRIu64,
+             "rank %d used at most: %s; per step, it sent %" PRIu64 " bytes and received %" PRIu64,
              report->rank, text, report->usage->traffic.sent_bytes,
              report->usage->traffic.received_bytes);
 }
@@ -306,8 +299,8 @@ static int parse_profile(const char *text, struct trainer_steps *ret_steps, stru
         *ret_steps = steps;
         return 0;
     }
-    err_set(err, -EINVAL, "--profile wants two steps, the first not after the last");
-    err_expected(err, "A:B, as 10:12");
+    err_set(err, -EINVAL, "--profile has an invalid range of steps");
+    err_expected(err, "A:B with A <= B, for example 10:12");
     err_found(err, "%.100s", text);
     return -EINVAL;
 }
@@ -334,8 +327,8 @@ static int check_dry_run(const struct train_args *args, const struct train_confi
                                                  : NULL;
     if (is_dry(args, config) || !option)
         return 0;
-    err_set(err, -EINVAL, "%s is of a dry run", option);
-    err_advise(err, "give --dry-run, too");
+    err_set(err, -EINVAL, "%s needs --dry-run", option);
+    err_advise(err, "add --dry-run");
     return -EINVAL;
 }
 
@@ -376,12 +369,11 @@ static int tell_end(const struct invocation *invocation, const struct trainer_re
 {
     const struct train_args *args = invocation->args;
     if (args->profile && result->profiled.last == 0)
-        log_line(invocation->log, LOG_WARN, "no step of %s was made: there is no profile",
-                 args->profile);
+        log_line(invocation->log, LOG_WARN, "no profile: no step of %s was run", args->profile);
     int status = print_result(result, &args->common, err);
     if (!status && result->end != TRAINER_DONE)
         console_line(invocation->console,
-                     "stopped %s after step %" PRIu64 "; the same command goes on from there",
+                     "stopped %s after step %" PRIu64 "; run the same command again to continue",
                      result->end == TRAINER_OUT_OF_TIME ? "for run.max_time" : "on request",
                      result->step);
     return status;
@@ -428,8 +420,9 @@ static int run_dry(const struct invocation *invocation, const struct trainer_opt
                                             .as_json = args->common.json};
     if (ranks % local_ranks == 0)
         return trainer->comm->rank == 0 ? dry_run(&options, err) : 0;
-    err_set(err, -EINVAL, "%" PRIu32 " ranks are not machines of %" PRIu32, ranks, local_ranks);
-    err_advise(err, "give --local-ranks so that it divides --ranks");
+    err_set(err, -EINVAL, "%" PRIu32 " ranks cannot be divided into machines of %" PRIu32, ranks,
+            local_ranks);
+    err_advise(err, "set --local-ranks to a divisor of --ranks");
     return -EINVAL;
 }
 
@@ -494,15 +487,11 @@ const struct verb verb_train = {
     .arguments = "CONFIG.yaml",
     .arguments_least = 1,
     .arguments_most = 1,
-    .summary = "Train a model as a configuration says, from wherever the last run of it stopped.",
+    .summary = "Train a model from a configuration, resuming where the last run stopped.",
     .details =
-        "SIGTERM, SIGUSR1 or Ctrl-C save a checkpoint after the step in progress and end with "
-        "status "
-        "75: the same command "
-        "goes on. A run killed at any moment goes on to the same weights, bit for bit. `millrace "
-        "help "
-        "config` has every "
-        "key.",
+        "On SIGTERM, SIGUSR1 or Ctrl-C, the run saves a checkpoint after the current step and "
+        "exits with status 75; run the same command again to continue. A run killed at any moment "
+        "resumes to the same weights, bit for bit. `millrace help config` lists every key.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct train_args),

@@ -22,8 +22,7 @@ struct verify_args {
 
 static const struct option rows[] = {
     {"decode", 0, OPTION_FLAG, offsetof(struct verify_args, decode),
-     .help =
-         "decode each image whole, on all CPUs; without it only the headers of images are read"},
+     .help = "decode each image completely, on all CPUs; default: read only the headers of images"},
 };
 
 struct checking {
@@ -198,19 +197,19 @@ static int check_kind(struct checking *v, enum path_kind kind, const char *path)
     case PATH_SAFETENSORS:
         return check_safetensors(v, path);
     case PATH_RUN:
-        err_set(v->err, -ENOTSUP, "metrics hold no checksums");
+        err_set(v->err, -ENOTSUP, "a metrics file has no checksums");
         err_at(v->err, path, ERR_NO_OFFSET);
-        err_advise(v->err, "verify the folder of the run's checkpoints");
+        err_advise(v->err, "verify the checkpoint folder of the run");
         return -ENOTSUP;
     case PATH_NPY:
     case PATH_JPEG:
     case PATH_PNG:
     case PATH_WEBP:
     case PATH_PPM:
-        err_set(v->err, -ENOTSUP, "a lone file holds no checksums");
+        err_set(v->err, -ENOTSUP, "a single file has no checksums");
         err_at(v->err, path, ERR_NO_OFFSET);
-        err_advise(v->err,
-                   "`millrace inspect` reads its headers; make a dataset of it to have checksums");
+        err_advise(v->err, "use `millrace inspect` to read its headers, or convert it to a dataset "
+                           "to get checksums");
         return -ENOTSUP;
     case PATH_KIND_COUNT:
         break;
@@ -253,9 +252,9 @@ static int verdict(const struct checking *v, const char *path)
     uint64_t bad = v->bad_count + v->totals.problems_count;
     if (bad == 0)
         return 0;
-    err_set(v->err, -EBADMSG, "%" PRIu64 " %s bad", bad, bad == 1 ? "thing is" : "things are");
+    err_set(v->err, -EBADMSG, "%" PRIu64 " %s bad", bad, bad == 1 ? "item is" : "items are");
     err_at(v->err, path, ERR_NO_OFFSET);
-    err_advise(v->err, "restore the files from a copy, or make them again");
+    err_advise(v->err, "restore the files from a copy, or create them again");
     return -EBADMSG;
 }
 
@@ -316,15 +315,13 @@ const struct verb verb_verify = {
     .arguments = "PATH",
     .arguments_least = 1,
     .arguments_most = 1,
-    .summary = "Check every checksum and every count of a dataset, shard or checkpoint, and what "
-               "training needs.",
+    .summary = "Check every checksum and count of a dataset, shard or checkpoint, and the fields "
+               "that training needs.",
     .details =
-        "Of a dataset, each sample must have the same fields, a label that is the number of a "
-        "class, and "
-        "images whose headers are sound; with --decode they are decoded whole. "
-        "Names each bad sample or tensor on stdout and ends with status 1 if there are any. Of a "
-        "safetensors file the "
-        "header is checked: the format has no checksums.",
+        "In a dataset, each sample must have the same fields, a label that is the number of a "
+        "class, and images with valid headers; with --decode, images are decoded completely. Each "
+        "bad sample or tensor is named on stdout, and the status is 1 if there are any. For a "
+        "safetensors file, only the header is checked: the format has no checksums.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct verify_args),

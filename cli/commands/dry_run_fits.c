@@ -250,13 +250,12 @@ static int nothing_fits(const struct search *search, struct err *err)
     bool is_image = search->options->config->model.type == MODEL_VIT;
     describe(search, &search->least, set);
     err_set(err, -ENOMEM, "no setting fits");
-    err_expected(err, "at most %s a rank", str_format_size(search->options->fits_bytes, limit));
-    err_found(err, "%s at least, with %s", str_format_size(search->least_bytes, least), set);
-    err_advise(
-        err,
-        "raise --ranks, or reduce model.layers, model.width or %s; what takes most is shown by "
-        "--dry-run without --fits",
-        is_image ? "data.image.size" : "data.text.block");
+    err_expected(err, "at most %s per rank", str_format_size(search->options->fits_bytes, limit));
+    err_found(err, "at least %s, with %s", str_format_size(search->least_bytes, least), set);
+    err_advise(err,
+               "raise --ranks, or reduce model.layers, model.width or %s; run --dry-run without "
+               "--fits to see what uses the most memory",
+               is_image ? "data.image.size" : "data.text.block");
     return -ENOMEM;
 }
 

@@ -202,15 +202,14 @@ static void tell_assumptions(const struct dry_run_options *options)
     if (options->ranks > 1 && trainer_dry_run_model(options->config, &model, NULL) == 0 &&
         trainer_dry_run_is_by_nccl(options->config, model, options->local_ranks))
         log_line(options->log, LOG_INFO,
-                 "%s are told as from GPU to GPU, a rank on each; what NCCL takes for itself is "
-                 "not told",
+                 "traffic of %s assumes transfers between GPUs, one rank per GPU; the memory of "
+                 "NCCL itself is not included",
                  config_moves_gradients(options->config) ? "weights and gradients"
-                                                         : "weights that are gathered");
+                                                         : "gathered weights");
     if (options->config->batch.schedule[0])
         log_line(options->log, LOG_INFO,
-                 "batch.schedule: memory is told as the most that any of its batches takes, a step "
-                 "as one of "
-                 "the batch that the run ends with");
+                 "batch.schedule: memory is the largest of all its batches; the figures per step "
+                 "are for the last batch");
 }
 
 int dry_run(const struct dry_run_options *options, struct err *err)

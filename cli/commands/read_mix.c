@@ -19,8 +19,8 @@ static int add_weighted(struct read_mix *mix, const char *text, struct err *err)
     const char *equals = strrchr(text, '='); /* a path may contain '=', a weight does not */
     uint64_t weight = 0;
     if (!equals || equals == text || mix_weight_parse(equals + 1, &weight)) {
-        err_set(err, -EINVAL, "--mix does not take this value");
-        err_expected(err, "DATASET=WEIGHT, as shards/photos=3 or shards/drawings=0.25");
+        err_set(err, -EINVAL, "--mix has an invalid value");
+        err_expected(err, "DATASET=WEIGHT, for example shards/photos=3 or shards/drawings=0.25");
         err_found(err, "\"%.200s\"", text);
         return -EINVAL;
     }
@@ -37,7 +37,7 @@ int read_mix_init(struct read_mix *mix, const char *dataset, const struct option
 {
     size_t count = (dataset ? 1 : 0) + weighted->count;
     if (count == 0 || count > MIX_DATASETS_MAX) {
-        err_set(err, -EINVAL, weighted->count ? "too many datasets" : "no dataset was named");
+        err_set(err, -EINVAL, weighted->count ? "too many datasets" : "there is no dataset");
         err_expected(err, "DATASET, or --mix DATASET=WEIGHT for each of at most %d",
                      MIX_DATASETS_MAX);
         return -EINVAL;

@@ -106,7 +106,7 @@ static int write_named(struct read_sink *sink, const struct batch_item *item, co
     int used = snprintf(relative + before, room, "%s.%s", str_text(&sink->name), extension);
     if (used < 0 || (size_t)used >= room ||
         !stays_inside(relative + before, sink->name.bytes + 1 + strlen(extension))) {
-        err_set(err, -EBADMSG, "a sample's key can not be a file's name");
+        err_set(err, -EBADMSG, "the key of a sample cannot be used as a file name");
         err_at(err, sink->folder, ERR_NO_OFFSET);
         err_found(err, "\"%.200s\"", str_text(&sink->name));
         return -EBADMSG;

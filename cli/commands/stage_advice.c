@@ -6,13 +6,11 @@
 const char *stage_advice(enum loader_stage stage)
 {
     static const char *const advice[LOADER_STAGE_COUNT] = {
-        [LOADER_STAGE_READ] =
-            "`millrace bench io` tells what the disk can do; smaller samples help, and "
-            "memory that holds all of them",
-        [LOADER_STAGE_DECODE] =
-            "more workers where CPUs are idle; else tiled (`convert dataset`), smaller "
-            "(`--jpeg reencode`) or raw (`--store raw`) photos",
-        [LOADER_STAGE_CONSUMER] = "nothing: data comes faster than it is used",
+        [LOADER_STAGE_READ] = "run `millrace bench io` to measure the disk; use smaller samples, "
+                              "or enough memory to cache all of them",
+        [LOADER_STAGE_DECODE] = "use more workers if CPUs are idle, or tiled (`convert dataset`), "
+                                "smaller (`--jpeg reencode`) or raw (`--store raw`) photos",
+        [LOADER_STAGE_CONSUMER] = "none: data arrives faster than it is consumed",
     };
     return advice[stage];
 }

@@ -33,7 +33,7 @@ static int check_rows(const struct verify_member *member, struct err *err)
     if (ppm_begin(&ppm, member->data, member->size_bytes, NULL, &info, &inner) == 0 &&
         ppm.width == picture->width && ppm.header_bytes == picture->pixels_at)
         return 0;
-    bad(member, 0, "picture is not the one that the index tells of", err);
+    bad(member, 0, "image does not match the index", err);
     err_expected(err, "a PPM of width %" PRIu32 " with a header of %" PRIu32 " bytes",
                  picture->width, picture->pixels_at);
     return -EBADMSG;
@@ -68,7 +68,7 @@ static int check_class(const struct dataset *dataset, const struct verify_member
     uint64_t count = dataset ? dataset->classes_count : 0;
     if (class_number_parse(member->data, member->size_bytes, count, &number) == 0)
         return 0;
-    bad(member, 0, "no class", err);
+    bad(member, 0, "invalid class number", err);
     if (count)
         err_expected(err, "a decimal number below %" PRIu64, count);
     else
@@ -88,7 +88,7 @@ static int check_tokens(const struct dataset *dataset, const struct verify_membe
                                    member->path, &npy, &inner);
     if (!status && npy.dtype == wanted && npy.header_bytes == dataset->text.header_bytes)
         return 0;
-    bad(member, 0, "no tokens", err);
+    bad(member, 0, "invalid tokens", err);
     err_expected(err, "a .npy of %s after a header of %" PRIu32 " bytes", dataset->text.element,
                  dataset->text.header_bytes);
     if (status)

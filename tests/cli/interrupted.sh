@@ -114,7 +114,7 @@ reads_and_its_rest() {
   ended "${read[@]}"
   stopped_on_request $status
   mv out before
-  [[ $(cat errors) =~ 'the rest comes with '(--start\ [0-9]+\ --count\ [0-9]+(\ --force)?)(', and '([0-9]+)' samples once more')?$ ]] ||
+  [[ $(cat errors) =~ 'to read the rest, add '(--start\ [0-9]+\ --count\ [0-9]+(\ --force)?)(', which repeats '([0-9]+)' samples')?$ ]] ||
     fail "it says: $(cat errors)"
   again=${BASH_REMATCH[4]:-0}
   # shellcheck disable=SC2086

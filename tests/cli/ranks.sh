@@ -138,7 +138,7 @@ what_is_wrong_everywhere_is_told_once() {
   same "$(ranks 5 "$MILLRACE" train train.yaml --set run.dir=runs/few)" 2
   same "$(grep -c 'more ranks than micro-batches' said)" 1
   same "$(ranks 3 "$MILLRACE" train train.yaml --dry-run --ranks 3 --local-ranks 2)" 2
-  same "$(grep -c '3 ranks are not machines of 2' said)" 1 "$(cat said)"
+  same "$(grep -c '3 ranks cannot be divided into machines of 2' said)" 1 "$(cat said)"
   same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dir=runs/infinite --set optimizer.type=sgd \
     --set optimizer.lr=1000 --set optimizer.clip_norm=0)" 1
   same "$(grep -c 'are not finite' said)" 1 "$(cat said)"

@@ -77,7 +77,7 @@ out_writes_the_members_as_they_are() {
   diff -r photos files
   same "$(status_of millrace read plain --out files)" 1
   same "$(status_of millrace read shards --out shards/files)" 2
-  contains "$(cat errors)" "--out is inside the dataset that is read: shards/files"
+  contains "$(cat errors)" "--out is inside the dataset being read: shards/files"
   [[ ! -e shards/files ]] || fail "it was made"
   one_line errors
   millrace read plain --out files --force --quiet >/dev/null

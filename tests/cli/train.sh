@@ -90,7 +90,7 @@ print(0 < t["forward"] + t["backward"] <= t["micro-batch"] < t["step"] and parts
   same "$(json 'd[-1]["order"]' out)" "$(sed -n 's/^order  *//p' whole.out)" "order of the same run"
   millrace ckpt hash runs/profile/ckpt >hash && millrace ckpt hash runs/a/ckpt | cmp - hash
   same "$(status_of millrace train train.yaml --set run.dir=runs/profile --profile 3:6)" 0
-  contains "$(cat errors)" "no step of 3:6 was made"
+  contains "$(cat errors)" "no step of 3:6 was run"
   for wrong in 6:3 0:2 3 3: 3:4x -1:2 " 3:4"; do
     same "$(status_of millrace train train.yaml --profile "$wrong")" 2 "$wrong"
     one_line errors

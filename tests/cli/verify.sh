@@ -127,7 +127,7 @@ what_training_would_refuse_is_named_and_counted() {
   head -c 100 /dev/zero >mixed/5.jpg
   same "$(status_of millrace verify mixed.tar --json)" 1
   same "$(json 'd["bad_count"], d["bad_by_kind"]' out)" "(3, {'fields': 1, 'label': 2})"
-  for n in 'sample ./1: the sample lacks the field "cls": mixed.tar at' 'sample ./2: the sample lacks the field "jpg"' 'no class in ./3.cls'; do
+  for n in 'sample ./1: the sample lacks the field "cls": mixed.tar at' 'sample ./2: the sample lacks the field "jpg"' 'invalid class number in ./3.cls'; do
     contains "$(cat out)" "${n//\"/\\\"}"
   done
   packed mixed
