@@ -206,9 +206,9 @@ static int measure_workers(struct bench_loader *bench, const struct loader_bench
         if (workers == 1)
             one = bench_row_rate(row, BENCH_CLOCK);
         if (workers > 1)
-            hold_against(row, "so many times one, clock", BENCH_CLOCK, workers * one);
+            hold_against(row, "one worker x workers, clock", BENCH_CLOCK, workers * one);
         else if (whole)
-            hold_against(row, "decoded whole, CPU time", BENCH_CPU,
+            hold_against(row, "fully decoded, CPU time", BENCH_CPU,
                          rate_by(whole, (double)whole->samples_count, BENCH_CPU));
     }
     return status;

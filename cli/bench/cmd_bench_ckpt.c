@@ -40,13 +40,13 @@ static const char *const only_choices[] = {"all", "save", "load", "async", "smal
 #define AT(member) offsetof(struct bench_ckpt_args, member)
 static const struct option rows[] = {
     {"size", 0, OPTION_SIZE, AT(size_bytes), "SIZE", "1GiB",
-     "of the state, which is held in memory; larger ones tell more of a disk with a cache"},
-    {"small", 0, OPTION_COUNT, AT(small_count), "N", "20000", "arrays of 1 KiB in the other state",
-     NULL, 1, 999999},
+     "size of the state, which is held in memory; use a larger one for a disk with a cache"},
+    {"small", 0, OPTION_COUNT, AT(small_count), "N", "20000",
+     "number of 1 KiB arrays in the second state", NULL, 1, 999999},
     {"step", 0, OPTION_DURATION, AT(step_ns), "DURATION", "1s",
-     "from an asynchronous save to the update of every array"},
+     "time from an asynchronous save to the update of every array"},
     {"staging", 0, OPTION_SIZE, AT(staging_bytes), "SIZE", "64MiB",
-     "memory for copies of what is updated before it is written"},
+     "memory for copies of arrays that are updated before they are written"},
     {"only", 0, OPTION_CHOICE, AT(only), NULL, "all", "what to measure", only_choices},
 };
 
@@ -282,7 +282,7 @@ static int check_usage(const struct bench_ckpt_args *args, struct err *err)
     if (args->size_bytes >= (uint64_t)LARGE_COUNT * BENCH_FILE_BLOCK_BYTES &&
         args->size_bytes % ((uint64_t)LARGE_COUNT * BENCH_FILE_BLOCK_BYTES) == 0)
         return 0;
-    err_set(err, -EINVAL, "nothing can be measured so");
+    err_set(err, -EINVAL, "cannot measure with these options");
     err_expected(err, "--size a multiple of 64MiB");
     return EXIT_USAGE;
 }
@@ -303,9 +303,9 @@ static int run(const struct invocation *invocation, struct err *err)
         return status;
     status = bench.io->names->stat(bench.io, bench.folder, &info, err);
     if (!status && bench.io->names->stat(bench.io, bench.steps, &info, NULL) == 0) {
-        status = err_set(err, -EEXIST, "what is to be made and removed is there already");
+        status = err_set(err, -EEXIST, "the temporary folder already exists");
         err_at(err, bench.steps, ERR_NO_OFFSET);
-        err_advise(err, "remove it, if a measurement that died left it");
+        err_advise(err, "remove it if it was left by an interrupted measurement");
     } else if (!status) {
         status = bench.io->names->make_folder(bench.io, bench.steps, err);
         progress_begin(invocation->console, "measuring", PROGRESS_ITEMS);
@@ -329,23 +329,18 @@ const struct verb verb_bench_ckpt = {
     .arguments = "[FOLDER]",
     .arguments_least = 0,
     .arguments_most = 1,
-    .summary = "Measure how fast checkpoints are saved to a folder and loaded from it.",
-    .details = "FOLDER is where checkpoints are to be, `.` without it; a folder "
-               "millrace-bench-ckpt is made there "
-               "and removed. A state of 64 arrays, in huge pages where the kernel offers them, is "
-               "saved until it is "
-               "durable and loaded into its arrays with the page cache cold (the files' pages "
-               "dropped first); then "
-               "it "
-               "is saved twice by one saver while every array is updated --step later, which "
-               "waits for what was neither written nor fits the staging; the first time staging "
-               "may be memory that "
-               "the kernel has yet to give. CPU time is that of program and kernel. "
-               "The limit is, for a save, a file of as many bytes written around the page cache "
-               "and made durable; "
-               "for a load, that file read; for checksums, copying memory, by the CPU time that "
-               "both take. Nothing "
-               "else should run meanwhile.",
+    .summary = "Measure the speed of saving and loading checkpoints in a folder.",
+    .details =
+        "FOLDER is the folder for checkpoints (default `.`); a folder millrace-bench-ckpt is "
+        "created there and removed. A state of 64 arrays, in huge pages if the kernel offers them, "
+        "is saved until it is durable and loaded into its arrays with a cold page cache (the pages "
+        "of the files are dropped first). Then one saver saves it twice while every array is "
+        "updated --step later; an update waits for data that is not yet written and does not fit "
+        "into the staging memory. In the first save, the kernel may still have to allocate the "
+        "staging memory. CPU time is that of the program and the kernel. The limit for a save is "
+        "writing a file of the same size around the page cache and making it durable; for a load, "
+        "reading that file; for checksums, copying memory, by the CPU time of both. Run nothing "
+        "else during the measurement.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct bench_ckpt_args),

@@ -39,14 +39,12 @@ struct bench_comm_args {
 #define AT(member) offsetof(struct bench_comm_args, member)
 static const struct option rows[] = {
     {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", "2",
-     "processes on this machine, started by mpirun; without meaning where a launcher has started "
-     "some",
+     "processes on this machine, started with mpirun; ignored if a launcher has started the ranks",
      .least = 2, .most = RANKS_MAX},
     {"size", 0, OPTION_SIZE, AT(size_bytes), "SIZE", "16MiB",
-     "of the largest exchange, all ranks' parts together; then a sixteenth, and so on down to "
-     "4KiB"},
+     "size of the largest exchange, over all ranks; each next one is a sixteenth, down to 4KiB"},
     {"seconds", 0, OPTION_DURATION, AT(each_ns), "DURATION", "200ms",
-     "for each measurement, at least"},
+     "minimum time per measurement"},
 };
 
 struct measurement {
@@ -166,7 +164,7 @@ static int check_usage(const struct bench_comm_args *args, struct err *err)
     if (args->size_bytes >= SMALLEST_BYTES && args->size_bytes <= LARGEST_BYTES &&
         args->size_bytes % sizeof(int64_t) == 0 && args->each_ns >= EACH_LEAST_NS)
         return 0;
-    err_set(err, -EINVAL, "nothing can be measured so");
+    err_set(err, -EINVAL, "cannot measure with these options");
     err_expected(err, "--size a multiple of 8 from 4KiB to 1GiB, --seconds at least 1ms");
     return -EINVAL;
 }
@@ -175,7 +173,7 @@ static int check_ranks(const struct comm *comm, struct err *err)
 {
     if (comm->ranks > 1 && comm->ranks <= RANKS_MAX)
         return 0;
-    err_set(err, -EINVAL, "exchanges can't be measured on so many ranks");
+    err_set(err, -EINVAL, "cannot measure exchanges on this number of ranks");
     err_expected(err, "2 to %d", RANKS_MAX);
     err_found(err, "%d", comm->ranks);
     return -EINVAL;
@@ -213,18 +211,16 @@ static const char *const examples[] = {
 const struct verb verb_bench_comm = {
     .name = "bench comm",
     .arguments = "",
-    .summary = "Measure how fast ranks exchange, each figure beside what the machine itself takes.",
-    .details =
-        "By itself it starts ranks on this machine; under `mpirun` (or srun, torchrun) it measures "
-        "those that there are, on as many machines. "
-        "Gathers, sums of parts (canonical, whose bits depend on no number of ranks, and fast, the "
-        "library's own) and all-to-alls, from large to small, "
-        "and sums of integers, which are about time alone. Bytes are those that come to each rank "
-        "from others. "
-        "The limit is each rank copying as many bytes within its memory, all ranks at once, and "
-        "two "
-        "threads that wake each other, one after the "
-        "other: what comes over a network has another one. Nothing else should run meanwhile.",
+    .summary =
+        "Measure the speed of exchanges between ranks, compared with the limits of the machine.",
+    .details = "Without a launcher, the verb starts ranks on this machine; under `mpirun` (or "
+               "srun, torchrun) it measures the ranks of the launcher, on any number of machines. "
+               "It measures all-gathers, reduce-scatters (canonical, whose bits do not depend on "
+               "the number of ranks, and fast, those of the library) and all-to-alls, from large "
+               "to small, and sums of integers for the latency. Bytes are those that each rank "
+               "receives from others. The limit is each rank copying as many bytes within its "
+               "memory, all ranks at once, and two threads waking each other in turn; it does not "
+               "apply to a network. Run nothing else during the measurement.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct bench_comm_args),

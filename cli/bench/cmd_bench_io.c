@@ -38,8 +38,8 @@ struct bench_io_args {
 #define AT(member) offsetof(struct bench_io_args, member)
 static const struct option rows[] = {
     {"size", 0, OPTION_SIZE, AT(size_bytes), "SIZE", "1GiB",
-     "of the temporary file; larger ones tell more of a disk with a cache"},
-    {"seconds", 0, OPTION_DURATION, AT(each_ns), "DURATION", "1s", "for each measurement, at most"},
+     "size of the temporary file; use a larger one for a disk with a cache"},
+    {"seconds", 0, OPTION_DURATION, AT(each_ns), "DURATION", "1s", "maximum time per measurement"},
 };
 
 enum medium { MEDIUM_COLD, MEDIUM_WARM, MEDIUM_WRITTEN };
@@ -219,9 +219,9 @@ static int write_all_ways(struct bench *bench, const enum io_engine *engines, si
 
 static int nothing_filled(const struct bench *bench, struct err *err)
 {
-    err_set(err, -ETIMEDOUT, "no 1 MiB of the temporary file was written in time");
+    err_set(err, -ETIMEDOUT, "writing 1 MiB of the temporary file took too long");
     err_at(err, bench->folder, ERR_NO_OFFSET);
-    err_advise(err, "give it more --seconds");
+    err_advise(err, "raise --seconds");
     return -ETIMEDOUT;
 }
 
@@ -301,7 +301,7 @@ static int check_usage(const struct bench_io_args *args, struct err *err)
     if (args->size_bytes >= BLOCK_LARGE_BYTES && args->size_bytes % BLOCK_LARGE_BYTES == 0 &&
         args->each_ns >= EACH_LEAST_NS)
         return 0;
-    err_set(err, -EINVAL, "nothing can be measured so");
+    err_set(err, -EINVAL, "cannot measure with these options");
     err_expected(err, "--size a multiple of 1MiB, --seconds at least 1ms");
     return EXIT_USAGE;
 }
@@ -349,18 +349,13 @@ const struct verb verb_bench_io = {
     .arguments = "[FOLDER]",
     .arguments_least = 0,
     .arguments_most = 1,
-    .summary = "Measure how fast files in a folder are read and written, engine beside engine.",
-    .details = "FOLDER is where the data is, `.` without it; a temporary file is made there and "
-               "removed. Each way "
-               "is "
-               "measured with the page cache cold (the file's pages dropped first) or warm, "
-               "through it or around "
-               "it. CPU "
-               "time is that of program and kernel. The limit is, for cold reads and for writes, "
-               "the fastest of "
-               "them; for "
-               "warm reads, copying memory, by the CPU time that both take. Nothing else should "
-               "run meanwhile.",
+    .summary = "Measure the speed of reading and writing files in a folder, for each engine.",
+    .details = "FOLDER is the folder of the data (default `.`); a temporary file is created there "
+               "and removed. Each access pattern is measured with a cold page cache (the pages of "
+               "the file are dropped first) or a warm one, through it or around it. CPU time is "
+               "that of the program and the kernel. The limit for cold reads and for writes is the "
+               "fastest of them; for warm reads, copying memory, by the CPU time of both. Run "
+               "nothing else during the measurement.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct bench_io_args),

@@ -24,21 +24,21 @@ struct bench_loader_args {
 
 #define AT(member) offsetof(struct bench_loader_args, member)
 static const struct option rows[] = {
-    {"seconds", 0, OPTION_DURATION, AT(each_ns), "DURATION", "1s", "for each measurement, at most"},
-    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL,
-     "the most decoding threads; 0: one a CPU", .most = 256},
-    {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples of a global batch", .least = 1,
+    {"seconds", 0, OPTION_DURATION, AT(each_ns), "DURATION", "1s", "maximum time per measurement"},
+    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "most decoding threads; 0: one per CPU",
+     .most = 256},
+    {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples per global batch", .least = 1,
      .most = BATCHING_SAMPLES_MAX},
-    {"micro", 0, OPTION_COUNT, AT(micro), "b", "32", "samples of a micro-batch; divides B",
+    {"micro", 0, OPTION_COUNT, AT(micro), "b", "32", "samples per micro-batch; divides B",
      .least = 1, .most = BATCHING_SAMPLES_MAX},
     {"memory", 0, OPTION_SIZE, AT(memory_bytes), "SIZE", "256MiB",
-     "for batches and all that is read ahead"},
-    {"size", 0, OPTION_COUNT, AT(size), "PIXELS", "224", "of photos: width and height of the crops",
+     "memory budget for batches and read-ahead"},
+    {"size", 0, OPTION_COUNT, AT(size), "PIXELS", "224", "photos: width and height of the crops",
      .least = 1, .most = 4096},
-    {"block", 0, OPTION_COUNT, AT(block), "TOKENS", "1024", "of text: windows of TOKENS + 1",
+    {"block", 0, OPTION_COUNT, AT(block), "TOKENS", "1024", "text: read windows of TOKENS + 1",
      .least = 1, .most = 1 << 24},
-    {"photos", 0, OPTION_COUNT, AT(photos), "N", "256", "without DATASET: how many are made",
-     .least = 1, .most = 1 << 20},
+    {"photos", 0, OPTION_COUNT, AT(photos), "N", "256",
+     "without DATASET: number of photos to generate", .least = 1, .most = 1 << 20},
 };
 
 /* ---- The result. ---- */
@@ -93,7 +93,7 @@ static int print(const struct invocation *invocation, const struct bench_loader 
         jsonx_write_u64(json, "position", first->position);
         jsonx_write_u64(json, "samples_count", first->samples_count);
         jsonx_write_f64(json, "elapsed_seconds", seconds);
-        jsonx_write_string(json, "limit", "its samples' time in an epoch's middle");
+        jsonx_write_string(json, "limit", "time of its samples in mid-epoch");
         jsonx_write_f64(json, "limit_seconds", limit_seconds);
         jsonx_write_f64(json, "of_limit_fraction", limit_seconds / seconds);
         jsonx_end_object(json);
@@ -154,7 +154,7 @@ static int check_usage(const struct bench_loader_args *args, struct err *err)
 {
     struct batching batching = {.global = args->batch, .micro = args->micro, .ranks = 1};
     if (args->each_ns < EACH_LEAST_NS) {
-        err_set(err, -EINVAL, "nothing can be measured so");
+        err_set(err, -EINVAL, "cannot measure with these options");
         err_expected(err, "--seconds at least 1ms");
         return EXIT_USAGE;
     }
@@ -201,25 +201,18 @@ const struct verb verb_bench_loader = {
     .arguments = "[DATASET]",
     .arguments_least = 0,
     .arguments_most = 1,
-    .summary = "Measure how fast a dataset is read and decoded here, each figure beside its limit.",
+    .summary = "Measure the speed of reading and decoding a dataset, compared with its limits.",
     .details =
-        "Without DATASET, photos are made in the current folder, and removed. Samples as they are "
-        "stored are read with the page cache cold "
-        "(the dataset's files are dropped from it first) and warm, beside plain reads of the same "
-        "files: by the clock where they are cold, by "
-        "CPU time where they are warm. Photos are cropped at random, beside the same photos "
-        "decoded "
-        "whole by one thread; where restart "
-        "markers let crops be cut out of the files they cost less than that, so the fraction may "
-        "be "
-        "above 1. More workers stand beside so many "
-        "times one, a first micro-batch (at the start, and at the middle's step where there are "
-        "two "
-        "or more) beside the time of its samples in an epoch's middle. CPU time is that "
-        "of program and kernel. The "
-        "stage that limits is the one that the others waited for: who consumes here takes all at "
-        "once. Nothing else should run "
-        "meanwhile.",
+        "Without DATASET, photos are generated in the current folder and removed. Stored samples "
+        "are read with a cold page cache (the files of the dataset are dropped from it first) and "
+        "a warm one, and compared with plain reads of the same files: by wall time if cold, by CPU "
+        "time if warm. Photos are cropped at random and compared with the same photos fully "
+        "decoded by one thread; with restart markers a crop decodes only part of the file, so the "
+        "fraction can be above 1. Several workers are compared with one worker times their number. "
+        "A first micro-batch (at the start, and at the middle step if there are two or more) is "
+        "compared with the time of its samples in the middle of an epoch. CPU time is that of the "
+        "program and the kernel. The limiting stage is the one that the others waited for; the "
+        "consumer takes each batch at once. Run nothing else during the measurement.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct bench_loader_args),

@@ -31,20 +31,20 @@ static const char *const model_choices[] = {"gpt2", "llama", "vit", "all", NULL}
 
 #define AT(member) offsetof(struct bench_train_args, member)
 static const struct option rows[] = {
-    {"model", 0, OPTION_CHOICE, AT(model), NULL, "all", "of the built-in ones", model_choices},
-    {"steps", 0, OPTION_COUNT, AT(steps), "N", "10", "that are measured", .least = 1,
+    {"model", 0, OPTION_CHOICE, AT(model), NULL, "all", "built-in model to train", model_choices},
+    {"steps", 0, OPTION_COUNT, AT(steps), "N", "10", "steps to measure", .least = 1,
      .most = STEPS_MAX},
-    {"warm-up", 0, OPTION_COUNT, AT(warming), "N", "2", "steps before them", .most = STEPS_MAX},
-    {"batch", 0, OPTION_COUNT, AT(batch), "N", "8", "of built-in models: samples of a micro-batch",
+    {"warm-up", 0, OPTION_COUNT, AT(warming), "N", "2", "steps before the measurement",
+     .most = STEPS_MAX},
+    {"batch", 0, OPTION_COUNT, AT(batch), "N", "8", "built-in models: samples per micro-batch",
      .least = 1, .most = BATCH_MAX},
     {"accumulation", 0, OPTION_COUNT, AT(accumulation), "N", "1",
-     "of built-in models: micro-batches a rank and step", .least = 1, .most = BATCH_MAX},
+     "built-in models: micro-batches per rank and step", .least = 1, .most = BATCH_MAX},
     {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", "1",
-     "processes on this machine, started by mpirun; without meaning where a launcher has started "
-     "some",
+     "processes on this machine, started with mpirun; ignored if a launcher has started the ranks",
      .least = 1, .most = RANKS_MAX},
     {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL,
-     "a key of the configuration, as threads=1"},
+     "set a key of the configuration, for example threads=1"},
 };
 
 struct measurement {
@@ -221,9 +221,9 @@ static int make_folder(struct bench *bench, struct err *err)
     if (status || bench->comm->rank > 0)
         return status;
     if (bench->io->names->stat(bench->io, bench->folder, &info, NULL) == 0) {
-        err_set(err, -EEXIST, "what is to be made and removed is there already");
+        err_set(err, -EEXIST, "the temporary folder already exists");
         err_at(err, bench->folder, ERR_NO_OFFSET);
-        err_advise(err, "remove it, if a measurement that died left it");
+        err_advise(err, "remove it if it was left by an interrupted measurement");
         return -EEXIST;
     }
     return bench->io->names->make_folder(bench->io, bench->folder, err);
@@ -277,26 +277,19 @@ const struct verb verb_bench_train = {
     .arguments = "[CONFIG.yaml]",
     .arguments_least = 0,
     .arguments_most = 1,
-    .summary = "Measure how fast training steps are here, beside the products in them alone, and "
-               "where the "
-               "time goes.",
+    .summary = "Measure the speed of training steps and where the time goes, compared with matrix "
+               "products alone.",
     .details =
-        "Without CONFIG.yaml three small models are trained on made data: a GPT-2 and a Llama of 6 "
-        "blocks x 384 on windows of 256 bytes, a ViT of as many on "
-        "photos of 224 x 224. With it, that model on its data. Either is the whole step of "
-        "`millrace "
-        "train`, from loading to the update; a folder "
-        "millrace-bench-train is made in the current one, and removed. On several ranks rates are "
-        "of "
-        "all of them together, the rest is of the first; "
-        "the exchange is that of a step's gradients with nothing beside it, and hidden of it is "
-        "what "
-        "no step waited for. "
-        "The limit is OpenBLAS's product of two square matrices by as many threads, all ranks at "
-        "once, and on a GPU its peak; floating-point operations "
-        "are those of the step's products alone (docs/reference/models.md). Nothing else should "
-        "run "
-        "meanwhile.",
+        "Without CONFIG.yaml, three small models are trained on generated data: a GPT-2 and a "
+        "Llama of 6 blocks x 384 on windows of 256 bytes, and a ViT of the same size on photos of "
+        "224 x 224. With CONFIG.yaml, its model is trained on its data. A step is that of "
+        "`millrace train`, from loading to the update; a folder millrace-bench-train is created in "
+        "the current folder and removed. On several ranks, rates are totals over all ranks, and "
+        "all other figures are those of the first rank. The exchange is that of a step's "
+        "gradients, measured alone; its hidden part is the time that no step waited for. The limit "
+        "is OpenBLAS's product of two square matrices with as many threads, on all ranks at once, "
+        "or the peak of the GPU; floating-point operations count only the matrix products of a "
+        "step (docs/reference/models.md). Run nothing else during the measurement.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct bench_train_args),

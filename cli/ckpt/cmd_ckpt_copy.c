@@ -15,7 +15,7 @@ struct copy_args {
 
 static const struct option rows[] = {
     {"force", 0, OPTION_FLAG, offsetof(struct copy_args, force),
-     .help = "a checkpoint of the same step in DST gives way, unless somebody reads it"},
+     .help = "replace a checkpoint of the same step in DST, unless it is being read"},
 };
 
 static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
@@ -78,17 +78,13 @@ const struct verb verb_ckpt_copy = {
     .arguments = "SRC DST",
     .arguments_least = 2,
     .arguments_most = 2,
-    .summary =
-        "Copy a checkpoint into another folder of checkpoints, verified, whole or not at all.",
-    .details = "SRC is a checkpoint (step-00001000), a folder of checkpoints or a run's folder, of "
-               "which the newest "
-               "whole one is taken; the copy has the same name in DST, which is made if it is "
-               "absent. Every block's "
-               "checksum is "
-               "compared before the block is written, so a damaged checkpoint is named and not "
-               "copied. A run in SRC "
-               "may go on meanwhile: what is copied is not removed under it. DST must not be "
-               "another run's.",
+    .summary = "Copy and verify a checkpoint into another checkpoint folder, atomically.",
+    .details =
+        "SRC is a checkpoint (step-00001000), or a checkpoint or run folder, of which the newest "
+        "complete checkpoint is copied. The copy has the same name in DST, which is created if it "
+        "does not exist. The checksum of every block is verified before the block is written, so a "
+        "damaged checkpoint is reported and not copied. A run in SRC can continue during the copy, "
+        "and does not remove the checkpoint being copied. DST must not belong to another run.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct copy_args),

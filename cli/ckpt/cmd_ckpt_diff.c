@@ -24,7 +24,7 @@ static const struct option rows[] = {
     {"only", 0, OPTION_TEXT, AT(only), "all|model|optimizer|loader|GLOB", "all",
      "what to compare: everything, one section, or the tensors whose names match"},
     {"limit", 0, OPTION_COUNT, AT(limit), "N", "20",
-     "lines of each list, the others counted; 0: all"},
+     "most lines per list; the rest are only counted; 0: all"},
 };
 
 /* Writes text for numbers that JSON cannot represent: nan, inf, integers above INT64_MAX. */
@@ -289,21 +289,15 @@ const struct verb verb_ckpt_diff = {
     .arguments_least = 2,
     .arguments_most = 2,
     .summary =
-        "Say which tensors differ between two checkpoints, in how many elements, and by how much.",
+        "Show which tensors differ between two checkpoints, in how many elements and by how much.",
     .details =
-        "A and B are checkpoints, folders of checkpoints (their newest whole ones) or safetensors "
-        "files. Status 0 where "
-        "nothing differs, 1 where something does.\n"
-        "Bits count, as for `millrace ckpt hash`: -0 and 0 differ, by 0; names, types, shapes and "
-        "the "
-        "loader's state count too; "
-        "ranks, files, layouts, steps and times do not. The largest difference stands with the "
-        "index "
-        "of its element and the two "
-        "values there; nan means that a number was compared with none. Every block is verified "
-        "while "
-        "it is read, and memory "
-        "use does not depend on the model's size.",
+        "A and B are checkpoints, checkpoint folders (of which the newest complete checkpoint is "
+        "used) or safetensors files. The status is 0 if nothing differs, otherwise 1.\n"
+        "The comparison is bitwise, as for `millrace ckpt hash`: -0 and 0 differ, by 0. Names, "
+        "types, shapes and the state of the loader are compared; ranks, files, layouts, steps and "
+        "times are not. The largest difference is shown with the index of its element and both "
+        "values; nan means that only one of the values is a number. Every block is verified as it "
+        "is read, and memory use does not depend on the size of the model.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct diff_args),

@@ -60,15 +60,11 @@ const struct verb verb_ckpt_hash = {
     .arguments = "PATH",
     .arguments_least = 1,
     .arguments_most = 1,
-    .summary = "Print a hash of the model, of the optimizer and of the loader's state.",
-    .details =
-        "PATH is a checkpoint, a folder of checkpoints or of a run (its newest whole one) or a "
-        "safetensors file. "
-        "The hashes depend on "
-        "names, types, shapes and bytes only: not on steps, times, paths, files or ranks. The "
-        "model's "
-        "line of a full file "
-        "equals its checkpoint's.",
+    .summary = "Print hashes of the model, the optimizer and the state of the loader.",
+    .details = "PATH is a checkpoint, a checkpoint or run folder (of which the newest complete "
+               "checkpoint is used) or a safetensors file. The hashes depend only on names, types, "
+               "shapes and bytes, not on steps, times, paths, files or ranks. The model line of a "
+               "consolidated file equals that of its checkpoint.",
     .examples = examples,
     .args_bytes = sizeof(struct hash_args),
     .run = run,

@@ -93,11 +93,11 @@ static int list_other(void *context, const struct io_entry *entry)
     if ((!is_temporary && !folder_parse_aside(entry->name, &step)) ||
         io_join_path(list->folder, entry->name, path, NULL))
         return 0;
-    write_broken(
-        list, path,
-        is_temporary
-            ? "being written, or left by a process that died: `millrace ckpt sweep` removes those"
-            : "put aside, since another content of that step took its place");
+    write_broken(list, path,
+                 is_temporary
+                     ? "being written, or left by a process that died: `millrace ckpt sweep` "
+                       "removes leftovers"
+                     : "moved aside, because the step was saved again with other contents");
     return 0;
 }
 
@@ -174,14 +174,11 @@ const struct verb verb_ckpt_list = {
     .arguments = "DIR",
     .arguments_least = 1,
     .arguments_most = 1,
-    .summary = "List the whole checkpoints of a folder, oldest first, and what there is not whole.",
-    .details = "A checkpoint is whole if its manifest can be read and every file that it names is "
-               "there with "
-               "its size; `millrace verify` compares the checksums too. The metrics are those "
-               "known when it was "
-               "saved. "
-               "A folder that never had checkpoints is an error, one of a run that has saved none "
-               "yet is not.",
+    .summary = "List the complete checkpoints of a folder, oldest first, and the incomplete ones.",
+    .details = "A checkpoint is complete if its manifest can be read and every file in it exists "
+               "with the right size; `millrace verify` also verifies the checksums. The metrics "
+               "are those known when the checkpoint was saved. A folder that never had checkpoints "
+               "is an error; a run folder without checkpoints yet is not.",
     .examples = examples,
     .args_bytes = sizeof(struct list_args),
     .run = run,

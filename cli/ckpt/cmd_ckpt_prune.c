@@ -25,19 +25,19 @@ static const char *const mode_choices[] = {"auto", "min", "max", NULL};
 enum { COUNT_MAX = 1 << 30 };
 #define AT(member) offsetof(struct prune_args, member)
 static const struct option rows[] = {
-    {"keep-last", 0, OPTION_COUNT, AT(last), "N", NULL, "the newest N stay", .least = 1,
+    {"keep-last", 0, OPTION_COUNT, AT(last), "N", NULL, "keep the newest N", .least = 1,
      .most = COUNT_MAX, .required = true},
     {"keep-every", 0, OPTION_COUNT, AT(every), "M", NULL,
-     "those whose step is a multiple of M stay, too", .least = 1, .most = COUNT_MAX},
+     "also keep those whose step is a multiple of M", .least = 1, .most = COUNT_MAX},
     {"keep-best", 0, OPTION_TEXT, AT(best_metric), "METRIC", NULL,
-     "the best by a metric of theirs stay, too, as val_loss (ckpt list shows what they have)"},
+     "also keep the best by a metric, for example val_loss (ckpt list shows the metrics)"},
     {"best-mode", 0, OPTION_CHOICE, AT(best_mode), NULL, "auto",
-     "whether small or large is good; auto: small of a loss, large of an accuracy, by METRIC's "
-     "name",
+     "whether the smallest or the largest metric is best; auto: smallest for a loss, largest for "
+     "an accuracy, by the name of METRIC",
      mode_choices},
     {"best-count", 0, OPTION_COUNT, AT(best_count), "K", NULL,
-     "how many of the best stay; 1 unless given", .least = 1, .most = COUNT_MAX},
-    {"dry-run", 0, OPTION_FLAG, AT(dry_run), .help = "only say what would stay and what would go"},
+     "number of best checkpoints to keep (default 1)", .least = 1, .most = COUNT_MAX},
+    {"dry-run", 0, OPTION_FLAG, AT(dry_run), .help = "only print what would be kept and removed"},
 };
 
 struct pruning {
@@ -108,7 +108,7 @@ static int check_metric(const struct prune_args *args, const char *folder, struc
         return status < 0 ? status : 0;
     err_set(err, -ENOENT, "no checkpoint has the metric %s", args->best_metric);
     err_at(err, folder, ERR_NO_OFFSET);
-    err_advise(err, "`millrace ckpt list` shows the metrics that they have");
+    err_advise(err, "run `millrace ckpt list` to see the metrics");
     return -ENOENT;
 }
 
@@ -121,14 +121,13 @@ static int choose_mode(const struct prune_args *args, enum ckpt_mode *ret_mode, 
     if (is_asked ? !is_known || asked == known : is_known)
         return 0;
     if (is_asked) {
-        err_set(err, -EINVAL, "the best %s is the %s", args->best_metric,
+        err_set(err, -EINVAL, "the best %s is the %s one", args->best_metric,
                 known == CKPT_MAX ? "largest" : "smallest");
-        err_advise(err, "leave --best-mode out, or give %s",
+        err_advise(err, "remove --best-mode or set it to %s",
                    mode_choices[known == CKPT_MAX ? MODE_MAX : MODE_MIN]);
     } else {
-        err_set(err, -EINVAL, "whether a small or a large %s is good is not known",
-                args->best_metric);
-        err_advise(err, "give --best-mode min or --best-mode max");
+        err_set(err, -EINVAL, "the best mode of %s is unknown", args->best_metric);
+        err_advise(err, "add --best-mode min or --best-mode max");
     }
     return -EINVAL;
 }
@@ -142,9 +141,9 @@ static int choose_best(const struct prune_args *args, struct ckpt_keep *keep, st
     }
     if (args->best_mode == MODE_AUTO && args->best_count == 0)
         return 0;
-    err_set(err, -EINVAL, "%s is given without --keep-best",
+    err_set(err, -EINVAL, "%s is used without --keep-best",
             args->best_count > 0 ? "--best-count" : "--best-mode");
-    err_advise(err, "add --keep-best METRIC, as val_loss");
+    err_advise(err, "add --keep-best METRIC, for example val_loss");
     return -EINVAL;
 }
 
@@ -214,13 +213,12 @@ const struct verb verb_ckpt_prune = {
     .arguments = "DIR",
     .arguments_least = 1,
     .arguments_most = 1,
-    .summary = "Remove checkpoints of a folder, but the newest and those that a rule keeps.",
-    .details = "What any rule names stays; so does the newest whole one, each that somebody reads, "
-               "and what is not "
-               "whole. A checkpoint whose metric is unknown is no best one. Refused, naming the "
-               "owner's host and "
-               "process, while a run writes there, whose own rules are checkpoint.keep of its "
-               "configuration.",
+    .summary = "Remove the checkpoints of a folder except the newest and those that a rule keeps.",
+    .details =
+        "A checkpoint is kept if any rule selects it, if it is the newest complete one, if it is "
+        "being read, or if it is incomplete. A checkpoint without the metric is never a best one. "
+        "The verb fails while a run writes to the folder, and names the host and process; a run "
+        "prunes its folder itself, by checkpoint.keep in its configuration.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct prune_args),

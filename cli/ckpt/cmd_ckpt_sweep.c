@@ -50,13 +50,12 @@ const struct verb verb_ckpt_sweep = {
     .arguments = "DIR",
     .arguments_least = 1,
     .arguments_most = 1,
-    .summary = "Remove what processes that died in a save, a copy or a removal left in a folder of "
-               "checkpoints.",
-    .details = "A run does so by itself when it begins. Refused, naming the owner's host and "
-               "process, while "
-               "somebody writes there. Checkpoints that are listed are not touched, and of "
-               "`.tmp-*` only what "
-               "is named as what a save, a copy or a removal leaves.",
+    .summary =
+        "Remove leftovers of interrupted saves, copies and removals from a checkpoint folder.",
+    .details =
+        "A run does this itself when it starts. The verb fails while another process writes to the "
+        "folder, and names its host and process. Listed checkpoints are never removed, and "
+        "`.tmp-*` entries only if their name is that of a save, a copy or a removal.",
     .examples = examples,
     .args_bytes = sizeof(struct sweep_args),
     .run = run,

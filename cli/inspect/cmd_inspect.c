@@ -24,10 +24,11 @@ struct inspect_args {
 #define AT(member) offsetof(struct inspect_args, member)
 static const struct option rows[] = {
     {"html", 0, OPTION_TEXT, AT(html), "OUT",
-     .help = "write a page of a dataset, shard or run: one file, no network"},
-    {"force", 0, OPTION_FLAG, AT(force), .help = "an existing OUT gives way"},
+     .help = "write a self-contained HTML page of a dataset, shard or run"},
+    {"force", 0, OPTION_FLAG, AT(force), .help = "replace an existing OUT"},
     {"config", 0, OPTION_FLAG, AT(config),
-     .help = "print only the configuration of the run that saved a checkpoint, as YAML for train"},
+     .help =
+         "print only the configuration of the run that saved the checkpoint, as YAML for train"},
 };
 
 static int inspect_run(struct inspection *in, const char *path)
@@ -63,9 +64,9 @@ static int write_page(struct inspection *in, enum path_kind kind, const char *pa
     } else if (kind == PATH_DATASET || kind == PATH_SHARD) {
         status = page_dataset_build(in->io, path, kind == PATH_SHARD, &page, in->err);
     } else {
-        status = err_set(in->err, -ENOTSUP, "there is no page of %s", path_kind_name(kind));
+        status = err_set(in->err, -ENOTSUP, "cannot make a page of %s", path_kind_name(kind));
         err_at(in->err, path, ERR_NO_OFFSET);
-        err_advise(in->err, "give one dataset, a shard or the folder of a run");
+        err_advise(in->err, "give a dataset, a shard or a run folder");
     }
     if (!status)
         status = io_open(args->html, NULL, &io, in->err);
@@ -172,19 +173,14 @@ const struct verb verb_inspect = {
     .arguments = "PATH",
     .arguments_least = 1,
     .arguments_most = 1,
-    .summary = "Say what a dataset, shard, checkpoint, run or file is and what is in it.",
-    .details = "A file may be safetensors, .npy, JPEG, PNG, WebP or PPM. Reads headers only (of "
-               "PNG, WebP and PPM "
-               "all). Of a folder of checkpoints the newest "
-               "whole one is shown. With --verbose or "
-               "--json a "
-               "dataset's shards are listed.\n"
-               "With --html, a page for a browser: of a dataset or shard a contact sheet, sizes, "
-               "classes, fields "
-               "and "
-               "shards (it reads the samples that it shows), of a run its curves over the steps, "
-               "checkpoints and "
-               "configuration. A run is its folder or its metrics.jsonl.",
+    .summary = "Identify a dataset, shard, checkpoint, run or file and summarize its contents.",
+    .details = "A file can be safetensors, .npy, JPEG, PNG, WebP or PPM. Only headers are read (of "
+               "PNG, WebP and PPM, the whole file). For a checkpoint folder, the newest complete "
+               "checkpoint is shown. --verbose and --json list the shards of a dataset.\n"
+               "--html writes a page for a browser: for a dataset or shard, a contact sheet, "
+               "sizes, classes, fields and shards (it reads the samples shown); for a run, curves "
+               "over the steps, checkpoints and the configuration. A run is given as its folder or "
+               "its metrics.jsonl.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct inspect_args),

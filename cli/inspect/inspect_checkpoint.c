@@ -91,9 +91,9 @@ int inspect_config(struct inspection *in, const char *path, bool as_json, struct
         status = reader_open_any(in->io, path, &reader, in->log, in->err);
     const struct json_t *saved = status ? NULL : jsonx_get(ckpt_reader_state(reader), "config");
     if (!status && !saved) {
-        status = err_set(in->err, -ENODATA, "the checkpoint records no configuration");
+        status = err_set(in->err, -ENODATA, "the checkpoint has no configuration");
         err_at(in->err, reader->path, ERR_NO_OFFSET);
-        err_advise(in->err, "give a checkpoint that `millrace train` saved");
+        err_advise(in->err, "give a checkpoint saved by `millrace train`");
     }
     if (!status)
         status = config_restore(saved, reader->path, config, in->err);

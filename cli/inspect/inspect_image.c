@@ -22,7 +22,7 @@ static int read_file(struct inspection *in, const char *path, struct io_head *re
     if (status || ret_head->file_bytes <= READ_MOST_BYTES)
         return status;
     free(ret_head->data);
-    err_set(in->err, -EFBIG, "image file is too large");
+    err_set(in->err, -EFBIG, "the image file is too large");
     err_at(in->err, path, ERR_NO_OFFSET);
     err_expected(in->err, "at most %d bytes", READ_MOST_BYTES);
     err_found(in->err, "%" PRIu64, ret_head->file_bytes);

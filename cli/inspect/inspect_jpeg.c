@@ -34,7 +34,7 @@ static int read_headers(struct inspection *in, const char *path, struct io_head 
         if (status != -ENODATA)
             return status;
         if (most >= READ_MOST_BYTES) {
-            err_set(in->err, -EBADMSG, "headers of a JPEG are too long");
+            err_set(in->err, -EBADMSG, "the headers of the JPEG file are too long");
             err_at(in->err, path, (int64_t)most);
             err_expected(in->err, "a scan before it");
             return -EBADMSG;

@@ -18,11 +18,11 @@ static int check_size(const struct inspection *in, const struct npy_header *head
     uint64_t room = file_bytes - header->header_bytes;
     if (header->data_bytes <= room)
         return 0;
-    err_set(in->err, -EBADMSG, "an .npy file is shorter than its header says");
+    err_set(in->err, -EBADMSG, "the .npy file is shorter than its header says");
     err_at(in->err, path, (int64_t)header->header_bytes);
     err_expected(in->err, "%" PRIu64 " bytes of data", header->data_bytes);
     err_found(in->err, "%" PRIu64, room);
-    err_advise(in->err, "copy it again, or save it again");
+    err_advise(in->err, "copy or save the file again");
     return -EBADMSG;
 }
 

@@ -37,26 +37,25 @@ struct launch_args {
 #define AT(member) offsetof(struct launch_args, member)
 static const struct option rows[] = {
     {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", NULL,
-     "processes, of all nodes together (default: one for each GPU of a node, or without GPUs one "
-     "for each "
-     "core group of a node, which is a NUMA node)",
+     "total number of processes over all nodes (default: one per GPU of a node, or without GPUs "
+     "one per NUMA node)",
      .least = 1, .most = RANKS_MAX},
     {"nnodes", 0, OPTION_COUNT, AT(nodes), "N", "1",
-     "machines, among which the ranks are divided evenly", .least = 1, .most = RANKS_MAX},
+     "number of machines; ranks are divided evenly among them", .least = 1, .most = RANKS_MAX},
     {"node-rank", 0, OPTION_COUNT, AT(node_rank), "N", "0",
-     "which of them this is: the first starts all ranks, on others there is nothing to do",
+     "number of this machine: 0 starts all ranks, and the others have nothing to do",
      .most = RANKS_MAX - 1},
     {"hosts", 0, OPTION_LIST, AT(hosts), "NAME,...", NULL,
-     "the machines, this one first, which ssh reaches (default: this one, or those of the Slurm "
+     "machines, this one first, reachable with ssh (default: this machine, or those of the Slurm "
      "job)"},
     {"restarts", 0, OPTION_COUNT, AT(restarts), "N", "0",
-     "how often to start again after a failure, from the newest checkpoint"},
-    {"dry-run", 0, OPTION_FLAG, AT(dry_run), .help = "print the command and do nothing else"},
-    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "as train's"},
+     "number of restarts after a failure, from the newest checkpoint"},
+    {"dry-run", 0, OPTION_FLAG, AT(dry_run), .help = "print the command and exit"},
+    {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "as for train"},
     {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", NULL,
-     "as train's; a restart goes on from the newest checkpoint of the run, where there is one "
-     "after PATH"},
-    {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL, "as train's"},
+     "as for train; a restart resumes from the newest checkpoint of the run, if there is one after "
+     "PATH"},
+    {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL, "as for train"},
 };
 
 /* The inputs of the command besides the arguments. */
@@ -74,7 +73,7 @@ struct launch {
 static int check_nodes(const struct launch_args *args, struct err *err)
 {
     if (args->node_rank >= args->nodes) {
-        err_set(err, -EINVAL, "--node-rank and --nnodes contradict each other");
+        err_set(err, -EINVAL, "--node-rank is not a node of --nnodes");
         err_expected(err, "a node from 0 to %" PRIu64, args->nodes - 1);
         err_found(err, "%" PRIu64, args->node_rank);
         return -EINVAL;
@@ -83,7 +82,7 @@ static int check_nodes(const struct launch_args *args, struct err *err)
                                : args->hosts.count == args->nodes)
         return 0;
     err_set(err, -EINVAL, "--hosts names %zu machines", args->hosts.count);
-    err_expected(err, "%" PRIu64 ", as --nnodes says", args->nodes);
+    err_expected(err, "%" PRIu64 ", as in --nnodes", args->nodes);
     return -EINVAL;
 }
 
@@ -187,7 +186,7 @@ static int choose_ranks(const struct launch *launch, const struct train_config *
         return status;
     unsigned each = gpus > 0 ? (unsigned)gpus : groups;
     console_line(launch->invocation->console, "-n %u: one rank for each %s (%u%s)", each * nodes,
-                 gpus > 0 ? "GPU" : "core group, which is a NUMA node", each,
+                 gpus > 0 ? "GPU" : "NUMA node", each,
                  nodes > 1 ? " on each machine" : " on this machine");
     *ret_ranks = each * nodes;
     return 0;
@@ -246,7 +245,7 @@ static int run_with_restarts(struct launch *launch, struct err *err)
             return status;
         if (n == restarts || !pause_before_restart(counts)) {
             err_set(err, -EIO, "the run failed: mpirun ended with status %d%s", status,
-                    restarts > 0 && n == restarts ? ", and no restart is left" : "");
+                    restarts > 0 && n == restarts ? ", and no restarts are left" : "");
             return EXIT_FAILED;
         }
         log_line(launch->invocation->log, LOG_WARN,
@@ -303,18 +302,15 @@ const struct verb verb_launch = {
     .arguments = "CONFIG.yaml",
     .arguments_least = 1,
     .arguments_most = 1,
-    .summary = "Train on several ranks: mpirun, typed for you.",
-    .details = "Runs `millrace train CONFIG.yaml` by Open MPI's mpirun, with what root and ranks "
-               "that share cores "
-               "need. -v and --dry-run show the command. Ranks of other machines get this "
-               "machine's variables "
-               "NCCL_*, UCX_*, FI_*, OMP_*, OPENBLAS_*, MILLRACE_*, CUDA_* and AWS_*.\n"
-               "Ctrl-C, SIGTERM and SIGUSR1 are passed on to all ranks, which save and end with "
-               "status 75; a second "
-               "Ctrl-C ends them at once, with status 130. With --restarts a run that fails for "
-               "another reason than "
-               "wrong usage (status 2) is started again, and goes on from its "
-               "newest checkpoint, with what is left of run.max_time.",
+    .summary = "Train on several ranks with mpirun.",
+    .details = "Runs `millrace train CONFIG.yaml` with Open MPI's mpirun, adding the options "
+               "needed for root and for ranks that share cores. -v and --dry-run show the command. "
+               "Ranks on other machines get the variables NCCL_*, UCX_*, FI_*, OMP_*, OPENBLAS_*, "
+               "MILLRACE_*, CUDA_* and AWS_* of this machine.\n"
+               "Ctrl-C, SIGTERM and SIGUSR1 are passed on to all ranks, which save and exit with "
+               "status 75; a second Ctrl-C ends them at once with status 130. With --restarts, a "
+               "run that fails for any reason other than wrong usage (status 2) is started again "
+               "and resumes from its newest checkpoint, within what is left of run.max_time.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct launch_args),

@@ -121,7 +121,7 @@ int launch_begin(struct launch_command *command, const struct launch_place *plac
 {
     char count[16];
     if (place->ranks % place->nodes != 0) {
-        err_set(err, -EINVAL, "the ranks can't be divided among the nodes");
+        err_set(err, -EINVAL, "cannot divide the ranks evenly among the nodes");
         err_expected(err, "-n a multiple of %u", place->nodes);
         err_found(err, "%u", place->ranks);
         return -EINVAL;
@@ -155,7 +155,7 @@ int launch_own_program(char program[PATH_MAX], struct err *err)
 {
     ssize_t bytes = readlink("/proc/self/exe", program, PATH_MAX - 1);
     if (bytes < 0)
-        return err_errno(err, -errno, "the program's own path is not known");
+        return err_errno(err, -errno, "cannot find the path of this program");
     program[bytes] = '\0';
     return 0;
 }
@@ -199,7 +199,7 @@ static int start(const struct launch_command *command, pid_t *ret_pid, struct er
 {
     int ends[2], code = 0;
     if (pipe2(ends, O_CLOEXEC))
-        return err_errno(err, -errno, "no pipe to %s", command->words[0]);
+        return err_errno(err, -errno, "cannot create a pipe to %s", command->words[0]);
     /* if SIGCHLD is ignored, which is inherited, the child's exit status is lost */
     signal(SIGCHLD, SIG_DFL);
     pid_t pid = fork();
@@ -215,7 +215,7 @@ static int start(const struct launch_command *command, pid_t *ret_pid, struct er
     if (pid > 0)
         waitpid(pid, NULL, 0);
     int status = code > 0 ? -code : -EAGAIN;
-    err_errno(err, status, "%s can't be started", command->words[0]);
+    err_errno(err, status, "cannot start %s", command->words[0]);
     err_advise(err, "install Open MPI (openmpi-bin)");
     return status;
 }
@@ -256,7 +256,7 @@ int launch_run(const struct launch_command *command, const struct signals_counts
         if (waited == pid)
             return status_of(ended, atomic_load(&counts->interrupts));
         if (waited < 0 && errno != EINTR)
-            return err_errno(err, -errno, "how %s ended is not known", command->words[0]);
+            return err_errno(err, -errno, "cannot get the exit status of %s", command->words[0]);
         pass_on(pid, counts, &told);
         nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_NS}, NULL);
     }

@@ -31,8 +31,8 @@ int rank_session_open(const struct invocation *invocation, struct comm **ret_com
     console_set_rank(invocation->console, ranks.rank, ranks.ranks);
     if (ranks.job_tasks > 1)
         log_line(&invocation->console->log, LOG_WARN,
-                 "this is one rank alone in a job of %d tasks (SLURM_NTASKS); srun --mpi=pmix "
-                 "starts them all",
+                 "this is a single rank in a job of %d tasks (SLURM_NTASKS); start all ranks with "
+                 "srun --mpi=pmix",
                  ranks.job_tasks);
     return ranks_open(&ranks, signals_flag(), ret_comm, err);
 }
@@ -51,7 +51,7 @@ int rank_session_compare(struct comm *comm, const struct train_config *config,
                                    .what = "comparing the configurations of the ranks"};
     rank_record_add_config(record, config);
     return rank_agreement_check(
-        comm, record, "give every rank the same configuration, options and version of millrace",
+        comm, record, "run every rank with the same configuration, options and version of millrace",
         &options, err);
 }
 

@@ -162,7 +162,7 @@ what_stands_where_states_are_to_be_made_is_left_alone() {
   mkdir -p states/millrace-bench-ckpt
   echo mine >states/millrace-bench-ckpt/file
   same "$(status_of measure_state)" 1
-  contains "$(cat errors)" "there already"
+  contains "$(cat errors)" "already exists"
   same "$(cat states/millrace-bench-ckpt/file)" mine
   rm -r states
   same "$(status_of millrace bench ckpt nowhere)" 1
@@ -262,7 +262,7 @@ training_that_is_stopped_or_can_not_be_leaves_nothing() {
 out"
   mkdir millrace-bench-train
   same "$(status_of millrace bench train --model gpt2)" 1
-  contains "$(cat errors)" "there already"
+  contains "$(cat errors)" "already exists"
 }
 
 # ---- bench/train ----

@@ -72,7 +72,7 @@ what_contradicts_itself_is_wrong_usage() {
     one_line errors
   done
   same "$(PATH=/nowhere status_of "$MILLRACE" launch -n 2 train.yaml)" 1
-  contains "$(cat errors)" "mpirun can't be started: No such file or directory; install Open MPI"
+  contains "$(cat errors)" "cannot start mpirun: No such file or directory; install Open MPI"
 }
 
 any_number_of_hosts_may_be_named() {
@@ -138,7 +138,7 @@ without_a_number_there_is_a_rank_for_each_core_group() {
   ((groups > 0)) || groups=1
   same "$(status_of millrace launch train.yaml --dry-run)" 0 "$(cat errors)"
   contains "$(cat out)" " -np $groups "
-  contains "$(cat errors)" "-n $groups: one rank for each core group, which is a NUMA node ($groups on this machine)"
+  contains "$(cat errors)" "-n $groups: one rank for each NUMA node ($groups on this machine)"
   same "$(status_of millrace launch train.yaml --nnodes 3 --hosts a,b,c --dry-run)" 0 "$(cat errors)"
   contains "$(cat out)" " -np $((3 * groups)) "
 }
@@ -230,7 +230,7 @@ a_run_that_fails_goes_on_as_often_as_it_may() {
   kill -KILL "$(rank_pids | tail -1)"
   end
   same "$ended" 1
-  contains "$(tail -1 errors)" "and no restart is left"
+  contains "$(tail -1 errors)" "and no restarts are left"
 }
 
 # An mpirun that notes what it was given, and fails.

@@ -48,7 +48,7 @@ refused() {
 a_key_that_differs_is_named_with_both_values() {
   local key first second
   while read -r key first second; do
-    refused "$key" "expected $first on ranks 0, 2, found $second on rank 1; give every rank the same configuration" \
+    refused "$key" "expected $first on ranks 0, 2, found $second on rank 1; run every rank with the same configuration" \
       "$mpirun_sh" 3 ./differs 1 --set "$key=$second" -- "${train[@]}" --set "$key=$first"
   done <<'KEYS'
 optimizer.lr 0.0003 1
