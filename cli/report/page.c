@@ -109,7 +109,7 @@ void page_begin(struct str *out, const char *kind, const char *title)
     str_add_text(out, "</title>\n</head>\n<body>\n<header><h1>");
     page_text(out, title);
     str_add_text(out, "</h1><p>");
-    page_format(out, "%s, as millrace inspect sees it", kind);
+    page_format(out, "%s, from millrace inspect", kind);
     str_add_text(out, "</p></header>\n<main>\n");
 }
 

@@ -64,7 +64,7 @@ static void show_facts(struct str *out, const struct source *source)
         bytes += survey->fields[i].bytes;
     for (uint64_t i = 0; dataset && i < dataset->shards_count; i++)
         file_bytes += dataset->shards[i].file_bytes;
-    page_section_begin(out, "In short", NULL);
+    page_section_begin(out, "Summary", NULL);
     page_facts_begin(out);
     page_fact(out, "samples", "%" PRIu64, dataset ? dataset->samples : survey->samples);
     if (dataset) {
@@ -81,7 +81,7 @@ static void show_facts(struct str *out, const struct source *source)
         page_fact(out, "tokens", "%" PRIu64, dataset->text.tokens);
         page_fact(out, "tokenizer", "%s", dataset->text.tokenizer);
         page_fact(out, "vocabulary", "%" PRIu32, dataset->text.vocabulary);
-        page_fact(out, "tokens a member", "%" PRIu64, dataset->text.member_tokens);
+        page_fact(out, "tokens per member", "%" PRIu64, dataset->text.member_tokens);
         page_fact(out, "stored as", "%s", dataset->text.element);
         page_fact(out, "end of document", "token %" PRIu32, dataset->text.document_end);
     }
@@ -96,7 +96,7 @@ static void show_samples(struct str *out, const struct source *source)
     char note[128];
     if (count > 0) {
         snprintf(note, sizeof note,
-                 "%" PRIu64 " of %" PRIu64 ", evenly spread, as they lie in the shards.", count,
+                 "%" PRIu64 " of %" PRIu64 ", evenly spaced, in the order of the shards.", count,
                  source->dataset ? source->dataset->samples : source->survey.samples);
         page_section_begin(out, "Samples", note);
         str_add_text(out, "<div class=\"sheet\">\n");
@@ -105,7 +105,7 @@ static void show_samples(struct str *out, const struct source *source)
         page_section_end(out);
     }
     if (source->texts_count > 0) {
-        page_section_begin(out, "Samples of text", "The beginnings of members, evenly spread.");
+        page_section_begin(out, "Samples of text", "The beginnings of members, evenly spaced.");
         str_add(out, str_text(&source->texts), source->texts.bytes);
         page_section_end(out);
     }
@@ -128,9 +128,9 @@ static void show_sizes(struct str *out, const struct survey *survey)
         end--;
     for (size_t i = first; i <= end; i++)
         edges[i] = exp2((double)i / 2);
-    struct chart_histogram histogram = {.title = "Size of a sample",
+    struct chart_histogram histogram = {.title = "Sample size",
                                         .x_name =
-                                            "bytes of all its fields, by halves of powers of two",
+                                            "bytes of all fields, in half steps of powers of two",
                                         .edges = edges + first,
                                         .counts = survey->size_bins + first,
                                         .count = end - first,
@@ -166,8 +166,7 @@ static void show_sides(struct str *out, const struct survey *survey, bool vertic
     }
     for (size_t i = 0; i <= bins; i++)
         edges[i] = begin + (double)i * step;
-    struct chart_histogram histogram = {.title =
-                                            vertical ? "Height of a photo" : "Width of a photo",
+    struct chart_histogram histogram = {.title = vertical ? "Photo height" : "Photo width",
                                         .x_name = "pixels, as stored",
                                         .edges = edges,
                                         .counts = counts,
@@ -181,10 +180,10 @@ static void show_histograms(struct str *out, const struct survey *survey)
     struct str note = {0};
     str_add_format(&note, "Of %" PRIu64 " samples.", survey->samples);
     if (survey->sides_count > 0 && survey->sides_count < survey->samples)
-        str_add_format(&note, " Width and height of %" PRIu64 ", evenly spread.",
+        str_add_format(&note, " Width and height of %" PRIu64 ", evenly spaced.",
                        survey->sides_count);
     if (survey->sides_bad_count > 0)
-        str_add_format(&note, " %" PRIu64 " photos have no headers that can be read.",
+        str_add_format(&note, " %" PRIu64 " photos have no readable headers.",
                        survey->sides_bad_count);
     page_section_begin(out, "Sizes", str_text(&note));
     str_deinit(&note);
@@ -215,7 +214,7 @@ static void show_classes(struct str *out, const struct source *source)
         str_add_format(&note, " The first %d of %" PRIu64 " are listed.", CLASSES_MAX, classes);
     page_section_begin(out, "Classes", str_text(&note));
     str_deinit(&note);
-    page_table_begin(out, "Classes and how many samples each has", columns,
+    page_table_begin(out, "Classes and their sample counts", columns,
                      sizeof columns / sizeof columns[0]);
     for (uint64_t i = 0; i < classes && i < CLASSES_MAX; i++) {
         char name[CLASS_NAME_BYTES_MAX];
@@ -261,7 +260,7 @@ static void show_shards(struct str *out, const struct dataset *dataset, const st
     struct str note = {0};
     if (survey->shards_count < dataset->shards_count)
         str_add_format(
-            &note, "Sizes, fields and classes above are of %" PRIu64 " of them, evenly spread. ",
+            &note, "Sizes, fields and classes above are of %" PRIu64 " of them, evenly spaced. ",
             survey->shards_count);
     if (dataset->shards_count > SHARDS_MAX)
         str_add_format(&note, "The first %d of %" PRIu64 " are listed.", SHARDS_MAX,
@@ -293,7 +292,7 @@ static int show_options(struct str *out, const struct dataset *dataset, struct e
     if (status)
         return status;
     page_section_begin(out, "Converted with", NULL);
-    page_values_table(out, "Options of the conversion", root);
+    page_values_table(out, "Conversion options", root);
     page_section_end(out);
     jsonx_free(root);
     return 0;

@@ -80,22 +80,25 @@ static int collect_checkpoints(struct io *io, const char *folder, const struct l
 
 static void show_checkpoints(struct str *out, const struct checkpoints *c, const char *folder)
 {
-    static const struct page_column columns[] = {
-        {"step", true},         {"written", false}, {"size", true}, {"validation loss, nats", true},
-        {"its accuracy", true}, {"path", false}};
+    static const struct page_column columns[] = {{"step", true},
+                                                 {"written", false},
+                                                 {"size", true},
+                                                 {"validation loss, nats", true},
+                                                 {"validation accuracy", true},
+                                                 {"path", false}};
     char size[STR_SIZE_BYTES];
     struct str note = {0};
     if (c->count == 0)
         str_add_format(&note, "None in %s.", folder);
     else
-        str_add_format(&note, "%" PRIu64 " whole, %s together.", c->count,
+        str_add_format(&note, "%" PRIu64 " complete, %s in total.", c->count,
                        str_format_size(c->bytes, size));
     if (c->count > ROWS_MAX)
         str_add_format(&note, " The oldest %d are listed.", ROWS_MAX);
     page_section_begin(out, "Checkpoints", str_text(&note));
     str_deinit(&note);
     if (c->count > 0) {
-        page_table_begin(out, "Checkpoints by rising step", columns,
+        page_table_begin(out, "Checkpoints in step order", columns,
                          sizeof columns / sizeof columns[0]);
         str_add(out, str_text(&c->rows), c->rows.bytes);
         page_table_end(out);
@@ -103,7 +106,7 @@ static void show_checkpoints(struct str *out, const struct checkpoints *c, const
     page_section_end(out);
     if (c->config.bytes == 0)
         return;
-    page_section_begin(out, "Configuration", "As the newest checkpoint holds it.");
+    page_section_begin(out, "Configuration", "From the newest checkpoint.");
     page_values_begin(out, "Configuration");
     str_add(out, str_text(&c->config), c->config.bytes);
     page_table_end(out);
@@ -127,27 +130,27 @@ static const struct curve curves[] = {
     {"Learning rate", "", 1, true, false, {{RUN_LR, "learning rate"}}, 1},
     {"Gradient norm", "before clipping", 1, true, false, {{RUN_GRADIENT_NORM, "norm"}}, 1},
     {"Throughput",
-     "samples a second",
+     "samples per second",
      1,
      true,
      false,
-     {{RUN_SAMPLES_PER_SECOND, "samples a second"}},
+     {{RUN_SAMPLES_PER_SECOND, "samples per second"}},
      1},
     {"Throughput",
-     "tokens a second",
+     "tokens per second",
      1,
      true,
      false,
-     {{RUN_TOKENS_PER_SECOND, "tokens a second"}},
+     {{RUN_TOKENS_PER_SECOND, "tokens per second"}},
      1},
     {"Waits",
-     "% of the time",
+     "% of time",
      100,
      true,
      true,
      {{RUN_DATA_WAIT, "for data"}, {RUN_CHECKPOINT_WAIT, "for checkpoints"}},
      2},
-    {"Device", "%", 100, true, false, {{RUN_UTILIZATION, "busy"}, {RUN_PEAK, "of its peak"}}, 2},
+    {"Device", "%", 100, true, false, {{RUN_UTILIZATION, "busy"}, {RUN_PEAK, "of peak"}}, 2},
 };
 
 static void show_curve(struct str *out, const struct curve *curve, struct run_metrics *metrics,
@@ -196,7 +199,7 @@ static void show_facts(struct str *out, const struct run_metrics *metrics)
     const struct run_series *series = metrics->series;
     double seconds = metrics->last_wall_seconds - metrics->first_wall_seconds;
     char time[CLOCK_ISO_BYTES];
-    page_section_begin(out, "At its end", NULL);
+    page_section_begin(out, "Final values", NULL);
     page_facts_begin(out);
     page_fact(out, "step", "%" PRIu64, metrics->last_step);
     page_fact(out, "epoch", "%" PRIu64, metrics->last_epoch);
@@ -207,7 +210,7 @@ static void show_facts(struct str *out, const struct run_metrics *metrics)
     if (series[RUN_VAL_ACCURACY].count > 0)
         page_fact(out, "validation accuracy", "%.1f %%", 100 * series[RUN_VAL_ACCURACY].last);
     if (series[RUN_SAMPLES_PER_SECOND].count > 0)
-        page_fact(out, "samples a second", "%.4g", series[RUN_SAMPLES_PER_SECOND].last);
+        page_fact(out, "samples per second", "%.4g", series[RUN_SAMPLES_PER_SECOND].last);
     if (metrics->last_wall_seconds > 0) {
         page_fact(out, "first to last report", "%.0f:%02d:%02d h", floor(seconds / 3600),
                   (int)fmod(seconds / 60, 60), (int)fmod(seconds, 60));

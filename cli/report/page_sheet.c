@@ -107,7 +107,7 @@ static int show_thumbnail(struct page_sheet *sheet, const struct survey_sample *
         return 0;
     }
     if (status)
-        return err_set(err, status, "a thumbnail can not be made: %s", detail.what);
+        return err_set(err, status, "cannot make a thumbnail: %s", detail.what);
     str_clear(&sheet->thumbnail);
     status = jpeg_encode(rgb, width, height, (size_t)width * 3, SHEET_QUALITY, 0, &sheet->thumbnail,
                          err);
@@ -129,8 +129,7 @@ static const struct {
 static int show_field(struct page_sheet *sheet, struct survey *survey,
                       const struct survey_sample *sample, bool *ret_is_picture, struct err *err)
 {
-    static const char too_large[] = "a picture too large for this page",
-                      nothing[] = "nothing to show";
+    static const char too_large[] = "image too large for this page", nothing[] = "nothing to show";
     struct str *out = &sheet->figures;
     const uint8_t *data;
     size_t bytes;

@@ -78,8 +78,8 @@ static int add_line(struct run_metrics *metrics, const char *line, size_t bytes,
         return status;
     status = jsonx_get_u64(root, "step", &step, path, err);
     if (!status && metrics->lines_count > 0 && step < metrics->last_step)
-        status =
-            err_set(err, -EBADMSG, "metrics whose steps go back to %llu", (unsigned long long)step);
+        status = err_set(err, -EBADMSG, "the steps of the metrics go back to %llu",
+                         (unsigned long long)step);
     if (status) {
         err_at(err, path, (int64_t)offset);
         jsonx_free(root);
@@ -120,7 +120,7 @@ static int add_lines(struct run_metrics *metrics, const char *text, size_t bytes
     }
     *ret_used = used;
     if (!status && bytes - used > RUN_LINE_BYTES_MAX) {
-        status = err_set(err, -EBADMSG, "a line too long for metrics");
+        status = err_set(err, -EBADMSG, "a line of the metrics is too long");
         err_at(err, path, (int64_t)(offset + used));
         err_expected(err, "at most %d bytes", RUN_LINE_BYTES_MAX);
     }

@@ -15,7 +15,7 @@ a_page_of_a_dataset_shows_samples_sizes_classes_fields_shards_and_options() {
   need_python
   page shards page.html
   same "$(json 'd["headings"]' report)" \
-    "['In short', 'Samples', 'Sizes', 'Classes', 'Fields', 'Shards', 'Converted with']"
+    "['Summary', 'Samples', 'Sizes', 'Classes', 'Fields', 'Shards', 'Converted with']"
   same "$(json 'd["pictures"], len(d["alts"])' report)" "(96, 96)"
   same "$(json '[c.split(" from")[0] for c in d["charts"]]' report)" \
     "['Size of a sample', 'Width of a photo', 'Height of a photo']"
@@ -51,7 +51,7 @@ PY
 a_page_of_a_shard_counts_the_same() {
   need_python
   page shards/shard-000000.tar page.html
-  same "$(json 'd["headings"]' report)" "['In short', 'Samples', 'Sizes', 'Classes', 'Fields']"
+  same "$(json 'd["headings"]' report)" "['Summary', 'Samples', 'Sizes', 'Classes', 'Fields']"
   same "$(json '[r[:3] for r in d["rows"]][1:3]' report)" "[['0', '0', '20'], ['1', '1', '20']]"
 }
 
@@ -84,7 +84,7 @@ a_photo_that_can_not_be_decoded_is_said_to_be_so() {
   block=$(tar tRf cut/shard-000000.tar | sed -n 's/^block \([0-9]*\): .*\.jpg$/\1/p' | head -1)
   dd if=/dev/zero of=cut/shard-000000.tar bs=512 seek=$((block + 1)) count=1 conv=notrunc status=none
   page cut page.html
-  contains "$(json 'd["text"]' report)" "1 photos have no headers that can be read"
+  contains "$(json 'd["text"]' report)" "1 photos have no readable headers"
 }
 
 a_page_of_text_shows_the_text() {
@@ -94,7 +94,7 @@ a_page_of_text_shows_the_text() {
   millrace convert dataset books tokens --quiet >/dev/null
   page tokens page.html
   same "$(json 'd["headings"]' report)" \
-    "['In short', 'Samples of text', 'Fields', 'Shards', 'Converted with']"
+    "['Summary', 'Samples of text', 'Fields', 'Shards', 'Converted with']"
   same "$(json 'd["text"].count("To be, or <b>not</b> to be & that is — the question.")' report)" 5
   contains "$(json 'd["text"]' report)" "[end of document]"
 }
@@ -114,7 +114,7 @@ YAML
   local path
   for path in runs/a runs/a/metrics.jsonl; do
     page $path run-$((++pages)).html
-    same "$(json 'd["headings"]' report)" "['At its end', 'Over the steps', 'Checkpoints', 'Configuration']"
+    same "$(json 'd["headings"]' report)" "['Final values', 'Over the steps', 'Checkpoints', 'Configuration']"
     same "$(json '[c.split(" over")[0] for c in d["charts"]]' report)" \
       "['Loss', 'Validation accuracy', 'Learning rate', 'Gradient norm', 'Throughput', 'Waits']"
     same "$(json '[r[0] for r in d["rows"] if r[-1].startswith("runs/a/ckpt")]' report)" "['4', '8']"
