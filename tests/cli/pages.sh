@@ -18,7 +18,7 @@ a_page_of_a_dataset_shows_samples_sizes_classes_fields_shards_and_options() {
     "['Summary', 'Samples', 'Sizes', 'Classes', 'Fields', 'Shards', 'Converted with']"
   same "$(json 'd["pictures"], len(d["alts"])' report)" "(96, 96)"
   same "$(json '[c.split(" from")[0] for c in d["charts"]]' report)" \
-    "['Size of a sample', 'Width of a photo', 'Height of a photo']"
+    "['Sample size', 'Photo width', 'Photo height']"
   same "$(json '[r[:3] for r in d["rows"]][1:4]' report)" \
     "[['0', 'circle', '20'], ['1', 'cross', '20'], ['2', 'moon', '20']]"
   same "$(json '[r[:2] for r in d["rows"] if r[0] in ("cls", "jpg")]' report)" "[['cls', '140'], ['jpg', '140']]"
@@ -43,7 +43,7 @@ PY
     millrace convert dataset "only-$kind" "shards-$kind" --quiet >/dev/null
     page "shards-$kind" page.html
     same "$(json '[c.split(" from")[0] for c in d["charts"]]' report)" \
-      "['Size of a sample', 'Width of a photo', 'Height of a photo']"
+      "['Sample size', 'Photo width', 'Photo height']"
     same "$(json 'd["pictures"], d["text"].count("a band of color number"), d["text"].count("& <more>")' report)" "(15, 15, 15)"
   done
 }
