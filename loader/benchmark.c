@@ -161,7 +161,7 @@ static int decode_again(const struct loader_benchmark_job *job, const struct bat
     /* warm-up: the checker's memory grows to the largest photo's needs */
     status = decode_all(checker, batch, &unused, err);
     if (!status && unused == 0)
-        status = err_set(err, -ENODATA, "the first samples hold no photos");
+        status = err_set(err, -ENODATA, "the first samples have no photos");
     io_benchmark_begin(&speed->took);
     uint64_t began_ns = clock_now_ns();
     do {

@@ -117,7 +117,7 @@ static int too_small(const struct loader *loader, uint64_t least, struct err *er
     err_expected(err, "at least %s (%" PRIu64 " bytes) for two micro-batches of %" PRIu64,
                  str_format_size(least, wanted), least, loader->options.batching.micro);
     err_found(err, "%s", str_format_size(loader->options.memory_bytes, given));
-    err_advise(err, "give more memory, fewer workers, or a smaller micro-batch");
+    err_advise(err, "use more memory, fewer workers or a smaller micro-batch");
     return -EINVAL;
 }
 

@@ -81,13 +81,12 @@ static void describe_bad(const struct loader *loader, const struct load_slot *sl
     const struct batch_item *item = &slot->items[i];
     char path[IO_PATH_BYTES_MAX] = "";
     shard_cache_path(loader->cache, load->place.shard, path, NULL);
-    err_set(err, -EBADMSG, "sample \"%.*s\" can not be used: %s",
+    err_set(err, -EBADMSG, "sample \"%.*s\" cannot be used: %s",
             (int)bytes_min(item->key_bytes, 80), item->key ? item->key : "", load->reason);
     err_at(err, path, load->bad_offset);
     err_advise(
         err,
-        "repair the dataset (`millrace verify %.80s --decode` names all that is bad), or go on "
-        "without it: "
+        "repair the dataset (`millrace verify %.80s --decode` lists all bad samples), or skip it: "
         "`millrace read --on-error skip`, in training `data.bad_samples: {policy: substitute}`",
         loader_source_of(loader, item->ref)->dataset->path);
 }

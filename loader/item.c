@@ -18,7 +18,7 @@ bool item_failure_is_ours(int status)
 static int bad_label(const struct shard *shard, const struct view_piece *piece, uint64_t classes,
                      struct err *err)
 {
-    err_set(err, -EBADMSG, "field \"cls\" is not the number of a class");
+    err_set(err, -EBADMSG, "field \"cls\" is not a class number");
     err_at(err, shard->path, (int64_t)piece->want_offset);
     if (classes)
         err_expected(err, "0 to %" PRIu64, classes - 1);
@@ -76,7 +76,7 @@ static int decode_image(struct load_worker *worker, struct load_slot *slot, uint
 static int bad_token(const struct shard *shard, uint64_t offset, uint32_t token,
                      uint32_t vocabulary, struct err *err)
 {
-    err_set(err, -EBADMSG, "token is not in the vocabulary");
+    err_set(err, -EBADMSG, "a token is not in the vocabulary");
     err_at(err, shard->path, (int64_t)offset);
     err_expected(err, "below %" PRIu32, vocabulary);
     err_found(err, "%" PRIu32, token);

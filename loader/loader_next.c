@@ -25,7 +25,7 @@ static int fail(struct loader *loader, struct err *err)
 static void advise_repair(struct err *err, const char *dataset)
 {
     err_advise(err,
-               "repair the data (`millrace verify %.120s --decode` names all that is bad), or "
+               "repair the data (`millrace verify %.120s --decode` lists all bad samples), or "
                "raise the limit",
                dataset);
 }
@@ -39,12 +39,13 @@ int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t 
     if (fraction_max >= 1 || (double)bad_count + (double)left_out <= (allowed > 1 ? allowed : 1))
         return 0;
     err_set(err, -EBADMSG, "too many bad samples");
-    err_expected(err, "at most %g %% of an epoch's, or of those delivered where they are more",
-                 fraction_max * 100);
+    err_expected(
+        err, "at most %g %% of the samples per epoch, or of the samples delivered if that is more",
+        fraction_max * 100);
     char of_tars[64] = "";
     if (left_out > 0)
         snprintf(of_tars, sizeof of_tars, ", %" PRIu64 " left out of damaged tars", left_out);
-    err_found(err, "%" PRIu64 " bad%s, %" PRIu64 " delivered, %" PRIu64 " an epoch", bad_count,
+    err_found(err, "%" PRIu64 " bad%s, %" PRIu64 " delivered, %" PRIu64 " per epoch", bad_count,
               of_tars, delivered_count, epoch);
     advise_repair(err, loader->sources_count > 1 ? "DATASET" : loader->sources[0].dataset->path);
     return -EBADMSG;
@@ -57,7 +58,7 @@ static void log_bad(const struct loader *loader, const struct load_item *load,
     char path[IO_PATH_BYTES_MAX] = "", instead[64] = "left out";
     shard_cache_path(loader->cache, load->place.shard, path, NULL);
     if (!item->skipped)
-        snprintf(instead, sizeof instead, "sample %" PRIu64 " takes its place", load->substitute);
+        snprintf(instead, sizeof instead, "sample %" PRIu64 " is used instead", load->substitute);
     log_line(loader->options.log, LOG_WARN, "bad sample \"%.*s\" (%" PRIu64 ") in %s: %s; %s",
              (int)bytes_min(item->key_bytes, 300), item->key ? item->key : "", item->ref.sample,
              path, load->reason, instead);
@@ -120,9 +121,9 @@ static void advance_cursor(struct loader *loader, const struct load_slot *slot)
 
 static int all_held(const struct loader *loader, struct err *err)
 {
-    err_set(err, -ENOBUFS, "all of the loader's batches are held by its consumer");
+    err_set(err, -ENOBUFS, "the consumer holds all batches of the loader");
     err_expected(err, "at most %" PRIu32 " at a time", loader->slots_count - 1);
-    err_advise(err, "release a batch before asking for the next");
+    err_advise(err, "release a batch before requesting the next");
     return -ENOBUFS;
 }
 

@@ -64,16 +64,16 @@ static int check_paths(const struct loader_options *options, struct err *err)
 {
     bool is_named = options->dataset && options->dataset[0];
     if (is_named && options->mix_count) {
-        err_set(err, -EINVAL, "a dataset and a mix were both named");
-        err_advise(err, "give one of them: the mix may have the dataset in its list");
+        err_set(err, -EINVAL, "both a dataset and a mix are given");
+        err_advise(err, "give only one of them; a mix can include the dataset");
         return -EINVAL;
     }
     for (uint32_t i = 0; i < options->mix_count; i++)
         is_named = (is_named || i == 0) && options->mix[i].path && options->mix[i].path[0];
     if (is_named)
         return 0;
-    err_set(err, -EINVAL, "no dataset was named");
-    err_advise(err, "give the path of a dataset.json or of its folder");
+    err_set(err, -EINVAL, "there is no dataset");
+    err_advise(err, "give the path of a dataset.json or its folder");
     return -EINVAL;
 }
 
@@ -103,7 +103,7 @@ static int check_options(const struct loader_options *options, struct err *err)
         err_set(err, -EINVAL, "the list of fields is too long");
         err_expected(err, "at most %d bytes", LOADER_FIELD_BYTES - 1);
         err_found(err, "%zu, \"%.80s...\"", strlen(field), field);
-        err_advise(err, "name fewer of them");
+        err_advise(err, "use fewer fields");
         return -EINVAL;
     }
     return batching_check(&options->batching, err);
@@ -277,7 +277,7 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
         status = open_stages(loader, err);
     if (options_want_no_reads(options))
         loader->failure = err_set(&loader->failure_err, -EINVAL,
-                                  "the loader was opened for its order or memory alone");
+                                  "the loader was opened only for its order or memory plan");
     /* owned by the caller, as is mix; the datasets have their paths */
     loader->options.dataset = NULL;
     loader->options.mix = NULL;

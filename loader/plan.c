@@ -17,16 +17,16 @@ int plan_init(struct plan *plan, const struct plan_options *options, struct err 
     uint64_t epoch_end = options->drop_tail ? samples / global * global : samples;
     if (epoch_end == 0) {
         err_set(err, -EINVAL, "the dataset has fewer samples than one global batch");
-        err_expected(err, "at least %" PRIu64 ", since the tail of an epoch is dropped", global);
+        err_expected(err, "at least %" PRIu64 ", as the tail of an epoch is dropped", global);
         err_found(err, "%" PRIu64, samples);
         err_advise(err, "use a smaller global batch");
         return -EINVAL;
     }
     if (options->position > samples) {
-        err_set(err, -EINVAL, "the start lies beyond the epoch's end");
+        err_set(err, -EINVAL, "the start position is beyond the end of the epoch");
         err_expected(err, "a position of at most %" PRIu64, samples);
         err_found(err, "%" PRIu64, options->position);
-        err_advise(err, "start with a later epoch");
+        err_advise(err, "start at a later epoch");
         return -EINVAL;
     }
     *plan = (struct plan){.batching = options->batching,

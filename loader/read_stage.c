@@ -190,7 +190,9 @@ static void note_short_read(struct load_slot *slot, const struct load_piece *pie
         slot_note_bad(slot, piece->item, &why);
         return;
     }
-    err_advise(&why, "see to the disk or the network, then resume: no sample was replaced for it");
+    err_advise(
+        &why,
+        "check the disk or the network, then resume; no sample was replaced because of this error");
     load->has_failed = true;
     slot_fail(slot, piece->item, &why);
 }
@@ -370,14 +372,14 @@ static bool find_room_elsewhere(struct loader *loader, struct load_slot *slot, s
         return !status;
     bool is_held = loader->options.decode == LOADER_BYTES && loader->taken > loader->released;
     err_set(err, -ENOBUFS,
-            is_held ? "the batches that the consumer holds fill the loader's memory"
+            is_held ? "the batches held by the consumer fill the loader's memory"
                     : "a sample or micro-batch does not fit the loader's memory");
     err_at(err, slot->loads[piece->item].shard->path, (int64_t)chunk->request.offset);
-    err_expected(err, "room for a read of %zu bytes", chunk->request.bytes);
-    err_found(err, "read-ahead of %" PRIu64 " bytes in all, and %" PRIu64 " beside it",
+    err_expected(err, "space for a read of %zu bytes", chunk->request.bytes);
+    err_found(err, "read-ahead of %" PRIu64 " bytes in total, and %" PRIu64 " outside it",
               loader->arena.capacity_bytes, loader->spare_bytes);
-    err_advise(err, is_held ? "release batches earlier, or give the loader more memory"
-                            : "give the loader more memory, or use a smaller micro-batch");
+    err_advise(err, is_held ? "release batches earlier or give the loader more memory"
+                            : "give the loader more memory or use a smaller micro-batch");
     return false;
 }
 

@@ -53,11 +53,12 @@ static int check_tokens(const struct loader *loader, struct err *err)
     uint64_t limit = loader->options.text.vocabulary;
     char text[SCHEMA_TEXT_BYTES];
     if (reference && !schema_has_same_tokens(reference, own)) {
-        err_set(err, -EINVAL, "the dataset's tokens are not those of %.300s", reference->path);
+        err_set(err, -EINVAL, "the tokens of the dataset differ from those of %.300s",
+                reference->path);
         err_at(err, own->path, ERR_NO_OFFSET);
         err_expected(err, "%s", schema_describe_tokens(reference, text));
         err_found(err, "%s", schema_describe_tokens(own, text));
-        err_advise(err, "convert both with one tokenizer");
+        err_advise(err, "convert both with the same tokenizer");
         return -EINVAL;
     }
     if (limit == 0 || own->vocabulary <= limit)
@@ -66,7 +67,7 @@ static int check_tokens(const struct loader *loader, struct err *err)
     err_at(err, own->path, ERR_NO_OFFSET);
     err_expected(err, "at most %" PRIu64 " tokens", limit);
     err_found(err, "%" PRIu32, own->vocabulary);
-    err_advise(err, "raise model.vocabulary, or leave it out");
+    err_advise(err, "raise model.vocabulary or remove it");
     return -EINVAL;
 }
 
@@ -93,10 +94,9 @@ static bool has_same_classes(const struct loader_schema *a, const struct loader_
 
 static int repeated_class(const struct loader_schema *reference, const char *name, struct err *err)
 {
-    err_set(err, -EINVAL, "two classes have the name \"%.80s\", so labels can't be mapped by name",
-            name);
+    err_set(err, -EINVAL, "cannot map labels by name: two classes have the name \"%.80s\"", name);
     err_at(err, reference->path, ERR_NO_OFFSET);
-    err_advise(err, "give each class a name of its own");
+    err_advise(err, "give each class a unique name");
     return -EINVAL;
 }
 
@@ -106,7 +106,7 @@ static int unknown_class(const struct loader_schema *reference, const struct loa
     err_set(err, -EINVAL, "class \"%.80s\" is not among the %" PRIu64 " classes of %.300s", name,
             reference->classes_count, reference->path);
     err_at(err, own->path, ERR_NO_OFFSET);
-    err_advise(err, "evaluate on classes that the model was trained on");
+    err_advise(err, "evaluate only on classes that the model was trained on");
     return -EINVAL;
 }
 
@@ -166,7 +166,7 @@ static int check_labels(struct loader *loader, struct err *err)
         err_at(err, has_reference ? reference->path : own->path, ERR_NO_OFFSET);
         err_expected(err, "at most %" PRIu64, limit);
         err_found(err, "%" PRIu64, loader->classes_count);
-        err_advise(err, "raise model.classes, or leave it out");
+        err_advise(err, "raise model.classes or remove it");
         return -EINVAL;
     }
     loader->labels_count = has_names ? own->classes_count : loader->classes_count;

@@ -106,17 +106,17 @@ static int check_against_list(const struct shard *shard, const struct dataset_sh
 {
     if (shard->trailer.samples == listed->samples && shard->identity_crc32c == listed->index_crc32c)
         return 0;
-    err_set(err, -EBADMSG, "shard is not the one that dataset.json lists");
+    err_set(err, -EBADMSG, "the shard does not match dataset.json");
     err_at(err, shard->path, (int64_t)shard->trailer.index_offset);
     err_expected(err, "%" PRIu64 " samples, index CRC %08" PRIx32, listed->samples,
                  listed->index_crc32c);
     err_found(err, "%" PRIu64 " samples, index CRC %08" PRIx32, shard->trailer.samples,
               shard->identity_crc32c);
     if (shard->is_foreign)
-        err_advise(err,
-                   "the file changed since the list was made; copy it again, or begin a new run");
+        err_advise(
+            err, "copy the file again, as it changed since the list was made, or start a new run");
     else
-        err_advise(err, "convert the dataset again, or copy all of its shards");
+        err_advise(err, "convert the dataset again or copy all of its shards");
     return -EBADMSG;
 }
 
@@ -151,10 +151,9 @@ static int have_file(struct shard_cache *cache, enum open_files_share share, con
     while (!open_files_has_next(share)) {
         if (close_oldest(cache))
             continue;
-        err_set(err, -EMFILE, "the process has too many files open for one more shard");
+        err_set(err, -EMFILE, "the process has too many open files to open another shard");
         err_at(err, path, ERR_NO_OFFSET);
-        err_expected(err, "at most %d eighths of the %" PRIu64 " that it may have", share,
-                     open_files_max());
+        err_expected(err, "at most %d/8 of the %" PRIu64 " allowed", share, open_files_max());
         err_found(err, "%" PRIu32 " shards in use at once", cache->open_count);
         open_files_advise(err);
         return -EMFILE;

@@ -25,7 +25,7 @@ static int differ(const struct dataset *first, const struct dataset *other, cons
     err_set(err, -EINVAL, "a dataset of the mix differs from %.200s in its %s", first->path,
             in_what);
     err_at(err, other->path, ERR_NO_OFFSET);
-    err_advise(err, "mix datasets that were converted alike, or train on one of them");
+    err_advise(err, "mix datasets converted with the same options, or train on one of them");
     return -EINVAL;
 }
 
@@ -112,10 +112,9 @@ static int open_view(struct loader *loader, uint32_t number, struct err *err)
     if (status)
         return status;
     if (view_samples(source->view) == 0) {
-        err_set(err, -EBADMSG, "dataset has no samples");
+        err_set(err, -EBADMSG, "the dataset has no samples");
         err_at(err, dataset->path, ERR_NO_OFFSET);
-        err_advise(
-            err, "members of a tar are samples where they are named KEY.EXTENSION, as `0001.jpg`");
+        err_advise(err, "name the members of a tar KEY.EXTENSION, for example `0001.jpg`");
         return -EBADMSG;
     }
     struct loader_dataset *told = &loader->datasets[number];

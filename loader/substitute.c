@@ -25,10 +25,10 @@ static int too_large(const struct loader *loader, const char *path, uint64_t byt
 {
     err_set(err, -ENOBUFS, "a substitute for a bad sample does not fit the loader's memory");
     err_at(err, path, ERR_NO_OFFSET);
-    err_expected(err, "at most %" PRIu64 " bytes for all substitutes at a time",
+    err_expected(err, "at most %" PRIu64 " bytes for all substitutes together",
                  loader->options.memory_bytes);
     err_found(err, "a sample of %" PRIu64 " bytes", bytes);
-    err_advise(err, "give the loader more memory, or repair the dataset (`millrace verify %.120s`)",
+    err_advise(err, "give the loader more memory or repair the dataset (`millrace verify %.120s`)",
                loader->sources[0].dataset->path);
     return -ENOBUFS;
 }
@@ -141,12 +141,12 @@ int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t
     const struct load_item *load = &slot->loads[item];
     char path[IO_PATH_BYTES_MAX] = "";
     shard_cache_path(loader->cache, load->place.shard, path, NULL);
-    err_set(err, -EBADMSG, "sample \"%.*s\" can not be used, nor can %d substitutes: %s",
+    err_set(err, -EBADMSG, "neither sample \"%.*s\" nor its %d substitutes can be used: %s",
             (int)bytes_min(slot->items[item].key_bytes, 80),
             slot->items[item].key ? slot->items[item].key : "", LOADER_SUBSTITUTES_MAX,
             load->reason);
     err_at(err, path, load->bad_offset);
-    err_advise(err, "`millrace verify %.160s --decode` names all that is bad",
+    err_advise(err, "run `millrace verify %.160s --decode` to list all bad samples",
                source->dataset->path);
     return -EBADMSG;
 }

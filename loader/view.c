@@ -43,20 +43,18 @@ static int wrong_field(const struct dataset *dataset, const char *field, struct 
     err_at(err, dataset->path, ERR_NO_OFFSET);
     err_expected(err, "one of %s", list);
     err_found(err, "%s", field);
-    err_advise(
-        err,
-        "name a field that the dataset has, or give a dataset of the other kind: images train a "
-        "vit, tokens a gpt2 or llama");
+    err_advise(err, "use a field of the dataset, or a dataset of the other kind: a vit trains on "
+                    "images, a gpt2 or llama on tokens");
     return -EINVAL;
 }
 
 static int too_many_fields(const struct dataset *dataset, const char *names, struct err *err)
 {
-    err_set(err, -EINVAL, "too many fields are named for a sample's one");
+    err_set(err, -EINVAL, "too many alternative fields");
     err_at(err, dataset->path, ERR_NO_OFFSET);
-    err_expected(err, "at most %d that the dataset has", FIELDS_MAX);
+    err_expected(err, "at most %d fields of the dataset", FIELDS_MAX);
     err_found(err, "%s", names);
-    err_advise(err, "name fewer of them");
+    err_advise(err, "use fewer fields");
     return -EINVAL;
 }
 
@@ -273,7 +271,7 @@ static int all_fields(const struct view *view, const struct shard *shard, uint64
         if (!field.present)
             continue;
         if (count == view_pieces_max(view)) {
-            err_set(err, -EBADMSG, "the sample has more fields than dataset.json names");
+            err_set(err, -EBADMSG, "the sample has more fields than dataset.json lists");
             err_at(err, shard->path, (int64_t)field.data_offset);
             return -EBADMSG;
         }
@@ -307,7 +305,7 @@ int view_pieces(const struct view *view, const struct shard *shard, struct view_
 static int mismatch(const struct shard *shard, const char *extension, uint64_t offset,
                     uint32_t expected, uint32_t found, struct err *err)
 {
-    err_set(err, -EBADMSG, "CRC32C of field \"%s\" does not hold", extension);
+    err_set(err, -EBADMSG, "CRC32C of field \"%s\" does not match", extension);
     err_at(err, shard->path, (int64_t)offset);
     err_expected(err, "%08" PRIx32, expected);
     err_found(err, "%08" PRIx32, found);

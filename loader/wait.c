@@ -29,8 +29,8 @@ static void describe_read(const struct load_slot *slot, struct err *err)
         i++;
     const struct load_chunk *chunk = &slot->chunks[i];
     const struct load_piece *piece = &slot->pieces[slot->sorted[chunk->first_piece].piece];
-    err_set(err, -ETIMEDOUT, "it waits for %s of %zu bytes",
-            i < slot->chunks_issued ? "a read" : "room for a read", chunk->request.bytes);
+    err_set(err, -ETIMEDOUT, "waiting for %s of %zu bytes",
+            i < slot->chunks_issued ? "a read" : "space for a read", chunk->request.bytes);
     err_at(err, slot->loads[piece->item].shard->path, (int64_t)chunk->request.offset);
 }
 
@@ -43,18 +43,17 @@ static void describe(struct loader *loader, struct err *err)
     uint64_t opening;
     bool is_planned = loader->taken < loader->planned;
     if (is_planned && slot->chunks_left == 0 && atomic_load(&slot->shards_awaited) == 0) {
-        err_set(err, -ETIMEDOUT, "it waits for %" PRIu32 " of its samples to be decoded",
-                slot->items_left);
+        err_set(err, -ETIMEDOUT, "waiting for %" PRIu32 " samples to be decoded", slot->items_left);
     } else if (shard_cache_is_opening(loader->cache, &opening) &&
                shard_cache_path(loader->cache, opening, path, NULL) == 0) {
-        err_set(err, -ETIMEDOUT, "it waits for the index of a shard");
+        err_set(err, -ETIMEDOUT, "waiting for the index of a shard");
         err_at(err, path, ERR_NO_OFFSET);
     } else if (!is_planned) {
-        err_set(err, -ETIMEDOUT, "it waits to be planned");
+        err_set(err, -ETIMEDOUT, "waiting to be planned");
     } else if (slot->chunks_left > 0) {
         describe_read(slot, err);
     } else {
-        err_set(err, -ETIMEDOUT, "it waits for the shard of a sample that takes a bad one's place");
+        err_set(err, -ETIMEDOUT, "waiting for the shard of a substitute for a bad sample");
     }
 }
 
@@ -113,11 +112,10 @@ static int wait_patiently(struct loader *loader, uint64_t begin_ns, struct err *
         if (now_ns < end_ns || loader_has_next(loader))
             continue;
         *err = why;
-        err_set(err, -ETIMEDOUT, "no micro-batch came in %.3g s: %s",
+        err_set(err, -ETIMEDOUT, "no micro-batch within %.3g s: %s",
                 clock_seconds(options->timeout_ns), why.what);
         err_at(err, why.path, why.offset);
-        err_advise(err,
-                   "see to the disk or the network, then resume; or give the loader more time");
+        err_advise(err, "check the disk or the network, then resume, or raise the timeout");
         return -ETIMEDOUT;
     }
     return 0;

@@ -27,7 +27,7 @@ static int bad_member(const struct windows *windows, const struct shard *shard,
                       const struct shard_field *field, struct err *err)
 {
     const struct dataset_text *text = &windows->dataset->text;
-    err_set(err, -EBADMSG, "a token member has not the size that dataset.json says");
+    err_set(err, -EBADMSG, "the size of a token member does not match dataset.json");
     err_at(err, shard->path, (int64_t)field->data_offset);
     err_expected(err, "%" PRIu32 " bytes and whole tokens of %s", text->header_bytes,
                  text->element);
@@ -122,12 +122,12 @@ static int count_shards(struct windows *windows, struct shard_cache *cache, uint
 
 static int no_window(const struct windows *windows, struct err *err)
 {
-    err_set(err, -EINVAL, "no member of the dataset holds a whole block of tokens");
+    err_set(err, -EINVAL, "no member of the dataset has a full block of tokens");
     err_at(err, windows->dataset->path, ERR_NO_OFFSET);
-    err_expected(err, "blocks of less than %" PRIu64 " tokens",
+    err_expected(err, "blocks of fewer than %" PRIu64 " tokens",
                  windows->dataset->text.member_tokens);
     err_found(err, "%" PRIu64, windows->block);
-    err_advise(err, "choose a shorter block");
+    err_advise(err, "use a shorter block");
     return -EINVAL;
 }
 
@@ -136,8 +136,8 @@ static int check_text(const struct dataset *dataset, uint32_t block, uint64_t *r
 {
     const char *element = dataset->text.element;
     if (block < 1) {
-        err_set(err, -EINVAL, "a block of text has no token");
-        err_advise(err, "choose a block of at least one token");
+        err_set(err, -EINVAL, "the block of text is empty");
+        err_advise(err, "use a block of at least one token");
         return -EINVAL;
     }
     *ret_token_bytes = strcmp(element, "uint16") == 0 ? 2 : strcmp(element, "uint32") == 0 ? 4 : 0;
@@ -147,7 +147,7 @@ static int check_text(const struct dataset *dataset, uint32_t block, uint64_t *r
     err_at(err, dataset->path, ERR_NO_OFFSET);
     err_expected(err, "token members of uint16 or uint32");
     err_found(err, "\"%s\"", element);
-    err_advise(err, "make it from text by `millrace convert dataset`");
+    err_advise(err, "convert text with `millrace convert dataset`");
     return -EINVAL;
 }
 

@@ -118,9 +118,9 @@ YAML
   same "$(status_of millrace train text.yaml)" 0 "$(cat errors)"
   for val in bytes swapped_bpe; do
     same "$(status_of millrace train text.yaml --set run.dir=runs/no --set data.val=$val)" 2
-    contains "$(cat errors)" "the dataset's tokens are not those of bpe/dataset.json"
+    contains "$(cat errors)" "the tokens of the dataset differ from those of bpe/dataset.json"
     same "$(status_of millrace eval text.yaml --from runs/text/ckpt --set data.val=$val)" 2
-    contains "$(cat errors)" "the dataset's tokens are not those of runs/text/ckpt"
+    contains "$(cat errors)" "the tokens of the dataset differ from those of runs/text/ckpt"
     same "$(status_of millrace train text.yaml --set run.dir=runs/no --set "data.train=[{path: bpe}, {path: $val}]")" 2
     contains "$(cat errors)" "a dataset of the mix differs"
   done

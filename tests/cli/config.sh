@@ -108,7 +108,7 @@ what_was_meant_otherwise_is_told() {
   same "$(status_of millrace train short.yaml --set run.dir=runs/pt --set model.init=model.pt)" 1 "a pickle"
   contains "$(cat errors)" "this is a PyTorch file, which is a pickle: model.pt at 0: expected safetensors; save its tensors with PyTorch"
   same "$(status_of millrace train short.yaml --set run.dir=runs/gpt2 --set model.type=gpt2)" 2 "gpt2 on photos"
-  contains "$(cat errors)" "images train a vit, tokens a gpt2 or llama"
+  contains "$(cat errors)" "a vit trains on images, a gpt2 or llama on tokens"
   [[ ! -e runs/pt/ckpt && ! -e runs/gpt2/ckpt ]] || fail "something was left"
 }
 

@@ -227,9 +227,9 @@ the_limit_of_bad_samples_is_one_of_all_ranks() {
     same "$(bounded $run $ranks_count 0.072)" 1 "$(cat errors)"
     steps+=("$(grep -c '^step [0-9]*/7  loss' errors)")
     said+=("$(grep -o -m1 'too many bad samples.*' errors)")
-    same "$(grep -c 'takes its place' errors)" 5 "$(cat errors)"
+    same "$(grep -c 'is used instead' errors)" 5 "$(cat errors)"
     same "$(bounded borne$ranks_count $ranks_count 0.108)" 0 "$(cat errors)"
-    same "$(grep -c 'takes its place' errors)" 6 "$(cat errors)"
+    same "$(grep -c 'is used instead' errors)" 6 "$(cat errors)"
   done
   same "${steps[1]}" "${steps[0]}" "steps"
   same "${said[1]}" "${said[0]}"

@@ -358,8 +358,8 @@ a_file_that_shrinks_under_the_reader_costs_its_samples() {
 
 a_read_that_never_comes_is_named_and_ends_the_run_in_time() {
   same "$(status_of millrace read shards --order sequential --timeout 200ms --fault read:hold@2+:shard-000000)" 1
-  grep -q '^warning: no micro-batch for .*: it waits ' errors
-  grep -q '^millrace: no micro-batch came in 0.2 s: it waits ' errors # for the read, unless it was not even begun so soon
+  grep -q '^warning: no micro-batch for .*: waiting ' errors
+  grep -q '^millrace: no micro-batch within 0.2 s: waiting ' errors # for the read, unless it was not even begun so soon
 }
 
 keys_with_dots_and_spaces_are_read() {

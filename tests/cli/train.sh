@@ -28,7 +28,7 @@ a_run_tells_its_steps_on_stderr_and_its_result_on_stdout() {
 
 data_that_never_comes_ends_a_run_where_there_is_a_time_limit() {
   same "$(MILLRACE_FAULT=read:hold@2+:shard-000000 status_of millrace train train.yaml --set run.dir=runs/stuck --set data.timeout=200ms --quiet)" 1
-  grep -q '^millrace: no micro-batch came in 0.2 s: it waits ' errors
+  grep -q '^millrace: no micro-batch within 0.2 s: waiting ' errors
 }
 
 tiled_photos_give_the_weights_that_they_give_as_they_are() {

@@ -20,8 +20,9 @@ static void too_many_bad_samples_end_the_run(void **state)
     options.bad_fraction_max = 0.05;
     assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
     assert_non_null(strstr(err.what, "too many bad samples"));
-    assert_string_equal(err.expected,
-                        "at most 5 % of an epoch's, or of those delivered where they are more");
+    assert_string_equal(
+        err.expected,
+        "at most 5 % of the samples per epoch, or of the samples delivered if that is more");
     assert_non_null(strstr(err.path, "shard-"));
     options.bad_fraction_max = 1;
     struct delivered delivered;
@@ -86,7 +87,7 @@ static void dataset_without_any_good_sample_ends_the_run(void **state)
     struct err err;
     options.bad_fraction_max = 1;
     assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
-    assert_non_null(strstr(err.what, "nor can 8 substitutes"));
+    assert_non_null(strstr(err.what, "nor its 8 substitutes"));
     fixture_remove(&fixture);
 }
 

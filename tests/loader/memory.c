@@ -174,7 +174,7 @@ static void consumer_that_holds_the_read_ahead_is_told(void **state)
     while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH)
         held++;
     assert_int_equal(status, -ENOBUFS);
-    assert_non_null(strstr(err.what, "consumer holds"));
+    assert_non_null(strstr(err.what, "held by the consumer"));
     assert_true(held >= 2);
     loader_close(loader);
     fixture_remove(&fixture);

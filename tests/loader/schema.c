@@ -127,10 +127,10 @@ static void another_tokenizer_is_refused(void **state)
     deliver_all(&options, &delivered, NULL, NULL);
     delivered_free(&delivered);
     reference.tokenizer = "gpt2";
-    refuse(&options, "the dataset's tokens are not those of train", fixture.folder);
+    refuse(&options, "the tokens of the dataset differ from those of train", fixture.folder);
     reference.tokenizer = "bytes";
     reference.vocabulary = 5001;
-    refuse(&options, "the dataset's tokens are not those of train", fixture.folder);
+    refuse(&options, "the tokens of the dataset differ from those of train", fixture.folder);
     reference.vocabulary = 5000;
     reference.tokenizer_xxh3 = 7;
     replace_in(&fixture,
@@ -138,7 +138,7 @@ static void another_tokenizer_is_refused(void **state)
     deliver_all(&options, &delivered, NULL, NULL);
     delivered_free(&delivered);
     replace_in(&fixture, "s/0000000000000007/0000000000000008/");
-    refuse(&options, "the dataset's tokens are not those of train", fixture.folder);
+    refuse(&options, "the tokens of the dataset differ from those of train", fixture.folder);
     options.reference = NULL;
     options.text.vocabulary = 4999;
     refuse(&options, "vocabulary is larger than the model's", fixture.folder);

@@ -68,7 +68,7 @@ static void a_stuck_read_is_named_and_the_run_goes_on_when_it_comes(void **state
     (void)state;
     struct fixture fixture;
     fixture_make_plain(&fixture, SAMPLES);
-    expect_named(&fixture, "read:hold@2+:shard-000000", "it waits for a read of ",
+    expect_named(&fixture, "read:hold@2+:shard-000000", "waiting for a read of ",
                  "shard-000000.tar at ");
     fixture_remove(&fixture);
 }
@@ -78,7 +78,7 @@ static void a_stuck_index_is_named(void **state)
     (void)state;
     struct fixture fixture;
     fixture_make_plain(&fixture, SAMPLES);
-    expect_named(&fixture, "read:hold@1:shard-000002", "it waits for the index of a shard",
+    expect_named(&fixture, "read:hold@1:shard-000002", "waiting for the index of a shard",
                  "shard-000002.tar");
     fixture_remove(&fixture);
 }
@@ -104,7 +104,7 @@ static void a_stuck_worker_is_told_apart(void **state)
     fixture_find_field(&fixture, bad, "jpg", path, &field);
     fixture_flip_bit(path, field.data_offset + 100);
     snprintf(rules, sizeof rules, "read:hold@2+:shard-%06d", (int)(other / A_SHARD));
-    expect_named(&fixture, rules, "of its samples to be decoded", "");
+    expect_named(&fixture, rules, "samples to be decoded", "");
     fixture_remove(&fixture);
 }
 
@@ -130,7 +130,7 @@ static void a_read_that_never_comes_ends_the_run_in_time(void **state)
     while (io_fault_counts(options.io).held == 0)
         gate_pause();
     assert_int_equal(loader_next(loader, &batch, &err), -ETIMEDOUT);
-    assert_non_null(strstr(err.what, "it waits for a read of "));
+    assert_non_null(strstr(err.what, "waiting for a read of "));
     assert_non_null(strstr(err.path, "shard-000000.tar"));
     assert_true(err.offset >= 0);
     assert_true(err.advice[0]);
@@ -157,7 +157,7 @@ static void a_wait_ends_where_a_stop_is_wished_and_goes_on_where_it_is_not(void 
     struct loader *loader;
     const struct batch *batch;
     struct err err = {0};
-    struct watch watch = {.expected = "it waits", .path = ""};
+    struct watch watch = {.expected = "waiting ", .path = ""};
     struct log log = {.write = let_go_when_named, .context = &watch};
     atomic_int stop = 1;
     assert_ok(io_open(fixture.folder, &(struct io_options){.fault = "read:hold@2+:shard-000000"},
@@ -191,7 +191,7 @@ static void a_time_limit_may_be_never(void **state)
     struct loader *loader;
     const struct batch *batch;
     struct err err = {0};
-    struct watch watch = {.expected = "it waits", .path = ""};
+    struct watch watch = {.expected = "waiting ", .path = ""};
     struct log log = {.write = let_go_when_named, .context = &watch};
     options.order = ORDER_SEQUENTIAL;
     options.log = &log;
@@ -200,7 +200,7 @@ static void a_time_limit_may_be_never(void **state)
                   &err);
         watch.line[0] = '\0';
         watch.others = 0;
-        watch.expected = is_timeout ? "it waits" : "never said";
+        watch.expected = is_timeout ? "waiting " : "never said";
         options.io = watch.io;
         options.stall_report_ns = is_timeout ? 1000000 : UINT64_MAX;
         options.timeout_ns = is_timeout ? UINT64_MAX : 20000000;
