@@ -47,7 +47,7 @@ struct loading {
 static int refuse(const struct loading *loading, int64_t offset, const char *expected,
                   const char *found)
 {
-    err_set(loading->err, -EBADMSG, "no vocabulary for byte-pair encoding");
+    err_set(loading->err, -EBADMSG, "the byte-pair encoding vocabulary is invalid");
     err_at(loading->err, loading->path, offset);
     err_expected(loading->err, "%s", expected);
     err_found(loading->err, "%.100s", found);
@@ -59,7 +59,7 @@ static int check_token(void *context, const char *key, struct json_t *value)
     struct loading *loading = context;
     uint64_t id;
     if (jsonx_u64(value, &id) || id >= loading->bpe->vocabulary || loading->seen[id])
-        return refuse(loading, ERR_NO_OFFSET, "each id below the number of tokens once", key);
+        return refuse(loading, ERR_NO_OFFSET, "each id once, below the number of tokens", key);
     loading->seen[id] = 1;
     return 0;
 }
@@ -69,7 +69,7 @@ static int find_token(const struct loading *loading, const char *text, int64_t o
 {
     uint64_t id;
     if (jsonx_u64(jsonx_get(loading->tokens, text), &id))
-        return refuse(loading, offset, "tokens that encoder.json knows", text);
+        return refuse(loading, offset, "tokens of encoder.json", text);
     *ret_token = (uint16_t)id;
     return 0;
 }
@@ -83,7 +83,8 @@ static int load_tokens(struct loading *loading, const char *text, size_t bytes)
     size_t count =
         jsonx_kind(loading->tokens) == JSON_KIND_OBJECT ? jsonx_count(loading->tokens) : 0;
     if (count <= 256 || count > BPE_VOCABULARY_MAX)
-        return refuse(loading, ERR_NO_OFFSET, "an object of 257 to 65535 tokens", "another number");
+        return refuse(loading, ERR_NO_OFFSET, "an object of 257 to 65535 tokens",
+                      "a different number");
     bpe->vocabulary = (uint32_t)count;
     bpe->identity = hash_64(text, bytes);
     loading->seen = calloc(count, 1);
@@ -111,8 +112,8 @@ static int add_pair(struct loading *loading, const char *line, size_t bytes, uin
     const char *space = memchr(line, ' ', bytes);
     size_t left_bytes = space ? (size_t)(space - line) : 0;
     if (left_bytes == 0 || left_bytes + 1 >= bytes || bytes >= sizeof joined || rank >= BPE_NONE)
-        return refuse(loading, offset, "two tokens and a space between, at most 65535 lines",
-                      "another line");
+        return refuse(loading, offset, "two tokens separated by a space, at most 65535 lines",
+                      "a different line");
     memcpy(left, line, left_bytes);
     left[left_bytes] = '\0';
     memcpy(joined, line, left_bytes);

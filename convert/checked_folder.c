@@ -81,9 +81,9 @@ static int differ(struct checked_folder *folder, const struct checked_file *file
                   struct err *err)
 {
     folder->is_other = true;
-    err_set(err, -EBADMSG, "a written file differs from what it was made of");
+    err_set(err, -EBADMSG, "a written file differs from its contents in memory");
     err_at(err, file->path, (int64_t)offset);
-    err_advise(err, "%.200s was not made; convert again: the disk or the memory may be failing",
+    err_advise(err, "%.200s was not written; convert again: the disk or the memory may be failing",
                folder->target);
     return -EBADMSG;
 }

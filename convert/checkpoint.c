@@ -77,16 +77,16 @@ static int plan(struct job *job, struct err *err)
                                             .rank = tensor->rank};
         if (entry->dtype != tensor->dtype) {
             job->cast_count++;
-            log_line(job->options->log, LOG_DEBUG, "%s: %s becomes %s", tensor->name,
+            log_line(job->options->log, LOG_DEBUG, "%s: converting %s to %s", tensor->name,
                      dtype_name(tensor->dtype), dtype_name(entry->dtype));
         }
         memcpy(entry->shape, tensor->shape, sizeof entry->shape);
     }
     if (job->count == 0) {
-        err_set(err, -ENOENT, "no tensor to convert");
+        err_set(err, -ENOENT, "there is no tensor to convert");
         err_at(err, job->options->source, ERR_NO_OFFSET);
         err_expected(err, "names that match \"%.100s\"", wanted(job));
-        err_advise(err, "see the names with `millrace inspect`");
+        err_advise(err, "run `millrace inspect` to see the names");
         return -ENOENT;
     }
     qsort(job->entries, job->count, sizeof *job->entries, compare_entries);
@@ -274,7 +274,8 @@ static int compare(struct job *job, const char *path, struct err *err)
     err_at(err, job->options->target, ERR_NO_OFFSET);
     err_expected(err, "hash %s", hash128_format(expected.hash, text));
     err_found(err, "%s", hash128_format(found.hash, text));
-    err_advise(err, "nothing was committed; convert again: the disk or the memory may be failing");
+    err_advise(err,
+               "convert again, as nothing was committed: the disk or the memory may be failing");
     return -EBADMSG;
 }
 
@@ -312,7 +313,7 @@ static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, 
     if (status && status != -EBADMSG && status != -EINVAL)
         return status;
     if (status || !is_same(&expected, &found)) {
-        err_set(err, -EEXIST, "there is something else under that name already");
+        err_set(err, -EEXIST, "the name is already in use");
         err_at(err, job->options->target, ERR_NO_OFFSET);
         err_advise(err, "remove it, choose another name, or ask for it to be replaced");
         return -EEXIST;
@@ -337,8 +338,7 @@ static void tell_if_there(const struct job *job)
         for (uint64_t c = 0; c < job->tensors[i]->chunks_count; c++)
             if (&manifest->files[job->tensors[i]->chunks[c].file] != file)
                 return;
-    log_line(job->options->log, LOG_INFO,
-             "the step has such a file already, which was copied and verified: %s/%s",
+    log_line(job->options->log, LOG_INFO, "copied and verified an existing file of the step: %s/%s",
              ckpt_reader_path(job->reader), file->name);
 }
 

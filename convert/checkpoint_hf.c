@@ -296,7 +296,7 @@ static int check_whole(struct job *job, const char *owner_id, const struct str *
     status = put_all(job, config, err);
     if (!status || !(job->folder.is_other || pieces_differ(job->pieces)))
         return status;
-    err_set(err, -EEXIST, "there is something else under that name already");
+    err_set(err, -EEXIST, "the name is already in use");
     err_at(err, job->options->target, ERR_NO_OFFSET);
     err_advise(err, "remove it, choose another name, or ask for it to be replaced");
     return -EEXIST;

@@ -28,7 +28,7 @@ int checkpoint_hf_find(const struct ckpt_reader *reader, const struct hf_model *
             *ret_model = *models;
             return 0;
         }
-    err_set(err, -ENOTSUP, "transformers has no model like the checkpoint's");
+    err_set(err, -ENOTSUP, "transformers does not support the model of the checkpoint");
     err_at(err, reader->path, ERR_NO_OFFSET);
     err_expected(err, "model.type gpt2, llama or qwen in its configuration");
     err_found(err, "%.64s", *name ? name : "no configuration");

@@ -38,14 +38,14 @@ static int add(struct hf_plan *plan, const struct hf_plan_options *options,
 {
     struct hf_place place;
     if (!hf_place_of(options->model, ours->name, &place))
-        return refuse(options, ours->name, "has no place in transformers' model", err);
+        return refuse(options, ours->name, "does not exist in the transformers model", err);
     if (ours->rank != 1 && ours->rank != 2)
         return refuse(options, ours->name, "is neither a vector nor a matrix", err);
     struct hf_tensor *tensor = find_or_add(plan, &place);
     const struct manifest_tensor *other = tensor->ours[0] ? tensor->ours[0] : ours;
     if (other->rank != ours->rank || other->dtype != ours->dtype ||
         memcmp(other->shape, ours->shape, ours->rank * sizeof ours->shape[0]) != 0)
-        return refuse(options, ours->name, "is not shaped as its neighbours", err);
+        return refuse(options, ours->name, "does not have the shape of its neighbors", err);
     tensor->ours[place.part] = ours;
     tensor->entry.dtype = flat_dtype(options->cast, ours->dtype);
     tensor->entry.rank = ours->rank;
@@ -71,7 +71,7 @@ static int add_all(struct hf_plan *plan, const struct hf_plan_options *options, 
     for (uint64_t i = 0; i < plan->tensors_count && !status; i++)
         for (uint32_t p = 0; p < plan->tensors[i].place.parts && !status; p++)
             if (!plan->tensors[i].ours[p])
-                status = refuse(options, plan->tensors[i].entry.name, "lacks a part", err);
+                status = refuse(options, plan->tensors[i].entry.name, "is incomplete", err);
     return status;
 }
 
@@ -106,7 +106,7 @@ static void count_casts(struct hf_plan *plan, const struct hf_plan_options *opti
         if (tensor->entry.dtype == tensor->ours[0]->dtype)
             continue;
         plan->cast_count++;
-        log_line(options->log, LOG_DEBUG, "%s: %s becomes %s", tensor->entry.name,
+        log_line(options->log, LOG_DEBUG, "%s: converting %s to %s", tensor->entry.name,
                  dtype_name(tensor->ours[0]->dtype), dtype_name(tensor->entry.dtype));
     }
 }

@@ -17,7 +17,7 @@ static int check_outside(struct io *io, const char *source, const char *target, 
     int status = io->names->stat(io, source, &info, err);
     if (status || info.kind != IO_ENTRY_FOLDER || !io_is_within(io, target, source))
         return status;
-    err_set(err, -EINVAL, "DST is inside the checkpoint that is converted");
+    err_set(err, -EINVAL, "DST is inside the source checkpoint");
     err_at(err, target, ERR_NO_OFFSET);
     err_advise(err, "give a DST outside %.120s", source);
     return -EINVAL;
@@ -30,9 +30,9 @@ int checkpoint_target_check_file(struct io *io, const char *source, const char *
     int status = check_outside(io, source, target, err);
     if (status || io->names->stat(io, target, &info, NULL) || info.kind != IO_ENTRY_FOLDER)
         return status;
-    err_set(err, -EISDIR, "DST is a folder, and the result is one file");
+    err_set(err, -EISDIR, "DST is a folder, but the output is one file");
     err_at(err, target, ERR_NO_OFFSET);
-    err_advise(err, "give the name of a file, such as model.safetensors in it");
+    err_advise(err, "give a file name, such as model.safetensors in that folder");
     return -EISDIR;
 }
 
@@ -69,10 +69,10 @@ int checkpoint_target_check_folder(struct io *io, const char *source, const char
     status = io->names->list(io, target, note_other, &search, err);
     if (!search.name[0])
         return status;
-    err_set(err, -EEXIST, "DST holds what a conversion to hf does not write");
+    err_set(err, -EEXIST, "DST has files that a conversion to hf does not write");
     err_at(err, target, ERR_NO_OFFSET);
-    err_expected(err, "config.json and model*.safetensors alone");
+    err_expected(err, "only config.json and model*.safetensors");
     err_found(err, "%s", search.name);
-    err_advise(err, "give another DST: replacing this one would delete it");
+    err_advise(err, "give another DST: replacing this one would delete these files");
     return -EEXIST;
 }

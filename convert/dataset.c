@@ -105,7 +105,7 @@ static int skip_item(struct conversion *conversion, struct pipeline_item *item, 
         return 0;
     if (err)
         *err = item->err;
-    err_advise(err, "%" PRIu64 " bad items are more than --max-errors allows", skipped);
+    err_advise(err, "%" PRIu64 " bad items exceed --max-errors", skipped);
     return item->status;
 }
 
@@ -145,7 +145,7 @@ static int stopped(const struct conversion *conversion, struct err *err)
 {
     if (!conversion->options->stop || !atomic_load(conversion->options->stop))
         return 0;
-    err_set(err, -EINTR, "conversion was stopped");
+    err_set(err, -EINTR, "the conversion was stopped");
     err_at(err, conversion->options->target, ERR_NO_OFFSET);
     return -EINTR;
 }
@@ -215,14 +215,14 @@ static int commit(struct conversion *conversion, struct err *err)
 static int refuse_target(const char *target, enum target_state state, struct err *err)
 {
     err_set(err, -EEXIST, "%s",
-            state == TARGET_WHOLE   ? "target holds a dataset already"
-            : state == TARGET_BEGUN ? "target holds a conversion that was interrupted"
-                                    : "target is a folder that holds other files");
+            state == TARGET_WHOLE   ? "the target already has a dataset"
+            : state == TARGET_BEGUN ? "the target has an interrupted conversion"
+                                    : "the target is a folder with other files");
     err_at(err, target, ERR_NO_OFFSET);
     err_advise(err, "%s",
-               state == TARGET_BEGUN   ? "go on with --resume, or begin anew with --force"
-               : state == TARGET_WHOLE ? "give another target, or replace it with --force"
-                                       : "give an empty or a new folder");
+               state == TARGET_BEGUN   ? "use --resume to continue, or --force to start over"
+               : state == TARGET_WHOLE ? "give another target or replace it with --force"
+                                       : "give an empty or new folder");
     return -EEXIST;
 }
 
@@ -289,7 +289,7 @@ static int find_whole(struct conversion *conversion, bool *ret_whole, struct err
     if (samples != conversion->source->items && !conversion->options->skip_errors)
         *ret_whole = false;
     if (*ret_whole)
-        log_line(conversion->options->log, LOG_INFO, "%s is whole already",
+        log_line(conversion->options->log, LOG_INFO, "%s is already complete",
                  conversion->options->target);
     return 0;
 }
@@ -324,10 +324,11 @@ static int choose_way(const struct conversion *conversion, enum way *ret_way, st
 
 static int refuse_other(const char *target, struct err *err)
 {
-    err_set(err, -ESTALE,
-            "target holds a dataset of other files, other options or another version");
+    err_set(
+        err, -ESTALE,
+        "the target has a dataset made from other files, with other options or by another version");
     err_at(err, target, ERR_NO_OFFSET);
-    err_advise(err, "repeat its options, give another target, or replace it with --force");
+    err_advise(err, "use the same options, give another target, or replace it with --force");
     return -ESTALE;
 }
 
@@ -421,12 +422,12 @@ static void advise(const struct conversion *conversion, int status, struct err *
                    count_missing_bytes(conversion) / MIB_BYTES + 1, conversion->options->target,
                    conversion->is_begun ? resume : "");
     else if (conversion->is_begun)
-        err_advise(err, "%" PRIu64 " whole shards are kept: run the same command again%s",
+        err_advise(err, "%" PRIu64 " complete shards are kept: run the same command again%s",
                    count_shards(conversion), resume);
     else if (conversion->replaces)
-        err_advise(err, "the dataset that was to be replaced is kept");
+        err_advise(err, "the old dataset is kept");
     else if (status == -EINTR)
-        err_advise(err, "nothing was saved: the same command begins anew");
+        err_advise(err, "nothing was saved: run the same command again to start over");
 }
 
 static void fill_result(const struct conversion *conversion, uint64_t start_ns,
@@ -483,7 +484,7 @@ static void log_splits(const struct conversion *conversion)
     for (uint32_t i = 0; i < options->splits_count; i++)
         str_add_format(&names, "%s%s", i > 0 ? ", " : "", options->splits[i].name);
     log_line(options->log, LOG_INFO,
-             "%s holds the splits %s: each becomes a dataset, with %" PRIu64 " classes in common",
+             "%s has the splits %s: converting each to a dataset, with %" PRIu64 " common classes",
              options->source, str_text(&names), conversion->source->classes_count);
     str_deinit(&names);
 }

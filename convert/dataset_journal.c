@@ -107,7 +107,7 @@ static int bad(const struct loading *loading, int code, uint64_t offset, const c
 {
     err_set(loading->err, code, "%s", what);
     err_at(loading->err, loading->path, (int64_t)offset);
-    err_advise(loading->err, "begin anew with --force");
+    err_advise(loading->err, "start over with --force");
     return code;
 }
 
@@ -119,13 +119,13 @@ static int check_header(const struct loading *loading, const struct json_t *line
     snprintf(expected, sizeof expected, "%016" PRIx64, loading->identity);
     if (jsonx_u64(jsonx_get(line, "millrace_convert"), &version) || version != JOURNAL_VERSION ||
         jsonx_text(jsonx_get(line, "identity"), &identity))
-        return bad(loading, -EBADMSG, 0, "not a journal of this version");
+        return bad(loading, -EBADMSG, 0, "the journal is from another version");
     if (strcmp(identity, expected) == 0)
         return 0;
-    bad(loading, -ESTALE, 0, "the conversion to resume had other files or other options");
+    bad(loading, -ESTALE, 0, "the conversion to resume has different files or options");
     err_expected(loading->err, "identity %s", expected);
     err_found(loading->err, "%s", identity);
-    err_advise(loading->err, "repeat its options, or begin anew with --force");
+    err_advise(loading->err, "use the same options, or start over with --force");
     return -ESTALE;
 }
 
@@ -142,7 +142,7 @@ static int check_shard(const struct loading *loading, const struct output *outpu
     if (loading->io->names->stat(loading->io, path, &info, NULL) ||
         info.size_bytes != shard->summary.file_bytes)
         return bad(loading, -EBADMSG, offset,
-                   "a shard that the journal names is missing or has another size");
+                   "a shard in the journal is missing or has a different size");
     return 0;
 }
 
@@ -174,18 +174,18 @@ static int load_shard(const struct loading *loading, const struct json_t *line, 
         jsonx_u64(jsonx_get(line, "skipped_count"), &shard.skipped_count) ||
         jsonx_u64(jsonx_get(line, "source_bytes"), &shard.source_bytes) ||
         load_jpegs(line, &shard.jpegs) || !fields)
-        return bad(loading, -EBADMSG, offset, "bad line in a journal");
+        return bad(loading, -EBADMSG, offset, "a line in the journal is invalid");
     struct output *output = &loading->outputs[split];
     shard.split = (uint32_t)split;
     shard.summary.xxh3 = strtoull(hex, NULL, 16);
     shard.summary.index_crc32c = (uint32_t)crc;
     if (number != output_shards_count(output) || shard.next_item > output->source->items ||
         shard.next_item < output->next_item)
-        return bad(loading, -EBADMSG, offset, "shards in a journal are out of order");
+        return bad(loading, -EBADMSG, offset, "the shards in the journal are out of order");
     for (size_t i = 0; i < jsonx_count(fields); i++) {
         const char *text;
         if (jsonx_text(jsonx_at(fields, i), &text) || strlen(text) >= SHARD_EXTENSION_BYTES_MAX)
-            return bad(loading, -EBADMSG, offset, "bad field name in a journal");
+            return bad(loading, -EBADMSG, offset, "a field name in the journal is invalid");
         output_add_field_name(output, text);
     }
     int status = check_shard(loading, output, number, &shard, offset);

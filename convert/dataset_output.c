@@ -60,8 +60,8 @@ static int remember(struct output *output, const struct output_shard *shard, str
     if (str_status(&output->shards))
         return err_set(err, -ENOMEM, "out of memory for a list of shards");
     if (output_shards_count(output) > DATASET_SHARDS_MAX) {
-        err_set(err, -E2BIG, "more than %d shards", DATASET_SHARDS_MAX);
-        err_advise(err, "make them larger with --shard-bytes");
+        err_set(err, -E2BIG, "there would be more than %d shards", DATASET_SHARDS_MAX);
+        err_advise(err, "use larger shards (--shard-bytes)");
         return -E2BIG;
     }
     return 0;

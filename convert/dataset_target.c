@@ -122,7 +122,7 @@ int target_examine(struct io *io, const struct convert_options *options,
         return 0;
     }
     if (!status && info.kind != IO_ENTRY_FOLDER) {
-        err_set(err, -ENOTDIR, "target is no folder");
+        err_set(err, -ENOTDIR, "the target is not a folder");
         err_at(err, options->target, ERR_NO_OFFSET);
         status = -ENOTDIR;
     }
@@ -155,10 +155,9 @@ static int check_folder(struct io *io, const char *folder, struct err *err)
             ? contents.ours.data /* shards without a dataset.json may be another tool's */
             : NULL;
     if (!status && other) {
-        err_set(err, -EEXIST, "the folder to replace holds something besides its dataset: %.200s",
-                other);
+        err_set(err, -EEXIST, "the folder to replace has more than its dataset: %.200s", other);
         err_at(err, folder, ERR_NO_OFFSET);
-        err_advise(err, "move it elsewhere, or give another target");
+        err_advise(err, "move it elsewhere or give another target");
         status = -EEXIST;
     }
     contents_deinit(&contents);

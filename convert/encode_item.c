@@ -103,10 +103,10 @@ static int order_fields(struct encoded_item *out, const char *path, struct err *
             out->fields[at] = out->fields[at - 1];
         out->fields[at] = field;
         if (at > 0 && strcmp(out->fields[at - 1].extension, field.extension) == 0) {
-            err_set(err, -EBADMSG, "two images of one sample would be stored under one name");
+            err_set(err, -EBADMSG, "two images of a sample have the same name");
             err_at(err, path, ERR_NO_OFFSET);
-            err_found(err, "two of extension %s", field.extension);
-            err_advise(err, "leave one of them out, or give them different names");
+            err_found(err, "two files with the extension %s", field.extension);
+            err_advise(err, "remove or rename one of them");
             return -EBADMSG;
         }
     }
@@ -191,7 +191,7 @@ static int add_bpe_tokens(struct item_encoder *encoder, const struct source_piec
         status = bpe_encode(encoder->bpe, encoder->file.data, encoder->file.bytes, &encoder->tokens,
                             err);
     if (!status && encoder->tokens.bytes != tokens * SOURCE_TOKEN_BYTES) {
-        status = err_set(err, -ESTALE, "file has changed since its tokens were counted");
+        status = err_set(err, -ESTALE, "the file changed after its tokens were counted");
         err_at(err, path, (int64_t)piece->offset);
     }
     if (!status)
@@ -256,7 +256,7 @@ int item_encode(struct item_encoder *encoder, const struct source_item *item,
     out->fields_count = 0;
     out->jpegs = (struct convert_jpegs){0};
     if (item->bytes > SOURCE_ITEM_BYTES_MAX) {
-        err_set(err, -EFBIG, "files of one sample are too large");
+        err_set(err, -EFBIG, "the files of a sample are too large");
         err_at(err, item->key, ERR_NO_OFFSET);
         err_expected(err, "at most %d bytes", SOURCE_ITEM_BYTES_MAX);
         err_found(err, "%" PRIu64, item->bytes);

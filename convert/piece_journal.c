@@ -58,7 +58,7 @@ static int read_known(struct piece_journal *journal, uint64_t pieces_count, stru
             count = ops->reap(journal->queue, &one, 1, 1, IO_FOREVER);
         } while (count == 0);
     if (count < 0)
-        return err_errno(err, count, "could not read which pieces are there");
+        return err_errno(err, count, "could not read the journal of the conversion");
     if (request.result > 0) /* an error only means that nothing is known */
         journal->known_count = (uint64_t)request.result / ENTRY_BYTES;
     return 0;

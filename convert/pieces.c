@@ -148,7 +148,7 @@ static int submit(const struct pieces *pieces, struct worker *worker, struct slo
     int taken = pieces->options.io->ops->submit(worker->queue, &request, 1);
     assert(taken != 0); /* the queue depth is the number of slots */
     if (taken < 0)
-        return err_errno(err, taken, "a request could not be submitted");
+        return err_errno(err, taken, "could not submit a request");
     slot->is_in_flight = true;
     return 0;
 }
@@ -239,7 +239,7 @@ static int write_piece(struct pieces *pieces, unsigned w, uint64_t piece, struct
 static int differ(struct pieces *pieces, uint64_t offset, struct err *err)
 {
     atomic_store(&pieces->has_differed, true);
-    err_set(err, -EBADMSG, "a written file differs from what it was made of");
+    err_set(err, -EBADMSG, "a written file differs from its contents in memory");
     err_at(err, pieces->path, (int64_t)offset);
     err_advise(err, "convert again: the disk or the memory may be failing");
     return -EBADMSG;

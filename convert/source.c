@@ -21,14 +21,14 @@ static int open_tokenizer(struct io *io, struct source *source, struct err *err)
     if (!options->tokenizer || strcmp(options->tokenizer, "bytes") == 0)
         return 0;
     if (strcmp(options->tokenizer, "gpt2") != 0) {
-        err_set(err, -EINVAL, "unknown tokenizer");
+        err_set(err, -EINVAL, "the tokenizer is unknown");
         err_expected(err, "bytes or gpt2");
         err_found(err, "%s", options->tokenizer);
         return -EINVAL;
     }
     if (options->vocabulary)
         return bpe_open(io, options->vocabulary, &source->bpe, err);
-    err_set(err, -EINVAL, "the tokenizer gpt2 needs its vocabulary");
+    err_set(err, -EINVAL, "the tokenizer gpt2 needs a vocabulary");
     err_expected(err, "a folder with encoder.json and vocab.bpe");
     return -EINVAL;
 }
@@ -61,9 +61,9 @@ static int check_splits(const struct source *source, struct err *err)
         has_files[folder_split(source, file, &at)] = true;
     for (uint32_t split = 0; split < options->splits_count; split++)
         if (!has_files[split]) {
-            err_set(err, -ENODATA, "a split folder holds no samples");
+            err_set(err, -ENODATA, "a split folder has no samples");
             err_at(err, options->splits[split].name, ERR_NO_OFFSET);
-            err_advise(err, "leave it out with --ignore %s", options->splits[split].name);
+            err_advise(err, "skip it with --ignore %s", options->splits[split].name);
             return -ENODATA;
         }
     return 0;
@@ -88,7 +88,7 @@ int source_open(struct io *io, const struct convert_options *options, enum sourc
     if (!status && source->kind == SOURCE_TEXT)
         source_lay_out_tokens(source);
     if (!status && source->items == 0) {
-        status = err_set(err, -ENODATA, "nothing to convert: no files there");
+        status = err_set(err, -ENODATA, "the source has no files to convert");
         err_at(err, options->source, ERR_NO_OFFSET);
         status = -ENODATA;
     }
@@ -132,7 +132,7 @@ int source_read_file(const struct source *source, struct io *io, struct io_queue
         return status;
     uint64_t size = io->ops->file_size(handle), listed = source->files[file].bytes;
     if (size != listed) {
-        status = err_set(err, -ESTALE, "file has changed since it was listed");
+        status = err_set(err, -ESTALE, "the file changed after it was listed");
         err_at(err, path, ERR_NO_OFFSET);
         err_expected(err, "%" PRIu64 " bytes", listed);
         err_found(err, "%" PRIu64, size);

@@ -83,13 +83,13 @@ static void find_oddity(const struct source *source, unsigned depth, const struc
                                                 : source_is_field(source->options, extension);
     *type = '\0';
     if (entry->kind != IO_ENTRY_FILE)
-        snprintf(type, bytes, "no regular file");
+        snprintf(type, bytes, "not a regular file");
     else if (!dot || !dot[1])
         snprintf(type, bytes, "no extension");
     else if (!is_field)
         snprintf(type, bytes, "%.60s", dot);
     else if (source->kind != SOURCE_TEXT && depth < levels_of(source))
-        snprintf(type, bytes, "beside the %s folders",
+        snprintf(type, bytes, "next to the %s folders",
                  depth == 0 && source_has_split_folders(source->options) ? "split" : "class");
 }
 
@@ -121,10 +121,10 @@ static int add_file(struct listing *listing, const char *relative)
 
 static int refuse_name(struct listing *listing, const char *relative)
 {
-    err_set(listing->err, -EILSEQ, "name of a file is not plain UTF-8");
+    err_set(listing->err, -EILSEQ, "a file name is not plain UTF-8");
     err_at(listing->err, relative, ERR_NO_OFFSET);
     err_expected(listing->err, "UTF-8 without control characters");
-    err_advise(listing->err, "rename it: readers of tars would not agree about it");
+    err_advise(listing->err, "rename the file: tar readers would read the name differently");
     return -EILSEQ;
 }
 
@@ -196,7 +196,8 @@ static int add_class(struct listing *listing, const char *name)
 {
     struct source *source = listing->source;
     if (source->classes_count == SOURCE_CLASSES_MAX)
-        return err_set(listing->err, -E2BIG, "more than %d class folders", SOURCE_CLASSES_MAX);
+        return err_set(listing->err, -E2BIG, "there are more than %d class folders",
+                       SOURCE_CLASSES_MAX);
     if ((source->classes_count & (source->classes_count - 1)) == 0) { /* grow at powers of two */
         size_t room = source->classes_count ? 2 * source->classes_count : 1;
         char **grown = realloc(source->classes, room * sizeof *grown);
@@ -247,7 +248,7 @@ static void log_left_out(const struct listing *listing)
 {
     static const char *const why[LEFT_COUNT] = {
         [LEFT_DOCUMENT] = "that describe the data",
-        [LEFT_READERS_SKIP] = "whose names, __so__, readers of shards skip",
+        [LEFT_READERS_SKIP] = "whose names (such as __so__) are skipped by shard readers",
     };
     for (int i = 0; i < LEFT_COUNT; i++)
         if (listing->left_out[i] > 0)

@@ -73,10 +73,11 @@ static int check_pair(const struct source *source, uint64_t earlier, uint64_t fi
     bool pictures = source->kind == SOURCE_CLASSES && is_image(before) && is_image(extension);
     if (strcmp(before, extension) != 0 && !pictures)
         return 0;
-    err_set(err, -EEXIST, "two files have one key: %s", source_file_name(source, earlier));
+    err_set(err, -EEXIST, "two files have the same key: %s", source_file_name(source, earlier));
     err_at(err, source_file_name(source, file), ERR_NO_OFFSET);
     err_expected(
-        err, "names that differ apart from their last extension, other dots and spaces being _");
+        err,
+        "names that differ before the last extension, with other dots and spaces replaced by _");
     err_advise(err, "rename one of them");
     return -EEXIST;
 }
@@ -90,9 +91,9 @@ static int check_extension(const struct source *source, uint64_t file,
     source_file_extension(source, file, extension);
     if (strlen(name + source->files[file].dot_at + 1) >= SHARD_EXTENSION_BYTES_MAX ||
         (source->kind == SOURCE_CLASSES && strcmp(extension, "cls") == 0)) {
-        err_set(err, -EBADMSG, "extension of a file can't be a field's name");
+        err_set(err, -EBADMSG, "the extension of a file cannot be a field name");
         err_at(err, name, ERR_NO_OFFSET);
-        err_expected(err, "at most %d bytes, and not \"cls\" below class folders",
+        err_expected(err, "at most %d bytes, and not \"cls\" in class folders",
                      SHARD_EXTENSION_BYTES_MAX - 1);
         return -EBADMSG;
     }
@@ -100,7 +101,7 @@ static int check_extension(const struct source *source, uint64_t file,
         if (strcmp(seen[i], extension) == 0)
             return 0;
     if (*seen_count == SHARD_FIELDS_MAX - 1) {
-        err_set(err, -E2BIG, "more than %d different extensions", SHARD_FIELDS_MAX - 1);
+        err_set(err, -E2BIG, "there are more than %d different extensions", SHARD_FIELDS_MAX - 1);
         err_at(err, name, ERR_NO_OFFSET);
         return -E2BIG;
     }

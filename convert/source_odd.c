@@ -13,14 +13,14 @@
 int source_refuse_kind(const char *path, const char *format, struct err *err)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
-    err_set(err, -ENOTSUP, "this kind of source is not accepted");
+    err_set(err, -ENOTSUP, "the source format is not supported");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(
         err, "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
              "these, a .txt file or a folder of them");
-    err_found(err, "%s", format ? format : "a file of another kind");
+    err_found(err, "%s", format ? format : "a file of another type");
     if (dot && dot[1])
-        err_advise(err, "unpack it into a folder first, or leave it out with --ignore '*%s'", dot);
+        err_advise(err, "unpack it into a folder first, or skip it with --ignore '*%s'", dot);
     else
         err_advise(err, "unpack it into a folder first");
     return -ENOTSUP;
@@ -62,8 +62,8 @@ static void advise(const struct source *source, struct err *err)
     if (text.bytes == 0)
         str_add_text(&text, " --ignore GLOB");
     bool is_text = source->kind == SOURCE_TEXT;
-    err_advise(err, "leave them out with%s%s%s", str_text(&text),
-               is_text ? "" : ", or name all extensions that are fields with --fields EXT,EXT",
+    err_advise(err, "skip them with%s%s%s", str_text(&text),
+               is_text ? "" : ", or list all field extensions with --fields EXT,EXT",
                has_text ? ", or read text with --tokenizer bytes" : "");
     str_deinit(&text);
 }
@@ -73,7 +73,7 @@ int source_refuse_odd(const struct source *source, struct err *err)
     if (source->odd_files_count == 0)
         return 0;
     for (uint32_t i = 0; i < source->odd_count && source->odd_count > 1; i++)
-        log_line(source->options->log, LOG_ERROR, "%s: %" PRIu64 " of no sample; the first: %s",
+        log_line(source->options->log, LOG_ERROR, "%s: %" PRIu64 " without a sample; the first: %s",
                  source->odd[i].type, source->odd[i].count, source->odd[i].example);
     err_set(err, -ENOTSUP, "files belong to no sample");
     err_at(err, source->options->source, ERR_NO_OFFSET);
@@ -82,9 +82,9 @@ int source_refuse_odd(const struct source *source, struct err *err)
     else if (source->options->fields.count > 0)
         err_expected(err, "files with the extensions of --fields");
     else
-        err_expected(err,
-                     "photos (jpg, png, webp, ppm) and json, txt, npy or cls files of their names");
-    err_found(err, "%" PRIu64 " in all, %s: %" PRIu64 "; the first: %.120s",
+        err_expected(
+            err, "photos (jpg, png, webp, ppm) and json, txt, npy or cls files of the same name");
+    err_found(err, "%" PRIu64 " in total, %s: %" PRIu64 "; the first: %.120s",
               source->odd_files_count, source->odd[0].type, source->odd[0].count,
               source->odd[0].example);
     advise(source, err);

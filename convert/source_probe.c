@@ -103,9 +103,8 @@ static int refuse_layout(const struct probe *probe, const char *relative, const 
                      *relative ? relative : probe->options->source, path, NULL))
         snprintf(path, sizeof path, "%s", relative);
     source_refuse_kind(path, layout, probe->err);
-    err_advise(probe->err,
-               "sort its photos into class folders first; if these folders are classes, add "
-               "--split-folders no");
+    err_advise(probe->err, "sort its photos into class folders first, or add --split-folders no if "
+                           "these folders are classes");
     return -ENOTSUP;
 }
 
@@ -158,11 +157,10 @@ static int check_mixture(const struct probe *probe, const struct glance *root)
     if (status || !split || !other)
         return status;
     char found[ERR_TEXT_BYTES_MAX], advice[ERR_TEXT_BYTES_MAX];
-    snprintf(found, sizeof found, "%s with folders in it beside %.150s", split, other);
+    snprintf(found, sizeof found, "%s, which has subfolders, next to %.150s", split, other);
     snprintf(advice, sizeof advice,
-             "add --ignore '%.100s' if it is no split, --split-folders yes if all folders are "
-             "splits, or "
-             "--split-folders no if all are classes",
+             "add --ignore '%.100s' if it is not a split, --split-folders yes if all folders are "
+             "splits, or --split-folders no if all are classes",
              other);
     return refuse_folders(probe, "some folders look like splits, others like classes", found,
                           advice);
@@ -172,8 +170,8 @@ static int add_split(const struct probe *probe, const char *name)
 {
     struct convert_options *options = probe->options;
     if (options->splits_count == CONVERT_SPLITS_MAX || strlen(name) >= CONVERT_SPLIT_NAME_BYTES_MAX)
-        return refuse_folders(probe, "folders of splits can not be used", name,
-                              "at most 16 splits with names of at most 63 bytes are possible");
+        return refuse_folders(probe, "the split folders cannot be used", name,
+                              "use at most 16 splits, with names of at most 63 bytes");
     struct convert_split *split = &options->splits[options->splits_count++];
     *split = (struct convert_split){.fraction = 0};
     strcpy(split->name, name);
@@ -202,15 +200,16 @@ static int enter_splits(const struct probe *probe, const struct glance *root,
     if (status)
         return status;
     char found[ERR_TEXT_BYTES_MAX], advice[ERR_TEXT_BYTES_MAX];
-    snprintf(advice, sizeof advice,
-             "convert each one by itself, as `millrace convert dataset %.80s/%.50s DST/%.50s`",
-             probe->options->source, root->folders.data, root->folders.data);
+    snprintf(
+        advice, sizeof advice,
+        "convert each one separately, for example `millrace convert dataset %.80s/%.50s DST/%.50s`",
+        probe->options->source, root->folders.data, root->folders.data);
     if (text || probe->options->tokenizer)
-        return refuse_folders(probe, "split folders of text are not accepted",
+        return refuse_folders(probe, "split folders of text are not supported",
                               text ? text : root->folders.data, advice);
     if (flat && deep) {
         snprintf(found, sizeof found, "none in %s, some in %s", flat, deep);
-        return refuse_folders(probe, "only some of the split folders hold class folders", found,
+        return refuse_folders(probe, "only some of the split folders have class folders", found,
                               advice);
     }
     *ret_kind = deep ? SOURCE_CLASSES : SOURCE_FILES;
@@ -228,10 +227,10 @@ static bool all_are_splits(const struct glance *root)
 
 static int refuse_two_splits(const struct probe *probe, const struct glance *root)
 {
-    return refuse_folders(
-        probe, "the source has split folders already, and --split would split it again",
-        root->folders.data,
-        "leave --split out, or add --split-folders no if these folders are classes");
+    return refuse_folders(probe,
+                          "--split cannot be used with a source that already has split folders",
+                          root->folders.data,
+                          "remove --split, or add --split-folders no if these folders are classes");
 }
 
 static int choose(const struct probe *probe, const struct glance *root, enum source_kind *ret_kind)
@@ -242,7 +241,7 @@ static int choose(const struct probe *probe, const struct glance *root, enum sou
                   (wanted == CONVERT_SPLIT_FOLDERS_AUTO && all_are_splits(root));
     if (splits && root->folders_count == 0)
         return refuse_folders(probe, "--split-folders yes needs folders", "none",
-                              "leave --split-folders out");
+                              "remove --split-folders");
     if (splits && options->splits_count > 0)
         return refuse_two_splits(probe, root);
     if (splits)

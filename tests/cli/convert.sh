@@ -66,9 +66,9 @@ a_stopped_conversion_says_what_goes_on_with_it() {
   contains "$(cat errors)" "nothing was saved"
   [[ ! -e stopped ]]
   stop_after stopped/shard-000001.tar 75
-  contains "$(cat errors)" "whole shards are kept: run the same command again with --resume"
+  contains "$(cat errors)" "complete shards are kept: run the same command again with --resume"
   stop_after stopped/shard-000003.tar 75 --resume
-  contains "$(cat errors)" "whole shards are kept: run the same command again"
+  contains "$(cat errors)" "complete shards are kept: run the same command again"
   [[ ! -e stopped/dataset.json ]]
   millrace convert dataset "$data/clothing/train" stopped --shard-bytes 5MiB --resume --quiet >/dev/null
   millrace convert dataset "$data/clothing/train" whole --shard-bytes 5MiB --quiet >/dev/null
@@ -92,7 +92,7 @@ a_folder_of_splits_becomes_a_dataset_for_each() {
   done
   rm -r clothing/validation/dress clothing/test/hat
   millrace convert dataset clothing clothes --json >report 2>errors
-  contains "$(cat errors)" "clothing holds the splits test, train, validation: each becomes a dataset, with 10 classes in common"
+  contains "$(cat errors)" "clothing has the splits test, train, validation: converting each to a dataset, with 10 common classes"
   same "$(json '[(s["name"], s["dataset"], s["samples_count"]) for s in d["splits"]]' report)" \
     "[('test', 'clothes/test', 18), ('train', 'clothes/train', 20), ('validation', 'clothes/validation', 18)]"
   for split in train validation test; do
@@ -100,7 +100,7 @@ a_folder_of_splits_becomes_a_dataset_for_each() {
     millrace verify "clothes/$split" >/dev/null
   done
   same "$(status_of millrace convert dataset clothing again --split a=0.5,b=0.5)" 2
-  contains "$(cat errors)" "leave --split out"
+  contains "$(cat errors)" "remove --split,"
   millrace convert dataset clothing as-classes --split-folders no --quiet >/dev/null
   same "$(classes_of as-classes)" "test train validation"
 }
@@ -109,7 +109,7 @@ what_is_no_sample_is_listed_and_can_be_ignored() {
   cp -r photos odd
   touch odd/ring/a.tif odd/ring/Thumbs.db odd/ring/notes.xml
   same "$(status_of millrace convert dataset odd odd-shards)" 1
-  contains "$(cat errors)" ".tif: 1 of no sample; the first: ring/a.tif"
+  contains "$(cat errors)" ".tif: 1 without a sample; the first: ring/a.tif"
   contains "$(cat errors)" "--ignore '*.tif' --ignore '*.xml'"
   [[ ! -e odd-shards ]]
   same "$(status_of millrace convert dataset odd odd-shards --ignore '*.tif' --ignore '*.xml')" 0
@@ -176,7 +176,7 @@ options_that_can_not_be_are_wrong_usage() {
   echo "Hello world" >words.txt
   same "$(status_of millrace convert dataset words.txt tokens --tokenizer llama)" 2
   one_line errors
-  contains "$(cat errors)" "unknown tokenizer: expected bytes or gpt2, found llama"
+  contains "$(cat errors)" "the tokenizer is unknown: expected bytes or gpt2, found llama"
   same "$(status_of millrace convert dataset words.txt tokens --split a=0.5,b=0.6)" 2
   same "$(status_of millrace convert dataset words.txt words.txt)" 2
   [[ ! -e tokens ]]

@@ -140,7 +140,7 @@ raw_images_have_one_name_each() {
   cp "$(find pictures -name '*.webp' -print -quit)" twice/1.webp
   millrace convert dataset twice two --quiet >/dev/null
   same "$(status_of millrace convert dataset twice one --store raw)" 1
-  contains "$(cat errors)" "two images of one sample"
+  contains "$(cat errors)" "two images of a sample"
   same "$(status_of millrace convert dataset pictures one --store raw --jpeg keep)" 2
 }
 

@@ -253,7 +253,7 @@ a_run_writes_the_file_that_convert_makes_and_goes_on_from_it_on_any_ranks() {
   same "$(millrace inspect $step | grep -E '^ *layout' | tr -s ' ')" "layout full"
   millrace ckpt copy runs/full/ckpt copied --quiet
   cmp one.safetensors copied/step-00000012/model.safetensors
-  contains "$(millrace convert checkpoint $step again.safetensors --to full 2>&1)" "the step has such a file already, which was copied and verified: $step/model.safetensors"
+  contains "$(millrace convert checkpoint $step again.safetensors --to full 2>&1)" "copied and verified an existing file of the step: $step/model.safetensors"
   cmp one.safetensors again.safetensors
   # other tensors, though the file is as large
   [[ $(millrace convert checkpoint $step moments.safetensors --to full --only 'optimizer.exp_avg.*' 2>&1) != *"such a file"* ]] || fail "the moments are no such file"

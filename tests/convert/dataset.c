@@ -217,7 +217,7 @@ static void split_folders_become_datasets_with_common_classes(void **state)
     assert_int_equal(fixture->result.classes_count, 4);
     fixture->options.resume = true;
     assert_converts(fixture);
-    assert_non_null(strstr(fixture->log, "whole already"));
+    assert_non_null(strstr(fixture->log, "already complete"));
     /* One that can't be used: nothing appears. */
     write_source(fixture, "val/c/5.jpg", "broken", 6);
     fixture->options.resume = false;
@@ -281,10 +281,10 @@ static void folders_that_may_be_splits_or_not_are_refused(void **state)
     clear_source(fixture);
     write_jpeg(fixture, "train/x/1.jpg", 1);
     write_jpeg(fixture, "test/2.jpg", 2);
-    assert_refused(fixture, -EINVAL, "convert each one by itself");
+    assert_refused(fixture, -EINVAL, "convert each one separately");
     fixture->options.splits_count = 1;
     fixture->options.splits[0] = (struct convert_split){"all", 1};
-    assert_refused(fixture, -EINVAL, "leave --split out");
+    assert_refused(fixture, -EINVAL, "remove --split,");
     fixture->options.splits_count = 0;
     clear_source(fixture);
     write_jpeg(fixture, "train/x/1.jpg", 1);
@@ -293,9 +293,9 @@ static void folders_that_may_be_splits_or_not_are_refused(void **state)
     clear_source(fixture);
     write_text(fixture, "train/1.txt");
     write_text(fixture, "val/1.txt");
-    assert_refused(fixture, -EINVAL, "convert each one by itself");
+    assert_refused(fixture, -EINVAL, "convert each one separately");
     fixture->options.tokenizer = "bytes";
-    assert_refused(fixture, -EINVAL, "convert each one by itself");
+    assert_refused(fixture, -EINVAL, "convert each one separately");
 }
 
 static void files_of_no_sample_are_listed_by_type(void **state)
@@ -310,8 +310,8 @@ static void files_of_no_sample_are_listed_by_type(void **state)
     write_text(fixture, "a/3.tif");
     write_text(fixture, "b/lone.json");
     assert_refused(fixture, -ENOTSUP, "--ignore '*.tif'");
-    assert_non_null(strstr(fixture->log, ".tif: 2 of no sample; the first: a/2.tif"));
-    assert_non_null(strstr(fixture->log, ".xml: 1 of no sample; the first: a/1.xml"));
+    assert_non_null(strstr(fixture->log, ".tif: 2 without a sample; the first: a/2.tif"));
+    assert_non_null(strstr(fixture->log, ".xml: 1 without a sample; the first: a/1.xml"));
     fixture->options.ignores = (struct convert_list){all_globs, 2};
     assert_refused(fixture, -ENOTSUP, "--ignore '*.json'");
     assert_non_null(strstr(fixture->err.found, "b/lone.json"));
@@ -332,11 +332,11 @@ static void files_of_no_sample_are_listed_by_type(void **state)
     write_text(fixture, "a/noext");
     assert_int_equal(test_run("ln -s nowhere '%s/b/broken.jpg'", fixture->source), 0);
     assert_refused(fixture, -ENOTSUP, "--ignore GLOB");
+    assert_non_null(strstr(fixture->log,
+                           "next to the class folders: 1 without a sample; the first: beside.jpg"));
+    assert_non_null(strstr(fixture->log, "no extension: 1 without a sample; the first: a/noext"));
     assert_non_null(
-        strstr(fixture->log, "beside the class folders: 1 of no sample; the first: beside.jpg"));
-    assert_non_null(strstr(fixture->log, "no extension: 1 of no sample; the first: a/noext"));
-    assert_non_null(
-        strstr(fixture->log, "no regular file: 1 of no sample; the first: b/broken.jpg"));
+        strstr(fixture->log, "not a regular file: 1 without a sample; the first: b/broken.jpg"));
     /* Text, which is asked for. */
     fixture->options.fields.count = 0;
     clear_source(fixture);

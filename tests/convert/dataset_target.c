@@ -140,7 +140,7 @@ static void resume_of_a_whole_dataset_is_done_only_while_the_sources_are_the_sam
     copy_target(fixture, "before");
     fixture->options.resume = true;
     assert_converts(fixture);
-    assert_non_null(strstr(fixture->log, "whole already"));
+    assert_non_null(strstr(fixture->log, "already complete"));
     assert_int_equal(fixture->result.samples_count, 15);
     /* Another file of the same name; as many items of the same names. */
     write_jpeg(fixture, "b/0000.jpg", 77);
