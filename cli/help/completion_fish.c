@@ -162,10 +162,10 @@ void completion_fish(struct str *out)
     const struct verb *verb;
     str_add_text(out, head);
     add_settings(out);
-    str_add_text(
-        out, "\ncomplete -c millrace -f\n"
-             "complete -c millrace -n __millrace_at -s h -l help -d 'print help'\n"
-             "complete -c millrace -n __millrace_at -s V -l version -d 'print the version'\n");
+    str_add_text(out,
+                 "\ncomplete -c millrace -f\n"
+                 "complete -c millrace -n __millrace_at -s h -l help -d 'print help'\n"
+                 "complete -c millrace -n __millrace_at -s V -l version -d 'print the version'\n");
     add_verbs(out, NULL);
     for (size_t i = 0; (verb = verb_at(i)); i++) {
         struct option_table tables[VERB_TABLES];
