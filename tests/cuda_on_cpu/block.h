@@ -1,18 +1,17 @@
 /*
- * block — one block of a kernel: its threads are fibers on one CPU, which switch where threads of a
- * GPU wait for each other.
+ * block — runs one block of a kernel, with its threads as fibers on one CPU.
  *
- * A thread runs until it waits at a barrier, waits for the other lanes of its warp, or returns;
- * then another thread that may run goes on, which one the order says. So between two barriers any
- * interleaving of whole pieces may be tried, and all of them are legal. What is wrong ends the
- * program with a line (violation.h): a thread that returned before a barrier that others wait at, a
- * barrier at two places, lanes that do not agree on a collective, its mask or its place, a block
- * that waits for ever.
+ * A thread runs until it waits at a barrier, waits for the other lanes of its warp, or returns.
+ * Then another runnable thread continues, chosen by the order (order_choice.h). Between two
+ * barriers, any interleaving of these stretches is legal and may be tried. An error ends the
+ * program with one line (violation.h): a thread that returned before a barrier that others wait at,
+ * one barrier reached from two places, lanes that disagree on a collective, its mask or its place,
+ * or a block that never finishes.
  *
  * Under ThreadSanitizer only __syncthreads and __syncwarp order memory; shuffles and tensor-core
  * instructions do not.
  *
- * Threads: one system thread runs blocks (queue.c's).
+ * Threads: one system thread runs blocks (the one of queue.c).
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_BLOCK_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_BLOCK_H
@@ -30,27 +29,27 @@ extern "C" {
 enum {
     BLOCK_THREADS_MAX = 1024,
     BLOCK_WARP_THREADS = 32,
-    BLOCK_COPIES_MAX = 256, /* asynchronous copies of a thread in progress */
+    BLOCK_COPIES_MAX = 256, /* asynchronous copies in progress per thread */
 };
 
-/* What kernels read as blockIdx, blockDim and gridDim, and each thread as threadIdx. */
+/* What kernels read as blockIdx, blockDim, gridDim and threadIdx. */
 struct block_index {
     uint3 block;
     dim3 block_dim, grid_dim;
 };
 extern struct block_index shim_index;
-extern const uint3 *shim_thread_index; /* of the thread that runs */
+extern const uint3 *shim_thread_index; /* of the running thread */
 
-/* Runs main(argument) in each thread of the block that shim_index describes. Threads are a multiple
- * of 32. kernel: its address, for messages. */
+/* Runs main(argument) in each thread of the block that shim_index describes. The number of threads
+ * is a multiple of 32. kernel: its address, for messages. */
 void block_run(const void *kernel, void (*main)(void *argument), void *argument);
 
-/* __syncthreads; the three with a predicate get the count, the and, the or of all threads from the
- * count that is returned. */
+/* __syncthreads. Returns the number of threads with a nonzero predicate, from which the three
+ * variants with a predicate compute their results. */
 int shim_sync_threads(int predicate, const char *file, int line);
 
-/* A collective of a warp: each lane parks its arguments, and the last to arrive computes for all
- * (collective.h). */
+/* Warp collectives: each lane deposits its arguments, and the last to arrive computes the results
+ * for all (collective.h). */
 enum collective {
     COLLECTIVE_SYNC,     /* __syncwarp: no arguments */
     COLLECTIVE_SHUFFLE,  /* struct collective_shuffle */
@@ -62,16 +61,16 @@ enum collective {
 void shim_collective(enum collective kind, uint32_t mask, void *arguments, const char *file,
                      int line);
 
-/* The thread's asynchronous copies, in groups. Who calls does the copying, so that the sanitizers
- * see whose it is. */
+/* The thread's asynchronous copies, in groups. The caller does the copying, so that the sanitizers
+ * attribute it to the right thread. */
 struct block_copy {
     void *target;
     const void *source; /* NULL: zeros */
 };
 void shim_copy_add(void *target, const void *source);
 void shim_copy_commit(void);
-/* The oldest copy that must have landed where at most `pending` newest groups may be in progress;
- * false: no more. */
+/* Returns the oldest copy that must be complete when at most the `pending` newest groups may be in
+ * progress; false: none left. */
 bool shim_copy_next(int pending, struct block_copy *ret_copy);
 
 #ifdef __cplusplus

@@ -1,6 +1,5 @@
 /*
- * collective — what the lanes of a warp compute together, from the arguments that each of them
- * parked.
+ * collective — computes the results of warp collectives from the arguments of all lanes.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_COLLECTIVE_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_COLLECTIVE_H
@@ -15,10 +14,10 @@ enum { SHUFFLE_BYTES_MAX = 16 };
 
 enum shuffle { SHUFFLE_INDEX, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_XOR };
 
-/* All lanes agree on all but value and, for SHUFFLE_INDEX, operand. */
+/* All lanes agree on all fields but value and, for SHUFFLE_INDEX, operand. */
 struct collective_shuffle {
     enum shuffle kind;
-    int operand, width; /* lane or distance; lanes that shuffle among themselves */
+    int operand, width; /* lane or distance; lanes in a shuffle segment */
     size_t bytes;
     unsigned char value[SHUFFLE_BYTES_MAX], result[SHUFFLE_BYTES_MAX];
 };
@@ -28,22 +27,22 @@ struct collective_vote {
     uint32_t ballot; /* result */
 };
 
-/* Four 8 x 8 matrices of 16-bit elements: each lane brings a row, and gets what ldmatrix's four
- * registers hold. */
+/* Four 8 x 8 matrices of 16-bit elements: each lane passes a row and receives the contents of
+ * ldmatrix's four registers. */
 struct collective_matrices {
     bool transposed;
     uint32_t row[4];    /* row lane % 8 of matrix lane / 8 */
     uint32_t result[4]; /* of each matrix */
 };
 
-/* Fragments of mma.m16n8k16 as trainer/ops/cuda/tensor_core.h draws them; c += a b. */
+/* Fragments of mma.m16n8k16 as drawn in trainer/ops/cuda/tensor_core.h; c += a b. */
 struct collective_product {
     bool half; /* elements are half, else bfloat16 */
     uint32_t a[4], b[2];
     float c[4];
 };
 
-/* arguments: of each lane; those outside the mask are not read. */
+/* arguments: one per lane; those outside the mask are not read. */
 void collective_compute(enum collective kind, uint32_t mask,
                         void *const arguments[BLOCK_WARP_THREADS]);
 

@@ -1,6 +1,5 @@
 /*
- * control — what a test may make the shim's device be: small, broken or absent; and how often it
- * was asked for what.
+ * control — lets a test make the shim's device small, broken or absent, and count its calls.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_CONTROL_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_CONTROL_H
@@ -15,15 +14,16 @@
 extern "C" {
 #endif
 
-/* Of the device's memory, whatever is allocated; 4 GiB at first. Not below what is allocated. */
+/* The device's total memory, including what is allocated; initially 4 GiB. Not below what is
+ * allocated. */
 void shim_set_memory(size_t total_bytes);
 
-/* The driver's version as CUDA writes it (12040), 0: none is installed; and how many devices it
- * has. One of this build's version with one device at first. */
+/* The driver's version in CUDA's encoding (12040), 0 for no driver, and the number of devices.
+ * Initially this build's version and one device. */
 void shim_set_driver(int version, int devices);
 
-/* Which GPU it is, and how much shared memory a block of it may have. One of compute capability 9.0
- * with 227 KiB at first. */
+/* The GPU's compute capability and the shared memory limit of a block. Initially 9.0 with 227
+ * KiB. */
 struct shim_architecture {
     int major, minor;
     size_t shared_bytes_max;
@@ -32,32 +32,32 @@ struct shim_architecture {
 void shim_set_architecture(struct shim_architecture architecture);
 struct shim_architecture shim_architecture(void);
 
-/* The next kernel, copy or fill that runs fails so, and with it all that follows until the program
- * ends or this is called again: the device is lost, as after an illegal address. cudaSuccess mends
- * it. */
+/* The next kernel, copy or fill that runs fails with this status, and so does everything after it,
+ * until the program ends or this is called again: the device is lost, as after an illegal address.
+ * cudaSuccess repairs it. */
 void shim_set_failure(cudaError_t status);
 
-/* What the library of products chooses from now on. */
+/* What the cuBLASLt stand-in selects from now on. */
 struct shim_products {
-    uint16_t cluster_shape; /* of the algorithms; 0 at first */
-    bool has_algorithms;    /* at first it has */
+    uint16_t cluster_shape; /* of the algorithms; initially 0 */
+    bool has_algorithms;    /* initially true */
 };
 void shim_set_products(struct shim_products products);
 
-/* NCCL's version as it writes it (22304); 0, as at first: that of this build's headers. */
+/* NCCL's version in its encoding (22304); 0 (initially): that of this build's headers. */
 void shim_set_nccl(int version);
 
-/* The device's clock goes on by so many nanoseconds each time that it is read, and only then; 0, as
- * at first: it is the host's. */
+/* The device's clock advances by tick_ns each time it is read, and only then; 0 (initially): it is
+ * the host's clock. */
 void shim_set_clock(uint64_t tick_ns);
 
-/* Since the program began, but for the last. */
+/* Counted since the program began, except waiting. */
 struct shim_counts {
-    uint64_t stream_waits; /* calls that wait for a stream, or for all */
+    uint64_t stream_waits; /* calls that wait for a stream or for all streams */
     uint64_t event_waits;
     uint64_t allocations; /* of device and pinned memory */
-    uint64_t queued;      /* calls that queued work: a whole graph is one */
-    uint64_t waiting;     /* pieces of it that have not run, now */
+    uint64_t queued;      /* calls that queued work; a whole graph is one */
+    uint64_t waiting;     /* operations that have not run yet */
 };
 struct shim_counts shim_counts(void);
 

@@ -1,5 +1,5 @@
 /*
- * cuda_ok — a call of the runtime that has to succeed, or the case fails with its words.
+ * cuda_ok — fails the case with CUDA's error message if a runtime call does not succeed.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_CUDA_OK_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_CUDA_OK_H

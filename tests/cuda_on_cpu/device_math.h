@@ -1,6 +1,6 @@
 /*
- * device_math — functions that CUDA has on the device only, as exact as the C library: where a
- * device rounds otherwise (exp, tanh, the fast variants), comparisons need tolerances. C++ only.
+ * device_math — functions that CUDA has only on the device, as exact as the C library. Where a
+ * device rounds differently (exp, tanh, the fast variants), comparisons need tolerances. C++ only.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_DEVICE_MATH_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_DEVICE_MATH_H
@@ -183,7 +183,7 @@ inline void __threadfence_block()
 {
 }
 
-/* Loads and stores with a hint for the caches. */
+/* Loads and stores with a cache hint. */
 template <typename T> inline T __ldg(const T *x)
 {
     return *x;
@@ -214,8 +214,7 @@ template <typename T> inline void __stcg(T *x, T value)
     *x = value;
 }
 
-/* On whole numbers only: these sums do not depend on the order. Atomic and no more: they order no
- * other memory. */
+/* Integers only: these sums do not depend on the order. Relaxed: they order no other memory. */
 inline int atomicAdd(int *x, int value)
 {
     return __atomic_fetch_add(x, value, __ATOMIC_RELAXED);

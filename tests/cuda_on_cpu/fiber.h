@@ -1,14 +1,13 @@
 /*
- * fiber — a stack of its own and a switch to it, some ten instructions; each thread of a CUDA block
- * is one.
+ * fiber — a separate stack and a switch to it in about ten instructions; each thread of a CUDA
+ * block is one.
  *
  *     fiber_adopt(&caller);
  *     fiber_open(&fiber, main, argument);
  *     fiber_switch(&caller, &fiber);       runs main(argument) until it switches back
  *
- * The sanitizers are told of every switch. ThreadSanitizer takes each fiber for a thread and a
- * switch for no synchronisation at all: what orders two fibers is what they say themselves
- * (block.c). x86-64 only.
+ * The sanitizers are notified of every switch. ThreadSanitizer treats each fiber as a thread and a
+ * switch as no synchronization at all: block.c annotates what orders two fibers. x86-64 only.
  *
  * Threads: fibers belong to the system thread that adopted their caller.
  */
@@ -21,22 +20,22 @@ enum { FIBER_STACK_BYTES = 256 << 10 };
 
 struct fiber {
     void *stack_pointer; /* where it stopped */
-    void *stack;         /* lowest address; below it lies a page that faults */
+    void *stack;         /* lowest address; the page below it faults */
     size_t stack_bytes;
     void (*main)(void *argument);
     void *argument;
-    void *asan_stack; /* AddressSanitizer's, while the fiber is away */
+    void *asan_stack; /* AddressSanitizer's, while the fiber is suspended */
     void *tsan_fiber; /* ThreadSanitizer's */
 };
 
-/* The running system thread as a fiber, to come back to. */
+/* Makes the running system thread a fiber that others can switch back to. */
 void fiber_adopt(struct fiber *fiber);
 
-/* A fiber that will run main(argument) when it is first switched to; main never returns. Ends the
- * program where there is no memory. */
+/* Opens a fiber that runs main(argument) when first switched to; main never returns. Ends the
+ * program if memory runs out. */
 void fiber_open(struct fiber *fiber, void (*main)(void *argument), void *argument);
 
-/* Leaves `from`, which is running, for `to`. Returns when somebody switches to `from`. */
+/* Switches from the running fiber `from` to `to`. Returns when a fiber switches back to `from`. */
 void fiber_switch(struct fiber *from, struct fiber *to);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * grid — a kernel's launch: what a device would refuse is refused, the rest is queued and runs
+ * grid — launches kernels: rejects what a device would reject, and queues the rest, which runs
  * block by block.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_GRID_H
@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 struct shim_launch {
-    const void *kernel; /* its address: what LAUNCH_ALLOW_SHARED allowed is kept by it */
+    const void *kernel; /* its address; LAUNCH_ALLOW_SHARED limits are stored under it */
     dim3 grid, block;
     size_t shared_bytes;         /* dynamic */
     void (*main)(void *closure); /* runs one thread */
@@ -24,29 +24,29 @@ struct shim_launch {
     void *closure;
 };
 
-/* Queues it and takes the closure. cudaErrorInvalidConfiguration and cudaErrorInvalidValue as a
- * device of compute capability 9.0 says them. A block that is no multiple of 32 threads is a
- * violation. */
+/* Queues the launch and takes ownership of the closure. Returns cudaErrorInvalidConfiguration and
+ * cudaErrorInvalidValue as a device of compute capability 9.0 does. A block size that is not a
+ * multiple of 32 threads is a violation. */
 cudaError_t shim_launch(const struct shim_launch *launch, cudaStream_t stream);
-/* More communicators whose kernels wait for other ranks, or fewer. What is launched for the first
- * time is loaded, for which the driver may wait until the device is idle: while one of them is at
- * it that is a violation, as ranks may wait for each other then. */
+/* Adds `more` (may be negative) to the number of communicators whose kernels wait for other ranks.
+ * The first launch of a kernel loads it, for which the driver may wait until the device is idle.
+ * Such a launch while this number is positive is a violation, since ranks could then wait for each
+ * other. */
 void shim_spin(int more);
 
-/* The kernel's name as the source has it, template arguments too; found among the names that the
+/* The kernel's name as in the source, with template arguments, looked up among the symbols that the
  * program exports (-rdynamic). Returns text. */
 enum { SHIM_NAME_BYTES_MAX = 512 };
 const char *shim_kernel_name(const void *kernel, char text[SHIM_NAME_BYTES_MAX]);
 
-/* Ends the program unless memory (may be NULL) is such that a device can read it: its own or
- * pinned. */
+/* Ends the program unless memory (may be NULL) is readable by a device: its own or pinned. */
 void shim_check_argument(const void *kernel, int number, const void *memory);
 
-/* The running block's dynamic shared memory: exactly as many bytes as the launch said, 128-byte
- * aligned, NaN before it is written. */
+/* The running block's dynamic shared memory: exactly as many bytes as the launch requested,
+ * 128-byte aligned, NaN before it is written. */
 void *shim_dynamic_shared(void);
 
-/* Whether these bytes are the running block's shared memory, of either sort. */
+/* Whether these bytes are the running block's shared memory, static or dynamic. */
 bool shim_is_shared(const void *memory, size_t bytes);
 
 #ifdef __cplusplus

@@ -1,11 +1,12 @@
 /*
- * memory — the device's memory and pinned memory, each allocation between pages that fault.
+ * memory — device memory and pinned memory, each allocation between pages that fault.
  *
- * Device memory ends at its last byte as nearly as the 256 bytes of alignment allow, begins filled
- * with NaN, and faults whenever the host touches it: it is open only while queued work runs.
- * Opening and closing costs system calls, so that is so only where memory is watched
- * (memory_watch). Freed memory faults for ever. Bytes behind the last are checked when it is freed
- * and, where it is watched, whenever work is waited for; AddressSanitizer sees them at once.
+ * Device memory ends as close to a faulting page as its 256-byte alignment allows, starts filled
+ * with NaN, and faults when the host touches it: it is accessible only while queued work runs.
+ * Changing the access costs system calls, so it happens only while memory is watched
+ * (memory_watch). Freed memory faults forever. The bytes after an allocation are checked when it is
+ * freed and, while memory is watched, at every wait for work; AddressSanitizer detects writes to
+ * them at once.
  *
  * Threads: any; one lock inside.
  */
@@ -24,20 +25,20 @@ enum memory_kind { MEMORY_PAGEABLE, MEMORY_PINNED, MEMORY_DEVICE };
 
 enum { MEMORY_ALIGN_BYTES = 256 };
 
-/* NULL where the device has not so much left, or the system. */
+/* NULL if the device or the system does not have enough memory left. */
 void *memory_alloc(enum memory_kind kind, size_t bytes);
 
-/* False where memory is not the beginning of an allocation of that kind. */
+/* False if memory is not the start of an allocation of that kind. */
 bool memory_free(enum memory_kind kind, void *memory);
 
-/* Whose bytes these are. What begins in an allocation and leaves it is a violation; `what` says who
- * asks. */
+/* The kind of memory these bytes are in. A range that starts in an allocation and ends outside it
+ * is a violation; `what` names the range in the message. */
 enum memory_kind memory_kind_of(const void *memory, size_t bytes, const char *what);
 
-/* Whether the host's touching device memory is a fault; at first it is. Nothing is queued. */
+/* Whether a host access to device memory faults; initially it does. No work may be queued. */
 void memory_watch(bool watched);
 
-/* Lets device memory be touched, or no longer. Calls nest. */
+/* Allow and forbid access to device memory. Calls nest. */
 void memory_open(void);
 void memory_close(void);
 

@@ -1,8 +1,8 @@
 /*
- * mutants — a handful of kernels that use all that the shim makes, each right, and each wrong in
- * the ways that kernels go wrong.
+ * mutants — kernels that use every feature of the shim, each in a correct version and with typical
+ * bugs.
  *
- * The launchers take all pointers to device memory, and return what LAUNCH returns.
+ * The launchers take pointers to device memory and return what LAUNCH returns.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_MUTANTS_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_MUTANTS_H
@@ -19,16 +19,16 @@ enum mutation {
     MUTATION_NONE,
     /* of mutants_reverse */
     MUTATION_NO_BARRIER,
-    MUTATION_NO_SECOND_BARRIER, /* before the buffer is written again */
+    MUTATION_NO_SECOND_BARRIER, /* the one before the buffer is reused */
     MUTATION_EARLY_RETURN,
     MUTATION_TWO_BARRIERS, /* one in each branch */
     MUTATION_SHARED_OVERRUN,
     MUTATION_GLOBAL_OVERRUN,
     /* of mutants_sum */
     MUTATION_BAD_MASK,
-    MUTATION_HALF_WARP, /* only some lanes of a full mask come */
+    MUTATION_HALF_WARP, /* only some lanes of a full mask arrive */
     MUTATION_NO_SYNCWARP,
-    MUTATION_SAME_VALUE, /* a race of writers of the same value: for ThreadSanitizer */
+    MUTATION_SAME_VALUE, /* a race of writers of the same value, for ThreadSanitizer */
     /* of mutants_product */
     MUTATION_NO_COPY_WAIT,
     MUTATION_NO_COPY_BARRIER,
@@ -40,8 +40,8 @@ enum mutation {
 
 enum { REVERSE_THREADS = 128, PRODUCT_ROWS = 16, PRODUCT_COLUMNS = 8, PRODUCT_DEPTH = 64 };
 
-/* out[b][i] = x[b][127 - i] + 1 for `blocks` blocks of 128, turned in shared memory, `rounds` times
- * (odd). */
+/* out[b][i] = x[b][127 - i] + 1 for `blocks` blocks of 128, reversed in shared memory `rounds`
+ * times (odd). */
 cudaError_t mutants_reverse(enum mutation mutation, float *out, const float *x, int blocks,
                             int rounds, cudaStream_t stream);
 
@@ -49,20 +49,19 @@ cudaError_t mutants_reverse(enum mutation mutation, float *out, const float *x, 
 cudaError_t mutants_sum(enum mutation mutation, float *out, const float *x, int blocks,
                         cudaStream_t stream);
 
-/* out[16][8] = A[16][64] B[64][8] of bfloat16, row-major, in pieces of 16 columns that are copied
- * ahead. */
+/* out[16][8] = A[16][64] B[64][8] of bfloat16, row-major, in prefetched pieces of 16 columns. */
 cudaError_t mutants_product(enum mutation mutation, float *out, const uint16_t *a,
                             const uint16_t *b, cudaStream_t stream);
 
-/* out[i] = i of the thread's place in a grid and block of three dimensions, each block 4 x 4 x 2
- * threads. */
+/* out[i] = i, where i is the linear index of the thread in a three-dimensional grid of 4 x 4 x 2
+ * blocks. */
 cudaError_t mutants_places(uint32_t *out, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z,
                            cudaStream_t stream);
 
-/* x[i] = x[i] * 2 + add for count numbers; its order with others shows. */
+/* x[i] = x[i] * 2 + add for count numbers; the result depends on the order of such steps. */
 cudaError_t mutants_step(float *x, float add, int count, cudaStream_t stream);
 
-/* A kernel that does nothing, with these threads a block and shared bytes. allow:
+/* An empty kernel with this many threads and shared bytes per block. allow: calls
  * LAUNCH_ALLOW_SHARED first. */
 cudaError_t mutants_nothing(int threads, int shared_bytes, bool allow, cudaStream_t stream);
 

@@ -1,6 +1,6 @@
 /*
- * nccl_wire — bytes between the processes of a communicator of the NCCL that stands in on the CPU:
- * a Unix socket between each two.
+ * nccl_wire — moves bytes between the processes of an NCCL stand-in communicator: one Unix socket
+ * per pair of ranks.
  *
  * Threads: one at a time.
  */
@@ -14,26 +14,26 @@
 
 struct nccl_wire;
 
-/* A message to or from another rank. Its length goes ahead of it: ranks that do not mean the same
- * are a violation. */
+/* A message to or from another rank. Its length is sent first: ranks that disagree on it are a
+ * violation. */
 struct nccl_move {
     int peer;
     bool is_send;
     char *data;
     size_t bytes;
     uint64_t told; /* the length, as sent or received */
-    size_t at;     /* of length and data together */
+    size_t at;     /* progress in the length and data together */
 };
 
-/* Finds the others by the name. Blocks until all are there, or *stop. 0, or -1. */
+/* Finds the other ranks by the name. Blocks until all are connected or *stop. 0, or -1. */
 int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop,
                    struct nccl_wire **ret_wire);
-/* Tells the others that this rank leaves, and blocks until each of them leaves, closes or is gone.
- * NULL is fine. */
+/* Notifies the other ranks that this one leaves, and blocks until each of them leaves, closes or is
+ * gone. NULL is fine. */
 void nccl_wire_leave(struct nccl_wire *wire);
 void nccl_wire_close(struct nccl_wire *wire); /* NULL is fine */
-/* Sends and receives all, those of one rank and direction in order. 0, or -1 where another rank is
- * gone, or *stop. */
+/* Sends and receives all moves, those of one rank and direction in order. 0, or -1 if another rank
+ * is gone or *stop. */
 int nccl_wire_move(struct nccl_wire *wire, struct nccl_move *moves, size_t count,
                    const atomic_bool *stop);
 

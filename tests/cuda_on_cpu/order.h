@@ -1,16 +1,16 @@
 /*
- * order — the orders that a test tries: of a block's threads, of a grid's blocks, of what streams
- * have queued.
+ * order — the orders that a test tries: of a block's threads, of a grid's blocks, and of work
+ * queued on different streams.
  *
  *     for (size_t order = 0; order < order_count(); order++) {
  *         order_set(order);
  *         // run, compare with the reference, and from the second on with the bits of the first
  *     }
  *
- * On the CPU: 0 is forward with streams at once, 1 is reverse with streams as late as may be, where
- * also the host's touching device memory is a fault; then come orders by seed. On a GPU there is
- * only the device's own order, twice, so that the same test compares two runs. MR_CUDA_SEED is the
- * first seed; each is printed.
+ * On the CPU, order 0 is forward with streams run at once. Order 1 is reverse with streams run as
+ * late as possible; in it, host access to device memory also faults. Further orders are random,
+ * each from a seed. On a GPU there is only the device's own order, twice, so that the same test
+ * compares two runs. MR_CUDA_SEED is the first seed; each seed is printed.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_ORDER_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_ORDER_H
@@ -23,7 +23,7 @@ extern "C" {
 
 size_t order_count(void);
 
-/* Nothing may be queued. Before the first call it is order 0. */
+/* No work may be queued. Before the first call, order 0 is in force. */
 void order_set(size_t order);
 
 #ifdef __cplusplus

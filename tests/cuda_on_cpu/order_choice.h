@@ -1,5 +1,5 @@
 /*
- * order_choice — what the order in force decides, for the shim itself (order.h is for tests).
+ * order_choice — the choices of the order in force, for the shim itself (order.h is for tests).
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_ORDER_CHOICE_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_ORDER_CHOICE_H
@@ -9,14 +9,14 @@
 
 /* When queued work runs. */
 enum order_streams {
-    STREAMS_AT_ONCE, /* as soon as it may */
-    STREAMS_LATE,    /* only what somebody waits for, and only then */
+    STREAMS_AT_ONCE, /* as soon as possible */
+    STREAMS_LATE,    /* only work that is waited for, and only then */
     STREAMS_RANDOM,
 };
 
 bool order_threads_reversed(void);
 
-/* Which of `count` threads that may run, 0 the one that has waited longest, goes on. */
+/* Chooses the thread to continue, of `count` runnable threads; 0 has waited longest. */
 int order_pick_thread(int count);
 
 /* The i-th block to run, of count. */
@@ -24,7 +24,7 @@ uint64_t order_block(uint64_t i, uint64_t count);
 
 enum order_streams order_streams(void);
 
-/* Below count, which is > 0. */
+/* A random number below count, which is > 0. */
 uint64_t order_random(uint64_t count);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * product_case — the operands of mutants_product, and what their product is in double. Header only.
+ * product_case — operands for mutants_product and their product in double. Header only.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_PRODUCT_CASE_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_PRODUCT_CASE_H
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Numbers of 7 bits, which bf16 holds: the same in float and as bf16's bits. */
+/* 7-bit numbers, exact in bf16: the same values as float and as bf16 bits. */
 struct product_case {
     float a[PRODUCT_ROWS * PRODUCT_DEPTH], b[PRODUCT_DEPTH * PRODUCT_COLUMNS];
     uint16_t a16[PRODUCT_ROWS * PRODUCT_DEPTH], b16[PRODUCT_DEPTH * PRODUCT_COLUMNS];

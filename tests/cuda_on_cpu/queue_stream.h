@@ -1,5 +1,5 @@
 /*
- * queue_stream — what a stream and an event are, for queue.c and capture.c, which record them.
+ * queue_stream — the structures of streams and events, for queue.c and capture.c.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_QUEUE_STREAM_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_QUEUE_STREAM_H
@@ -8,15 +8,16 @@
 
 #include <stdint.h>
 
-/* A point in a stream: of an event, of the default stream. Counted. */
+/* A point in a stream, of an event or of the default stream. Reference-counted. */
 struct mark {
     int references;
     bool done;
     uint64_t done_ns;
-    struct CUstream_st *stream; /* not followed once done; NULL: others reach it */
+    struct CUstream_st
+        *stream; /* not dereferenced once done; NULL: reached from outside the queue */
 };
 
-/* work.run: a piece of work; else mark: reached, or waited for. */
+/* work.run: an operation; else mark: one to reach or to wait for. */
 struct op {
     struct op *next;
     struct queue_work work;
@@ -27,11 +28,11 @@ struct op {
 struct CUstream_st {
     struct CUstream_st *next;
     struct op *first, *last;
-    bool blocking;           /* orders itself with the default stream */
-    bool closed;             /* destroyed; goes when it is empty */
+    bool blocking;           /* synchronizes with the default stream */
+    bool closed;             /* destroyed; freed when it is empty */
     struct mark *seen;       /* of the default stream: already waited for */
-    struct capture *capture; /* that records what is queued here; NULL: it is to run */
-    struct node_set newest;  /* what the next recorded piece of work comes after */
+    struct capture *capture; /* that records work queued here; NULL: work is run */
+    struct node_set newest;  /* dependencies of the next recorded operation */
 };
 
 struct CUevent_st {

@@ -1,9 +1,9 @@
 /*
- * shim — what g++ must know to compile a .cu file for the CPU: included before all else (-include),
- * with __CUDACC__ undefined.
+ * shim — lets g++ compile a .cu file for the CPU: included before everything else (-include), with
+ * __CUDACC__ undefined.
  *
- * CUDA's own headers give the types, the runtime's declarations and the arithmetic of bf16 and
- * half; this gives the words that belong to nvcc and the functions that exist only on a device. C++
+ * CUDA's own headers provide the types, the declarations of the runtime and the arithmetic of bf16
+ * and half. This header adds the nvcc keywords and the functions that exist only on a device. C++
  * only.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_SHIM_H
@@ -23,8 +23,8 @@ static const int warpSize = BLOCK_WARP_THREADS;
 
 #define __launch_bounds__(...)
 
-/* Thread-local memory of the one thread that runs kernels: the one kind of static memory, of
- * templates too, that can be found whole and made NaN before a block (grid.c). */
+/* Thread-local memory of the one thread that runs kernels. It is the only kind of static memory,
+ * also in templates, that grid.c can locate as a whole to fill it with NaN before a block. */
 #undef __shared__
 #define __shared__ static thread_local
 

@@ -1,5 +1,5 @@
 /*
- * status — the calling thread's last error, as cudaGetLastError tells it.
+ * status — the calling thread's last error, as cudaGetLastError returns it.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_STATUS_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_STATUS_H
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Remembers a failure (cudaErrorNotReady is none). Returns status. */
+/* Stores a failure (cudaErrorNotReady is none). Returns status. */
 cudaError_t status_set(cudaError_t status);
 
 #ifdef __cplusplus

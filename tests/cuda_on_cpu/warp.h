@@ -1,6 +1,6 @@
 /*
- * warp — barriers, shuffles and votes, as CUDA C++ spells them; the line that calls is known by
- * default arguments. C++ only.
+ * warp — barriers, shuffles and votes as CUDA C++ spells them; default arguments capture the
+ * caller's line. C++ only.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_WARP_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_WARP_H
@@ -9,7 +9,6 @@
 
 #include "tests/cuda_on_cpu/collective.h"
 
-/* Where the caller stands. */
 #define SHIM_PLACE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 inline void __syncthreads(SHIM_PLACE)
