@@ -1,6 +1,6 @@
 /*
- * buffer — what goes through an operation that takes a device's memory, where there is a device: a
- * place there, and one of the host that is pinned. Without one both are the same.
+ * buffer — a pair of buffers for operations that take device memory: one on the device and a pinned
+ * one on the host. Without a device both are the same.
  *
  *     struct buffer buffer = buffer_open(bytes);
  *     ... buffer.host ...
@@ -10,9 +10,9 @@
  *     ... buffer.host ...
  *     buffer_close(&buffer);
  *
- * Threads: each has a stream of its own. Giving memory back waits for the whole device, and so
- * would wait for what another thread's ranks have not sent yet: threads that work beside others
- * take buffers from an arena, which is opened before and closed after.
+ * Threads: each has its own stream. Freeing memory waits for the whole device, and so for data that
+ * the ranks of another thread have not sent yet. Concurrent threads therefore take buffers from an
+ * arena, which is opened before they start and closed after they end.
  */
 #ifndef MILLRACE_TESTS_COMM_BUFFER_H
 #define MILLRACE_TESTS_COMM_BUFFER_H
@@ -21,11 +21,11 @@
 
 #include <stddef.h>
 
-/* NULL: there is none. */
+/* NULL if there is no device. */
 extern struct device *buffer_device;
 
 struct buffer {
-    unsigned char *host, *memory; /* no less than a byte */
+    unsigned char *host, *memory; /* at least one byte */
     size_t bytes;
     struct device_stream *stream; /* the calling thread's; NULL without a device */
 };
@@ -36,17 +36,17 @@ struct buffer_arena {
 };
 
 struct buffer buffer_open(size_t bytes);
-/* Queues the copy, and waits for nothing: the operation after it must. */
+/* Queues the copy without waiting: the operation after it must wait. */
 void buffer_upload(const struct buffer *buffer);
 void buffer_download(const struct buffer *buffer);
-/* Of an arena: those of an operation go together. */
+/* With an arena: resets it, so the buffers of one operation are closed together. */
 void buffer_close(const struct buffer *buffer);
 
 void buffer_open_arena(struct buffer_arena *arena);
 void buffer_close_arena(const struct buffer_arena *arena);
-/* The calling thread's buffers are that one's. */
+/* Makes the calling thread take its buffers from the arena. */
 void buffer_use_arena(struct buffer_arena *arena);
-/* Gives back what the calling thread has of the device. */
+/* Releases the calling thread's device resources. */
 void buffer_end_thread(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * cases — every operation of a communicator of real ranks against what it must give, computed
- * plainly. For each backend that has ranks.
+ * cases — checks every operation of a communicator of real ranks against plain computation. For
+ * each backend with ranks.
  */
 #ifndef MILLRACE_TESTS_COMM_CASES_H
 #define MILLRACE_TESTS_COMM_CASES_H

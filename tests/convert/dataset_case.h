@@ -1,6 +1,6 @@
 /*
- * dataset_case — what the tests of convert_dataset share: a source, a target, a log, and looking at
- * the result.
+ * dataset_case — shared by the tests of convert_dataset: a source, a target, a log, checks of the
+ * result.
  */
 #ifndef MILLRACE_TESTS_CONVERT_DATASET_CASE_H
 #define MILLRACE_TESTS_CONVERT_DATASET_CASE_H
@@ -26,21 +26,21 @@ int setup(void **state);
 int teardown(void **state);
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-/* Runs the conversion that options describe; result and err are then the fixture's. */
+/* Runs the conversion that options describe; stores result and err in the fixture. */
 int convert(struct fixture *fixture);
 #define assert_converts(fixture) assert_ok(convert(fixture), &(fixture)->err)
 
-/* Files below the source, with the folders they need. */
+/* Writes a file below the source and creates its folders. */
 void write_source(struct fixture *fixture, const char *relative, const void *data, size_t bytes);
-void write_jpeg(struct fixture *fixture, const char *relative,
-                unsigned number); /* small, differing by number */
-void write_classes(struct fixture *fixture,
-                   unsigned count);                         /* a, b, "c d" of count pictures each */
-void copy_clothing(struct fixture *fixture, unsigned each); /* of each class of the real photos */
+/* A small picture that depends on number. */
+void write_jpeg(struct fixture *fixture, const char *relative, unsigned number);
+/* Classes a, b and "c d" of count pictures each. */
+void write_classes(struct fixture *fixture, unsigned count);
+void copy_clothing(struct fixture *fixture, unsigned each); /* per class of the real photos */
 
-/* The dataset at target + below, verified. */
+/* Opens and verifies the dataset at target + below. */
 struct dataset *open_dataset(struct fixture *fixture, const char *below);
-/* The names of its members as GNU tar lists them, one a line. Lives until the next call. */
+/* The names of its members as listed by GNU tar, one per line. Valid until the next call. */
 const char *list_members(struct fixture *fixture, const char *below);
 bool has_line(const char *text, const char *line);
 void assert_nothing_left(struct fixture *fixture);

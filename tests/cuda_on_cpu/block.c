@@ -1,6 +1,6 @@
 /*
- * block — see block.h. Compiled without ThreadSanitizer's instrumentation: what it keeps about
- * threads is no memory of theirs.
+ * block — see block.h. Compiled without ThreadSanitizer's instrumentation: its bookkeeping about
+ * threads is not memory that they share.
  */
 #include "tests/cuda_on_cpu/block.h"
 
@@ -38,9 +38,9 @@ struct copy_in_group {
     uint32_t group;
 };
 
-/* A ring of the thread's copies that have not landed, oldest first. */
+/* A ring of the thread's unfinished copies, oldest first. */
 struct copies {
-    uint32_t first, count, groups; /* groups: committed so far; copies after belong to the next */
+    uint32_t first, count, groups; /* groups: committed so far; later copies belong to the next */
     struct copy_in_group ring[BLOCK_COPIES_MAX];
 };
 
@@ -56,9 +56,8 @@ struct thread {
 };
 
 struct warp {
-    uint32_t parked, returned; /* a bit a lane */
-    uint32_t
-        syncs; /* completed; two addresses in turn, so that a lane that is ahead is not mixed in */
+    uint32_t parked, returned; /* one bit per lane */
+    uint32_t syncs; /* completed; the parity selects the address, which keeps early lanes apart */
     char sync_address[2];
 };
 
@@ -66,14 +65,14 @@ static struct {
     const void *kernel;
     void (*main)(void *argument);
     void *argument;
-    int count; /* of threads */
+    int count; /* number of threads */
     struct thread *running;
     struct fiber scheduler;
     struct thread threads[BLOCK_THREADS_MAX];
-    int opened; /* fibers that exist */
+    int opened; /* number of fibers */
     struct warp warps[WARPS_MAX];
 
-    uint16_t ready[BLOCK_THREADS_MAX]; /* a ring of those that may run */
+    uint16_t ready[BLOCK_THREADS_MAX]; /* a ring of runnable threads */
     int ready_first, ready_count;
 
     struct place barrier;
@@ -114,7 +113,8 @@ static void make_ready(int number)
     block.ready[(block.ready_first + block.ready_count++) % BLOCK_THREADS_MAX] = (uint16_t)number;
 }
 
-/* Those of [first, first + count) whose bit of `lanes` is set, in the order's direction. */
+/* Makes the threads of [first, first + count) with their bit of `lanes` set runnable, in the
+ * order's direction. */
 static void make_ready_all(int first, int count, const uint32_t *lanes)
 {
     bool reverse = order_threads_reversed();
@@ -148,8 +148,8 @@ static void report_deadlock(void)
     shim_violation("its threads wait for each other for ever");
 }
 
-/* Leaves the running thread, or the scheduler (self NULL), for the next that may run, else for the
- * scheduler. */
+/* Switches from the running thread, or the scheduler (self NULL), to the next runnable thread, else
+ * to the scheduler. */
 static void run_next(struct thread *self)
 {
     struct fiber *from = self ? &self->fiber : &block.scheduler, *to = &block.scheduler;
@@ -191,7 +191,7 @@ static void check_return(struct thread *self)
     warp->returned |= UINT32_C(1) << number_of(self) % BLOCK_WARP_THREADS;
 }
 
-/* A fiber's whole life: the same thread of one block after the other. */
+/* A fiber runs the same thread of one block after another. */
 static void thread_main(void *argument)
 {
     struct thread *self = argument;

@@ -17,7 +17,7 @@ struct node {
 };
 
 struct capture {
-    struct capture *next; /* in progress */
+    struct capture *next; /* in the list of captures in progress */
     atomic_int references;
     cudaStream_t origin;
     enum cudaStreamCaptureMode mode;
@@ -98,12 +98,13 @@ void capture_spoil_all(struct capture *captures)
         c->spoiled = true;
 }
 
-/* Marks in seen all that `last` comes after, and itself. */
+/* Marks `last` and all its dependencies in seen. */
 static void mark_before(const struct capture *capture, const struct node_set *last, bool *seen)
 {
     for (int i = 0; i < last->count; i++)
         seen[last->numbers[i]] = true;
-    for (int n = capture->count - 1; n >= 0; n--) /* what a node comes after has a smaller number */
+    /* the dependencies of a node have smaller numbers */
+    for (int n = capture->count - 1; n >= 0; n--)
         for (int i = 0; seen[n] && i < capture->nodes[n].after.count; i++)
             seen[capture->nodes[n].after.numbers[i]] = true;
 }
@@ -157,7 +158,7 @@ void capture_release(struct capture *capture)
     free(capture);
 }
 
-/* Of `count` nodes that may run: the first, the last, or any. */
+/* Chooses among `count` runnable nodes: the first, the last, or any. */
 static int pick(int count)
 {
     switch (order_streams()) {

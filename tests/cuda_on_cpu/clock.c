@@ -1,5 +1,5 @@
 /*
- * clock — the device's clock: the host's, or one that a test sets (control.h).
+ * clock — the device's clock: the host's, or a simulated one that a test sets (control.h).
  */
 #include "base/clock.h"
 #include "tests/cuda_on_cpu/control.h"
@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-static _Atomic uint64_t tick_ns, told_ns; /* of a clock that is set */
+static _Atomic uint64_t tick_ns, told_ns; /* of a simulated clock */
 
 void shim_set_clock(uint64_t new_tick_ns)
 {

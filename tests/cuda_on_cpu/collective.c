@@ -1,7 +1,7 @@
 /*
- * collective — see collective.h. Compiled without ThreadSanitizer's instrumentation, as the lane
- * that computes reads and writes for the others; copying is by loops for the same reason: memcpy is
- * watched whoever calls it.
+ * collective — see collective.h. Compiled without ThreadSanitizer's instrumentation, because the
+ * computing lane reads and writes for the others. Copies use loops for the same reason: memcpy is
+ * always intercepted.
  */
 #include "tests/cuda_on_cpu/collective.h"
 

@@ -1,13 +1,13 @@
 /*
- * cublaslt — the functions of cublasLt.h in use, for tests on the CPU: products by OpenBLAS, queued
- * as the library queues them.
+ * cublaslt — the functions of cublasLt.h that millrace uses, for tests on the CPU: products by
+ * OpenBLAS, queued as cuBLASLt queues them.
  *
- * Matrices are stored by columns and described as the library wants it: what it would refuse (an
- * attribute of another size, shapes that do not fit, a matrix, bias or workspace that is aligned
- * worse than what was said when the algorithm was chosen, an algorithm of another product, a choice
- * during a capture) is refused, and what it would read beyond an allocation is a violation. So is
- * asking for sums that are split over blocks. Elements become floats, are multiplied in float and
- * rounded once, as tensor cores do; the order of sums is OpenBLAS's.
+ * Matrices are column-major and described as cuBLASLt requires. Calls that cuBLASLt would refuse
+ * are refused: an attribute of another size, shapes that do not fit, a matrix, bias or workspace
+ * with a weaker alignment than stated when the algorithm was chosen, an algorithm of another
+ * product, a choice during a capture. Reading beyond an allocation is a violation, and so is a
+ * request for sums that are split over blocks. Elements are converted to float, multiplied in float
+ * and rounded once, as tensor cores do; the order of sums is OpenBLAS's.
  */
 #include "base/half.h"
 #include "base/hash.h"
@@ -24,13 +24,13 @@
 #include <string.h>
 
 enum {
-    BEST_ALIGN_BYTES = 256, /* what the library takes for granted where nothing is said */
+    BEST_ALIGN_BYTES = 256, /* cuBLASLt's default */
     WORKSPACE_ALIGN_BYTES = 16,
     WORKSPACE_USED_BYTES = 4096,
     VERSION = 130000
 };
 
-/* What the opaque types are here. */
+/* The opaque types. */
 struct desc {
     cublasOperation_t trans[2];
     cublasLtEpilogue_t epilogue;
@@ -51,9 +51,9 @@ struct preference {
     uint32_t reduction_mask, align_bytes[OPERANDS];
 };
 
-/* Within a cublasLtMatmulAlgo_t. */
+/* Stored in a cublasLtMatmulAlgo_t. */
 struct choice {
-    uint64_t product; /* which one it was chosen for */
+    uint64_t product; /* the product it was chosen for */
     uint32_t align_bytes[OPERANDS], bias_align_bytes;
     uint16_t cluster_shape;
 };
@@ -102,7 +102,7 @@ size_t cublasLtGetVersion(void)
     return VERSION;
 }
 
-/* Where an attribute lies, and its size. */
+/* The address and size of an attribute. */
 struct place {
     void *value;
     size_t bytes;
@@ -118,7 +118,7 @@ static cublasStatus_t put_attribute(struct place place, const void *value, size_
 
 #define PLACE(member) ((struct place){&(member), sizeof(member)})
 
-/* Gives a copy of initial in place of the opaque type. */
+/* Returns a copy of initial as the opaque type. */
 static cublasStatus_t make(void *ret_handle, const void *initial, size_t bytes)
 {
     void *made = malloc(bytes);
@@ -356,8 +356,8 @@ static float *floats_of(cudaDataType type, const void *x, uint64_t first, uint64
     return floats;
 }
 
-/* To nearest, ties to even: the half of the word that goes decides, with the lowest bit that
- * stays. */
+/* Rounds to nearest, ties to even: adds just under half of the dropped word, plus the lowest kept
+ * bit. */
 static uint16_t bf16_of(float x)
 {
     uint32_t bits;
@@ -394,7 +394,7 @@ static size_t element_bytes(cudaDataType type)
     return type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
 }
 
-/* Of one matrix, with what lies between its columns. */
+/* Of one matrix, including the gaps between its columns. */
 static uint64_t elements_of(const struct layout *layout)
 {
     return (layout->cols - 1) * (uint64_t)layout->ld + layout->rows;
@@ -406,7 +406,7 @@ static uint64_t bytes_of(const struct layout *layout)
     return (before + elements_of(layout)) * element_bytes(layout->type);
 }
 
-/* A matrix by columns is its transpose by rows: D' = op(B)' op(A)'. */
+/* A column-major matrix is its transpose in row-major order: D' = op(B)' op(A)'. */
 static void run_one(const struct job *job, int32_t part)
 {
     const struct layout *d = &job->d;
@@ -417,7 +417,7 @@ static void run_one(const struct job *job, int32_t part)
         floats_of(job->b.type, job->b_data, (uint64_t)(part * job->b.stride), elements_of(&job->b));
     float *sums = floats_of(d->type, job->d_data, first, elements_of(d));
     if (!a || !b || !sums)
-        abort(); /* a test without memory has nothing to say */
+        abort(); /* tests do not handle allocation failure */
     const struct blas_product product = {.trans_a = job->desc.trans[1] == CUBLAS_OP_T,
                                          .trans_b = job->desc.trans[0] == CUBLAS_OP_T,
                                          .m = d->cols,
@@ -444,7 +444,8 @@ static void run_one(const struct job *job, int32_t part)
 static void run(void *data)
 {
     const struct job *job = data;
-    memset(job->workspace, 0xff, WORKSPACE_USED_BYTES); /* it is the library's, and nobody else's */
+    /* the workspace belongs to the library alone */
+    memset(job->workspace, 0xff, WORKSPACE_USED_BYTES);
     for (int32_t part = 0; part < job->d.batch; part++)
         run_one(job, part);
 }
@@ -454,7 +455,7 @@ static bool is_aligned(const void *data, uint32_t align_bytes)
     return (uintptr_t)data % align_bytes == 0;
 }
 
-/* What a device can reach, all of it. */
+/* The whole range must be accessible to a device. */
 static void check_memory(const void *data, uint64_t bytes, const char *what)
 {
     if (memory_kind_of(data, bytes, what) == MEMORY_PAGEABLE)

@@ -1,6 +1,6 @@
 /*
- * cublaslt_library — trainer/ops/cuda/gemm/cublaslt_library.h for tests on the CPU: the cuBLASLt
- * that stands in (cublaslt.c).
+ * cublaslt_library — trainer/ops/cuda/gemm/cublaslt_library.h for tests on the CPU: loads the
+ * cuBLASLt stand-in (cublaslt.c).
  */
 #include "trainer/ops/cuda/gemm/cublaslt_library.h"
 

@@ -1,6 +1,6 @@
 /*
- * fiber — see fiber.h. Compiled without ThreadSanitizer's instrumentation: between two stacks it
- * would see ghosts.
+ * fiber — see fiber.h. Compiled without ThreadSanitizer's instrumentation, which would report false
+ * races between two stacks.
  */
 #include "tests/cuda_on_cpu/fiber.h"
 
@@ -19,8 +19,7 @@
 
 enum { GUARD_BYTES = 4096 };
 
-/* Saves what a function must preserve on the stack, leaves for the other stack, and restores it
- * from there. */
+/* Pushes the callee-saved registers, switches to the other stack, and pops them from there. */
 void fiber_swap_stacks(void **ret_stack_pointer, void *stack_pointer);
 __asm__(".text\n"
         ".type fiber_swap_stacks, @function\n"
@@ -44,7 +43,7 @@ __asm__(".text\n"
 
 enum { SAVED_REGISTERS = 6 };
 
-static struct fiber *entered; /* the one that a first switch goes to */
+static struct fiber *entered; /* the fiber being entered for the first time */
 
 static void fiber_begin(void)
 {
@@ -81,9 +80,9 @@ void fiber_open(struct fiber *fiber, void (*main)(void *argument), void *argumen
                             .stack_bytes = FIBER_STACK_BYTES,
                             .main = main,
                             .argument = argument};
-    /* as fiber_swap_stacks leaves a stack: the saved registers, the address to return to, and above
-     * it the 8 bytes that a call would have pushed, so that the entry finds the alignment that
-     * functions expect */
+    /* as fiber_swap_stacks leaves a stack: the saved registers, the return address, and above it
+     * the 8 bytes that a call would have pushed, so that the entry has the alignment that functions
+     * expect */
     void **top = (void **)(all + GUARD_BYTES + FIBER_STACK_BYTES);
     top[-2] = (void *)(uintptr_t)fiber_begin;
     fiber->stack_pointer = &top[-2 - SAVED_REGISTERS];

@@ -1,6 +1,6 @@
 /*
- * graphs — what is captured runs as often as it is launched, across streams and in any order that
- * the events leave; what can't be captured is refused, as on a GPU.
+ * graphs — a captured graph can be launched many times, across streams, in any order that its
+ * events allow. What cannot be captured is refused, as on a GPU.
  */
 #include "tests/cuda_on_cpu/cuda_ok.h"
 #include "tests/cuda_on_cpu/mutants.h"
@@ -13,7 +13,7 @@ enum { N = 64, LAUNCHES = 4 };
 struct streams {
     cudaStream_t main, side;
     cudaEvent_t fork, join;
-    float *a, *b; /* of the device */
+    float *a, *b; /* on the device */
     float *in, *out;
 };
 
@@ -45,8 +45,7 @@ static void streams_close(struct streams *s)
     cudaGetLastError();
 }
 
-/* b = a on the side, while the main stream has nothing to do with either; then a = 2 a + 1, b = 2 b
- * + 3. */
+/* b = a on the side stream, while the main stream uses neither; then a = 2 a + 1, b = 2 b + 3. */
 static cudaGraphExec_t capture_step(const struct streams *s)
 {
     cudaGraph_t graph;
@@ -85,7 +84,7 @@ static void a_graph_runs_as_often_as_it_is_launched(void **state)
         cudaGraphExec_t exec = capture_step(&s);
         cuda_ok(cudaStreamSynchronize(s.main));
         for (int i = 0; i < 2 * N; i++)
-            assert_true(s.out[i] == 0); /* what is captured is not run */
+            assert_true(s.out[i] == 0); /* captured work does not run */
         for (int launch = 0; launch < LAUNCHES; launch++) {
             for (int i = 0; i < N; i++)
                 s.in[i] = (float)(launch * N + i);
@@ -130,7 +129,7 @@ static void what_cannot_be_captured_is_refused(void **state)
     cuda_ok(mutants_step(s.b, 3, N, s.side));
     end_gives(&s, cudaErrorStreamCaptureUnjoined);
 
-    /* an event of outside */
+    /* an event from outside the capture */
     cuda_ok(cudaEventRecord(s.join, s.side));
     cuda_ok(cudaStreamBeginCapture(s.main, cudaStreamCaptureModeThreadLocal));
     assert_int_equal(cudaStreamWaitEvent(s.main, s.join, 0), cudaErrorStreamCaptureIsolation);

@@ -1,8 +1,8 @@
 /*
  * grid — see grid.h.
  *
- * Static shared memory is thread-local memory of the thread that runs kernels (shim.h says so to
- * the compiler), which serves nothing else: all of it becomes NaN before each block.
+ * Static shared memory is thread-local memory (see shim.h) of the thread that runs kernels. That
+ * thread has no other thread-local data, so all of it becomes NaN before each block.
  */
 #include "tests/cuda_on_cpu/grid.h"
 
@@ -34,10 +34,10 @@ enum {
     KERNELS_MAX = 1024,
 };
 
-/* Of the C++ library: a mangled name as it is written, to be freed. */
+/* From the C++ library: returns a demangled name, which the caller frees. */
 char *__cxa_demangle(const char *mangled, char *buffer, size_t *bytes, int *status);
 
-/* What LAUNCH_ALLOW_SHARED allowed. Guarded by lock. */
+/* The limits set by LAUNCH_ALLOW_SHARED. Guarded by lock. */
 static struct {
     pthread_mutex_t lock;
     struct {
@@ -47,7 +47,7 @@ static struct {
     size_t count;
 } allowed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Kernels that were launched. Guarded by lock. */
+/* Kernels launched so far. Guarded by lock. */
 static struct {
     pthread_mutex_t lock;
     const void *kernels[KERNELS_MAX];
@@ -55,7 +55,7 @@ static struct {
     int spinning;
 } loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Of the grid that runs. Owner: the thread that runs kernels. */
+/* Of the running grid. Owner: the thread that runs kernels. */
 static struct {
     char *bytes;
     size_t count;
@@ -113,7 +113,7 @@ static int find_fixed(struct dl_phdr_info *info, size_t info_bytes, void *unused
             shared.fixed = info->dlpi_tls_data;
             shared.fixed_count = info->dlpi_phdr[i].p_memsz;
         }
-    return 1; /* the first is the program itself */
+    return 1; /* the program itself comes first */
 }
 
 static cudaError_t check(const struct shim_launch *launch)

@@ -26,7 +26,7 @@ enum {
 };
 #define TOTAL_BYTES_DEFAULT ((size_t)4 << 30)
 
-/* pages, then one that faults:  |....... memory | behind | guard | */
+/* The pages of an allocation, then one that faults:  |....... memory | behind | guard | */
 struct allocation {
     char *pages;
     size_t pages_bytes; /* without the guard */
@@ -35,7 +35,7 @@ struct allocation {
     enum memory_kind kind;
 };
 
-/* Guarded by lock; those that live, in no order. */
+/* Guarded by lock; live allocations, in no order. */
 static struct {
     pthread_mutex_t lock;
     struct allocation allocations[ALLOCATIONS_MAX];
@@ -81,7 +81,7 @@ static void *allocate(enum memory_kind kind, size_t bytes)
         return NULL;
     mprotect(pages, pages_bytes, PROT_READ | PROT_WRITE);
     struct allocation *a = &all.allocations[all.count++];
-    /* pinned memory begins at a page, as CUDA's does; device memory anywhere that 256 divides */
+    /* pinned memory begins at a page, as CUDA's does; device memory at any multiple of 256 */
     char *memory = kind == MEMORY_DEVICE ? pages + pages_bytes - aligned : pages;
     *a = (struct allocation){pages, pages_bytes, memory, bytes, kind};
     memset(pages, BEHIND, (size_t)(memory - pages));
@@ -125,7 +125,7 @@ bool memory_free(enum memory_kind kind, void *memory)
         protect(&a, true);
         check(&a);
         ASAN_UNPOISON_MEMORY_REGION(a.pages, a.pages_bytes);
-        /* gives the pages back and keeps the addresses, so that nobody else gets them */
+        /* releases the pages and keeps the addresses, so that they are not reused */
         if (mmap(a.pages, a.pages_bytes, PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
             shim_violation("mmap failed");

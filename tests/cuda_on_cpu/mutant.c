@@ -1,8 +1,8 @@
 /*
- * mutant — runs one thing that GPUs are asked to do, right or wrong in one way, in every order;
- * mutations.c looks whether it is caught.
+ * mutant — runs one GPU operation, correct or with one bug, in every order; mutations.c checks that
+ * the bug is caught.
  *
- *     cuda_mutant NAME       0: nothing was noticed; 1: wrong values; else whatever caught it
+ *     cuda_mutant NAME       0: no error detected; 1: wrong values; else: by whatever caught it
  */
 #include "tests/cuda_on_cpu/mutants.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -99,15 +99,15 @@ static void run_product(int mutation)
 
 enum stream_mutation {
     STREAMS_RIGHT,
-    STREAMS_NO_WAIT,       /* the second stream reads what the first has not written */
-    STREAMS_NO_READ_WAIT,  /* the first stream writes again what the second has not read */
-    STREAMS_EARLY_RECORD,  /* the event is recorded before the work that it stands for */
-    STREAMS_REUSED_BUFFER, /* the host writes into the pinned buffer while it is to be copied */
-    STREAMS_NO_SYNC,       /* the host reads the pinned result before it is there */
+    STREAMS_NO_WAIT,       /* the second stream reads before the first has written */
+    STREAMS_NO_READ_WAIT,  /* the first stream overwrites what the second has not read */
+    STREAMS_EARLY_RECORD,  /* the event is recorded before the work it stands for */
+    STREAMS_REUSED_BUFFER, /* the host writes into the pinned buffer before it is copied */
+    STREAMS_NO_SYNC,       /* the host reads the pinned result before it is complete */
 };
 
-/* x goes to the device on one stream, is doubled on another, comes back; three times with the same
- * buffers on the way. */
+/* Copies x to the device on one stream, doubles it on another and copies it back, three times with
+ * the same buffers. */
 static void run_streams(int mutation)
 {
     enum { N = 64, ROUNDS = 3 };
@@ -161,7 +161,7 @@ static void run_streams(int mutation)
 
 enum graph_mutation { GRAPH_RIGHT, GRAPH_NO_WAIT };
 
-/* A graph copies x on a side stream and then changes it on its main one. */
+/* The graph copies x on a side stream and then changes it on the main one. */
 static void run_graph(int mutation)
 {
     enum { N = 64, LAUNCHES = 3 };

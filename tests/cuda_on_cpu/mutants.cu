@@ -37,7 +37,7 @@ template <enum mutation M> __global__ void sum_kernel(float *out, const float *x
     __shared__ float warps[WARPS_MAX], lanes[REVERSE_THREADS];
     int lane = threadIdx.x % WARP_THREADS;
     float mine = x[blockIdx.x * REVERSE_THREADS + threadIdx.x];
-    /* lane l hands its value to lane 31 - l */
+    /* lane l passes its value to lane 31 - l */
     lanes[threadIdx.x] = mine;
     if (M != MUTATION_NO_SYNCWARP)
         __syncwarp();
@@ -55,7 +55,7 @@ template <enum mutation M> __global__ void sum_kernel(float *out, const float *x
 
 enum { PIECE = 16, STAGES = 2 };
 
-/* One warp. Pieces of A are 16 x 16, of B 16 x 8; a row of A is two chunks of 16 bytes, a row of B
+/* One warp. Pieces of A are 16 x 16, of B 16 x 8; a row of A has two chunks of 16 bytes, a row of B
  * one. */
 __device__ inline void copy_piece(__nv_bfloat16 *a_piece, __nv_bfloat16 *b_piece,
                                   const __nv_bfloat16 *a, const __nv_bfloat16 *b, int first)

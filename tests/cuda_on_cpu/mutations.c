@@ -1,12 +1,12 @@
 /*
- * mutations — the shim is able to fail: whatever is wrong with a mutant is caught, by the way that
- * should catch it, and what is right is not.
+ * mutations — tests the shim: each bug in a mutant is caught in the expected way, and correct
+ * versions pass.
  */
 #include "tests/support/test.h"
 
 #include <string.h>
 
-/* How a mutant is caught: these words are in what the program prints. */
+/* How a mutant is caught: the program prints these words. */
 #define BY_VALUES "wrong values"
 #if defined(__SANITIZE_THREAD__)
 #define BY_RACE "ThreadSanitizer: data race"
@@ -83,7 +83,7 @@ CAUGHT(a_freed_pointer_given_to_a_kernel, "freed-argument",
 CAUGHT(a_fill_past_the_end, "copy-too-long", "129 bytes from byte 0 of an allocation of 128 bytes")
 CAUGHT(a_block_of_33_threads, "odd-block", "is no multiple of 32")
 
-/* These end in a fault or in a sanitizer's report; which, is the machine's business. */
+/* These end in a fault or a sanitizer's report; which one depends on the machine. */
 static void overruns_and_touched_device_memory(void **state)
 {
     (void)state;

@@ -1,13 +1,13 @@
 /*
- * nccl — the functions of nccl.h in use, for tests on the CPU: between processes, on a thread a
- * communicator, in the order of the shim's streams.
+ * nccl — the functions of nccl.h that millrace uses, for tests on the CPU: between processes, on
+ * one thread per communicator, in the order of the shim's streams.
  *
- * As with a non-blocking communicator of the real one, a group may be on its stream only after
- * ncclCommGetAsyncError was asked some times, what is asked of a communicator that is not done is a
- * violation, and where another rank is gone what runs never ends, until it is aborted. An abort
- * waits until the other ranks have ended theirs, too; one while another communicator of the process
- * has work is a violation, unless both are aborted in one group. Only what this header's caller
- * uses is there: non-blocking communicators, one a group, and bytes or sums of floats.
+ * As with a real non-blocking communicator, a group may reach its stream only after several calls
+ * of ncclCommGetAsyncError. Using a communicator that is still busy is a violation. If another rank
+ * is gone, a running group never ends until it is aborted. An abort waits until the other ranks
+ * have ended theirs, too. Aborting while another communicator of the process has work is a
+ * violation, unless both are aborted in one group. Supported is only what millrace uses:
+ * non-blocking communicators, one per group, and bytes or sums of floats.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/grid.h"
@@ -27,17 +27,17 @@
 enum {
     MOVES_MAX = 256,
     ABORTS_MAX = 16,
-    DELAYS_MAX = 4, /* times that a group says ncclInProgress, less than this */
+    DELAYS_MAX = 4, /* a group returns ncclInProgress fewer times than this */
 };
 
-/* What one group does, once it is its stream's turn. */
+/* The work of one group when its stream reaches it. */
 struct group {
     struct group *next;
     ncclComm_t comm;
     struct mark *mark;
     struct nccl_move moves[MOVES_MAX];
     size_t count;
-    char *own_target; /* of this rank's own bytes; NULL: none */
+    char *own_target; /* for this rank's own bytes; NULL: none */
     const char *own_source;
     size_t own_bytes;
     char *terms; /* of a sum: [ranks] slices; NULL: none */
@@ -54,14 +54,13 @@ struct ncclComm {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     ncclResult_t state;         /* guarded, as all below */
-    struct group *first, *last; /* to be moved now, by the thread */
+    struct group *first, *last; /* ready to be moved by the thread */
     struct group *held;         /* ended, but not on its stream yet */
     cudaStream_t held_stream;
-    int delays, groups; /* until it is; how many have been made and are not done */
+    int delays, groups; /* calls until it is queued; groups made and not done */
     uint64_t generator;
     bool finalized, leaves, quit,
-        /* leaves: with the others; ended: nothing is left of it but groups whose turn has not
-         * come */
+        /* leaves: together with the others; ended: only groups whose turn has not come remain */
         ended;
 };
 
@@ -132,7 +131,7 @@ static void add_groups(ncclComm_t comm, int count)
     atomic_fetch_add(&groups_count, count);
 }
 
-/* Of all groups that are its turn, one after the other; the mutex is held. */
+/* Runs all groups whose turn has come, one after another. The mutex is held. */
 static void serve(ncclComm_t comm, struct nccl_wire *wire)
 {
     while (!comm->quit) {
@@ -147,7 +146,7 @@ static void serve(ncclComm_t comm, struct nccl_wire *wire)
         pthread_mutex_unlock(&comm->mutex);
         int status = run_group(wire, group);
         pthread_mutex_lock(&comm->mutex);
-        if (status) { /* as a kernel that waits for ever */
+        if (status) { /* like a kernel that waits forever */
             group->next = comm->first;
             comm->first = group;
             comm->last = comm->last ? comm->last : group;
@@ -184,7 +183,7 @@ static void free_comm(ncclComm_t comm)
     free(comm);
 }
 
-/* The communicator was aborted before its turn came. The mutex is held. */
+/* For a communicator aborted before the group's turn. The mutex is held. */
 static void begin_ended(ncclComm_t comm, struct group *group)
 {
     bool is_last = --comm->groups == 0;
@@ -194,7 +193,7 @@ static void begin_ended(ncclComm_t comm, struct group *group)
         free_comm(comm);
 }
 
-/* Its stream's turn has come: on the shim's thread. */
+/* The stream has reached the group. On the shim's thread. */
 static void begin(void *data)
 {
     struct group *group = data;
@@ -266,8 +265,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
     return ncclInProgress;
 }
 
-/* A group that is held goes on its stream when it was asked for often enough. The mutex is held,
- * but not while it goes. */
+/* Queues a held group on its stream once it was polled often enough. The mutex is held, except
+ * while queueing. */
 static void let_go(ncclComm_t comm)
 {
     struct group *group = comm->held;
@@ -324,7 +323,7 @@ static void begin_end(ncclComm_t comm, bool leaves)
     pthread_mutex_unlock(&comm->mutex);
 }
 
-/* What has not been moved never is; whoever waits for its stream goes on. */
+/* Drops the groups that have not run, so that waits for their streams return. */
 static void end_comm(ncclComm_t comm)
 {
     struct group *next;
@@ -356,7 +355,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 
 /* Groups. */
 
-ncclResult_t ncclGroupStart(void); /* nccl.h has these two without what C calls a prototype */
+ncclResult_t ncclGroupStart(void); /* nccl.h declares these two without a C prototype */
 ncclResult_t ncclGroupEnd(void);
 
 ncclResult_t ncclCommAbort(ncclComm_t comm)
@@ -368,7 +367,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     return ncclGroupEnd();
 }
 
-/* Those of the group that ends. */
+/* Aborts the communicators of the ending group. */
 static void abort_comms(void)
 {
     int count = open_group.aborts_count, own_groups = 0;
@@ -393,7 +392,7 @@ ncclResult_t ncclGroupStart(void)
     return ncclSuccess;
 }
 
-/* The group that the next operation belongs to. */
+/* The group that the next operation joins. */
 static struct group *group_of(ncclComm_t comm, cudaStream_t stream)
 {
     if (open_group.group) {

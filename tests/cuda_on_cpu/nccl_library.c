@@ -1,5 +1,5 @@
 /*
- * nccl_library — comm/nccl/nccl_library.h for tests on the CPU: the NCCL that stands in (nccl.c).
+ * nccl_library — comm/nccl/nccl_library.h for tests on the CPU: loads the NCCL stand-in (nccl.c).
  */
 #include "comm/nccl/nccl_library.h"
 

@@ -1,6 +1,6 @@
 /*
- * nccl_wire — see nccl_wire.h. A rank listens by a name in the abstract namespace, and calls those
- * below it.
+ * nccl_wire — see nccl_wire.h. Each rank listens on a name in the abstract namespace and connects
+ * to the lower ranks.
  */
 #include "tests/cuda_on_cpu/nccl_wire.h"
 
@@ -34,7 +34,7 @@ static struct sockaddr_un address_of(uint64_t name, int rank, socklen_t *ret_byt
     return address;
 }
 
-/* One that is there already, or comes to be. */
+/* Connects to a rank, retrying until it listens. */
 static int call(uint64_t name, int own, int rank, const atomic_bool *stop)
 {
     socklen_t bytes;
@@ -108,7 +108,7 @@ int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop,
     struct nccl_wire *wire = calloc(1, sizeof *wire);
     int *sockets = calloc((size_t)ranks, sizeof *sockets);
     if (!wire || !sockets)
-        abort(); /* a test without memory has nothing to say */
+        abort(); /* tests do not handle allocation failure */
     for (int r = 0; r < ranks; r++)
         sockets[r] = -1;
     *wire = (struct nccl_wire){rank, ranks, sockets};
@@ -120,7 +120,7 @@ int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop,
     return 0;
 }
 
-/* What it still sends is dropped. */
+/* Drops what the other rank still sends. */
 static void await_end(int other)
 {
     struct pollfd ready = {.fd = other, .events = POLLIN};
@@ -160,7 +160,7 @@ static bool is_done(const struct nccl_move *move)
     return move->at == sizeof move->told + move->bytes;
 }
 
-/* The first of those with this peer and direction that is not done. */
+/* Whether this is the first unfinished move of its peer and direction. */
 static bool is_next(const struct nccl_move *moves, size_t i)
 {
     for (size_t k = 0; k < i; k++)
@@ -170,7 +170,7 @@ static bool is_next(const struct nccl_move *moves, size_t i)
     return !is_done(&moves[i]);
 }
 
-/* As far as it goes at once: 1 where it got further, 0, or -1. */
+/* Moves as much as possible without blocking: 1 if it made progress, 0, or -1. */
 static int push(struct nccl_wire *wire, struct nccl_move *move)
 {
     int other = wire->sockets[move->peer];
@@ -192,7 +192,7 @@ static int push(struct nccl_wire *wire, struct nccl_move *move)
     return 1;
 }
 
-/* Until a socket of those that are next can go on. */
+/* Until a socket of the next moves is ready. */
 static void wait_any(const struct nccl_wire *wire, const struct nccl_move *moves, size_t count)
 {
     struct pollfd *ready = calloc(count, sizeof *ready);

@@ -1,5 +1,5 @@
 /*
- * order — see order.h and order_choice.h. Compiled without ThreadSanitizer's instrumentation, as
+ * order — see order.h and order_choice.h. Compiled without ThreadSanitizer's instrumentation, like
  * block.c.
  */
 #include "tests/cuda_on_cpu/order.h"
@@ -13,7 +13,7 @@
 enum {
     ORDER_FORWARD,
     ORDER_REVERSE,
-    ORDERS_FIXED, /* from here on by seed */
+    ORDERS_FIXED, /* the rest are random */
 #ifdef MR_SANITIZED
     ORDERS_RANDOM = 1,
 #else
@@ -21,7 +21,7 @@ enum {
 #endif
 };
 
-static size_t current, told; /* orders below `told` have been printed with their seeds */
+static size_t current, told; /* seeds of orders below `told` are already printed */
 static uint64_t generator;
 
 /* splitmix64 */
@@ -44,8 +44,8 @@ void order_set(size_t order)
     uint64_t seed = (text ? strtoull(text, NULL, 10) : 1) + order;
     current = order;
     generator = seed;
-    memory_watch(order ==
-                 ORDER_REVERSE); /* where work runs least often: at once it would cost seconds */
+    /* only where work runs least often: with streams at once it would cost seconds */
+    memory_watch(order == ORDER_REVERSE);
     if (order >= ORDERS_FIXED && order >= told) {
         fprintf(stderr, "cuda_on_cpu: order %zu, seed %llu\n", order, (unsigned long long)seed);
         told = order + 1;
@@ -94,7 +94,7 @@ uint64_t order_block(uint64_t i, uint64_t count)
             stride = next() % count + 1;
         while (common_divisor(stride, count) != 1);
     }
-    /* counts stay below 2^32 * 2^32 / 4: the grid that a test runs has far fewer blocks */
+    /* does not overflow: grids of tests have far fewer than 2^32 blocks */
     return (start + i * stride) % count;
 }
 

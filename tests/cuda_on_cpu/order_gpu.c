@@ -1,5 +1,5 @@
 /*
- * order_gpu — order.h on a GPU: the device has its own order, and a test runs twice to compare.
+ * order_gpu — order.h on a GPU: the device chooses its own order, and a test runs twice to compare.
  */
 #include "tests/cuda_on_cpu/order.h"
 

@@ -20,9 +20,9 @@
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;   /* something has run */
-    pthread_cond_t requested; /* `work` is to be run by the shim's thread */
+    pthread_cond_t requested; /* `work` is ready for the shim's thread */
     struct CUstream_st default_stream, *streams;
-    struct mark *default_mark; /* the end of what the default stream has queued */
+    struct mark *default_mark; /* the end of the default stream's queued work */
     struct queue_work *work;
     bool busy, started;
     cudaError_t failure, lost;
@@ -109,7 +109,7 @@ static void stream_remove(struct CUstream_st *stream)
     free(stream);
 }
 
-/* The stream's first op, which may run. Nobody else runs anything. */
+/* Runs the stream's first op, which must be runnable. Nothing else may be running. */
 static void run_first(struct CUstream_st *stream)
 {
     struct op *op = stream->first;
@@ -149,7 +149,8 @@ static struct CUstream_st *pick(void)
     return NULL;
 }
 
-/* What must run first so that `stream` comes further; NULL: what others are at. */
+/* The stream to run next so that `stream` can make progress; NULL: it waits for something outside
+ * the queue. */
 static struct CUstream_st *needed(struct CUstream_st *stream)
 {
     while (stream && !may_run(stream))
@@ -157,8 +158,8 @@ static struct CUstream_st *needed(struct CUstream_st *stream)
     return stream;
 }
 
-/* Whose first op is to run next on the way to `stream`; NULL where that is up to others, on this
- * machine's threads or elsewhere. */
+/* The stream whose first op to run next on the way to `stream`; NULL if another thread or an
+ * external operation must progress first. */
 static struct CUstream_st *next_for(struct CUstream_st *stream)
 {
     if (queue.busy)
@@ -166,7 +167,7 @@ static struct CUstream_st *next_for(struct CUstream_st *stream)
     return order_streams() == STREAMS_LATE ? needed(stream) : pick();
 }
 
-/* Takes the reference. */
+/* Takes ownership of the reference. */
 static void wait_mark(struct mark *mark)
 {
     memory_open();
@@ -207,7 +208,7 @@ static void append_wait(struct CUstream_st *stream, struct mark *mark)
         append(stream, (struct op){.mark = mark_share(mark), .waits = true});
 }
 
-/* Before and after what is queued on the default stream, or on one that orders itself with it. */
+/* Called before and after queueing on the default stream, or on one that synchronizes with it. */
 static void order_before(struct CUstream_st *stream)
 {
     if (stream == &queue.default_stream) {
@@ -232,7 +233,7 @@ static void order_after(struct CUstream_st *stream)
     queue.default_mark = append_mark(stream);
 }
 
-/* Some of what is queued, before anybody waits for it. */
+/* Runs some queued work before any wait. */
 static void run_ahead(void)
 {
     enum order_streams order = order_streams();
@@ -284,8 +285,8 @@ cudaError_t queue_add(cudaStream_t handle, struct queue_work work)
     return leave(cudaSuccess);
 }
 
-/* While a stream is recorded, nothing waits for it or asks for it, nor for whatever its capture
- * forbids to this thread. */
+/* While a stream is captured, waiting for it, querying it, and anything else that its capture
+ * forbids to this thread is refused. */
 static bool refused(const struct capture *capture)
 {
     if (capture)
@@ -327,7 +328,7 @@ cudaError_t queue_wait_all(void)
     while (stream) {
         if (stream->first) {
             wait_stream(stream);
-            stream = queue.streams; /* any may have gone */
+            stream = queue.streams; /* any stream may have been freed */
         } else {
             stream = stream->next;
         }
@@ -415,8 +416,9 @@ cudaError_t queue_wait_event(cudaStream_t handle, cudaEvent_t event)
     struct CUstream_st *stream = resolve(handle);
     if (event->capture && capture_ended(event->capture))
         return leave(cudaErrorCapturedEvent);
+    /* from now on it is captured too */
     if (event->capture && !stream->capture && stream != &queue.default_stream)
-        stream->capture = capture_share(event->capture); /* from now on it is recorded, too */
+        stream->capture = capture_share(event->capture);
     if (stream->capture != event->capture) {
         capture_spoil_all(queue.captures);
         return leave(cudaErrorStreamCaptureIsolation);
@@ -442,8 +444,8 @@ cudaError_t queue_event_wait(cudaEvent_t event)
     return leave(cudaSuccess);
 }
 
-/* Whoever asks again and again must see it end: every third question runs one more op, or the next
- * one for which there is one. */
+/* Polling must make progress: every third query, or the first one after it that can, runs one more
+ * op. */
 enum { QUERIES_A_STEP = 3 };
 
 static int queries;
@@ -488,7 +490,7 @@ cudaError_t queue_add_foreign(cudaStream_t handle, struct queue_work begin, stru
     cudaError_t status = queue_add(handle, begin);
     pthread_mutex_lock(&queue.lock);
     append_wait(resolve(handle), mark);
-    mark_release(mark); /* append_wait took its own; where it is reached already it took none */
+    mark_release(mark); /* append_wait took its own, or none if already reached */
     return leave(status);
 }
 

@@ -1,6 +1,5 @@
 /*
- * runtime_device — the CUDA runtime's functions about the device and about errors, as far as we use
- * them.
+ * runtime_device — the CUDA runtime's device and error functions that millrace uses.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/memory.h"
@@ -43,7 +42,7 @@ struct shim_architecture shim_architecture(void)
     return is;
 }
 
-/* One code for a driver that is absent and for one of an older major version. */
+/* An absent driver and one of an older major version give the same code. */
 static cudaError_t driver_status(void)
 {
     return driver_version / 1000 < VERSION / 1000 ? cudaErrorInsufficientDriver

@@ -1,6 +1,6 @@
 /*
- * runtime_graph — the CUDA runtime's functions about graphs, as far as we use them: captured from
- * streams, run as they are.
+ * runtime_graph — the CUDA runtime's graph functions that millrace uses: graphs are captured from
+ * streams and run unchanged.
  */
 #include "tests/cuda_on_cpu/capture.h"
 #include "tests/cuda_on_cpu/queue.h"
@@ -9,7 +9,7 @@
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 
-/* A graph and its executable form are the same thing here: what was captured. */
+/* A graph and its executable form are the same: the capture. */
 struct CUgraph_st {
     struct capture *capture;
 };
@@ -83,7 +83,7 @@ static void release_graph(void *data)
 
 cudaError_t CUDARTAPI cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
 {
-    (void)exec, (void)stream; /* makes the first run faster, no more */
+    (void)exec, (void)stream; /* only makes the first launch faster */
     return cudaSuccess;
 }
 

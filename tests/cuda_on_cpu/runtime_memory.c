@@ -1,11 +1,11 @@
 /*
- * runtime_memory — the CUDA runtime's functions that give, copy and fill memory, as far as we use
- * them.
+ * runtime_memory — the CUDA runtime's functions that allocate, copy and fill memory, as far as
+ * millrace uses them.
  *
- * What is asynchronous follows "API synchronization behavior" of the CUDA runtime's reference, and
- * where that leaves a choice, the least is promised: pinned memory is read and written when the
- * copy runs; pageable memory is read at once and written before the call returns; between two
- * pieces of the device's memory even cudaMemcpy only queues.
+ * Asynchronous behavior follows "API synchronization behavior" of the CUDA runtime's reference.
+ * Where that leaves a choice, the shim guarantees the least: pinned memory is read and written when
+ * the copy runs; pageable memory is read at once and written before the call returns; between two
+ * ranges of device memory even cudaMemcpy only queues.
  */
 #include "tests/cuda_on_cpu/memory.h"
 #include "tests/cuda_on_cpu/queue.h"
@@ -97,7 +97,7 @@ struct copy {
     char *target;
     const char *source;
     size_t bytes;
-    char staged[]; /* of pageable memory: what it held at the call */
+    char staged[]; /* for pageable memory: its content at the call */
 };
 
 static void run_copy(void *data)

@@ -1,5 +1,5 @@
 /*
- * runtime_stream — the CUDA runtime's functions about streams and events, as far as we use them.
+ * runtime_stream — the CUDA runtime's stream and event functions that millrace uses.
  */
 #include "tests/cuda_on_cpu/queue.h"
 #include "tests/cuda_on_cpu/status.h"
@@ -20,7 +20,7 @@ cudaError_t CUDARTAPI cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned i
 cudaError_t CUDARTAPI cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags,
                                                    int priority)
 {
-    (void)priority; /* says what is better, not what is right */
+    (void)priority; /* a performance hint */
     return cudaStreamCreateWithFlags(stream, flags);
 }
 

@@ -1,7 +1,5 @@
 /*
- * with_gpu — runs a program where there is a GPU, and else says why not and is skipped (status 77).
- *
- *     with_gpu program arguments...
+ * with_gpu — runs a program if there is a GPU; otherwise prints why not and skips (status 77).
  */
 #include <cuda_runtime_api.h>
 #include <stdio.h>

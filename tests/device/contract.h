@@ -1,12 +1,12 @@
 /*
- * contract — what holds for every backend of device.h, as cases that take its name.
+ * contract — cases that hold for every backend of device.h; each takes the backend's name.
  */
 #ifndef MILLRACE_TESTS_DEVICE_CONTRACT_H
 #define MILLRACE_TESTS_DEVICE_CONTRACT_H
 
 #include "device/device.h"
 
-/* Both fail the running test where there is none. */
+/* Both fail the running test if there is no such backend or memory. */
 struct device *contract_open(const char *name);
 void *contract_allocate(struct device *device, enum mem_kind kind, size_t bytes);
 
@@ -15,7 +15,7 @@ void contract_memory_is_aligned_and_apart(const char *name);
 void contract_too_much_memory_is_refused_not_counted(const char *name);
 void contract_threads_share_a_device(const char *name);
 
-/* Not of `null`, which holds nothing. */
+/* Not for `null`, which allocates nothing. */
 void contract_memory_is_zeroed_and_writable(const char *name);
 void contract_copies_are_there_after_their_event(const char *name);
 

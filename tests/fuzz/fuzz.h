@@ -1,10 +1,10 @@
 /*
- * fuzz — what the fuzz targets share: libFuzzer's entry, and a backend of io that holds one file in
- * memory.
+ * fuzz — shared by the fuzz targets: libFuzzer's entry point, and an io backend that holds one file
+ * in memory.
  *
- * A target is a few lines over a real parser: whatever the bytes, it returns 0 or an error;
- * crashes, leaks, reads out of bounds, undefined arithmetic and hangs are findings. `scripts/fuzz`
- * makes the first inputs and runs them.
+ * A target is a few lines over a real parser. For any input it returns 0 or an error; crashes,
+ * leaks, reads out of bounds, undefined arithmetic and hangs are findings. `scripts/fuzz` creates
+ * the initial corpus and runs the targets.
  */
 #ifndef MILLRACE_TESTS_FUZZ_FUZZ_H
 #define MILLRACE_TESTS_FUZZ_FUZZ_H
@@ -17,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* libFuzzer calls it for every input; always 0. */
+/* libFuzzer calls it for every input. Returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* The input as a text, which the target frees; NULL: no memory. */
+/* The input as a string, which the target frees; NULL: out of memory. */
 static inline char *fuzz_text(const uint8_t *data, size_t bytes)
 {
     char *text = malloc(bytes + 1);
@@ -31,7 +31,7 @@ static inline char *fuzz_text(const uint8_t *data, size_t bytes)
     return text;
 }
 
-/* A backend whose every path is one file with these bytes, which are borrowed; reading only.
+/* A read-only backend in which every path is one file with these bytes, which are borrowed.
  * Caller's storage. */
 struct memory_io {
     struct io io;
@@ -40,8 +40,7 @@ struct memory_io {
 };
 void memory_io_init(struct memory_io *memory, const uint8_t *data, size_t bytes);
 
-/* Asks everything that a user of an index may ask; aborts unless all of it lies within the
- * archive. */
+/* Makes every query that an index supports; aborts unless all results lie within the archive. */
 void fuzz_walk_index(const struct shard_index *index, uint64_t archive_end);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * pixels — what the fuzz targets of image files have in common.
+ * pixels — shared by the fuzz targets of image files.
  */
 #ifndef MILLRACE_TESTS_FUZZ_PIXELS_H
 #define MILLRACE_TESTS_FUZZ_PIXELS_H
@@ -11,13 +11,12 @@
 #include <string.h>
 
 /* Decodes a file of this kind whole and in part, and through the pixel pipeline as a crop. Aborts
- * unless what a part and the whole have in common is the same. Large images are left out, for
- * time's sake only. */
+ * unless the part equals the same area of the whole. Skips large images only to save time. */
 static inline void fuzz_pixels(enum image_kind kind, const uint8_t *data, size_t bytes)
 {
     enum { SIDE = 32, FUZZ_PIXELS_MAX = 1 << 14 };
-    static struct pixels_decoder *first,
-        *second; /* reused, as a worker does; reachable at exit, so no leak */
+    /* reused, as a worker does; reachable at exit, so no leak */
+    static struct pixels_decoder *first, *second;
     static struct image_pipeline *pipeline;
     static uint8_t rgb[SIDE * SIDE * 3];
     struct image_options options = {SIDE, SIDE, crop_options_default(CROP_RANDOM)};

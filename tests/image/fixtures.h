@@ -1,6 +1,6 @@
 /*
- * fixtures — images for the tests of image/: rendered ones, folders of real ones, and how far two
- * are apart.
+ * fixtures — images for the tests of image/: rendered ones, folders of real ones, and their
+ * differences.
  */
 #ifndef MILLRACE_TESTS_IMAGE_FIXTURES_H
 #define MILLRACE_TESTS_IMAGE_FIXTURES_H
@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Real files of one folder or of a glob below MILLRACE_TEST_DATA, in byte order; the test is
- * skipped where absent. */
+/* Real files in a folder or matching a glob below MILLRACE_TEST_DATA, in byte order; skips the test
+ * if absent. */
 struct test_files {
     size_t count;
     char **path;
@@ -19,26 +19,25 @@ struct test_files {
 struct test_files test_files_find(const char *relative_glob);
 void test_files_free(struct test_files *files);
 
-const char *test_name_of(const char *path); /* what stands behind its last slash */
+const char *test_name_of(const char *path); /* the part after the last slash */
 
 struct jpeg_decoder *test_open_decoder(void);
 
-/* Smooth colours, edges and some noise, the same for the same sizes; memory of malloc, rows of 3 *
- * width bytes. */
+/* Smooth colors, edges and some noise, the same for the same size; malloc'ed, rows of 3 * width
+ * bytes. */
 uint8_t *test_render_rgb(uint32_t width, uint32_t height);
-/* That image as a JPEG of the given quality; bytes of malloc. */
+/* That image as a JPEG of the given quality; malloc'ed. */
 unsigned char *test_render_jpeg(uint32_t width, uint32_t height, int quality, size_t *ret_bytes);
-/* The same file with an EXIF segment of this orientation behind its first marker; bytes of
- * malloc. */
+/* The same file with an EXIF segment of this orientation after its first marker; malloc'ed. */
 unsigned char *test_add_orientation(const unsigned char *jpeg, size_t bytes, unsigned orientation,
                                     size_t *ret_bytes);
 
-/* Fails, naming what, unless every sample of which a pixel of the part has some share is the
- * whole's. */
+/* Fails with a message that names what, unless every sample that contributes to a pixel of the part
+ * equals the whole's. */
 void test_compare_part(const struct jpeg_planes *whole, const struct jpeg_planes *some,
                        struct image_rect part, const char *what);
 
-/* Peak signal to noise in dB; 99 where they are the same. */
+/* Peak signal-to-noise ratio in dB; 99 if equal. */
 double test_psnr(const uint8_t *a, const uint8_t *b, size_t count);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * transaction_case — what the cases about sets share: a folder, a queue, sets with a file of text,
- * what lies there afterwards.
+ * transaction_case — shared by the transaction cases: a folder, a queue, transactions with a text
+ * file, checks of the resulting entries.
  */
 #ifndef MILLRACE_TESTS_IO_TRANSACTION_CASE_H
 #define MILLRACE_TESTS_IO_TRANSACTION_CASE_H
@@ -11,20 +11,20 @@
 
 extern struct io_queue *transaction_case_queue;
 
-/* Of each case: as scratch's, with the queue and without failing calls. */
+/* Set-up and tear-down of each case: those of scratch.h, plus the queue and a syscalls reset. */
 int transaction_case_set_up(void **state);
 int transaction_case_tear_down(void **state);
 
 struct io_transaction *transaction_case_begin(const struct io_transaction_options *options);
-/* In the folder. owner_id: NULL is nobody's. */
+/* In the folder. owner_id may be NULL. */
 struct io_transaction *transaction_case_begin_named(const char *name, const char *owner_id);
-/* A file of the set, finalized. */
+/* Adds a file to the transaction and finalizes it. */
 int transaction_case_put(struct io_transaction *transaction, const char *name, const char *text,
                          struct err *err);
 
 bool transaction_case_exists(const char *name);
 void transaction_case_check_content(const char *name, const char *text);
-/* The entries of the folder, sorted, one a line. */
+/* The sorted entries of the folder, one per line. */
 void transaction_case_check_entries(const char *expected);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * fixture — datasets made for the tests of the loader, and what a loader delivered from them.
+ * fixture — datasets for the loader tests, and records of what a loader delivered from them.
  */
 #ifndef MILLRACE_TESTS_LOADER_FIXTURE_H
 #define MILLRACE_TESTS_LOADER_FIXTURE_H
@@ -14,48 +14,48 @@ struct fixture {
     char folder[TEST_PATH_BYTES_MAX];
     struct io *io;
     uint64_t samples; /* members */
-    uint64_t tokens;  /* of text: fixture_token gives each */
+    uint64_t tokens;  /* of text; see fixture_token */
     uint64_t member_tokens;
 };
 
 struct fixture_options {
     uint64_t samples, samples_a_shard;
-    uint32_t width, height; /* of each picture; 0: small ones of many sizes */
-    uint64_t pad_bytes;     /* of a third field "bin" a sample; 0: there is none */
-    int64_t large;          /* a sample whose "jpg" has oversized_bytes of a comment; -1: none */
+    uint32_t width, height; /* of each image; 0: small ones of many sizes */
+    uint64_t pad_bytes;     /* of a third field "bin" per sample; 0: none */
+    int64_t large;          /* a sample whose "jpg" has a comment of oversized_bytes; -1: none */
     uint64_t oversized_bytes;
     int64_t without_jpg, without_cls, empty_jpg, cut_jpg,
-        bad_label;              /* samples that are broken so; -1: none */
-    uint64_t broken_jpg_stride; /* every so manyth picture is no JPEG; 0: none */
+        bad_label;              /* samples with that defect; -1: none */
+    uint64_t broken_jpg_stride; /* distance between images that are no JPEG; 0: none */
 };
 
 struct fixture_options fixture_options_default(uint64_t samples);
 
-/* Small JPEGs of noise with fields jpg and cls (sample s has class s mod 7), keys "k%06d". */
+/* Small noise JPEGs with fields jpg and cls (sample s has class s mod 7), keys "k%06d". */
 void fixture_make_images(struct fixture *fixture, const struct fixture_options *options);
-/* The same with no more said than how many. */
+/* The same with default options. */
 void fixture_make_plain(struct fixture *fixture, uint64_t samples);
-/* Text of uint16 tokens in members of member_tokens with one of overlap, of which the last is
+/* Text of uint16 tokens in members of member_tokens with an overlap of one; the last member is
  * shorter. */
 void fixture_make_text(struct fixture *fixture, uint64_t tokens, uint64_t member_tokens,
                        uint64_t members_a_shard);
 struct fixture_raw_options {
     uint64_t samples;
-    bool with_rows;  /* the index tells where their rows stand */
-    bool with_class; /* a field cls too */
+    bool with_rows;  /* the index records where their rows are */
+    bool with_class; /* adds a field cls */
 };
-/* Uncompressed pictures of many sizes, noise; every seventh is small. Some have a comment in their
+/* Uncompressed noise images of many sizes; every seventh is small. Some have a comment in their
  * header. */
 void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options *options);
-/* The size of such a picture; returns the bytes of its header, which goes into header where that is
- * not NULL. */
+/* The size of such an image. Returns the bytes of its header and copies it to header unless
+ * NULL. */
 size_t fixture_raw_header(uint64_t sample, uint32_t *ret_width, uint32_t *ret_height, char *header);
 
-/* Lets dataset.json say that samples have so many bytes. */
+/* Makes dataset.json claim this mean sample size. */
 void fixture_claim_mean_bytes(const struct fixture *fixture, uint64_t bytes);
 void fixture_remove(struct fixture *fixture);
 
-/* For cmocka: *state is a fixture of its own, as options have it, or plain. 0. */
+/* For cmocka: sets *state to a new fixture, made with the options, or plain. Returns 0. */
 int fixture_set_up_as(void **state, const struct fixture_options *options);
 int fixture_set_up(void **state, uint64_t samples);
 int fixture_tear_down(void **state);
@@ -66,17 +66,17 @@ uint32_t fixture_token(uint64_t index); /* below 5000 */
 struct loader_options fixture_loader_options(const struct fixture *fixture,
                                              enum loader_decode decode);
 
-/* Where the field of a sample lies: shard file into path. */
+/* The location of a sample's field; stores the shard file in path. */
 void fixture_find_field(const struct fixture *fixture, uint64_t sample, const char *extension,
                         char *path, struct shard_field *ret_field);
 /* Inverts a bit of a file. */
 void fixture_flip_bit(const char *path, uint64_t offset);
-/* Inverts one in a field of a sample. */
+/* Inverts a bit in a field of a sample. */
 void fixture_flip_in_field(const struct fixture *fixture, uint64_t sample, const char *extension,
                            uint64_t at);
 
-/* What came out of a loader: a line an item ("epoch step micro position sample key window
- * substituted") and a hash of all bytes in batches, in order of delivery. */
+/* What a loader delivered: one line per item ("epoch step micro position sample key window
+ * substituted") and a hash of all bytes in batches, in delivery order. */
 struct delivered {
     char *text;
     size_t bytes, capacity;
@@ -91,7 +91,7 @@ void deliver(struct loader *loader, struct delivered *delivered, uint64_t batche
 /* Opens, takes all, closes. */
 void deliver_all(const struct loader_options *options, struct delivered *ret_delivered,
                  struct loader_stats *ret_stats, struct cursor *ret_cursor);
-/* Opens, takes batches until the error that it expects, which stays, and closes. */
+/* Opens, takes batches until an error, which must be persistent, and closes. Returns the error. */
 int deliver_to_error(const struct loader_options *options, struct err *err);
 
 #endif

@@ -1,12 +1,13 @@
 /*
- * held — the engine of a fixture, whose reads a test holds back and lets go.
+ * held — lets a test hold and release the reads of a fixture's engine.
  *
  *     held_begin(fixture);                 // nothing is held yet
- *     held_set(true);  // what the reader thread asks for from now on does not come
- *     loader_open(...); held_await();      // it asked
+ *     held_set(true);                      // reads of the reader thread do not complete
+ *     loader_open(...); held_await();      // a read was requested
  *     held_set(false); ... held_end(fixture);
  *
- * One fixture at a time. Indexes are read all the same: who waits for ever is no reader of samples.
+ * One fixture at a time. Reads of indexes complete as usual: only the reader of samples waits with
+ * a timeout.
  */
 #ifndef MILLRACE_TESTS_LOADER_HELD_H
 #define MILLRACE_TESTS_LOADER_HELD_H
@@ -14,12 +15,12 @@
 #include "tests/loader/fixture.h"
 
 void held_begin(struct fixture *fixture);
-/* The engine is as it was. */
+/* Restores the engine. */
 void held_end(struct fixture *fixture);
 void held_set(bool is_held);
-/* Until a reader found since held_begin that its reads do not come. */
+/* Waits until a read has been held since held_begin. */
 void held_await(void);
-/* A thread's main: lets reads go when the consumer of the loader, its argument, waits for one. */
+/* A thread's main: releases reads when the consumer of the loader, its argument, waits for one. */
 void *held_release_when_consumer_waits(void *loader);
 
 #endif

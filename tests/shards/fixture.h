@@ -1,5 +1,5 @@
 /*
- * fixture — a fresh folder a case, and the path of the one output that the case is about.
+ * fixture — a fresh folder per case, and the path of the one output that the case tests.
  *
  *     static int set_up(void **state)
  *     {
@@ -15,10 +15,10 @@
 struct fixture {
     struct io *io;
     char folder[TEST_PATH_BYTES_MAX];
-    char path[TEST_PATH_BYTES_MAX]; /* in the folder; nothing stands there yet */
+    char path[TEST_PATH_BYTES_MAX]; /* in the folder; initially absent */
 };
 
-/* Gives *state a fixture, of memory of malloc. name: of path. */
+/* Sets *state to a malloc'ed fixture. name: of path. */
 int fixture_set_up(void **state, const char *name);
 /* Closes, removes and frees it. */
 int fixture_tear_down(void **state);

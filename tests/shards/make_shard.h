@@ -1,5 +1,5 @@
 /*
- * make_shard — shards for tests, with contents that follow from their numbers.
+ * make_shard — shards for tests, with contents derived from their numbers.
  */
 #ifndef MILLRACE_TESTS_SHARDS_MAKE_SHARD_H
 #define MILLRACE_TESTS_SHARDS_MAKE_SHARD_H
@@ -18,10 +18,10 @@ struct make_shard_sample {
     } fields[MAKE_SHARD_FIELDS_MAX];
 };
 
-/* The data of a field: bytes that depend on sample, field and place. Memory of malloc. */
+/* The data of a field: bytes that depend on sample, field and position. malloc'ed. */
 uint8_t *make_shard_data(size_t sample, size_t field, size_t bytes);
 
-/* Writes the samples as a shard; fails the test where it can't. */
+/* Writes the samples as a shard; fails the test on errors. */
 struct shard_summary make_shard(struct io *io, const char *path,
                                 const struct make_shard_sample *samples, size_t count);
 

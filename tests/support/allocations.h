@@ -1,8 +1,8 @@
 /*
- * allocations — how often this program's own code asks malloc and its kin for memory.
+ * allocations — counts how often the program's own code calls malloc and related functions.
  *
- * A test program that lists support/allocations.c among its sources has them counted from all
- * threads; a call is ours where it returns into the program's own text, which holds all of millrace
+ * A test program that lists support/allocations.c among its sources has the calls of all threads
+ * counted. A call is ours if it returns into the program's own text, which contains all of millrace
  * and the test. Calls by shared libraries (libjpeg's pools) are others.
  */
 #ifndef MILLRACE_TESTS_SUPPORT_ALLOCATIONS_H
@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-/* Calls so far. Skips the running test where a sanitizer owns malloc. */
+/* Calls so far. Skips the running test if a sanitizer replaces malloc. */
 size_t allocations_ours(void);
 size_t allocations_others(void);
 

@@ -1,18 +1,17 @@
 /*
- * child — another process: one that has something until it is killed, and how one ended.
+ * child — a process that holds a resource until it is killed, and the exit status of processes.
  */
 #ifndef MILLRACE_TESTS_SUPPORT_CHILD_H
 #define MILLRACE_TESTS_SUPPORT_CHILD_H
 
 #include <sys/types.h>
 
-/* A process in which begin(context) has returned 0, and that does nothing more. Another result
- * fails the case. */
+/* A process that calls begin(context), which must return 0, and then sleeps. Another result fails
+ * the case. */
 pid_t child_start(int (*begin)(void *context), void *context);
-/* By SIGKILL; returns when it is gone. */
+/* Sends SIGKILL and waits for the process to end. */
 void child_kill(pid_t child);
-/* Of any child that ends by itself, waited for: its exit status, or 128 + n where signal n ended
- * it. */
+/* Waits for a child that ends by itself: its exit status, or 128 + n if signal n ended it. */
 int child_wait(pid_t child);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * engines — the cases of a program over each engine for local files.
+ * engines — runs the cases of a program once for each engine for local files.
  *
  *     int main(void)
  *     {
  *         const struct CMUnitTest tests[] = {...};
- *         return engines_run(tests);               // each case once an engine
+ *         return engines_run(tests);               // each case once per engine
  *     }
  *
- * The cases open what they read by with engines_options(), as scratch.h's set-up does. An engine
- * that is not to be had here is skipped and says so.
+ * The cases open their backend with engines_options(), as scratch.h's set-up does. An engine that
+ * is unavailable here is skipped with a message.
  */
 #ifndef MILLRACE_TESTS_SUPPORT_ENGINES_H
 #define MILLRACE_TESTS_SUPPORT_ENGINES_H
@@ -16,12 +16,12 @@
 #include "io/io.h"
 #include "tests/support/test.h"
 
-/* That the running case is about; IO_ENGINE_AUTO outside of engines_run. */
+/* The engine of the running case; IO_ENGINE_AUTO outside of engines_run. */
 enum io_engine engines_current(void);
-/* Options with that engine and zeros. */
+/* Options with that engine; the rest is zero. */
 struct io_options engines_options(void);
 
-/* NULL, or why there is no such engine here. */
+/* NULL, or why the engine is unavailable here. */
 const char *engines_lack(enum io_engine engine);
 
 int engines_run_all(const struct CMUnitTest *tests, size_t count);

@@ -1,14 +1,14 @@
 /*
- * gate — threads held at a chosen place, so that a test decides what happens meanwhile, however
- * fast or slow the machine is.
+ * gate — holds threads at a chosen place, so that a test controls what happens meanwhile, whatever
+ * the speed of the machine.
  *
  *     gate_shut(&gate);
- *     ... begin what makes another thread call gate_pass(&gate) ...
- *     gate_await(&gate, 1);     // it stands there now
+ *     ... start work that makes another thread call gate_pass(&gate) ...
+ *     gate_await(&gate, 1);     // it is held now
  *     ... what must be possible meanwhile ...
  *     gate_open(&gate);
  *
- * What never comes is ended by the program's own time limit (TIMEOUT of mr_test), not here.
+ * There is no timeout here; the program's own time limit applies (TIMEOUT of mr_test).
  *
  * Threads: any.
  */
@@ -26,7 +26,7 @@ struct gate {
     unsigned waiting_count;
 };
 
-/* To begin with; it needs no end. */
+/* Initializer; no cleanup is needed. */
 #define GATE_OPEN                                                                                  \
     {                                                                                              \
         .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER                    \
@@ -34,16 +34,16 @@ struct gate {
 
 void gate_shut(struct gate *gate);
 void gate_open(struct gate *gate);
-/* Returns at once where it is open, else when it is opened. */
+/* Returns at once if the gate is open, else when it is opened. */
 void gate_pass(struct gate *gate);
-/* Until so many threads stand before it. */
+/* Waits until this many threads are held. */
 void gate_await(struct gate *gate, unsigned count);
 
-/* A moment for the other threads: the body of a loop that waits for a condition of theirs. */
+/* Yields briefly to other threads: the body of a polling loop. */
 void gate_pause(void);
 
-/* True while a thread of this process (as gettid names it) sleeps in the kernel, for a lock, a
- * condition, another thread: how one sees from outside that a call blocks. */
+/* True while a thread of this process (an id as from gettid) sleeps in the kernel, waiting for a
+ * lock, a condition or another thread. Shows from outside that a call blocks. */
 bool gate_is_asleep(pid_t thread);
 
 #endif

@@ -3,7 +3,7 @@
  *
  *     int main(int argc, char **argv) { return ranks_main(tests, sizeof tests / sizeof tests[0]); }
  *
- * All ranks run all cases, in step. Rank 0 alone tells which passed; a case that fails on any rank
+ * All ranks run all cases, in step. Only rank 0 reports which passed; a case that fails on any rank
  * ends all of them. Declared by mr_mpi_test.
  */
 #ifndef MILLRACE_TESTS_SUPPORT_RANKS_H
@@ -12,16 +12,15 @@
 #include "comm/comm.h"
 #include "tests/support/test.h"
 
-/* All ranks; from ranks_main until it returns. */
+/* All ranks. Valid until ranks_main returns. */
 extern struct comm *world;
 
-/* The exit status. message_bytes_max: as comm_mpi_open's; 0: its default. */
+/* Returns the exit status. message_bytes_max: as comm_mpi_open's; 0: its default. */
 int ranks_main(const struct CMUnitTest *tests, size_t count, size_t message_bytes_max);
-/* A fresh folder that all ranks use, made by the first; removed by ranks_remove_folder.
- * Collective. */
+/* A new folder shared by all ranks, made by rank 0; ranks_remove_folder removes it. Collective. */
 void ranks_make_folder(char path[TEST_PATH_BYTES_MAX]);
 void ranks_remove_folder(const char *path);
-/* All ranks have come this far. */
+/* A barrier. */
 void ranks_meet(void);
 
 #endif
