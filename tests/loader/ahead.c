@@ -1,6 +1,6 @@
 /*
- * ahead — tests: how far ahead is read, and that no more memory is touched for it than is needed,
- * however long a run is.
+ * ahead — tests: the read-ahead distance, and that the memory it uses does not grow with the length
+ * of a run.
  */
 #include "loader/state.h"
 #include "tests/loader/held.h"
@@ -10,7 +10,7 @@
 
 /* ---- Fixtures. ---- */
 
-/* dataset.json says that samples are large, so that few of them are read ahead at first. */
+/* dataset.json claims large samples, so that few of them are read ahead at first. */
 static int make_few_ahead(void **state)
 {
     fixture_set_up(state, 100);
@@ -35,7 +35,7 @@ static struct loader *open_few_ahead(const struct fixture *fixture)
     return loader;
 }
 
-/* Without asking the loader, for whom that would be a lack. */
+/* Does not call the loader, which would count as waiting. */
 static void wait_for_next(struct loader *loader)
 {
     for (bool has_next = false; !has_next; gate_pause()) {
@@ -45,7 +45,7 @@ static void wait_for_next(struct loader *loader)
     }
 }
 
-/* So many are decoded, and workers found nothing else to do. */
+/* Until this many are decoded and the workers are idle. */
 static void wait_until_starved(struct loader *loader, uint32_t ready)
 {
     for (bool stands = false; !stands; gate_pause()) {
@@ -57,8 +57,8 @@ static void wait_until_starved(struct loader *loader, uint32_t ready)
 
 /* ---- Cases. ---- */
 
-/* A consumer that never waits shows that what is ahead is enough: the memory that was given back
- * last serves next. */
+/* A consumer that never waits has enough read ahead; the loader reuses the most recently released
+ * memory first. */
 static void no_more_batch_memory_is_touched_than_is_ahead(void **state)
 {
     enum { SEEN_MAX = 64 };
@@ -76,12 +76,12 @@ static void no_more_batch_memory_is_touched_than_is_ahead(void **state)
             seen[seen_count++] = batch->fields[0].data;
         loader_release(loader, batch);
     }
-    assert_in_range(seen_count, 1, loader->ahead_max + 1); /* and the one that is held */
+    assert_in_range(seen_count, 1, loader->ahead_max + 1); /* plus the held one */
     loader_close(loader);
 }
 
-/* Workers stood still for lack of reads, then the consumer did: twice as much is read ahead from
- * then on. */
+/* First the workers ran out of reads, then the consumer had to wait: from then on the loader reads
+ * twice as far ahead. */
 static void more_is_read_ahead_once_it_was_too_little(void **state)
 {
     struct fixture *fixture = *state;
@@ -106,7 +106,7 @@ static void more_is_read_ahead_once_it_was_too_little(void **state)
     held_end(fixture);
 }
 
-/* The same for one that never waits but asks; that it asks again while it lacks the same
+/* The same for a consumer that polls instead of waiting. Polling again for the same missing
  * micro-batch changes nothing. */
 static void a_consumer_that_polls_is_read_further_ahead_for_too(void **state)
 {
@@ -133,7 +133,7 @@ static void a_consumer_that_polls_is_read_further_ahead_for_too(void **state)
     held_end(fixture);
 }
 
-/* All that fits the budget is decoded, and the consumer has none of it. */
+/* Until everything that fits the budget is decoded and the consumer holds none of it. */
 static void wait_until_full(struct loader *loader)
 {
     for (bool is_full = false; !is_full; gate_pause()) {
@@ -143,8 +143,8 @@ static void wait_until_full(struct loader *loader)
     }
 }
 
-/* The budget is full from the start, so what grows later would be a leak; reads beside full batches
- * are within the tolerance. */
+/* The budget is full from the start, so later growth would be a leak; the tolerance covers reads
+ * while all batches are full. */
 static void ten_epochs_take_no_more_memory_than_two(void **state)
 {
     enum { EPOCHS = 10, BUDGET = 48 << 20, TOLERANCE = 1 << 20 };
@@ -166,7 +166,8 @@ static void ten_epochs_take_no_more_memory_than_two(void **state)
     }
     loader_close(loader);
     assert_true(after[EPOCHS - 1] > 0);
-    if (test_is_sanitized()) /* their own memory grows */
+    /* the memory of the sanitizers grows */
+    if (test_is_sanitized())
         return;
     assert_true(full > before + BUDGET / 2);
     for (int epoch = 0; epoch < EPOCHS; epoch++)

@@ -1,6 +1,5 @@
 /*
- * bad — tests: samples that can not be used stop the run or are replaced, always in the same way,
- * and by name.
+ * bad — tests: bad samples stop the run or are replaced, deterministically; errors name them.
  */
 #include "tests/loader/fixture.h"
 #include "tests/support/gate.h"
@@ -17,10 +16,10 @@
 enum {
     SAMPLES = 200,
     BAD = 77,
-    BAD_BESIDE = 83 /* in the same micro-batch of the sequential order */
+    BAD_BESIDE = 83 /* same micro-batch in sequential order */
 };
 
-/* Sample BAD has a wrong bit. */
+/* Sample BAD has a flipped bit. */
 static int make_damaged(void **state)
 {
     fixture_set_up(state, SAMPLES);
@@ -66,7 +65,7 @@ static void flipped_bit_stops_the_run_and_is_named(void **state)
     }
 }
 
-/* Of two in one micro-batch, whichever worker was quicker. */
+/* Of two in one micro-batch, whichever worker is faster. */
 static void the_first_bad_sample_of_a_batch_is_the_one_that_is_named(void **state)
 {
     struct fixture *fixture = *state;
@@ -93,7 +92,8 @@ static void batches_before_the_bad_one_still_come(void **state)
     struct err err;
     uint64_t batches = 0;
     assert_ok(loader_open(&options, &loader, &err), &err);
-    while (loader_stats(loader).ahead_count <= 3 * 6 + 5) /* it runs ahead into the bad one */
+    /* it reads ahead into the bad one */
+    while (loader_stats(loader).ahead_count <= 3 * 6 + 5)
         gate_pause();
     while (loader_next(loader, &batch, &err) == LOADER_BATCH) {
         batches++;
@@ -166,7 +166,7 @@ static void bad_sample_is_substituted_the_same_way_every_time(void **state)
     image_pipeline_close(pipeline);
 }
 
-/* Skipped is sample BAD and no other, with the reason. */
+/* Expects that only sample BAD is skipped, for the given reason. */
 static void expect_skipped(struct loader_options options, const char *reason)
 {
     struct line_log lines = {0};
@@ -187,8 +187,8 @@ static void expect_skipped(struct loader_options options, const char *reason)
             assert_false(item->substituted);
             assert_int_equal(item->fields_count,
                              options.decode == LOADER_BYTES && !item->skipped ? 2 : 0);
-            if (options.decode == LOADER_IMAGE &&
-                !item->skipped) /* its neighbours stand where they would */
+            /* the other items keep their places */
+            if (options.decode == LOADER_IMAGE && !item->skipped)
                 assert_int_equal(((const int32_t *)batch->fields[1].data)[i],
                                  item->ref.sample % FIXTURE_CLASSES);
             skipped += item->skipped;
@@ -197,7 +197,7 @@ static void expect_skipped(struct loader_options options, const char *reason)
         loader_release(loader, batch);
     }
     assert_ok(status, &err);
-    assert_int_equal(items, SAMPLES); /* with the place that is empty */
+    assert_int_equal(items, SAMPLES); /* including the empty place */
     assert_int_equal(skipped, 1);
     assert_int_equal(loader_quarantine(loader, &list), 1);
     assert_int_equal(list[0].ref.sample, BAD);
@@ -215,7 +215,7 @@ static void a_skipped_sample_of_a_wrong_bit_leaves_its_place_empty(void **state)
         expect_skipped(fixture_loader_options(*state, decode), "CRC32C");
 }
 
-/* Its bytes are those that were written: only the decoder finds that they are no picture. */
+/* Its bytes match their checksum; only the decoder finds that they are no picture. */
 static void a_skipped_picture_that_can_not_be_decoded_leaves_its_place_empty(void **state)
 {
     (void)state;
@@ -331,7 +331,7 @@ static void more_fields_than_a_view_takes_are_refused(void **state)
     fixture_remove(&fixture);
 }
 
-/* As where the last shard is not there: nothing is read but dataset.json. */
+/* Reads nothing but dataset.json, so it works with all shards missing. */
 static void an_order_is_told_without_reading(void **state)
 {
     (void)state;
@@ -382,8 +382,8 @@ static void empty_members_are_delivered_as_bytes(void **state)
     fixture_remove(&fixture);
 }
 
-/* As malloc counts what is in use, in all its arenas; a sanitizer's malloc counts nothing here, and
- * tells of leaks itself. */
+/* Memory in use according to malloc, in all its arenas. A sanitizer's malloc counts nothing here,
+ * and reports leaks itself. */
 static size_t bytes_in_use(void)
 {
     struct mallinfo2 info = mallinfo2();
@@ -406,7 +406,7 @@ static void bad_photos_leave_no_memory_behind(void **state)
     options.epochs_max = 0;
     assert_ok(loader_open(&options, &loader, &err), &err);
     for (uint64_t i = 0; i < (test_is_sanitized() ? 200 : 1500); i++) {
-        if (i == 100) /* every worker has met the largest photo, good or bad */
+        if (i == 100) /* every worker has decoded the largest photo */
             before = bytes_in_use();
         assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
         loader_release(loader, batch);
@@ -415,7 +415,7 @@ static void bad_photos_leave_no_memory_behind(void **state)
     print_message("%" PRIu64 " bad photos, %zu bytes more in use\n",
                   loader_stats(loader).bad_samples_count, after > before ? after - before : 0);
     assert_true(loader_stats(loader).bad_samples_count > 200);
-    assert_true(after < before + (64 << 10)); /* 64 bytes a bad photo would be more */
+    assert_true(after < before + (64 << 10)); /* less than 64 bytes per bad photo */
     loader_close(loader);
     fixture_remove(&fixture);
 }

@@ -1,5 +1,5 @@
 /*
- * bad_limit — tests: how many samples that can not be used a run bears.
+ * bad_limit — tests: the number of bad samples that a run tolerates.
  */
 #include "tests/loader/fixture.h"
 
@@ -44,7 +44,7 @@ static void as_many_bad_samples_as_the_limit_do_not_end_the_run(void **state)
     struct loader_stats stats;
     struct err err;
     fixture_flip_in_field(&fixture, BAD, "jpg", 200);
-    options.bad_fraction_max = 0; /* one always may be */
+    options.bad_fraction_max = 0; /* one is always allowed */
     deliver_all(&options, &delivered, &stats, NULL);
     assert_int_equal(stats.bad_samples_count, 1);
     delivered_free(&delivered);
@@ -68,7 +68,7 @@ static void few_bad_samples_at_the_beginning_do_not_end_the_run(void **state)
     struct delivered delivered;
     struct loader_stats stats;
     options.order = ORDER_SEQUENTIAL;
-    options.bad_fraction_max = 0.02; /* 4 of an epoch */
+    options.bad_fraction_max = 0.02; /* 4 per epoch */
     deliver_all(&options, &delivered, &stats, NULL);
     assert_int_equal(delivered.items, SAMPLES);
     assert_int_equal(stats.bad_samples_count, 3);

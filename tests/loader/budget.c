@@ -1,5 +1,5 @@
 /*
- * budget — tests: a loader takes no more memory than it was given.
+ * budget — tests: a loader stays within its memory budget.
  */
 #include "loader/state.h"
 #include "tests/loader/fixture.h"
@@ -19,7 +19,7 @@ static int make_images(void **state)
     return fixture_set_up_as(state, &options);
 }
 
-/* What libjpeg decodes it to: chroma has half of the sides. */
+/* The size after libjpeg decodes it: chroma has half the width and height. */
 static uint64_t decoded_bytes(const struct fixture_options *picture)
 {
     return (uint64_t)picture->width * picture->height * 3 / 2;
@@ -46,15 +46,16 @@ static struct loader_options whole_pictures(const struct fixture *fixture,
     return options;
 }
 
-/* By how much the process grows at most. All that the loader may have is in use: its consumer takes
- * batches until there are no more of them, or no more memory. */
+/* The maximum growth of the process. The loader uses its whole budget: the consumer takes batches
+ * until no more are available or memory runs out. */
 static uint64_t growth_when_full(const struct loader_options *options)
 {
     enum { ROUNDS = 2 };
     struct loader *loader;
     const struct batch *held[LOADER_SLOTS_MAX];
     struct err err;
-    malloc_trim(0); /* what was freed before counts as growth when it is used again */
+    /* otherwise, reuse of memory freed earlier would count as growth */
+    malloc_trim(0);
     uint64_t before = test_resident_bytes(), most = before;
     assert_ok(loader_open(options, &loader, &err), &err);
     for (int round = 0; round < ROUNDS; round++) {
@@ -66,7 +67,7 @@ static uint64_t growth_when_full(const struct loader_options *options)
         uint64_t now = test_resident_bytes();
         most = now > most ? now : most;
         if (options->decode == LOADER_BYTES)
-            break; /* where room lacks, it only closes */
+            break; /* when memory runs out, it can only be closed */
         for (int i = 0; i < count; i++)
             loader_release(loader, held[i]);
     }
@@ -74,7 +75,7 @@ static uint64_t growth_when_full(const struct loader_options *options)
     return most - before;
 }
 
-/* At most 5 % more than it may: stacks, the engine's rings, what malloc rounds up. */
+/* Tolerates 5 % for stacks, the engine's rings and malloc's rounding. */
 static void expect_growth(const struct loader_options *options, uint64_t most_bytes)
 {
     uint64_t bytes = growth_when_full(options);
@@ -82,12 +83,12 @@ static void expect_growth(const struct loader_options *options, uint64_t most_by
                   options->decode == LOADER_IMAGE ? "pictures" : "bytes", options->workers,
                   most_bytes >> 10, bytes >> 10);
     if (test_is_sanitized())
-        return; /* which take memory of their own */
+        return; /* they use memory themselves */
     assert_true(bytes <= most_bytes + most_bytes / 20);
-    assert_true(bytes >= most_bytes / 3); /* or it says nothing */
+    assert_true(bytes >= most_bytes / 3); /* else the test proves nothing */
 }
 
-/* Of pictures whose decoding takes most of what is set aside for it. */
+/* With pictures whose decoding uses most of the memory reserved for it. */
 static void budget_is_kept(void **state)
 {
     (void)state;
@@ -95,8 +96,8 @@ static void budget_is_kept(void **state)
     struct fixture_options picture;
     struct fixture fixture;
     make_pictures(&fixture, &picture, 1000, 1000);
-    assert_in_range(decoded_bytes(&picture), WORKER_BYTES / 10 * 7,
-                    WORKER_BYTES); /* the filter's rows come to it */
+    /* the filter's rows are added */
+    assert_in_range(decoded_bytes(&picture), WORKER_BYTES / 10 * 7, WORKER_BYTES);
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
         for (size_t i = 0; i < sizeof budgets / sizeof budgets[0]; i++) {
             struct loader_options options = whole_pictures(&fixture, decode, budgets[i]);
@@ -106,7 +107,7 @@ static void budget_is_kept(void **state)
     fixture_remove(&fixture);
 }
 
-/* Beside the budget is what decoding takes beyond 2 MiB, once a worker, as loader.h says. */
+/* As loader.h documents, each worker may use in addition what decoding takes beyond 2 MiB. */
 static void large_pictures_take_what_is_told_beside_the_budget(void **state)
 {
     (void)state;
@@ -149,7 +150,7 @@ static void least_budget_that_the_error_names_is_enough(void **state)
     }
 }
 
-/* Whatever dataset.json says of its samples is refused, or asks for more memory than there is. */
+/* Any mean sample size in dataset.json is refused, or needs more memory than there is. */
 static void no_mean_size_overflows(void **state)
 {
     (void)state;
@@ -161,8 +162,8 @@ static void no_mean_size_overflows(void **state)
             struct loader *loader;
             struct err err;
             options.batching = (struct batching){.global = GLOBAL, .micro = MICRO, .ranks = 1};
-            fixture_claim_mean_bytes(&fixture,
-                                     (UINT64_C(1) << bits) - 8192); /* two pages are added to it */
+            /* two pages are added to it */
+            fixture_claim_mean_bytes(&fixture, (UINT64_C(1) << bits) - 8192);
             int status = loader_open(&options, &loader, &err);
             assert_int_equal(status, bits <= 43 ? -EINVAL : -EBADMSG);
             assert_string_not_equal(err.advice, "");
@@ -171,7 +172,7 @@ static void no_mean_size_overflows(void **state)
     fixture_remove(&fixture);
 }
 
-/* The only sample that can take the place of a bad one is larger than the budget. */
+/* The only possible substitute for a bad sample is larger than the budget. */
 static void a_substitute_is_bounded_too(void **state)
 {
     (void)state;
@@ -193,7 +194,8 @@ static void a_substitute_is_bounded_too(void **state)
         struct loader_options options = fixture_loader_options(&fixture, decode);
         options.order = ORDER_SEQUENTIAL;
         options.batching = (struct batching){.global = 1, .micro = 1, .ranks = 1};
-        options.positions_max = 1; /* the large one is read in the place of the other alone */
+        /* the large one is read only as a substitute */
+        options.positions_max = 1;
         options.bad_fraction_max = 1;
         options.memory_bytes = 8 << 20;
         assert_int_equal(deliver_to_error(&options, &err), -ENOBUFS);

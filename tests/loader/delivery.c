@@ -1,6 +1,7 @@
 /*
- * delivery — tests of the promise, on shards: whatever the ranks, workers, batches and resumes,
- * each epoch is delivered whole, once, and in the same global batches; of a dataset and of a mix.
+ * delivery — tests of the delivery guarantee, on shards: for any ranks, workers, batches and
+ * resumes, each epoch is delivered completely, exactly once, and in the same global batches. For
+ * one dataset and for a mix.
  */
 #include "tests/loader/fixture.h"
 
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fields "bin" of PADS[d] bytes tell the datasets apart. The first, alone, has whole batches of
+/* Fields "bin" of PADS[d] bytes distinguish the datasets. Only the first has whole batches of
  * 24. */
 enum { DATASETS = 3, FIRST_EPOCH = 2, EPOCHS = 2, EPOCH_SAMPLES_MAX = 512 };
 static const uint64_t sizes[DATASETS] = {240, 35, 100}, pads[DATASETS] = {8, 16, 24};
@@ -56,7 +57,7 @@ static struct loader_options options_over(const struct data *data, uint32_t data
     return options;
 }
 
-/* How often each position of the epochs came, and what stood there. */
+/* How often each position of the epochs was delivered, and its sample. */
 struct record {
     uint8_t count[EPOCHS][EPOCH_SAMPLES_MAX];
     struct sample_ref refs[EPOCHS][EPOCH_SAMPLES_MAX];
@@ -85,7 +86,7 @@ static void note_batch(struct record *record, const struct batching *batching,
     }
 }
 
-/* All ranks, one after another; returns where they all stand at the end, with the sums of their
+/* Runs all ranks, one after another; returns the final cursor of all, with the sums of their
  * digests. */
 static struct cursor run_ranks(struct loader_options options, uint32_t ranks, struct record *record)
 {
@@ -118,7 +119,7 @@ static struct cursor run_ranks(struct loader_options options, uint32_t ranks, st
     return sum;
 }
 
-/* What the configuration says, without a loader. */
+/* The record that follows from the configuration, without a loader. */
 static uint64_t expect_record(const struct loader_options *options, uint32_t datasets,
                               struct record *record, struct cursor *ret_sums)
 {
@@ -156,7 +157,8 @@ static int compare_refs(const void *left, const void *right)
     return memcmp(left, right, sizeof(struct sample_ref));
 }
 
-/* No sample of a dataset's epoch stands twice; of a dataset alone each stands once an epoch. */
+/* No sample repeats within a dataset's epoch; a single dataset delivers each sample once per
+ * epoch. */
 static void check_no_repeats(const struct record *record, uint32_t datasets, uint64_t end)
 {
     static struct sample_ref all[EPOCHS * EPOCH_SAMPLES_MAX];
@@ -197,7 +199,7 @@ static void ranks_workers_and_resumes_deliver_each_epoch_whole_and_once(void **s
         check_no_repeats(&expected, shapes[s].datasets, end);
         uint64_t steps = (end + shapes[s].global - 1) / shapes[s].global;
         for (size_t w = 0; w < sizeof ranks / sizeof ranks[0]; w++) {
-            /* stopped after so many steps, in the first epoch, at its end or in the second, and
+            /* stopped after this many steps (in the first epoch, at its end, or in the second) and
              * resumed on other ranks */
             static const uint64_t parts[] = {0, 1, 3, 4, 6};
             uint64_t cut = parts[w] * steps / 4;

@@ -1,6 +1,5 @@
 /*
- * ends — tests: epochs that end and roll over, that are resumed where they end, and that have fewer
- * samples than there are ranks.
+ * ends — tests: the ends of epochs, resuming there, and epochs with fewer samples than ranks.
  */
 #include "loader/state.h"
 #include "tests/loader/fixture.h"
@@ -12,7 +11,7 @@
 
 enum { STEP = 24, MICRO = 4 };
 
-/* Until so many micro-batches are read and decoded since the loader was opened. */
+/* Until this many micro-batches are read and decoded since the loader was opened. */
 static void await_ready(struct loader *loader, uint64_t count)
 {
     for (bool is_there = false; !is_there; gate_pause()) {
@@ -22,8 +21,8 @@ static void await_ready(struct loader *loader, uint64_t count)
     }
 }
 
-/* Before the last micro-batch of an epoch is taken, the first ones of the next are read: nothing is
- * asked of the consumer for it. */
+/* The first micro-batches of the next epoch are read before the consumer takes the last one of this
+ * epoch. */
 static void the_next_epoch_follows_without_a_pause(void **state)
 {
     (void)state;
@@ -51,10 +50,9 @@ static void the_next_epoch_follows_without_a_pause(void **state)
             batches++;
             items += batch->items_count;
             loader_release(loader, batch);
+            /* the last one, and those of the next epoch */
             if (batches % an_epoch == an_epoch - 1 && batches / an_epoch < EPOCHS - 1)
-                await_ready(loader,
-                            batches +
-                                AHEAD); /* the one that is left, and those of the next epoch */
+                await_ready(loader, batches + AHEAD);
         }
         assert_ok(status, &err);
         assert_int_equal(batches, EPOCHS * an_epoch);
@@ -64,7 +62,7 @@ static void the_next_epoch_follows_without_a_pause(void **state)
     fixture_remove(&fixture);
 }
 
-/* The cursor there says the epoch's end or the next one's beginning: what comes is the same. */
+/* The cursor is at the end of an epoch or at the start of the next; both continue the same. */
 static void resuming_where_an_epoch_ends_begins_the_next(void **state)
 {
     (void)state;
@@ -87,7 +85,7 @@ static void resuming_where_an_epoch_ends_begins_the_next(void **state)
             assert_ok(loader_open(&options, &loader, &err), &err);
             deliver(loader, &parts, taken * a_step);
             struct cursor cursor = loader_cursor(loader);
-            loader_close(loader); /* what it read ahead is forgotten */
+            loader_close(loader); /* discards what it read ahead */
             struct loader_options rest = options;
             rest.epoch = cursor.epoch;
             rest.position = cursor.position;
@@ -133,7 +131,7 @@ static void fewer_samples_than_ranks_end_on_every_rank(void **state)
             loader_release(loader, batch);
         }
         assert_ok(status, &err);
-        assert_int_equal(batches, 1); /* also where it is empty: ranks stay in step */
+        assert_int_equal(batches, 1); /* even if it is empty: ranks stay in step */
         loader_close(loader);
     }
     for (int i = 0; i < SAMPLES; i++)
@@ -141,7 +139,7 @@ static void fewer_samples_than_ranks_end_on_every_rank(void **state)
     fixture_remove(&fixture);
 }
 
-/* With the tail dropped there is no step at all: that is said, by every rank alike. */
+/* With the tail dropped there is no step at all: every rank reports that. */
 static void too_few_samples_for_a_step_are_an_error_or_an_end_but_no_hang(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /*
- * failing_disk — tests: shards that are cut or gone, and disks that fail, lie or are slow.
+ * failing_disk — tests: truncated or missing shards, and disks that fail, return wrong data, or are
+ * slow.
  */
 #include "io/io_fault.h"
 #include "tests/loader/fixture.h"
@@ -15,7 +16,7 @@ struct named {
     int count;
 };
 
-/* Lines that name the file. */
+/* Counts the lines that name the file. */
 static void count_named(void *context, enum log_level level, const char *line)
 {
     struct named *named = context;
@@ -40,7 +41,7 @@ static void shard_that_is_cut_costs_only_its_samples(void **state)
     deliver_all(&options, &delivered, &stats, NULL);
     assert_int_equal(delivered.items, SAMPLES);
     assert_int_equal(stats.bad_samples_count, 37);
-    assert_int_equal(named.count, 37); /* though their keys are lost with the index */
+    assert_int_equal(named.count, 37); /* although their keys are lost with the index */
     options.log = NULL;
     delivered_free(&delivered);
     struct err err;
@@ -50,7 +51,7 @@ static void shard_that_is_cut_costs_only_its_samples(void **state)
     fixture_remove(&fixture);
 }
 
-/* A loader's options over the fixture's folder, with reads that go as the rules say. */
+/* A loader's options over the fixture's folder, with read faults. */
 static struct loader_options options_with(const struct fixture *fixture, enum loader_decode decode,
                                           const char *rules)
 {
@@ -62,7 +63,7 @@ static struct loader_options options_with(const struct fixture *fixture, enum lo
     return options;
 }
 
-/* Of which all was read to find that out. */
+/* Scanning it for its samples reads the whole shard, once. */
 static void a_damaged_shard_is_read_once(void **state)
 {
     (void)state;
@@ -80,8 +81,8 @@ static void a_damaged_shard_is_read_once(void **state)
     options.epochs_max = 3;
     deliver_all(&options, &delivered, &stats, NULL);
     assert_int_equal(stats.bad_samples_count, 3 * 37);
-    uint64_t others = io_fault_counts(options.io).read_bytes -
-                      stats.read_bytes; /* of indexes, and of what has none */
+    /* of indexes, and of the shard without one */
+    uint64_t others = io_fault_counts(options.io).read_bytes - stats.read_bytes;
     assert_in_range(others, 1, 8 << 20);
     delivered_free(&delivered);
     io_close(options.io);
@@ -104,7 +105,7 @@ static void shard_that_is_gone_ends_the_run_and_is_not_substituted(void **state)
     fixture_remove(&fixture);
 }
 
-/* Also where it is the index of a shard, its first read. */
+/* Also if the first read fails, that of a shard's index. */
 static void an_error_of_the_disk_ends_the_run_and_is_not_substituted(void **state)
 {
     (void)state;
@@ -162,7 +163,7 @@ static void a_file_that_shrinks_while_it_is_read_costs_only_its_samples(void **s
     fixture_remove(&fixture);
 }
 
-/* A tenth of the reads take long, and come in another order; twice, by other threads. */
+/* A tenth of the reads are slow and complete out of order. */
 static void slow_disk_changes_neither_order_nor_bytes(void **state)
 {
     (void)state;
@@ -187,7 +188,7 @@ static void slow_disk_changes_neither_order_nor_bytes(void **state)
     fixture_remove(&fixture);
 }
 
-/* Bits flip by seed, so that the same samples are bad whoever reads them. */
+/* Bits flip by seed, so the same samples are bad in every run. */
 static void flipped_bits_of_a_disk_are_replaced_the_same_way_every_time(void **state)
 {
     (void)state;

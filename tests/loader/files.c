@@ -1,5 +1,5 @@
 /*
- * files — tests: a process that may open few files reads datasets of many shards all the same.
+ * files — tests: a process with a low limit of open files still reads datasets of many shards.
  */
 #include "tests/loader/fixture.h"
 #include "tests/support/gate.h"
@@ -16,7 +16,7 @@ enum { SAMPLES = 96, MICRO = 4, FILES = 24, MORE_FILES = 64, BAD_STRIDE = 5 };
 
 static struct rlimit before;
 
-/* So many more than are open. */
+/* Allows this many more files than are open. */
 static void leave_files(unsigned count)
 {
     struct rlimit limit;
@@ -34,7 +34,7 @@ static void leave_files_as_before(void)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-/* Also behind a test that failed while few were left. */
+/* Restores the limit even after a failed test. */
 static int tear_down(void **state)
 {
     if (before.rlim_max > 0)
@@ -42,7 +42,7 @@ static int tear_down(void **state)
     return fixture_tear_down(state);
 }
 
-/* A sample a shard. */
+/* One sample per shard. */
 static int set_up(void **state)
 {
     struct fixture_options options = fixture_options_default(SAMPLES);
@@ -50,7 +50,7 @@ static int set_up(void **state)
     return fixture_set_up_as(state, &options);
 }
 
-/* What is read ahead alone would be of more shards. */
+/* The read-ahead alone spans more shards than files may be open. */
 static void few_files_change_neither_order_nor_bytes(void **state)
 {
     const enum loader_decode decodes[] = {LOADER_BYTES, LOADER_IMAGE};
@@ -101,12 +101,13 @@ static void a_consumer_that_holds_the_files_is_told(void **state)
     leave_files_as_before();
 }
 
-/* Until the reader waits for others, and all that it began is there. */
+/* Until the reader waits and all reads that it began are complete. */
 static void await_rest(struct loader *loader)
 {
     for (bool rests = false; !rests; gate_pause()) {
         pthread_mutex_lock(&loader->mutex);
-        rests = loader->reader_waits && loader->reader_block == LOAD_NO_SLOT && /* nobody woke it */
+        /* the reader has not been woken */
+        rests = loader->reader_waits && loader->reader_block == LOAD_NO_SLOT &&
                 loader->ready == loader->planned;
         pthread_mutex_unlock(&loader->mutex);
     }
@@ -124,8 +125,8 @@ static unsigned count_files_left(void)
     return count;
 }
 
-/* Also where each shard takes a second one, around the page cache; and a consumer that holds all
- * that came is read further for with some that are left. */
+/* Also if each shard needs a second file to bypass the page cache. A consumer that holds all
+ * delivered batches gets more, read with some of the remaining files. */
 static void what_is_read_ahead_leaves_files_to_others(void **state)
 {
     const enum io_cache caches[] = {IO_CACHE_ALL, IO_CACHE_NONE};
@@ -204,7 +205,7 @@ static void bad_samples_find_files_for_those_that_take_their_place(void **state)
     delivered_free(&few);
 }
 
-/* More memory would be of no use. Samples are told to be large, so that few micro-batches are read
+/* More memory would not help. dataset.json claims large samples, so that few micro-batches are read
  * ahead at first. */
 static void want_of_files_is_no_reason_to_read_further_ahead(void **state)
 {

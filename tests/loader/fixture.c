@@ -113,7 +113,7 @@ static void name_field(struct making *making, const char *name)
              "%s", name);
 }
 
-/* Noise in squares, few enough of them that large pictures are small files. */
+/* Noise in squares, with few enough that large pictures are small files. */
 static void encode_noise(uint64_t sample, uint32_t width, uint32_t height, struct str *jpeg)
 {
     uint32_t square = width > 64 ? 64 : 4;
@@ -135,7 +135,7 @@ static void encode_noise(uint64_t sample, uint32_t width, uint32_t height, struc
     free(pixels);
 }
 
-/* Behind the first marker: comments of 65533 bytes each until there are so many. */
+/* Inserts comments of 65533 bytes each after the first marker until they reach this size. */
 static void add_comments(struct str *jpeg, uint64_t bytes)
 {
     struct str with = {0};
@@ -359,7 +359,7 @@ void fixture_find_field(const struct fixture *fixture, uint64_t sample, const ch
     int field = shard_index_find(shard->index, extension);
     assert_true(field >= 0);
     shard_index_field(shard->index, in_shard, (uint32_t)field, ret_field);
-    ret_field->block_crc32c = NULL; /* goes with the index */
+    ret_field->block_crc32c = NULL; /* freed with the index */
     shard_close(shard);
     dataset_close(dataset);
 }
@@ -377,7 +377,7 @@ void fixture_flip_bit(const char *path, uint64_t offset)
     assert_int_equal(fclose(file), 0);
 }
 
-/* ---- What was delivered. ---- */
+/* ---- Delivered batches. ---- */
 
 static void chain(struct delivered *delivered, const void *data, size_t bytes)
 {
@@ -472,7 +472,7 @@ int deliver_to_error(const struct loader_options *options, struct err *err)
     while ((status = loader_next(loader, &batch, err)) == LOADER_BATCH)
         loader_release(loader, batch);
     assert_true(status < 0);
-    assert_int_equal(loader_next(loader, &batch, &again), status); /* it stays so */
+    assert_int_equal(loader_next(loader, &batch, &again), status); /* the error is persistent */
     assert_string_equal(again.what, err->what);
     assert_true(loader_ready(loader));
     loader_close(loader);

@@ -1,6 +1,6 @@
 /*
- * inline_decode — tests: undecoded samples whose reads are complete as soon as they are asked for,
- * as out of the page cache, and the same samples read in any other way.
+ * inline_decode — tests: undecoded samples whose reads complete immediately, as from the page
+ * cache, compared with the same samples read in other ways.
  */
 #include "loader/state.h"
 #include "tests/loader/fixture.h"
@@ -11,18 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- An engine whose reads come at once, or never so. ---- */
+/* ---- An engine whose reads complete immediately, or never do. ---- */
 
 enum arrival { AT_ONCE, LATE, NOW_AND_THEN_LATE };
-enum { LATE_STRIDE = 40 }; /* slices between those that are late */
+enum { LATE_STRIDE = 40 }; /* every so many polls, one finds nothing */
 
 static const struct io_ops *real_ops;
 static struct io_ops altered_ops;
 static enum arrival arrival;
 static atomic_int asked_count;
-static atomic_bool refuses; /* new reads */
+static atomic_bool refuses; /* fails new reads */
 
-/* Who gives no time asks for what is there: all that was asked for, or nothing. */
+/* A poll without a timeout returns all outstanding reads, or nothing. */
 static int altered_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
                         unsigned least, int timeout_ms)
 {
@@ -33,7 +33,7 @@ static int altered_reap(struct io_queue *queue, struct io_request **done, unsign
     return is_late ? 0 : real_ops->reap(queue, done, count_max, count_max, IO_FOREVER);
 }
 
-/* As an engine whose ring is broken. */
+/* Like an engine with a broken ring. */
 static int altered_submit(struct io_queue *queue, struct io_request *const *requests,
                           unsigned count)
 {
@@ -62,7 +62,7 @@ static void restore(struct fixture *fixture)
 enum {
     SAMPLES = 160,
     PAD_BYTES = 100000,
-    BAD = 150 /* read in order, more than enough came before it */
+    BAD = 150 /* in sequential order, late enough to be in the steady state */
 };
 
 static int allocate_oversized(void **state)
@@ -96,7 +96,8 @@ static bool is_steady(struct loader *loader)
     return is;
 }
 
-/* Delivers two epochs as reads arrive; returns whether they came at once in the end. */
+/* Delivers two epochs with this arrival of reads; returns whether inline decode was steady at the
+ * end. */
 static bool deliver_as(struct fixture *fixture, enum arrival as, enum loader_bad_policy policy,
                        struct delivered *ret_delivered)
 {
@@ -150,7 +151,7 @@ static void a_flipped_bit_stops_the_run_where_it_comes_at_once_too(void **state)
     assert_int_equal(err.offset, field.data_offset);
 }
 
-/* The reader stands still with so many micro-batches ahead. */
+/* Until the reader is idle; returns the number of micro-batches ahead. */
 static uint64_t wait_until_still(struct loader *loader)
 {
     uint64_t ahead = 0;
@@ -163,8 +164,8 @@ static uint64_t wait_until_still(struct loader *loader)
     return ahead;
 }
 
-/* Takes until what is ahead of the consumer was begun in the steady state, then tells how much the
- * reader lets be ahead. */
+/* Takes batches until those ahead were all begun in the steady state, then returns the read-ahead
+ * distance. */
 static uint64_t ahead_of(struct fixture *fixture, enum arrival as, struct loader **ret_loader)
 {
     struct loader_options options = options_of(fixture, LOADER_BAD_STOP);
@@ -195,7 +196,7 @@ static void what_comes_at_once_is_read_just_before_it_is_wanted(void **state)
     restore(fixture);
 }
 
-/* Samples that wait for what was refused are nobody's but the reader's. */
+/* Samples that wait for refused reads belong to the reader alone. */
 static void reads_that_are_refused_where_all_came_at_once_end_the_run(void **state)
 {
     struct fixture *fixture = *state;

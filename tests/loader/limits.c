@@ -1,9 +1,7 @@
 /*
- * limits — tests: the stage that the rest of a loader waits for is the one that its statistics
- * name.
+ * limits — tests: the statistics name the stage that limits a loader.
  *
- * Each stage is made the slow one, and more and more so, until what else the machine does no longer
- * hides it.
+ * Each stage is slowed down more and more, until the machine's other delays no longer hide it.
  */
 #include "io/io_fault.h"
 #include "tests/loader/fixture.h"
@@ -18,7 +16,7 @@ struct held_reads {
     int lines_left;
 };
 
-/* A line comes for each millisecond of waiting. */
+/* Called for each line; one comes per millisecond of waiting. */
 static void let_go_in_the_end(void *context, enum log_level level, const char *line)
 {
     struct held_reads *held = context;

@@ -1,6 +1,6 @@
 /*
- * lists — tests: lists of shards as people put them together: of several datasets, with shards that
- * have no sample, with keys that come again.
+ * lists — tests: hand-made lists of shards: of several datasets, with empty shards, with repeated
+ * keys.
  */
 #include "tests/loader/fixture.h"
 
@@ -15,7 +15,7 @@ enum { SHARDS_MAX = 16, SAMPLES_MAX = 256, RANKS_MAX = 3 };
 /* A list in the folder of a fixture. */
 struct list {
     const struct fixture *home;
-    struct dataset merged; /* of the home's fields, classes, text */
+    struct dataset merged; /* with the home's fields, classes and text */
     struct dataset *opened[2];
     uint32_t opened_count;
     struct dataset_shard shards[SHARDS_MAX];
@@ -49,7 +49,7 @@ static void list_begin(struct list *list, const struct fixture *home)
     snprintf(list->path, sizeof list->path, "%s/merged.json", home->folder);
 }
 
-/* Shards first to end - 1 of the dataset. */
+/* Adds shards first to end - 1 of the dataset. */
 static void list_add(struct list *list, const struct dataset *dataset, uint64_t first, uint64_t end)
 {
     struct err err;
@@ -63,8 +63,8 @@ static void list_add(struct list *list, const struct dataset *dataset, uint64_t 
     }
 }
 
-/* A shard of samples with these keys, of which each has its number in the list as its class; count
- * 0: of none. */
+/* Adds a shard of samples with these keys; the class of each is its number in the list. count 0: an
+ * empty shard. */
 static void list_add_written(struct list *list, const char *const *keys, uint64_t count)
 {
     struct dataset_shard *shard = add_shard(list);
@@ -101,8 +101,8 @@ static void list_end(struct list *list)
         dataset_close(list->opened[--list->opened_count]);
 }
 
-/* The last members of both are short, and together long enough for one whole member more: sums
- * can't tell that from one text. */
+/* The last members of both texts are short, and together long enough for one more full member.
+ * Totals alone cannot distinguish that from one text. */
 static void two_texts_in_one_list_have_the_windows_of_both(void **state)
 {
     (void)state;
@@ -139,7 +139,8 @@ static void look_at_item(const struct batch *batch, const struct batch_item *ite
 {
     char key[32];
     uint64_t sample = item->ref.sample;
-    if (batch->fields_count == 1) { /* text: its members say by themselves what they are */
+    /* text: its content identifies the member */
+    if (batch->fields_count == 1) {
         const int32_t *window =
             (const int32_t *)batch->fields[0].data +
             (size_t)(item - batch->items) * (size_t)(batch->fields[0].stride_bytes[0] / 4);
@@ -156,7 +157,7 @@ static void look_at_item(const struct batch *batch, const struct batch_item *ite
                          '0' + (int)(sample % FIXTURE_CLASSES));
 }
 
-/* All ranks together, each of them to its end. */
+/* Runs all ranks, each to its end. */
 static void expect_each_once(struct loader_options options, uint32_t ranks, uint64_t samples)
 {
     uint8_t seen[SAMPLES_MAX] = {0};
@@ -184,7 +185,7 @@ static void expect_each_once(struct loader_options options, uint32_t ranks, uint
         assert_int_equal(seen[i], 1);
 }
 
-/* Before the first, two in the middle, behind the last. */
+/* Before the first, two in the middle, after the last. */
 static void add_empty_ones(struct list *list, const struct fixture *fixture)
 {
     list_begin(list, fixture);
@@ -224,8 +225,8 @@ static void shards_without_samples_change_nothing_of_what_comes(void **state)
     fixture_remove(&text);
 }
 
-/* In the same shard, next to each other and apart, and in another one: each is a sample of its own,
- * told by its number. */
+/* In the same shard, adjacent and apart, and in another one: each is a separate sample, identified
+ * by its number. */
 static void samples_of_the_same_key_all_come_with_their_own_bytes(void **state)
 {
     (void)state;

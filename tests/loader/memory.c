@@ -1,6 +1,6 @@
 /*
- * memory — tests: nothing is allocated in the steady state, nobody hangs, and the stage that limits
- * is told.
+ * memory — tests: the steady state allocates nothing, nothing hangs, and the limiting stage is
+ * reported.
  */
 #include "loader/state.h"
 #include "tests/loader/held.h"
@@ -19,12 +19,12 @@ static const struct io_ops *below_ops;
 static struct io_ops counting_ops;
 static atomic_int reads_seen, files_opened;
 static atomic_uint_least64_t bytes_seen;
-static atomic_bool first_is_held; /* the reads of the first micro-batch come when this ends */
+static atomic_bool first_is_held; /* holds the reads of the first micro-batch */
 static struct io_request *held_back[LOADER_QUEUE_DEPTH];
-static unsigned held_back_count; /* the reader thread's */
+static unsigned held_back_count; /* owned by the reader thread */
 
-/* Of what was done, keeps back what belongs to the first micro-batch, or gives it out; returns how
- * many are done then. */
+/* Holds back completions of the first micro-batch, or releases them; returns the number of
+ * completions. */
 static int hold_back_first(struct io_request **done, int reaped, unsigned count_max)
 {
     unsigned count = 0;
@@ -45,8 +45,8 @@ static int hold_back_first(struct io_request **done, int reaped, unsigned count_
 static int counting_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
                          unsigned least, int timeout_ms)
 {
-    bool waits_for_held =
-        held_back_count > 0 && timeout_ms != IO_FOREVER; /* nothing else may be on its way */
+    /* nothing else may be in flight */
+    bool waits_for_held = held_back_count > 0 && timeout_ms != IO_FOREVER;
     int reaped = waits_for_held ? below_ops->reap(queue, done, count_max, 0, 0)
                                 : below_ops->reap(queue, done, count_max, least, timeout_ms);
     if (reaped >= 0 && timeout_ms != IO_FOREVER)
@@ -92,7 +92,7 @@ static int make_images(void **state)
 static void steady_state_allocates_nothing(void **state)
 {
     const struct fixture *fixture = *state;
-    assert_true(allocations_ours() > 0); /* the fixture's: or the count itself is broken */
+    assert_true(allocations_ours() > 0); /* made by the fixture; else the count is broken */
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
         struct loader_options options = fixture_loader_options(fixture, decode);
         struct loader *loader;
@@ -103,8 +103,8 @@ static void steady_state_allocates_nothing(void **state)
         options.image.crop = crop_options_default(CROP_CENTER);
         assert_ok(loader_open(&options, &loader, &err), &err);
         for (int i = 0; i < 2200; i++) {
-            /* scratch grows until every worker has met the largest picture: after twenty epochs
-             * they have */
+            /* scratch grows until every worker has decoded the largest picture; after twenty epochs
+             * they all have */
             if (i == 2000)
                 before = allocations_ours();
             assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
@@ -115,8 +115,8 @@ static void steady_state_allocates_nothing(void **state)
     }
 }
 
-/* Much more than the arena holds passes through it, also where one micro-batch is larger than
- * it. */
+/* Much more data than the arena holds passes through it, even if one micro-batch is larger than the
+ * arena. */
 static void micro_batches_larger_than_the_read_ahead_are_decoded_in_parts(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void consumer_that_holds_the_read_ahead_is_told(void **state)
     const struct batch *batch = NULL;
     struct err err;
     int held = 0, status;
-    options.memory_bytes = 3 << 20; /* read-ahead of 1 MiB: some 10 samples */
+    options.memory_bytes = 3 << 20; /* a read-ahead of 1 MiB: about 10 samples */
     assert_ok(loader_open(&options, &loader, &err), &err);
     while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH)
         held++;
@@ -197,7 +197,7 @@ static void a_consumer_that_stays_away_is_told(void **state)
     loader_close(loader);
 }
 
-/* Lets the first micro-batch come when the consumer waits for it and the others are ready. */
+/* Releases the first micro-batch when the consumer waits for it and the others are ready. */
 static void *release_first_when_others_are_ready(void *argument)
 {
     struct loader *loader = argument;
@@ -214,7 +214,7 @@ static void *release_first_when_others_are_ready(void *argument)
 static void a_consumer_that_waited_for_the_last_of_all_is_told_when_it_stays_away(void **state)
 {
     struct fixture *fixture = *state;
-    /* pictures, so that the reader is done before the workers are */
+    /* pictures, so that the reader finishes before the workers */
     struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
     struct loader *loader;
     const struct batch *batch;
@@ -256,7 +256,7 @@ static void waiting_for_reads_is_told(void **state)
     held_end(fixture);
 }
 
-/* Before the first batch, and after so many. */
+/* Before the first batch, and after several. */
 static void closing_while_reads_never_come_does_not_wait_for_them(void **state)
 {
     struct fixture *fixture = *state;
@@ -275,8 +275,9 @@ static void closing_while_reads_never_come_does_not_wait_for_them(void **state)
                 loader_release(loader, batch);
         }
         held_set(true);
+        /* so that one more is read */
         if (taken > 0)
-            loader_release(loader, batch); /* so that one more is read */
+            loader_release(loader, batch);
         held_await();
         loader_close(loader);
         held_set(false);
@@ -284,7 +285,7 @@ static void closing_while_reads_never_come_does_not_wait_for_them(void **state)
     }
 }
 
-/* Of the fields that a picture is decoded from, of the samples that were delivered. */
+/* The bytes of the fields that delivered pictures are decoded from. */
 static uint64_t sum_field_bytes(const struct fixture *fixture, const char *delivered)
 {
     uint64_t sum = 0;
@@ -301,7 +302,7 @@ static uint64_t sum_field_bytes(const struct fixture *fixture, const char *deliv
     return sum;
 }
 
-/* A third field, which nobody wants here, is so large that samples are not read together. */
+/* A third, unused field is so large that samples are not read together. */
 static void a_start_in_the_middle_reads_only_what_it_delivers(void **state)
 {
     (void)state;
@@ -326,7 +327,7 @@ static void a_start_in_the_middle_reads_only_what_it_delivers(void **state)
     assert_int_equal(strncmp(delivered.text, "5 10 0 240 ", 11), 0);
     assert_in_range(stats.reads_count, 1, STEP * PIECES);
     assert_in_range(reads_seen, stats.reads_count, STEP * PIECES + SHARDS * 2 + 1);
-    assert_in_range(files_opened, 1, SHARDS + 1); /* and dataset.json */
+    assert_in_range(files_opened, 1, SHARDS + 1); /* including dataset.json */
     uint64_t wanted = sum_field_bytes(&fixture, delivered.text);
     assert_in_range(stats.read_bytes, wanted, wanted + STEP * (HEADERS_BYTES + PAGES_BYTES));
     assert_in_range(bytes_seen, stats.read_bytes,
@@ -338,7 +339,8 @@ static void a_start_in_the_middle_reads_only_what_it_delivers(void **state)
 static int read_text_from_middle(struct fixture *fixture, struct delivered *delivered, bool is_told)
 {
     struct loader_options options = fixture_loader_options(fixture, LOADER_TOKENS);
-    if (!is_told) /* as lists were written before they told it */
+    /* as in lists of older versions, which lack it */
+    if (!is_told)
         assert_int_equal(
             test_run("chmod u+w '%s/dataset.json' && sed -i 's/,\"last_tokens\":[0-9]*//' "
                      "'%s/dataset.json'",

@@ -1,6 +1,6 @@
 /*
- * mix — tests: several datasets behind one loader, told apart in everything that is keyed; datasets
- * that do not agree are refused.
+ * mix — tests: several datasets behind one loader, distinct in everything that is keyed; datasets
+ * that do not match are refused.
  */
 #include "tests/loader/fixture.h"
 
@@ -56,7 +56,7 @@ static void a_mix_of_one_dataset_is_that_dataset(void **state)
     fixture_remove(&fixture);
 }
 
-/* Dataset 0 is drawn as it would be alone, crops included; dataset 1, the same shards, has another
+/* Dataset 0 has the same order and crops as alone; dataset 1, with the same shards, has another
  * order and other crops. */
 static void each_dataset_has_its_own_order_and_crops(void **state)
 {
@@ -171,7 +171,7 @@ static void expect_path(void *context, enum log_level level, const char *line)
     assert_non_null(strstr(line, fixture->folder));
 }
 
-/* What takes the place of a bad sample is of the same dataset, which is named. */
+/* The substitute for a bad sample comes from the same dataset, which the warning names. */
 static void substitutes_come_from_the_bad_samples_dataset(void **state)
 {
     (void)state;
@@ -202,7 +202,7 @@ static void substitutes_come_from_the_bad_samples_dataset(void **state)
     remove_pair(pair);
 }
 
-/* ---- What is refused. ---- */
+/* ---- Refused datasets. ---- */
 
 static void replace_in(const struct fixture *fixture, const char *expression)
 {

@@ -1,5 +1,5 @@
 /*
- * mixup — tests: which pictures are mixed and how follows from the micro-batch alone, whoever
+ * mixup — tests: a micro-batch alone determines which pictures are mixed and how, whichever worker
  * decodes it and whatever came before.
  */
 #include "tests/loader/fixture.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 200 of 24: of the last step's micro-batches two have two items, four have one. */
+/* 200 in steps of 24: in the last step, two micro-batches have two items and four have one. */
 enum { SAMPLES = 200, BAD = 77, WIDTH = 20, HEIGHT = 16, PICTURE_BYTES = WIDTH * HEIGHT * 3 };
 
 static int make_data(void **state)
@@ -45,7 +45,7 @@ static const void *field_of(const struct batch *batch, const char *name)
     return field->data;
 }
 
-/* ---- Against the law, from the pictures as they are without mixing. ---- */
+/* ---- Comparison with the specification, computed from the unmixed pictures. ---- */
 
 struct counts {
     unsigned blended, pasted, left, alone;
@@ -103,7 +103,7 @@ static void check_batch(const struct mixup *mixup, uint64_t seed, const struct b
     }
 }
 
-/* Two loaders side by side, one that mixes and one that does not. */
+/* Runs a loader with mixup and one without in parallel. */
 static struct counts check_all(struct loader_options options)
 {
     struct counts counts = {0};
@@ -135,10 +135,10 @@ static void each_picture_is_mixed_with_the_one_before_it(void **state)
 {
     struct loader_options options = mixed(*state);
     struct counts counts = check_all(options);
-    assert_int_equal(counts.alone, 4); /* micro-batches of one item: nothing to mix it with */
+    assert_int_equal(counts.alone, 4); /* micro-batches of one item have no partner */
     assert_int_equal(counts.blended + counts.pasted + counts.left, SAMPLES - 4);
     assert_true(counts.blended > 60 && counts.pasted > 60 && counts.left > 5);
-    options.batching.micro = 1; /* no picture ever has another beside it */
+    options.batching.micro = 1; /* each picture is alone */
     counts = check_all(options);
     assert_int_equal(counts.alone, SAMPLES);
     options.batching.micro = 24;
@@ -164,7 +164,8 @@ static void what_took_a_bad_samples_place_is_mixed_in_its_name(void **state)
     struct loader_options options = mixed(&fixture);
     struct counts counts = check_all(options);
     assert_int_equal(counts.alone + counts.blended + counts.pasted + counts.left, SAMPLES);
-    options.bad_policy = LOADER_BAD_SKIP; /* and what was skipped is nobody's partner */
+    /* skipped samples are never partners */
+    options.bad_policy = LOADER_BAD_SKIP;
     counts = check_all(options);
     assert_int_equal(counts.alone + counts.blended + counts.pasted + counts.left, SAMPLES - 1);
     options.batching.micro = 2;
@@ -189,7 +190,7 @@ static void a_batch_that_fails_is_told_and_not_mixed(void **state)
 
 /* ---- The same bits. ---- */
 
-/* Hashes of whole micro-batches by step and number. */
+/* Hashes of whole micro-batches by step and micro-batch number. */
 enum { STEPS = (SAMPLES + 23) / 24, MICROS = 6 };
 typedef uint64_t micro_hashes[STEPS][MICROS];
 

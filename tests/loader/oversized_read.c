@@ -1,6 +1,5 @@
 /*
- * oversized_read — tests: samples, and reads that several share, which are large for the arena that
- * is set aside for them.
+ * oversized_read — tests: samples, and merged reads, that are large compared to the arena for them.
  */
 #include "tests/loader/fixture.h"
 
@@ -35,8 +34,7 @@ static void sample_larger_than_the_memory_is_an_error_not_a_hang(void **state)
     fixture_remove(&fixture);
 }
 
-/* One of them is larger than what is set aside for the mean: the rest of the budget is there for
- * it. */
+/* One sample is larger than the memory reserved for a mean one: it uses the rest of the budget. */
 static void a_sample_much_larger_than_the_others_is_read_within_the_budget(void **state)
 {
     (void)state;
@@ -67,7 +65,7 @@ static void a_sample_much_larger_than_the_others_is_read_within_the_budget(void 
     fixture_remove(&fixture);
 }
 
-/* Closed while the large sample's memory is in use, or soon before it. */
+/* Closes while the large sample's memory is in use, or shortly before. */
 static void a_large_sample_leaves_nothing_behind(void **state)
 {
     (void)state;
@@ -99,7 +97,7 @@ static void a_large_sample_leaves_nothing_behind(void **state)
     fixture_remove(&fixture);
 }
 
-/* Opens with the least budget that the error names. */
+/* Opens with the minimum budget that the error reports. */
 static void expect_the_least_is_enough(struct loader_options options)
 {
     struct loader *loader;
@@ -119,8 +117,8 @@ static void expect_the_least_is_enough(struct loader_options options)
     delivered_free(&wide);
 }
 
-/* Samples that lie near enough to be read together: some end in the next read, and others that
- * nobody wants lie between them. */
+/* Samples are close enough to be read together: some end in the next read, and unwanted ones lie
+ * between others. */
 static void the_least_budget_is_enough_where_reads_merge(void **state)
 {
     (void)state;
@@ -133,7 +131,7 @@ static void the_least_budget_is_enough_where_reads_merge(void **state)
         struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
         options.batching = (struct batching){.global = 32, .micro = 32, .ranks = 1};
         expect_the_least_is_enough(options);
-        fixture_claim_mean_bytes(&fixture, 1500); /* of what the view of a picture reads */
+        fixture_claim_mean_bytes(&fixture, 1500); /* of the fields that are read */
         options = fixture_loader_options(&fixture, LOADER_IMAGE);
         options.order = ORDER_SEQUENTIAL;
         options.batching = (struct batching){.global = 600, .micro = 600, .ranks = 1};

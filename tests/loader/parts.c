@@ -1,6 +1,6 @@
 /*
- * parts — tests of the loader's pure pieces: the plan of micro-batches, the arena, and what a wait
- * is counted for.
+ * parts — tests of the loader's pure parts: the plan of micro-batches, the arena, and the
+ * accounting of waits.
  */
 #include "loader/plan.h"
 #include "loader/read_arena.h"
@@ -19,8 +19,8 @@ static struct plan_options make_options(void)
                                  .samples = SAMPLES};
 }
 
-/* Counts how often each position of the first epochs is delivered by all ranks; returns how many in
- * all. */
+/* Counts how often each position of the first epochs is delivered by all ranks; returns the
+ * total. */
 static size_t count_positions(struct plan_options options, uint32_t ranks,
                               uint8_t counts[3][SAMPLES])
 {
@@ -127,8 +127,8 @@ static void impossible_plans_are_refused(void **state)
     assert_int_equal(plan_init(&plan, &options, &err), 0);
 }
 
-/* Random takes and frees; what is taken never overlaps, keeps its bytes, and sits where its offset
- * says. */
+/* Random allocations and frees: ranges never overlap, keep their bytes, and have the requested
+ * alignment offset. */
 static void arena_ranges_never_overlap(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static void arena_ranges_never_overlap(void **state)
             taken++;
             continue;
         }
-        assert_true(count > 0); /* an empty one has room */
+        assert_true(count > 0); /* an empty arena has room */
         uint32_t victim = (random >> 4) % count;
         for (uint64_t k = 0; k < held[victim].bytes; k++)
             assert_int_equal(held[victim].data[k], held[victim].mark);
@@ -170,7 +170,7 @@ static void arena_ranges_never_overlap(void **state)
     free(memory);
 }
 
-/* Against a search page by page, over runs of every length. */
+/* Compares with a page-by-page search, over runs of every length. */
 static void arena_is_taken_as_low_as_there_is_a_run(void **state)
 {
     (void)state;
@@ -223,13 +223,13 @@ static void arena_gives_its_whole_capacity_but_not_more(void **state)
     assert_ptr_equal(read_arena_alloc(&arena, 8192, 4096), memory);
     assert_null(read_arena_alloc(&arena, 1, 0));
     read_arena_free(&arena, memory, 8192);
-    assert_null(read_arena_alloc(&arena, 8192, 1)); /* its place would begin at 1 */
+    assert_null(read_arena_alloc(&arena, 8192, 1)); /* it would begin at 1 */
     assert_ptr_equal(read_arena_alloc(&arena, 8191, 1), memory + 1);
     read_arena_deinit(&arena);
     free(memory);
 }
 
-/* Waits are given in ns: from 100 to 150 each. */
+/* Each wait lasts from 100 to 150 ns. */
 static void a_wait_is_for_reading_until_the_last_bytes_came_and_then_for_decoding(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * photos — tests on real files, converted by our converter: what comes out of the loader is what
- * lay in the folders.
+ * photos — tests on real files, converted by our converter: the loader delivers the content of the
+ * folders.
  */
 #include "convert/dataset.h"
 #include "tests/loader/fixture.h"
@@ -32,7 +32,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The numbers of classes are those of the folders in byte order. */
+/* Classes are numbered in the byte order of their folders. */
 static uint32_t list_classes(const char *folder, char **names)
 {
     static char text[4096];
@@ -81,7 +81,7 @@ static void photos_come_with_the_class_of_their_folder(void **state)
     fixture_remove(&fixture);
 }
 
-/* In sequential order, without windows' overlap, the text is the file (before its document's
+/* In sequential order, without the windows' overlap, the text equals the file (before the document
  * end). */
 static void text_comes_as_it_lies_in_its_file(void **state)
 {

@@ -1,5 +1,5 @@
 /*
- * rows — tests: of an uncompressed picture only the rows of its crop are read, and the pixels are
+ * rows — tests: of an uncompressed picture only the rows of its crop are read, and the pixels equal
  * those of the whole picture.
  */
 #include "base/bytes.h"
@@ -17,7 +17,7 @@ static void make(struct fixture *fixture, bool with_rows, bool with_class)
     fixture_make_raw(fixture, &options);
 }
 
-/* Of both datasets the same, and the reads of one. */
+/* Both datasets deliver the same; returns the bytes read from each. */
 static void compare(const struct fixture *parts, const struct fixture *wholes,
                     struct loader_options options, uint64_t *ret_part_bytes,
                     uint64_t *ret_whole_bytes)
@@ -61,20 +61,19 @@ static void rows_give_the_pixels_of_whole_pictures(void **state)
         options.verify = i / 18 == 0;
         options.bad_policy = LOADER_BAD_STOP;
         compare(&parts, &wholes, options, &part_bytes, &whole_bytes);
+        /* a target may skip rows */
         if (crops[i % 3] == CROP_NONE)
-            assert_in_range(part_bytes, whole_bytes * 9 / 10,
-                            whole_bytes); /* a target may pass over rows */
+            assert_in_range(part_bytes, whole_bytes * 9 / 10, whole_bytes);
+        /* merged reads include what lies between the samples */
         else
-            assert_true(
-                part_bytes <
-                whole_bytes); /* neighbours that are read together bring what lies between them */
+            assert_true(part_bytes < whole_bytes);
     }
     fixture_remove(&parts);
     fixture_remove(&wholes);
 }
 
-/* Bytes of a field's blocks that the rows from first up to end lie in; of the rows alone where
- * nothing is verified. */
+/* Size of a field's blocks that contain the rows from first up to end; of the rows alone if nothing
+ * is verified. */
 static uint64_t bytes_of_rows(uint64_t sample, int64_t first, int64_t end, bool verify)
 {
     uint32_t width, height;
@@ -90,8 +89,8 @@ static uint64_t bytes_of_rows(uint64_t sample, int64_t first, int64_t end, bool 
     return bytes_min(bytes_round_up(end_at, SHARD_BLOCK_BYTES), file_bytes) - begin_at;
 }
 
-/* One read a sample, so that nothing between two of them is read. The filter looks at some rows
- * around the crop: as many as one output is made of, and one. */
+/* One read per sample, so that nothing between samples is read. The filter uses rows around the
+ * crop: as many as contribute to one output row, and one. */
 static void no_more_is_read_than_the_blocks_of_a_crops_rows(void **state)
 {
     (void)state;
@@ -140,8 +139,8 @@ static void every_byte_that_is_used_is_verified_and_no_other(void **state)
     make(&fixture, true, true);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     options.image.crop = crop_options_default(CROP_CENTER);
-    options.image.crop.center_fraction =
-        0.1; /* its rows lie in the middle: neither in the first nor in the last block */
+    /* its rows are in the middle: neither in the first nor in the last block */
+    options.image.crop.center_fraction = 0.1;
     options.bad_policy = LOADER_BAD_STOP;
     assert_true(header + height / 2 * row > SHARD_BLOCK_BYTES + 16 * row);
     deliver_all(&options, &intact, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
- * schema — tests: labels and tokens of a dataset against those of a reference, and labels that
- * training can't use.
+ * schema — tests: labels and tokens of a dataset compared with those of a reference, and labels
+ * that training cannot use.
  */
 #include "tests/loader/fixture.h"
 
@@ -16,7 +16,7 @@ static void replace_in(const struct fixture *fixture, const char *expression)
                      0);
 }
 
-/* The labels of all samples by their number; -1 where the sample did not come. */
+/* Labels by sample number; -1 for samples that are not delivered. */
 static void read_labels(const struct loader_options *options, int32_t labels[SAMPLES])
 {
     struct loader *loader;
@@ -145,7 +145,7 @@ static void another_tokenizer_is_refused(void **state)
     fixture_remove(&fixture);
 }
 
-/* count samples, the first of which is `first`, are replaced for that reason. */
+/* Expects that count samples, starting at `first`, are replaced for that reason. */
 static void expect_substituted(const struct loader_options *options, uint64_t first, uint64_t count,
                                const char *reason)
 {
@@ -175,7 +175,7 @@ static void a_missing_or_too_large_label_is_a_bad_sample(void **state)
     fixture_make_images(&fixture, &make);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     options.bad_fraction_max = 1;
-    read_labels(&options, labels); /* as `millrace read` does */
+    read_labels(&options, labels); /* like `millrace read` */
     assert_int_equal(labels[BAD], -1);
     options.image.requires_label = true;
     expect_substituted(&options, BAD, 1, "has no label: no field \"cls\"");

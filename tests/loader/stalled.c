@@ -1,9 +1,9 @@
 /*
- * stalled — tests: a read that does not come is named while it is waited for, and ends the run
- * where it is told to.
+ * stalled — tests: a log line names a stalled read during the wait, and the run ends if a timeout
+ * is set.
  *
- * Reads are held by the fault-injecting backend, and let go when the loader has said what it waits
- * for.
+ * The fault-injecting backend holds reads, and releases them when the loader has logged what it
+ * waits for.
  */
 #include "io/io_fault.h"
 #include "tests/loader/fixture.h"
@@ -18,9 +18,9 @@ enum { SAMPLES = 200, A_SHARD = 37 };
 
 struct watch {
     struct io *io;
-    const char *expected, *path; /* what the line says that lets the reads go */
+    const char *expected, *path; /* content of the line that releases the reads */
     char line[LOG_LINE_BYTES_MAX];
-    int others; /* lines about waiting that say something else, as may come before */
+    int others; /* other lines about waiting, which may come first */
 };
 
 static void let_go_when_named(void *context, enum log_level level, const char *line)
@@ -37,8 +37,8 @@ static void let_go_when_named(void *context, enum log_level level, const char *l
     io_fault_release(watch->io);
 }
 
-/* Delivers all of the fixture, whose reads go as the rules say, until the loader says what it waits
- * for. */
+/* Delivers the whole fixture with read faults by these rules; the loader logs what it waits for,
+ * which releases the reads. */
 static void expect_named(const struct fixture *fixture, const char *rules, const char *expected,
                          const char *path)
 {
@@ -83,8 +83,8 @@ static void a_stuck_index_is_named(void **state)
     fixture_remove(&fixture);
 }
 
-/* A bad sample of the first shard whose substitute lies in another one, that is stuck once its
- * index is there. */
+/* The substitute of a bad sample in the first shard is in another shard, whose reads stall after
+ * its index. */
 static void a_stuck_worker_is_told_apart(void **state)
 {
     (void)state;
@@ -100,7 +100,7 @@ static void a_stuck_worker_is_told_apart(void **state)
         other = ((uint64_t)block.word[0] << 32 | block.word[1]) % SAMPLES;
     }
     bad--;
-    assert_true(bad < 24); /* of the first step, so that nothing is read of that other shard */
+    assert_true(bad < 24); /* in the first step, before the other shard is read */
     fixture_find_field(&fixture, bad, "jpg", path, &field);
     fixture_flip_bit(path, field.data_offset + 100);
     snprintf(rules, sizeof rules, "read:hold@2+:shard-%06d", (int)(other / A_SHARD));
@@ -125,7 +125,8 @@ static void a_read_that_never_comes_ends_the_run_in_time(void **state)
     options.order = ORDER_SEQUENTIAL;
     options.log = &log;
     options.timeout_ns = 1000000;
-    options.batches_ahead = 2; /* both of that shard: once a read is held no index is being read */
+    /* both of that shard, so no index is being read while a read is held */
+    options.batches_ahead = 2;
     assert_ok(loader_open(&options, &loader, &err), &err);
     while (io_fault_counts(options.io).held == 0)
         gate_pause();
@@ -134,7 +135,7 @@ static void a_read_that_never_comes_ends_the_run_in_time(void **state)
     assert_non_null(strstr(err.path, "shard-000000.tar"));
     assert_true(err.offset >= 0);
     assert_true(err.advice[0]);
-    assert_true(watch.others >= 1); /* said also, since closing may take as long */
+    assert_true(watch.others >= 1); /* logged as well, since closing may take as long */
     assert_int_equal(loader_next(loader, &batch, &again), -ETIMEDOUT);
     loader_close(loader);
     assert_int_equal(io_fault_counts(options.io).in_flight, 0);
@@ -147,7 +148,7 @@ static bool is_not_zero(const void *number)
     return atomic_load((const atomic_int *)number);
 }
 
-/* One that never comes, while nobody lets it. */
+/* The read never completes unless it is released. */
 static void a_wait_ends_where_a_stop_is_wished_and_goes_on_where_it_is_not(void **state)
 {
     (void)state;
@@ -180,7 +181,7 @@ static void a_wait_ends_where_a_stop_is_wished_and_goes_on_where_it_is_not(void 
     fixture_remove(&fixture);
 }
 
-/* Sums beyond the end of time would be in the past: a line at once, or the end. */
+/* Deadlines that overflow would be in the past, and so log a line or end the run at once. */
 static void a_time_limit_may_be_never(void **state)
 {
     (void)state;
@@ -206,7 +207,7 @@ static void a_time_limit_may_be_never(void **state)
         options.timeout_ns = is_timeout ? UINT64_MAX : 20000000;
         assert_ok(loader_open(&options, &loader, &err), &err);
         assert_int_equal(loader_next(loader, &batch, &err), is_timeout ? LOADER_BATCH : -ETIMEDOUT);
-        assert_int_equal(watch.others, is_timeout ? 0 : 1); /* the line of the end */
+        assert_int_equal(watch.others, is_timeout ? 0 : 1); /* the line about the end */
         loader_close(loader);
         io_close(watch.io);
     }

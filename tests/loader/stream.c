@@ -1,5 +1,5 @@
 /*
- * stream — tests: what a loader delivers is a pure function of its configuration.
+ * stream — tests: the output of a loader is a pure function of its configuration.
  */
 #include "tests/loader/fixture.h"
 #include "tests/support/engines.h"
@@ -164,8 +164,6 @@ static void any_number_of_workers_gives_the_same_bytes(void **state)
     }
 }
 
-/* Stops after each number of batches, opens another loader at the cursor, on other ranks' terms,
- * and gets the rest. */
 static void any_engine_and_any_way_to_the_disk_gives_the_same_bytes(void **state)
 {
     static const enum io_engine engines[] = {IO_ENGINE_THREADS, IO_ENGINE_URING};
@@ -191,6 +189,8 @@ static void any_engine_and_any_way_to_the_disk_gives_the_same_bytes(void **state
     delivered_free(&reference);
 }
 
+/* Stops after several steps, opens another loader at the cursor with one worker, and takes the
+ * rest. */
 static void resuming_at_any_cursor_gives_the_rest(void **state)
 {
     const struct fixture *fixture = *state;
@@ -290,8 +290,8 @@ static void tail_is_kept_or_dropped(void **state)
     struct delivered delivered;
     deliver_all(&options, &delivered, NULL, NULL);
     assert_int_equal(delivered.items, SAMPLES);
-    assert_int_equal(delivered.batches,
-                     66); /* the last step's micro-batches are all there, if smaller */
+    /* the last step has all its micro-batches, but smaller ones */
+    assert_int_equal(delivered.batches, 66);
     delivered_free(&delivered);
     options.drop_tail = true;
     deliver_all(&options, &delivered, NULL, NULL);
@@ -317,7 +317,7 @@ static void sequential_order_is_the_files_order(void **state)
         loader_release(loader, batch);
     }
     assert_int_equal(expected, SAMPLES);
-    /* neighbours are read together: far fewer reads than samples */
+    /* adjacent samples are read together: far fewer reads than samples */
     assert_true(loader_stats(loader).reads_count <= 32 + 7);
     loader_close(loader);
 }
@@ -372,15 +372,15 @@ static void closing_early_leaves_nothing_behind(void **state)
         options.epochs_max = 0;
         options.workers = 1 + (unsigned)i % 3;
         if (i % 4 == 0)
-            options.io = NULL; /* the loader's own */
+            options.io = NULL; /* the loader opens one */
         assert_ok(loader_open(&options, &loader, &err), &err);
-        while (i % 5 == 1 &&
-               !loader_ready(loader)) /* elsewhere it is closed while the first are made */
+        /* else it is closed while the first are being made */
+        while (i % 5 == 1 && !loader_ready(loader))
             gate_pause();
         for (int k = 0; k < i % 7; k++) {
             assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
             if (i % 3 == 0 && k < 4)
-                loader_release(loader, batch); /* else they are still held at the end */
+                loader_release(loader, batch); /* else they are held until the end */
             else if (i % 3 == 0)
                 break;
         }
@@ -388,8 +388,7 @@ static void closing_early_leaves_nothing_behind(void **state)
     }
 }
 
-/* Every window of every member, and what they hold: tokens [s * block, + block + 1) of the
- * member. */
+/* Checks every window of every member: tokens [s * block, + block + 1) of the member. */
 static void text_windows_are_the_token_stream(void **state)
 {
     (void)state;
