@@ -1,7 +1,6 @@
 /*
- * crash — a process killed instead of each of its durable calls in turn: what is under a final name
- * is whole, everything else is a temporary that a sweep removes, and the same work done again
- * succeeds.
+ * crash — kills a process at each of its durable calls in turn: what has a final name is complete,
+ * everything else is a temporary that a sweep removes, and repeating the work succeeds.
  */
 #include "io/file_util.h"
 #include "tests/io/syscalls.h"
@@ -40,7 +39,8 @@ static int put(struct io *io, struct io_queue *queue, struct io_transaction *tra
     return status ? status : io->transactions->finalize(transaction, file, strlen(text), NULL);
 }
 
-/* The works. Each is done in a child process, which may die at any call; its folder is `folder`. */
+/* The operations under test. Each runs in a child process, which may die at any call, in
+ * `folder`. */
 static int write_folder(struct io *io, const char *text, bool replace, enum io_resume resume)
 {
     struct io_queue *queue;
@@ -85,7 +85,7 @@ static int replace_folder_without_rename_flags(struct io *io)
     return write_folder(io, "new", true, IO_RESUME_NO);
 }
 
-/* In what a dead writer left. */
+/* Continues what a dead writer left. */
 static int go_on_with_folder(struct io *io)
 {
     return write_folder(io, "new", false, IO_RESUME_NOW);
@@ -118,7 +118,7 @@ static int sweep_folder(struct io *io)
     return count < 0 ? count : 0;
 }
 
-/* 0, or 128 + signal, or 1. */
+/* Returns 0, 128 + signal, or 1. */
 static int in_child(int (*work)(struct io *io), unsigned kill_at)
 {
     fflush(NULL);
@@ -178,10 +178,10 @@ static int entries_count(void)
 struct scenario {
     const char *name;
     int (*work)(struct io *io);
-    const char *before; /* shell commands in the folder */
+    const char *before; /* shell commands to run in the folder */
     bool (*old_is_there)(void), (*new_is_there)(void);
-    unsigned calls_least; /* durable calls that the work makes at least */
-    bool has_gap;         /* until the next sweep a kill may leave nothing under the name */
+    unsigned calls_least; /* minimum number of durable calls */
+    bool has_gap;         /* a kill may leave nothing under the name until the next sweep */
 };
 
 static bool new_folder_is(void)
@@ -266,8 +266,9 @@ static unsigned sweep_scenario(const struct scenario *s)
         io_close(io);
         assert_old_or_new(s, kill_at);
         assert_int_equal(entries_count(), whole_entries_count());
+        /* repeat the work */
         if (!done)
-            assert_int_equal(in_child(s->work, 0), 0); /* the same again */
+            assert_int_equal(in_child(s->work, 0), 0);
         assert_true(s->new_is_there());
         test_remove_folder(folder);
     }

@@ -1,6 +1,6 @@
 /*
- * direct — reads and writes around the page cache: the same bytes whatever their alignment, and who
- * goes which way.
+ * direct — reads and writes that bypass the page cache: the same bytes for any alignment, and which
+ * requests bypass it.
  */
 #include "io/file_util.h"
 #include "io/probe.h"
@@ -19,7 +19,7 @@
 enum { FILE_BYTES = (1 << 20) + 12345, MEMORY_BYTES = 256 << 10, CANARY = 0xC5 };
 
 static unsigned char *content, *memory;
-static bool no_direct; /* files open as on a file system without O_DIRECT */
+static bool no_direct; /* simulates a file system without O_DIRECT */
 
 int __real_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...);
@@ -65,7 +65,7 @@ static void need_direct(void)
         test_skip("this file system takes no O_DIRECT in blocks of 4 KiB");
 }
 
-/* How many pages of the file are cached; skips where the kernel does not tell. */
+/* The number of cached pages of the file; skips if the kernel cannot report it. */
 static uint64_t cached_pages(const char *path)
 {
     uint64_t whole[2] = {0}, pages[5] = {0};
@@ -85,7 +85,7 @@ static void drop_cached(const char *path)
     close(fd);
 }
 
-/* Open descriptors of this process that go around the page cache. */
+/* The number of open descriptors of this process with O_DIRECT. */
 static unsigned direct_descriptors(void)
 {
     unsigned count = 0;
@@ -131,8 +131,8 @@ static void close_reader(struct reader *reader)
     io_close(reader->io);
 }
 
-/* Reads into memory + place, checks what came, and that nothing else was written but, where it may
- * be, the blocks around. */
+/* Reads into memory + place and checks the result. Nothing else may be written, except the
+ * surrounding blocks where the flags permit it. */
 static void expect_read(struct reader *reader, uint64_t offset, size_t bytes, size_t place,
                         unsigned flags)
 {
@@ -177,7 +177,8 @@ static void expect_reads(struct reader *reader, unsigned flags, bool same_place_
                                                              : (seed >> 9) % IO_ALIGN_BYTES);
         expect_read(reader, offset, bytes, place, flags);
     }
-    for (size_t edge = 0; edge < 3; edge++) { /* around the file's end, and blocks' */
+    /* at the end of the file, and around block boundaries */
+    for (size_t edge = 0; edge < 3; edge++) {
         uint64_t offset = FILE_BYTES - 4097 + edge;
         size_t place = IO_ALIGN_BYTES + (same_place_in_block ? offset % IO_ALIGN_BYTES : 1);
         expect_read(reader, offset, 4096, place, flags);
@@ -193,7 +194,7 @@ static void unaligned_reads_around_the_page_cache_are_whole_and_in_place(void **
     struct reader reader = open_reader(IO_CACHE_NONE);
     expect_reads(&reader, IO_PADDED, true);
     assert_int_equal(direct_descriptors(), 1);
-    /* but for what was read at the file's end, all of it went around */
+    /* except for the read at the file's end, everything bypassed the cache */
     assert_in_range(cached_pages(in_folder("data")), 0, 64);
     close_reader(&reader);
     assert_int_equal(direct_descriptors(), 0);

@@ -1,6 +1,6 @@
 /*
- * fault — a backend whose operations go wrong as rules say: requests that fail, wait, end early or
- * lose a bit; sets that fail; deaths.
+ * fault — a backend with faults injected by rules: requests that fail, wait, end early or flip a
+ * bit; failing transactions; kills.
  */
 #include "io/file_util.h"
 #include "io/io_fault.h"
@@ -81,8 +81,8 @@ static void the_nth_read_fails_and_the_others_are_whole(void **state)
     (void)state;
     open_with("read:eio@3");
     submit_reads(DEPTH);
-    assert_int_equal(faulty->ops->submit(queue, (struct io_request *[]){&requests[0]}, 1),
-                     0); /* full */
+    /* full */
+    assert_int_equal(faulty->ops->submit(queue, (struct io_request *[]){&requests[0]}, 1), 0);
     reap_all(DEPTH);
     for (unsigned i = 0; i < DEPTH; i++) {
         assert_int_equal(requests[i].result, i == 2 ? -EIO : READ);
@@ -186,7 +186,7 @@ static void a_short_read_is_the_beginning_of_what_was_asked_for(void **state)
     assert_in_range(cut, 2, 2 * DEPTH - 2);
 }
 
-/* How many bits differ. */
+/* The number of different bits. */
 static int bits_apart(const unsigned char *a, const unsigned char *b, size_t bytes)
 {
     int count = 0;
@@ -214,7 +214,7 @@ static void a_flip_inverts_one_bit_of_what_is_read(void **state)
     unsigned char *whole;
     size_t bytes;
     whole = test_read_file(in_folder("data"), &bytes);
-    assert_memory_equal(whole, content, BYTES); /* on the disk nothing changed */
+    assert_memory_equal(whole, content, BYTES); /* the file is unchanged */
     free(whole);
 }
 
@@ -225,7 +225,7 @@ static int write_whole(const char *rules, struct err *err)
     memcpy(copy, content, BYTES);
     assert_ok(io_open(folder, &(struct io_options){.fault = rules}, &with, err), err);
     int status = io_write_file(with, in_folder("output"), copy, BYTES, false, err);
-    assert_memory_equal(copy, content, BYTES); /* also where a bit flips on its way */
+    assert_memory_equal(copy, content, BYTES); /* even if a bit flips in transit */
     assert_int_equal(io_fault_counts(with).abandoned, 0);
     io_close(with);
     return status;
@@ -319,8 +319,8 @@ static void a_kill_ends_the_process_before_the_operation(void **state)
     assert_int_equal(test_run_output(names, sizeof names, "ls -A '%s' | grep -v '^.tmp-'", folder),
                      0);
     assert_string_equal(names, "data\n");
-    assert_int_equal(io->transactions->sweep(io, folder, NULL, NULL, NULL),
-                     1); /* it was written, and is nobody's */
+    /* the complete but uncommitted transaction */
+    assert_int_equal(io->transactions->sweep(io, folder, NULL, NULL, NULL), 1);
 }
 
 static void an_aborted_set_with_writes_in_flight_is_noted(void **state)
@@ -358,8 +358,8 @@ static void a_set_that_lost_a_file_is_never_published(void **state)
     }
     assert_int_equal(faulty->transactions->commit(transaction, &err), -EINVAL);
     assert_int_not_equal(access(in_folder("set"), F_OK), 0);
-    assert_int_equal(io->transactions->sweep(io, folder, NULL, NULL, NULL),
-                     0); /* nor is anything left of it */
+    /* nothing is left of it */
+    assert_int_equal(io->transactions->sweep(io, folder, NULL, NULL, NULL), 0);
     close_all();
 }
 

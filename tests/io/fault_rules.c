@@ -1,5 +1,6 @@
 /*
- * fault_rules — what `--fault` says: the grammar, its errors, and which operations a rule takes.
+ * fault_rules — the rules of `--fault`: the grammar, its errors, and which operations a rule
+ * applies to.
  */
 #include "io/fault_rules.h"
 #include "tests/support/test.h"
@@ -70,9 +71,9 @@ static void a_wrong_rule_is_answered_with_its_column_and_the_nearest_word(void *
         {"raed:eio@3", 1, "no such operation", "\"read\""},
         {"read:eio@3,wirte:eio", 12, "no such operation", "\"write\""},
         {"read:shrot", 6, "no such effect", "\"short\""},
-        {"open:flip", 6, "no such effect", ""},     /* bytes only can be flipped */
-        {"abort:eio", 7, "no such effect", ""},     /* which can't fail */
-        {"wait:delay=3s", 6, "no such effect", ""}, /* which would block who submits */
+        {"open:flip", 6, "no such effect", ""},     /* only bytes can be flipped */
+        {"abort:eio", 7, "no such effect", ""},     /* abort can't fail */
+        {"wait:delay=3s", 6, "no such effect", ""}, /* would block the submitter */
         {"queue:delay=3s", 7, "no such effect", ""},
         {"queue:hold", 7, "no such effect", ""},
         {"durable:short", 9, "no such effect", ""},
@@ -89,7 +90,7 @@ static void a_wrong_rule_is_answered_with_its_column_and_the_nearest_word(void *
         {"read:delay=20", 12, "no duration", ""},
         {"read:eio@3x", 11, "no end of the rule", ""},
         {"read:eio@3:", 12, "no part of a path", ""},
-        {"queue:emfile:data", 13, "no end of the rule", ""}, /* which has no path */
+        {"queue:emfile:data", 13, "no end of the rule", ""}, /* it has no path */
         {"wait:eio@3:data", 11, "no end of the rule", ""},
         {"read:eio,", 10, "no rule", ""},
         {"seed=", 6, "no number", ""},
@@ -112,7 +113,7 @@ static void a_wrong_rule_is_answered_with_its_column_and_the_nearest_word(void *
     assert_int_equal(fault_rules_parse(text, &(struct fault_rules){0}, NULL), -EINVAL);
 }
 
-/* Which of the first twelve reads are hit, as a text of 0 and 1. */
+/* Which of the first twelve reads are hit, as a string of 0 and 1. */
 static const char *hits_of(const char *text)
 {
     static char hits[13];
@@ -160,7 +161,8 @@ static void a_percentage_is_a_function_of_seed_name_and_offset(void **state)
         hit += first[i];
     }
     assert_in_range(hit, PLACES / 20 * 9 / 10, PLACES / 20 * 11 / 10);
-    for (uint64_t i = PLACES; i-- > 0;) { /* backwards, elsewhere, again */
+    /* backwards, in another folder, again */
+    for (uint64_t i = PLACES; i-- > 0;) {
         bool again = decide(&rules, FAULT_READ, "an/other/shard.tar", i * 4096).error != 0;
         assert_int_equal(again, first[i]);
         as_other += first[i] && decide(&other, FAULT_READ, "one/shard.tar", i * 4096).error;

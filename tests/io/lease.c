@@ -1,6 +1,6 @@
 /*
- * lease — one owner a folder on storage whose locks can't be trusted, with real processes that are
- * stopped, killed and let go.
+ * lease — one owner per folder on storage with unreliable locks, tested with real processes that
+ * are stopped, resumed and killed.
  */
 #include "io/lease.h"
 #include "io/io.h"
@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 enum {
-    QUICK_MS = 20,  /* of owners who are stopped or dead: who waits for them waits some of these */
-    CALM_MS = 2000, /* of owners who live: six of these pass only where a machine stands still */
+    QUICK_MS = 20,  /* for stopped or dead owners: taking over waits a few of these */
+    CALM_MS = 2000, /* for live owners: six of these pass only if the machine stalls */
 };
 
 static struct io_lock_options by_lease(uint64_t period_ms)
@@ -27,8 +27,7 @@ static struct io_lock_options by_lease(uint64_t period_ms)
     return (struct io_lock_options){.kind = IO_LOCK_LEASE, .period_ns = period_ms * 1000000};
 }
 
-/* ---- A process that does what it is told: 'a' acquires, 'c' checks, 'r' releases, 'q' quits.
- * ---- */
+/* ---- A process that executes commands: 'a' acquires, 'c' checks, 'r' releases, 'q' quits. ---- */
 
 struct answer {
     int status;
@@ -97,7 +96,7 @@ static struct answer ask(const struct actor *actor, char what)
     return await(actor);
 }
 
-/* with_signal 0: of its own will. */
+/* with_signal 0: lets it quit. */
 static void end(const struct actor *actor, int with_signal)
 {
     int status;
@@ -119,7 +118,7 @@ static void assert_names(const struct answer *answer, pid_t owner)
     assert_non_null(strstr(answer->found, "host="));
 }
 
-/* ---- What stands in the folder. ---- */
+/* ---- The lease files in the folder. ---- */
 
 static uint64_t highest_number(void)
 {
@@ -135,8 +134,7 @@ static uint64_t highest_number(void)
     return highest;
 }
 
-/* The owner's file as if another machine had written it: whether its process lives can't be
- * asked. */
+/* Makes the owner's file look written by another machine, so that its process cannot be checked. */
 static void make_owner_foreign(void)
 {
     assert_int_equal(
@@ -162,7 +160,7 @@ static void a_released_lease_is_had_at_once_and_its_numbers_go_on(void **state)
 {
     (void)state;
     uint64_t number = 0;
-    struct io_lock_options options = by_lease(600000); /* nobody waits a period here */
+    struct io_lock_options options = by_lease(600000); /* no test waits for such a period */
     for (int round = 0; round < 3; round++) {
         struct io_lock *lock = NULL;
         struct err err = {0};
@@ -181,7 +179,7 @@ static void a_killed_owner_of_this_machine_does_not_block(void **state)
     struct actor owner = start(by_lease(600000)), second = start(by_lease(600000));
     assert_int_equal(ask(&owner, 'a').status, 0);
     end(&owner, SIGKILL);
-    assert_int_equal(ask(&second, 'a').status, 0); /* its period is ten minutes */
+    assert_int_equal(ask(&second, 'a').status, 0); /* although its period is ten minutes */
     end(&second, 0);
 }
 
@@ -192,7 +190,7 @@ static void a_dead_owner_of_another_machine_blocks_some_periods(void **state)
     assert_int_equal(ask(&owner, 'a').status, 0);
     end(&owner, SIGKILL);
     make_owner_foreign();
-    assert_int_equal(ask(&second, 'a').status, 0); /* the dead one's periods count */
+    assert_int_equal(ask(&second, 'a').status, 0); /* the dead owner's period applies */
     end(&second, 0);
 }
 
@@ -203,17 +201,17 @@ static void an_owner_that_slept_has_lost_the_folder_and_is_told_to_whom(void **s
     assert_int_equal(ask(&slow, 'a').status, 0);
     int status;
     assert_int_equal(kill(slow.pid, SIGSTOP), 0);
-    assert_int_equal(waitpid(slow.pid, &status, WUNTRACED),
-                     slow.pid); /* no heartbeat comes any more */
+    /* its heartbeats stop */
+    assert_int_equal(waitpid(slow.pid, &status, WUNTRACED), slow.pid);
     assert_int_equal(ask(&next, 'a').status, 0);
     order(&slow, 'c');
     assert_int_equal(kill(slow.pid, SIGCONT), 0);
     struct answer answer = await(&slow);
     assert_names(&answer, next.pid);
-    answer = ask(&slow, 'c'); /* for good */
+    answer = ask(&slow, 'c'); /* permanently */
     assert_names(&answer, next.pid);
     ask(&slow, 'r');
-    assert_int_equal(ask(&next, 'c').status, 0); /* which takes nothing from the other */
+    assert_int_equal(ask(&next, 'c').status, 0); /* the release does not affect the other owner */
     end(&slow, 0);
     end(&next, 0);
 }
@@ -285,7 +283,7 @@ static void a_lock_whose_file_was_removed_is_lost_to_who_locked_another(void **s
     struct err err = {0};
     assert_ok(io->locks->acquire(io, folder, NULL, &first, &err), &err);
     assert_int_equal(test_run("rm '%s'", in_folder(".millrace-owner")), 0);
-    assert_ok(io->locks->check(first, &err), &err); /* nobody came: it is taken again */
+    assert_ok(io->locks->check(first, &err), &err); /* no other owner: it is taken again */
     assert_int_equal(io->locks->acquire(io, folder, NULL, &second, &err), -EBUSY);
     assert_int_equal(test_run("rm '%s'", in_folder(".millrace-owner")), 0);
     assert_ok(io->locks->acquire(io, folder, NULL, &second, &err), &err);
@@ -295,7 +293,7 @@ static void a_lock_whose_file_was_removed_is_lost_to_who_locked_another(void **s
     io->locks->release(second);
 }
 
-/* Beyond so many bytes no file can be written: as on a disk that is full. */
+/* Writes beyond this file size fail, as on a full disk. */
 static void limit_files(rlim_t bytes)
 {
     struct rlimit limit;
@@ -307,7 +305,7 @@ static void limit_files(rlim_t bytes)
 static void a_heartbeat_that_can_not_be_written_is_none(void **state)
 {
     (void)state;
-    static const rlim_t limits[] = {0, 10}; /* an error; a part of what is to be written */
+    static const rlim_t limits[] = {0, 10}; /* an error; a partial write */
     struct io_lock_options options = by_lease(600000);
     struct io_lock *lock = NULL;
     struct err err = {0};
@@ -327,8 +325,8 @@ static void a_heartbeat_that_can_not_be_written_is_none(void **state)
     signal(SIGXFSZ, SIG_DFL);
 }
 
-/* The number above the highest one, by what a heartbeat leaves that the storage carries out and
- * calls failed. */
+/* Creates the number above the highest one, as left by a heartbeat that storage performed but
+ * reported as failed. */
 static void make_next_number(bool is_written)
 {
     uint64_t number = highest_number();
@@ -350,17 +348,17 @@ static void an_owner_does_not_lose_its_lease_to_its_own_heartbeat(void **state)
     uint64_t number = highest_number();
     make_next_number(true);
     assert_ok(io->locks->check(lock, &err), &err);
-    assert_int_equal(highest_number(), number + 2); /* goes on behind it */
+    assert_int_equal(highest_number(), number + 2); /* continues after it */
     signal(SIGXFSZ, SIG_IGN);
     limit_files(0);
     assert_true(io->locks->check(lock, &err) < 0);
     limit_files(RLIM_INFINITY);
     signal(SIGXFSZ, SIG_DFL);
-    make_next_number(false); /* what a failed one may leave */
+    make_next_number(false); /* a failed heartbeat may leave this */
     assert_ok(io->locks->check(lock, &err), &err);
     assert_int_equal(highest_number(), number + 4);
     make_next_number(true);
-    make_next_number(true); /* a higher one is another's, whatever it says */
+    make_next_number(true); /* a higher number belongs to another owner, whatever its content */
     assert_int_equal(io->locks->check(lock, &err), -EBUSY);
     io->locks->release(lock);
 }
@@ -372,12 +370,12 @@ static void a_number_that_says_nothing_is_another_owners(void **state)
     struct io_lock *lock = NULL;
     struct err err = {0};
     assert_ok(io->locks->acquire(io, folder, &options, &lock, &err), &err);
-    make_next_number(false); /* and no heartbeat failed */
+    make_next_number(false); /* without a failed heartbeat */
     assert_int_equal(io->locks->check(lock, &err), -EBUSY);
     io->locks->release(lock);
 }
 
-/* Not ten minutes, as where nothing is known of the owner. */
+/* Not ten minutes, as if nothing were known about the owner. */
 static void an_owner_that_died_in_a_heartbeat_is_watched_by_its_periods(void **state)
 {
     (void)state;
@@ -407,7 +405,8 @@ static void records_come_back_and_nothing_else_is_one(void **state)
         assert_int_equal(lease_parse(text, bytes, &back), 0);
         assert_int_equal(lease_format(&back, again), bytes);
         assert_memory_equal(text, again, bytes);
-        for (size_t cut = 0; cut < bytes; cut++) /* as one sees that is still being written */
+        /* as read while it is being written */
+        for (size_t cut = 0; cut < bytes; cut++)
             assert_int_equal(lease_parse(text, cut, &back), -EBADMSG);
     }
     static const char *const wrong[] = {

@@ -1,5 +1,5 @@
 /*
- * line_log — lines that survive kills, and a log that can be cut back to an earlier moment.
+ * line_log — lines survive kills, and a log can be truncated to an earlier point.
  */
 #include "io/line_log.h"
 #include "tests/support/test.h"

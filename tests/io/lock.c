@@ -1,5 +1,5 @@
 /*
- * lock — one owner a folder, with real processes.
+ * lock — one owner per folder, tested with real processes.
  */
 #include "io/io.h"
 #include "tests/support/child.h"
@@ -67,7 +67,7 @@ static void one_process_does_not_lock_twice(void **state)
     io->locks->release(second);
 }
 
-/* Unlike POSIX locks, which any close of the file by the same process drops. */
+/* Unlike POSIX locks, which closing any descriptor of the file in the same process releases. */
 static void reading_the_owner_file_does_not_drop_the_lock(void **state)
 {
     (void)state;
@@ -92,7 +92,8 @@ static void a_file_that_was_removed_locks_nobody_out_or_in(void **state)
     struct err err = {0};
     struct io_lock *lock = NULL, *second = NULL, *third = NULL;
     assert_ok(io->locks->acquire(io, folder, NULL, &lock, &err), &err);
-    assert_int_equal(test_run("rm '%s/.millrace-owner'", folder), 0); /* somebody's mistake */
+    /* by mistake */
+    assert_int_equal(test_run("rm '%s/.millrace-owner'", folder), 0);
     assert_ok(io->locks->acquire(io, folder, NULL, &second, &err), &err);
     io->locks->release(lock);
     assert_int_equal(io->locks->acquire(io, folder, NULL, &third, &err), -EBUSY);
@@ -110,8 +111,8 @@ static void a_folder_that_is_not_there_is_named(void **state)
     assert_non_null(strstr(err.path, "/absent"));
 }
 
-/* One of many: starts when the pipe `go` is closed, tells its status, and keeps what it has until
- * `end` is closed. */
+/* One of many competitors: starts when the pipe `go` is closed, reports its status, and keeps its
+ * lock until `end` is closed. */
 static void compete(int go, int report, int end)
 {
     struct io_lock *lock;

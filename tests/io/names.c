@@ -1,5 +1,5 @@
 /*
- * names — files and folders by name, files as a whole, paths and URLs.
+ * names — files and folders by name, whole files, paths and URLs.
  */
 #include "io/file_util.h"
 #include "tests/support/engines.h"
@@ -101,7 +101,7 @@ static void an_identity_is_of_the_open_file_and_changes_with_its_bytes(void **st
     assert_in_range(opened.bytes_count, 1, IO_IDENTITY_BYTES_MAX);
     assert_ok(io->names->stat(io, in_folder("a"), &named, &err), &err);
     assert_true(io_identity_is_same(&opened, &named.identity));
-    test_write_file(in_folder("b"), "xyz", 3); /* another file of that name, size and time */
+    test_write_file(in_folder("b"), "xyz", 3); /* another file with the same name, size and time */
     assert_int_equal(test_run("touch -d '2001-02-03 04:05:06 UTC' '%s'", in_folder("b")), 0);
     assert_int_equal(rename(in_folder("b"), in_folder("a")), 0);
     assert_ok(io->names->stat(io, in_folder("a"), &named, &err), &err);
@@ -112,7 +112,7 @@ static void an_identity_is_of_the_open_file_and_changes_with_its_bytes(void **st
     assert_ok(io->ops->file_open(io, in_folder("a"), &file, &err), &err);
     assert_ok(io->ops->file_identity(file, &opened, &err), &err);
     assert_true(io_identity_is_same(&opened, &named.identity));
-    test_write_file(in_folder("a"), "XYZ", 3); /* in place; size and time stay */
+    test_write_file(in_folder("a"), "XYZ", 3); /* in place, with the same size and time */
     assert_int_equal(test_run("touch -d '2001-02-03 04:05:06 UTC' '%s'", in_folder("a")), 0);
     assert_ok(io->ops->file_identity(file, &again, &err), &err);
     assert_false(io_identity_is_same(&opened, &again));
@@ -200,7 +200,7 @@ static void entries_come_in_byte_order_with_their_kinds(void **state)
     assert_int_equal(io->names->list(io, in_folder("a"), note, &none, &err), -ENOTDIR);
 }
 
-/* Moves the text on by one line, which is the entry's name. */
+/* Advances the text by one line, which must be the entry's name. */
 static int compare(void *context, const struct io_entry *entry)
 {
     const char **at = context;
@@ -242,7 +242,7 @@ static void folders_are_made_with_their_parents(void **state)
     test_write_file(in_folder("file"), "", 0);
     assert_int_equal(io->names->make_folder(io, in_folder("file"), &err), -EEXIST);
     assert_int_equal(io->names->make_folder(io, in_folder("file/x"), &err), -EEXIST);
-    assert_string_equal(err.path, in_folder("file")); /* what stands in the way */
+    assert_string_equal(err.path, in_folder("file")); /* the entry in the way */
 }
 
 static void trees_are_removed_and_links_not_followed(void **state)

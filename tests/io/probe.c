@@ -1,6 +1,6 @@
 /*
- * probe — what a file system offers, compared with what stat and findmnt say and with what may be
- * done there.
+ * probe — the reported properties of a file system match stat, findmnt and the operations that
+ * succeed there.
  */
 #include "io/probe.h"
 #include "tests/support/test.h"
@@ -178,7 +178,7 @@ static void a_folder_that_fills_up_during_the_probe_can_not_be_written_to(void *
     assert_string_equal(left, "");
 }
 
-/* Compared with a rename done by python3 through the C library. */
+/* Compares with a rename by python3 through the C library. */
 static void renames_answer_as_they_do_to_others(void **state)
 {
     (void)state;

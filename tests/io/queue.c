@@ -1,5 +1,5 @@
 /*
- * queue — requests: whole in spite of short calls, cancelled, timed out, many at once.
+ * queue — requests: complete despite short calls, cancelled, timed out, many at once.
  */
 #include "io/file_util.h"
 #include "tests/io/syscalls.h"
@@ -77,7 +77,7 @@ static void wait_until_held(unsigned count)
         gate_pause();
 }
 
-/* For cases that fail or shorten what goes to the kernel. */
+/* For cases that make kernel calls fail or fall short. */
 static void need_failures(void)
 {
     if (engines_current() == IO_ENGINE_URING && !syscalls_can_fail_rings())
@@ -91,7 +91,7 @@ static void reads_are_whole_unless_the_file_ended(void **state)
     struct io_request requests[DEPTH] = {0}, *batch[DEPTH], *done[DEPTH];
     uint64_t offsets[DEPTH];
     for (unsigned i = 0; i < DEPTH; i++) {
-        offsets[i] = (uint64_t)i * 16600; /* the last ones lie across and beyond the end */
+        offsets[i] = (uint64_t)i * 16600; /* the last ones cross the end or lie beyond it */
         requests[i] = (struct io_request){.kind = IO_READ,
                                           .file = file,
                                           .offset = offsets[i],
@@ -113,8 +113,8 @@ static void reads_are_whole_unless_the_file_ended(void **state)
         }
         reaped += (unsigned)count;
     }
-    assert_int_equal(io->ops->reap(queue, done, DEPTH, 1, IO_FOREVER),
-                     0); /* nothing is in progress */
+    /* nothing is in progress */
+    assert_int_equal(io->ops->reap(queue, done, DEPTH, 1, IO_FOREVER), 0);
 }
 
 static void short_calls_eintr_and_eagain_are_continued(void **state)
@@ -147,7 +147,8 @@ static void errors_come_as_the_result(void **state)
     need_failures();
     unsigned char data[16];
     struct err err = {0};
-    /* the kernel's EINVAL is no wrong usage of ours, and its EBADMSG no content */
+    /* EINVAL from the kernel does not mean that we misused the API, nor EBADMSG that content is
+     * bad */
     static const int codes[] = {-EIO, -EINVAL, -EBADMSG, -ENODATA, -EOPNOTSUPP};
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         syscalls_fail("pread", 1, codes[i]);
@@ -156,8 +157,8 @@ static void errors_come_as_the_result(void **state)
         assert_int_equal(err.offset, 77);
     }
     assert_ok(io_read_exact(queue, io, file, "data", 77, data, 16, &err), &err);
-    assert_int_equal(io_write_exact(queue, io, file, "data", 0, data, 16, &err),
-                     -EBADF); /* opened for reading */
+    /* opened for reading */
+    assert_int_equal(io_write_exact(queue, io, file, "data", 0, data, 16, &err), -EBADF);
     assert_int_equal(io_read_exact(queue, io, file, "data", UINT64_MAX - 3, data, 16, &err),
                      -EINVAL);
     assert_int_equal(io_read_exact(queue, io, file, "data", INT64_MAX, data, 1, &err), -EINVAL);
@@ -179,12 +180,11 @@ static void a_full_queue_takes_no_more_until_reaped(void **state)
     assert_int_equal(io->ops->submit(queue, batch + DEPTH, 6), 4);
     assert_int_equal(io->ops->reap(queue, done, DEPTH, DEPTH, IO_FOREVER), DEPTH);
     assert_int_equal(io->ops->submit(queue, batch + DEPTH + 4, 2), 2);
-    assert_int_equal(io->ops->reap(queue, done, DEPTH, DEPTH, IO_FOREVER),
-                     2); /* all there were, not all asked for */
+    /* all there were, fewer than requested */
+    assert_int_equal(io->ops->reap(queue, done, DEPTH, DEPTH, IO_FOREVER), 2);
 }
 
-/* Lets the held reads go when the thread that is named sleeps: in the call that is to wait for
- * them. */
+/* Releases the held reads once the given thread sleeps in the call that waits for them. */
 static void *let_go_when_asleep(void *argument)
 {
     while (!gate_is_asleep(*(const pid_t *)argument))
@@ -233,7 +233,7 @@ static void what_has_not_begun_is_cancelled_what_has_is_done(void **state)
     assert_int_equal(io->ops->reap(queue, done, 4, 4, IO_FOREVER), 2);
     assert_int_equal(requests[0].result, 8);
     assert_int_equal(requests[1].result, 8);
-    io->ops->cancel(queue, &requests[1]); /* long done: nothing happens */
+    io->ops->cancel(queue, &requests[1]); /* already complete: nothing happens */
 }
 
 static void closing_waits_for_what_has_begun_and_drops_the_rest(void **state)
@@ -300,7 +300,7 @@ static void impossible_queues_are_refused(void **state)
 
 enum { SUBMITTERS = 6 };
 
-/* Keeps a queue of its own full of small reads of the shared file, and checks each. */
+/* Keeps its queue full of small reads of the shared file, and checks each. */
 static void *submitter_main(void *argument)
 {
     unsigned seed = *(unsigned *)argument, rounds = test_is_sanitized() ? 2000 : 20000;

@@ -1,5 +1,5 @@
 /*
- * adopt — a set goes on in the place that a dead writer of it left (IO_RESUME_NOW).
+ * resume — a transaction continues in the staging path that its dead writer left (IO_RESUME_NOW).
  */
 #include "io/file_util.h"
 #include "tests/support/engines.h"
@@ -55,7 +55,7 @@ static void assert_text(struct io_file *file, const char *text)
     assert_memory_equal(found, text, strlen(text));
 }
 
-/* A process that dies with one file finalized (of a folder) and one in progress. */
+/* Leaves a process that died with one file finalized (of a folder) and one in progress. */
 static void leave_half(bool single_file, enum io_resume resume)
 {
     int status;
@@ -115,7 +115,7 @@ static void a_dead_writers_folder_is_gone_on_with_as_it_is(void **state)
                    *c = create(transaction, false, "c");
     assert_text(a, "closed half");
     assert_text(b, "opened half");
-    write_text(a, "closed anew"); /* what was finalized is as open as the rest */
+    write_text(a, "closed anew"); /* a finalized file can be written again */
     write_text(c, "new");
     assert_ok(io->transactions->finalize(transaction, a, HAD_BYTES, &err), &err);
     assert_ok(io->transactions->finalize(transaction, b, 6, &err), &err);
@@ -168,7 +168,7 @@ static void a_writer_that_lives_is_not_followed(void **state)
         assert_ok(io->transactions->finalize(first, file, 0, &err), &err);
         assert_int_equal(io->transactions->begin(io, &options, &second, &err), -EBUSY);
         io->transactions->abort(first);
-        second = resume(kind); /* nothing is left to go on with: it begins anew */
+        second = resume(kind); /* nothing is left to resume: it starts fresh */
         io->transactions->abort(second);
         assert_int_equal(count_entries(), 0);
     }
@@ -201,8 +201,8 @@ static void only_what_is_of_the_same_name_kind_owner_and_attempt_is_gone_on_with
     assert_int_equal(count_entries(), 0);
 }
 
-/* As of a writer that died between taking the name and removing what had it: that stays, for it
- * can't be put where it should go. */
+/* As left by a writer that died between taking the name and removing the replaced entry. That entry
+ * stays, because the name is taken. */
 static void what_was_replaced_is_not_gone_on_with(void **state)
 {
     (void)state;

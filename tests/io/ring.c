@@ -1,8 +1,8 @@
 /*
- * ring — what only the engine io_uring does: it gives up what the kernel has begun, registers
- * memory, and breaks.
+ * ring — behavior specific to the io_uring engine: cancelling operations that the kernel has begun,
+ * registered memory, broken rings.
  *
- * A read of an empty pipe is one that the kernel has begun and can't end.
+ * A read of an empty pipe is an operation that the kernel has begun and cannot complete.
  */
 #include "io/file_local.h"
 #include "io/file_util.h"
@@ -26,7 +26,7 @@
 enum { DEPTH = 8, MEMORY_BYTES = 36 << 20, FILE_BYTES = 300000 };
 
 static struct io_queue *queue;
-static struct io_file pipe_file; /* the end to read from; pipe_end: the one to write to */
+static struct io_file pipe_file; /* the read end; pipe_end: the write end */
 static int pipe_end;
 
 static int set_up(void **state)
@@ -86,7 +86,7 @@ static void what_the_kernel_waits_for_is_cancelled(void **state)
     assert_int_equal(io->ops->reap(queue, done, 2, 1, IO_FOREVER), 1);
     assert_ptr_equal(done[0], &requests[0]);
     assert_int_equal(requests[0].result, -ECANCELED);
-    io->ops->cancel(queue, &requests[0]); /* long done: nothing happens */
+    io->ops->cancel(queue, &requests[0]); /* already complete: nothing happens */
     assert_int_equal(write(pipe_end, "12345678", 8), 8);
     assert_int_equal(io->ops->reap(queue, done, 2, 1, IO_FOREVER), 1);
     assert_int_equal(requests[1].result, 8);
@@ -107,7 +107,7 @@ static void closing_gets_everything_back(void **state)
     free(data);
     for (size_t i = 0; i < DEPTH; i++)
         assert_int_equal(requests[i].result, -ECANCELED);
-    assert_int_equal(write(pipe_end, "12345678", 8), 8); /* nobody reads it any more */
+    assert_int_equal(write(pipe_end, "12345678", 8), 8); /* no request reads it any more */
     assert_ok(io->ops->queue_open(io, 1, &queue, &err), &err);
 }
 
@@ -121,8 +121,8 @@ static unsigned char *make_file(const char *name)
     return content;
 }
 
-/* Reads the file to places all over the memory that was registered, within its pieces and across
- * them. */
+/* Reads the file to many places in the registered memory, within its buffers and across their
+ * boundaries. */
 static bool reads_all_over(struct io *by, struct io_file *file, const unsigned char *content,
                            unsigned char *memory)
 {
@@ -151,8 +151,8 @@ static void registered_memory_is_read_into_by_number(void **state)
         test_skip("RLIMIT_MEMLOCK lets no memory be registered here");
     unsigned count = syscalls_fixed_count();
     size_t reads = (MEMORY_BYTES - FILE_BYTES) / 250007 + 1;
-    assert_in_range(count, reads - 4,
-                    reads - 2); /* all but those that lie across the pieces of 16 MiB */
+    /* all but those that cross the 16 MiB buffers */
+    assert_in_range(count, reads - 4, reads - 2);
     struct io_queue *other;
     assert_ok(io->ops->queue_open(io, 1, &other, &err), &err);
     io->ops->queue_close(queue); /* with memory registered */
@@ -163,16 +163,16 @@ static void registered_memory_is_read_into_by_number(void **state)
 
 enum { CHILD_SKIPS = 77 };
 
-/* The kernel counts what is locked by all processes of a user: a child of root becomes a user that
- * nobody else is. */
+/* The kernel counts locked memory per user, over all processes: a child of root becomes a user
+ * without other processes. */
 static bool is_new_user(void)
 {
     uid_t id = (1u << 20) + (uid_t)getpid();
     return setresuid(id, id, id) == 0;
 }
 
-/* A child without privileges, and with so much memory that it may lock, reads all over: 0, or what
- * is wrong. Some of the memory is registered, or none. */
+/* Runs the reads in an unprivileged child with this limit of locked memory. Returns 0, or what
+ * failed. some: whether any memory is to be registered. */
 static int child_with_limit(rlim_t bytes, bool some, struct io_file *file,
                             const unsigned char *content, unsigned char *memory)
 {
@@ -185,8 +185,8 @@ static int child_with_limit(rlim_t bytes, bool some, struct io_file *file,
             _exit(1);
         if (setrlimit(RLIMIT_MEMLOCK, &limit) || (geteuid() == 0 && !is_new_user()))
             _exit(CHILD_SKIPS);
-        if (other->ops->queue_open(other, 1, &queue,
-                                   NULL)) /* of threads, where the kernel counts rings, too */
+        /* the thread engine where the kernel counts rings too */
+        if (other->ops->queue_open(other, 1, &queue, NULL))
             _exit(3);
         if (!reads_all_over(other, file, content, memory))
             _exit(4);
@@ -216,7 +216,7 @@ static void beyond_the_limit_of_locked_memory_reads_are_the_same(void **state)
     assert_int_equal(with_little, 0);
 }
 
-/* Not those of 16 MiB, but the last one. */
+/* Not the buffers of 16 MiB, but the last one. */
 static void the_pieces_that_the_limit_lets_in_are_used(void **state)
 {
     (void)state;
@@ -259,7 +259,7 @@ static void a_ring_that_breaks_lets_go_of_everything(void **state)
         submit(&others[i]);
     }
     syscalls_break_rings();
-    syscalls_at_ring_exit(fill_pipe); /* nobody reads it any more */
+    syscalls_at_ring_exit(fill_pipe); /* no request reads it any more */
     assert_int_equal(io_read_exact(queue, io, &pipe_file, "pipe", 0, data[DEPTH - 1], 8, &err),
                      -EBADF);
     assert_int_equal(err.code, -EBADF);
@@ -271,7 +271,7 @@ static void a_ring_that_breaks_lets_go_of_everything(void **state)
     assert_int_equal(io->ops->reap(queue, &done, 1, 1, IO_FOREVER), -EBADF);
     io->ops->cancel(queue, &request);
     syscalls_reset();
-    assert_int_equal(io->ops->reap(queue, &done, 1, 1, IO_FOREVER), -EBADF); /* nor later */
+    assert_int_equal(io->ops->reap(queue, &done, 1, 1, IO_FOREVER), -EBADF); /* permanently */
 }
 
 static void forbid_rings(void)
@@ -288,7 +288,7 @@ static void forbid_rings(void)
         _exit(CHILD_SKIPS);
 }
 
-/* A child where rings are forbidden once the backend is open: 0, or what is wrong. */
+/* Runs a child in which rings are forbidden after the backend is opened: 0, or what failed. */
 static int child_without_rings(enum io_engine engine, int expected, const unsigned char *content)
 {
     fflush(NULL);
@@ -327,7 +327,7 @@ a_queue_without_a_ring_is_of_threads_but_where_rings_were_asked_for_by_name(void
     assert_int_equal(by_name, 0);
 }
 
-/* As in a container whose seccomp profile has no io_uring. */
+/* As in a container whose seccomp profile blocks io_uring. */
 static void where_it_is_forbidden_threads_take_over(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * hold — readers and removers of a file, with real processes.
+ * shared_lock — readers and removers of a file, tested with real processes.
  */
 #include "io/file_util.h"
 #include "io/io.h"
@@ -50,7 +50,7 @@ static void readers_hold_together_and_no_remover_beside_them(void **state)
     io_unlock_shared(io, mine);
     child_kill(first);
     assert_int_equal(io_lock_shared(io, path, true, &other, &err), -EBUSY);
-    child_kill(second); /* the kernel frees what a death leaves */
+    child_kill(second); /* the kernel releases locks of dead processes */
     assert_ok(io_lock_shared(io, path, true, &other, &err), &err);
     io_unlock_shared(io, other);
     io_unlock_shared(io, NULL);
@@ -82,7 +82,7 @@ static void one_process_meets_its_own_holds(void **state)
     assert_ok(io_lock_shared(io, path, true, &removes, &err), &err);
     io_unlock_shared(io, removes);
     size_t bytes;
-    unsigned char *text = test_read_file(path, &bytes); /* as it was */
+    unsigned char *text = test_read_file(path, &bytes); /* unchanged */
     assert_int_equal(bytes, 4);
     assert_memory_equal(text, "text", 4);
     free(text);

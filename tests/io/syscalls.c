@@ -24,7 +24,7 @@
 enum { TEXT_BYTES_MAX = 1 << 16, READERS_MAX = 64 };
 
 static struct {
-    pthread_mutex_t mutex; /* guards the rest but the atomics */
+    pthread_mutex_t mutex; /* guards everything but the atomics */
     bool recording;
     char folder[IO_PATH_BYTES_MAX];
     char text[TEXT_BYTES_MAX];
@@ -133,7 +133,8 @@ unsigned syscalls_reader_count(void)
     return script.readers_count;
 }
 
-/* path relative to the folder, 16 hexadecimal digits in a row as NONCE; appended to the text. */
+/* Appends path to the text, relative to the folder, with 16 consecutive hexadecimal digits as
+ * NONCE. */
 static void add_path(const char *path)
 {
     size_t used = strlen(script.text), folder_bytes = strlen(script.folder);
@@ -155,7 +156,7 @@ static void add_path(const char *path)
     *to = '\0';
 }
 
-/* Writes the call down, or kills; 0, or what it is to fail with. */
+/* Records the call, or kills the process. Returns 0, or the error to fail with. */
 static int pass(const char *name, bool durable, const char *path, const char *second_path)
 {
     int code = 0;
@@ -210,7 +211,7 @@ int __wrap_open64(const char *path, int flags, ...)
                                                                : REAL(open64, path, flags, mode);
 }
 
-/* On Linux the descriptor is gone whatever close returns. */
+/* On Linux, close releases the descriptor even if it fails. */
 DECLARE(int, close, int fd)
 {
     int code = pass("close", false, "", NULL);
@@ -275,7 +276,8 @@ DECLARE(int, rmdir, const char *path)
     return pass("rmdir", true, path, NULL) ? -1 : REAL(rmdir, path);
 }
 
-/* In turn: a few bytes, EINTR, all but one, EAGAIN. 0: it has failed; else the bytes to move. */
+/* In rotation: a few bytes, EINTR, all but one, EAGAIN. Returns 0 for a failure, else the bytes to
+ * move. */
 static size_t shortened(size_t bytes)
 {
     if (!atomic_load(&script.shorten) || bytes == 0)
@@ -325,12 +327,12 @@ DECLARE(ssize_t, pwrite64, int fd, const void *data, size_t bytes, off_t offset)
     return part == 0 && bytes > 0 ? -1 : REAL(pwrite64, fd, data, part, offset);
 }
 
-/* ---- The same for what goes into a ring of io_uring. ---- */
+/* ---- The same for operations submitted to an io_uring ring. ---- */
 
 #ifdef TEST_HAS_URING
 enum { NOP_INJECT_RESULT = 1 }; /* IORING_NOP_INJECT_RESULT, Linux 6.10 */
 
-/* Its completion will have this result, and nothing is moved. */
+/* The completion gets this result, and no data is moved. */
 static void make_fail(struct io_uring_sqe *entry, int code)
 {
     uint64_t mark = entry->user_data;
@@ -365,7 +367,7 @@ static void pass_entries(const struct io_uring *ring)
 DECLARE(int, io_uring_submit, struct io_uring *ring)
 {
     if (atomic_load(&script.hold))
-        return 0; /* they stay in the ring */
+        return 0; /* entries stay in the ring */
     pass_entries(ring);
     return REAL(io_uring_submit, ring);
 }

@@ -1,5 +1,5 @@
 /*
- * set — outputs that appear whole: the order of what is made durable, replacing, ranks that join,
+ * transaction — outputs appear atomically: the order of durable calls, replacing, joining ranks,
  * sweeps.
  */
 #include "io/file_util.h"
@@ -100,8 +100,8 @@ static void the_final_size_is_what_was_sealed(void **state)
     assert_ok(io_write_exact(transaction_case_queue, io, file, "cut", 0, "0123456789", 10, &err),
               &err);
     char back[4];
-    assert_ok(io_read_exact(transaction_case_queue, io, file, "cut", 3, back, 4, &err),
-              &err); /* readable before it is finalized */
+    /* readable before it is finalized */
+    assert_ok(io_read_exact(transaction_case_queue, io, file, "cut", 3, back, 4, &err), &err);
     assert_memory_equal(back, "3456", 4);
     assert_ok(io->transactions->finalize(transaction, file, 7, &err), &err);
     assert_ok(io->transactions->create(transaction, "empty", 0, &file, &err), &err);
@@ -114,14 +114,14 @@ static void the_final_size_is_what_was_sealed(void **state)
     assert_int_equal(stat(in_folder("out/grown"), &info), 0);
     assert_int_equal(info.st_size, 5000);
     assert_int_equal(stat(in_folder("out/cut"), &info), 0);
-    assert_true(info.st_blocks * 512 <= 8192); /* what was reserved is given back */
+    assert_true(info.st_blocks * 512 <= 8192); /* the unused reservation is released */
 }
 
 static void replacing_leaves_the_new_one_only(void **state)
 {
     (void)state;
-    for (int unsupported = 0; unsupported < 2;
-         unsupported++) { /* with RENAME_EXCHANGE and without */
+    /* with RENAME_EXCHANGE and without */
+    for (int unsupported = 0; unsupported < 2; unsupported++) {
         struct err err = {0};
         if (unsupported)
             syscalls_fail("renameat2", 0, -EINVAL);
@@ -130,9 +130,10 @@ static void replacing_leaves_the_new_one_only(void **state)
             struct io_transaction *transaction = transaction_case_begin(
                 &(struct io_transaction_options){.path = in_folder("out/"), .replace = true});
             assert_ok(transaction_case_put(transaction, texts[round], texts[round], &err), &err);
+            /* until the commit */
             if (round > 0)
                 transaction_case_check_content(round == 1 ? "out/one" : "out/two",
-                                               texts[round - 1]); /* until the commit */
+                                               texts[round - 1]);
             assert_ok(io->transactions->commit(transaction, &err), &err);
             char path[32];
             snprintf(path, sizeof path, "out/%s", texts[round]);
@@ -161,7 +162,7 @@ static void ranks_join_the_place_of_the_first(void **state)
     assert_ok(transaction_case_put(other, "rank-1", "one", &err), &err);
     assert_int_equal(transaction_case_put(other, "rank-0", "again", &err), -EEXIST);
     io->transactions->leave(other);
-    io->transactions->abort(third); /* of a rank that joined: removes nothing of others */
+    io->transactions->abort(third); /* from a joined rank: removes nothing of others */
     assert_ok(io->transactions->commit(first, &err), &err);
     transaction_case_check_content("out/rank-0", "zero");
     transaction_case_check_content("out/rank-1", "one");
@@ -192,7 +193,8 @@ static void ranks_write_places_of_one_file(void **state)
     assert_ok(io->transactions->create(sets[0], "common", WRITTEN_BYTES, &files[0], &err), &err);
     for (int r = 1; r < 3; r++)
         assert_ok(io->transactions->open(sets[r], "common", &files[r], &err), &err);
-    for (int r = 2; r >= 0; r--) { /* who is done first harms nobody */
+    /* in any order */
+    for (int r = 2; r >= 0; r--) {
         assert_ok(io_write_exact(transaction_case_queue, io, files[r], "common",
                                  (uint64_t)r * IO_ALIGN_BYTES, text + r * IO_ALIGN_BYTES,
                                  r < 2 ? IO_ALIGN_BYTES : 10, &err),
@@ -232,7 +234,7 @@ static void a_sweep_spares_its_owner_and_all_that_is_whole(void **state)
             "cd '%s' && mkdir step-00000500 .hidden .tmp-strange && touch .tmp-file .tmp- .tmpx",
             folder),
         0);
-    /* b, c and the three that are nobody's */
+    /* b, c and three without an owner */
     assert_int_equal(io->transactions->sweep(io, folder, "run", NULL, &err), 5);
     assert_ok(transaction_case_put(a, "file", "x", &err), &err);
     assert_ok(io->transactions->commit(a, &err), &err);

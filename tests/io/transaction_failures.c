@@ -1,5 +1,6 @@
 /*
- * set_failures — sets that fail, are given up or are swept away: nothing appears, nothing stays.
+ * transaction_failures — transactions that fail, are aborted or are swept: nothing appears and
+ * nothing is left behind.
  */
 #include "io/file_util.h"
 #include "tests/io/syscalls.h"
@@ -58,8 +59,8 @@ static void a_failed_fsync_is_not_tried_again_and_loses_the_set(void **state)
     transaction_case_check_entries("");
 }
 
-/* Each durable call in turn fails with each error: the name never appears, nothing is left, the
- * error comes through. */
+/* Each durable call in turn fails with each error: the name never appears, nothing is left, and the
+ * error is returned. */
 static void whatever_fails_nothing_appears(void **state)
 {
     (void)state;
@@ -88,9 +89,8 @@ static void whatever_fails_nothing_appears(void **state)
             bool committed = false, last = false;
             if (!status) {
                 status = io->transactions->commit(transaction, &err);
-                last = status &&
-                       transaction_case_exists(
-                           "out"); /* the fsync after the rename: whole, perhaps not durable */
+                /* the fsync after the rename failed: complete, but perhaps not durable */
+                last = status && transaction_case_exists("out");
                 committed = status == 0;
                 transaction = NULL;
             }
@@ -161,7 +161,8 @@ static void what_the_kernel_calls_invalid_is_no_wrong_usage(void **state)
     syscalls_reset();
 }
 
-/* Renames in turn: the old one aside, the new one to its name, which fails, the old one back. */
+/* The renames, in order: the old entry to its backup, the new one to its name, which fails, and the
+ * old one back. */
 static void a_replacing_that_fails_in_the_middle_gives_the_old_one_back(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * set_names — the names of sets and within them: which are refused, which are not replaced, what
- * temporaries are called.
+ * transaction_names — names of transactions and of files in them: which are refused, which are not
+ * replaced, how temporaries are named.
  */
 #include "io/file_util.h"
 #include "tests/io/syscalls.h"
@@ -22,7 +22,7 @@ static void existing_names_are_refused_at_begin_and_at_publish(void **state)
         struct io_transaction_options options = {.path = in_folder(name), .single_file = single};
         struct io_transaction *transaction = transaction_case_begin(&options), *second = NULL;
         assert_ok(transaction_case_put(transaction, single ? "" : "a", "mine", &err), &err);
-        test_write_file(in_folder(name), "somebody else's", 15); /* meanwhile */
+        test_write_file(in_folder(name), "somebody else's", 15); /* in the meantime */
         assert_int_equal(io->transactions->begin(io, &options, &second, &err), -EEXIST);
         assert_null(second);
         assert_int_equal(io->transactions->commit(transaction, &err), -EEXIST);
@@ -131,7 +131,7 @@ static void a_temporarys_name_tells_what_it_is_to_be(void **state)
 {
     (void)state;
     static const struct {
-        const char *entry_name, *name; /* NULL: no temporary */
+        const char *entry_name, *name; /* NULL: not a temporary */
     } rows[] = {
         {".tmp-step-00000007-run%2d1-3-0123456789abcdef", "step-00000007"},
         {".tmp-x-+replaced-0-0123456789abcdef", "x"},

@@ -1,6 +1,6 @@
 /*
- * turn — one of many does the work: another process is waited for, its death is noticed, and no
- * lock is no error.
+ * turn — one of many processes does the work: others wait for it, its death is noticed, and a
+ * missing lock is not an error.
  */
 #include "io/turn.h"
 
@@ -30,12 +30,13 @@ static void one_has_the_turn_until_it_ends(void **state)
     struct io_turn *mine, *other;
     assert_int_equal(io_turn_begin(path, false, &mine), 0);
     assert_non_null(mine);
-    assert_int_equal(io_turn_begin(path, false, &other),
-                     -EBUSY); /* another thread of this process */
+    /* another thread of this process */
+    assert_int_equal(io_turn_begin(path, false, &other), -EBUSY);
     assert_int_equal(io_turn_begin(path, true, &other), -EBUSY);
     io_turn_end(mine);
     assert_false(is_there(path));
-    assert_int_equal(io_turn_begin(path, true, &other), -ENOENT); /* its work is done */
+    /* the work is done */
+    assert_int_equal(io_turn_begin(path, true, &other), -ENOENT);
     assert_null(other);
     assert_int_equal(io_turn_begin(path, false, &other), 0);
     io_turn_end(other);
