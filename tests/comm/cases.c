@@ -18,7 +18,7 @@ static void wait_for(struct comm *comm, struct comm_work *work)
     assert_ok(comm_wait(comm, work, &err), &err);
 }
 
-/* The byte at i of what `rank` sends `to`. */
+/* Byte i of what `rank` sends to `to`. */
 static unsigned char byte_of(int rank, int to, size_t i)
 {
     return (unsigned char)(i * 31 + i / 251 + (size_t)rank * 7 + (size_t)to * 13);
@@ -72,7 +72,7 @@ void all_gather_gives_each_rank_what_all_sent(void **state)
     }
 }
 
-/* What `from` sends `to`: nothing, little or much. */
+/* Bytes that `from` sends to `to`: none, a few or many. */
 static size_t amount(int from, int to, uint32_t round)
 {
     static const size_t amounts[] = {0, 1, 17, 5000, 300001};
@@ -81,8 +81,8 @@ static size_t amount(int from, int to, uint32_t round)
 
 static void exchange(struct comm *comm, uint32_t round)
 {
-    size_t sizes[4][64],
-        at[2] = {0, 0}; /* bytes sent, their offsets, bytes received, their offsets */
+    /* bytes sent, their offsets, bytes received, their offsets */
+    size_t sizes[4][64], at[2] = {0, 0};
     struct comm_work work;
     struct err err = {0};
     for (int r = 0; r < comm->ranks; r++) {
@@ -118,7 +118,8 @@ void all_to_all_moves_slices_of_any_sizes(void **state)
         exchange(world, round);
 }
 
-/* Element i of the slice for `to` that `rank` holds: sums of these depend on their order. */
+/* Element i of the slice for `to` on `rank`. Sums of these values depend on the order of
+ * addition. */
 static double element_of(int rank, int to, size_t i)
 {
     uint32_t word = philox(9, i, (uint32_t)(rank * 64 + to)).word[0];
@@ -126,7 +127,7 @@ static double element_of(int rank, int to, size_t i)
     return word & 1 ? -value : value * (word & 2 ? 1e6 : 1e-3);
 }
 
-/* T(lo, hi) as its definition has it, in the type's own arithmetic. */
+/* T(lo, hi) by its definition, in the type's own arithmetic. */
 static double tree_of(enum dtype dtype, int lo, int hi, int to, size_t i)
 {
     if (hi - lo == 1)
@@ -184,8 +185,8 @@ static void sum_slices(struct comm *comm, size_t count, enum dtype dtype)
 void canonical_sums_are_added_in_the_order_of_the_tree(void **state)
 {
     (void)state;
-    static const size_t counts[] = {0, 1, 1000, 131072,
-                                    131079}; /* of doubles: a piece, a whole one, two */
+    /* of doubles: part of a piece, one piece, two pieces */
+    static const size_t counts[] = {0, 1, 1000, 131072, 131079};
     size_t taken = test_is_sanitized() && world->ranks > 2 ? 3 : 5;
     for (size_t i = 0; i < taken; i++) {
         sum_slices(world, counts[i], DTYPE_F32);
@@ -195,8 +196,7 @@ void canonical_sums_are_added_in_the_order_of_the_tree(void **state)
 
 enum { AT_ONCE_SUMS = 3, AT_ONCE_SUM_ELEMENTS = 300000, AT_ONCE_BYTES = 70000 };
 
-/* Each rank comes to the next call after a while of its own, so that some have long been through
- * what others have not begun. */
+/* Delays each rank differently before the next call, so that some are far ahead of others. */
 static void call_late(const struct comm *comm, uint32_t call)
 {
     uint32_t word = philox(11, (uint64_t)comm->rank, call).word[0];
@@ -207,7 +207,7 @@ void works_of_one_communicator_are_in_flight_at_once(void **state)
 {
     (void)state;
     if (world->takes_device_memory)
-        return; /* which has no canonical sums */
+        return; /* no canonical sums */
     struct comm_work sums[AT_ONCE_SUMS], gathers[AT_ONCE_SUMS];
     struct err err = {0};
     size_t ranks = (size_t)world->ranks, count = AT_ONCE_SUM_ELEMENTS;
@@ -266,7 +266,7 @@ void more_canonical_sums_at_once_than_there_are_tags_are_refused(void **state)
         wait_for(world, &works[n]);
         assert_true(sums[n] == (float)((world->rank + 1) * world->ranks));
     }
-    sum_slices(world, 1000, DTYPE_F32); /* there is room again */
+    sum_slices(world, 1000, DTYPE_F32); /* room for another sum */
     free(send), free(sums);
 }
 
@@ -278,7 +278,8 @@ static void fast_sums(struct comm *comm, size_t count, enum dtype dtype)
     struct buffer send = buffer_open((size_t)comm->ranks * count * element),
                   sum = buffer_open(count * element);
     const struct comm_options options = {.stream = send.stream};
-    for (size_t i = 0; i < (size_t)comm->ranks * count; i++) /* whole numbers: exact in any order */
+    /* integers: exact in any order */
+    for (size_t i = 0; i < (size_t)comm->ranks * count; i++)
         put(send.host, dtype, i, (double)(i % 1000 + (size_t)comm->rank));
     buffer_upload(&send);
     assert_ok(comm->ops->reduce_scatter(comm, send.memory, sum.memory, count, dtype, COMM_FAST,
@@ -337,8 +338,8 @@ void integers_are_reduced_exactly(void **state)
     free(many);
 }
 
-/* Rounds of messages to the next rank, received in another order than sent; to oneself where there
- * is no other. */
+/* Rounds of messages to the next rank, received in a different order than sent; a single rank sends
+ * to itself. */
 void messages_arrive_by_tag_in_order(void **state)
 {
     (void)state;
@@ -385,7 +386,7 @@ void testing_ends_when_the_work_is_done(void **state)
         assert_ok(world->ops->test(&work, &done, &err), &err);
     assert_int_equal(work.status, 0);
     assert_int_equal(value, world->ranks);
-    wait_for(world, &work); /* at once */
+    wait_for(world, &work); /* returns at once */
 }
 
 static struct comm *split(struct comm *comm, int color, int key)
@@ -414,7 +415,7 @@ void splitting_sorts_by_key_and_leaves_out_whoever_wants_none(void **state)
     if (first)
         gather(first, 10, false);
     comm_close(first);
-    comm_close(backwards); /* those that were split from it stay */
+    comm_close(backwards); /* communicators split from it remain */
     gather(half, 10, false);
     comm_close(half);
 }
@@ -422,7 +423,7 @@ void splitting_sorts_by_key_and_leaves_out_whoever_wants_none(void **state)
 void closed_communicators_make_room_for_others(void **state)
 {
     (void)state;
-    /* Each is a thread and a socket to each other rank there. */
+    /* Each uses a thread and a socket to each other rank. */
     int most = world->takes_device_memory ? 40 : 600;
     for (int i = 0; i < most; i++) {
         struct comm *comm = split(world, i % 3 == 0 ? world->rank % 2 : 0, i);
@@ -432,7 +433,7 @@ void closed_communicators_make_room_for_others(void **state)
     }
 }
 
-/* The first rank has one more than the others, and so is the only one that has no room. */
+/* Rank 0 has one communicator more than the others, so that only it runs out of room. */
 void a_rank_without_room_for_a_communicator_fails_all_of_it(void **state)
 {
     (void)state;
@@ -453,7 +454,7 @@ void a_rank_without_room_for_a_communicator_fails_all_of_it(void **state)
         comm_close(comms[--count]);
 }
 
-/* A thread of a rank, with a communicator of its own. */
+/* A thread of a rank, with a separate communicator. */
 struct beside {
     struct comm *comm;
     int number;
@@ -486,9 +487,10 @@ void communicators_work_side_by_side(void **state)
     for (int i = 0; i < THREADS; i++) {
         besides[i] = (struct beside){split(world, 0, i % 2 ? world->rank : -world->rank), i, {0}};
         buffer_open_arena(&besides[i].arena);
-        fast_sums(besides[i].comm, 1, DTYPE_F64); /* the first ones after each other */
+        fast_sums(besides[i].comm, 1, DTYPE_F64); /* the first ones run in sequence */
     }
-    for (int i = 0; i < THREADS; i++) /* each rank in another order */
+    /* in another order on each rank */
+    for (int i = 0; i < THREADS; i++)
         assert_int_equal(
             thread_start(&threads[i], work_beside, &besides[(i + world->rank) % THREADS]), 0);
     for (int i = 0; i < THREADS; i++)

@@ -1,5 +1,5 @@
 /*
- * comm — one rank by itself, and what comm.c adds to any backend, by a backend made for the test.
+ * comm — a single rank, and what comm.c adds to any backend, tested with a mock backend.
  */
 #include "comm/comm.h"
 #include "base/clock.h"
@@ -93,11 +93,11 @@ static void messages_to_oneself_arrive_by_tag_in_order(void **state)
         assert_ok(comm_wait(comm, &work, &err), &err);
         assert_string_equal(text, expected[i].text);
     }
-    assert_true(comm->ops->receive(comm, text, 4, 0, 1, NULL, &work, &err) <
-                0); /* would hang for ever */
+    /* would hang */
+    assert_true(comm->ops->receive(comm, text, 4, 0, 1, NULL, &work, &err) < 0);
     assert_ok(comm->ops->send(comm, "x", 2, 0, 9, NULL, &work, &err), &err);
     assert_int_equal(comm->ops->receive(comm, text, 4, 0, 9, NULL, &work, &err), -EPROTO);
-    comm_close(comm); /* with a message unread: no leak */
+    comm_close(comm); /* an unread message does not leak */
 }
 
 static void after_abort_everything_ends_as_aborted(void **state)
@@ -136,10 +136,10 @@ static void split_gives_a_communicator_or_none(void **state)
     comm_close(comm);
 }
 
-/* A backend of two ranks, the other of which is played by the test. */
+/* A mock backend of two ranks; the test plays the other rank. */
 struct stage {
     struct comm comm;
-    int64_t other_value;  /* what the other rank puts into a sum */
+    int64_t other_value;  /* the other rank's value in a sum */
     int tests_until_done; /* negative: never */
     int status;
 };
@@ -183,7 +183,7 @@ static void waiting_makes_progress_until_done(void **state)
     assert_int_equal(stage.tests_until_done, 0);
     struct comm_options far = {.deadline_ns = clock_now_ns() + 3600 * CLOCK_NS_PER_S};
     stage.tests_until_done = 5;
-    assert_ok(comm_barrier(&stage.comm, &far, &err), &err); /* not late before its time */
+    assert_ok(comm_barrier(&stage.comm, &far, &err), &err); /* in time */
     stage.status = -EIO;
     assert_int_equal(comm_barrier(&stage.comm, NULL, &err), -EIO);
 }
@@ -210,7 +210,7 @@ static void ranks_agree_only_if_none_failed(void **state)
     err_set(&err, -ENOSPC, "my own trouble");
     assert_int_equal(comm_agree(&stage.comm, -ENOSPC, NULL, &err), -ENOSPC);
     assert_string_equal(err.what, "my own trouble");
-    stage.other_value = 2; /* the first of two */
+    stage.other_value = 2; /* rank 0, the lower of two */
     assert_int_equal(comm_agree(&stage.comm, 0, NULL, &err), -EREMOTEIO);
     assert_string_equal(err.what, "rank 0 failed");
     assert_int_equal(comm_agree(&stage.comm, -EIO, NULL, NULL), -EIO);

@@ -1,6 +1,6 @@
 /*
- * comm_nccl on real ranks beside comm_mpi, what lies in device memory in every order that streams
- * may take. NCCL is the one that stands in.
+ * comm_nccl on real ranks in addition to comm_mpi, with device memory in every order that streams
+ * allow. Uses the NCCL stand-in.
  */
 #include "tests/comm/cases.h"
 
@@ -15,7 +15,7 @@
 static struct comm *mpi;
 static size_t order;
 
-/* From here on the world is NCCL's. */
+/* After this, world is NCCL's. */
 static void opening_connects_all_ranks(void **state)
 {
     (void)state;
@@ -29,8 +29,8 @@ static void opening_connects_all_ranks(void **state)
     assert_true(world->rank == mpi->rank && world->ranks == mpi->ranks);
 }
 
-/* Many in progress at a time: each goes on while nobody looks at it alone, and all do as one of
- * them is waited for. */
+/* Many operations in progress at a time: each progresses without being polled itself, and all
+ * progress while one is waited for. */
 static void work_of_several_communicators_is_waited_for_in_any_order(void **state)
 {
     (void)state;
@@ -59,8 +59,9 @@ static void work_of_several_communicators_is_waited_for_in_any_order(void **stat
                 comms[c]->ops->all_gather(comms[c], own, at, BYTES, &options, &works[c][w], &err),
                 &err);
         }
+    /* each rank starts with another communicator */
     for (int w = 0; w < WORKS; w++)
-        for (int i = 0; i < COMMS; i++) { /* each rank another communicator first */
+        for (int i = 0; i < COMMS; i++) {
             int c = (i + world->rank) % COMMS;
             assert_ok(comm_wait(comms[c], &works[c][w], &err), &err);
         }
@@ -101,7 +102,7 @@ static void closing_leaves_the_hosts_communicator(void **state)
 
 int main(void)
 {
-    enum { ORDERS = 3 }; /* at once, as late as may be, one at random */
+    enum { ORDERS = 3 }; /* at once, as late as possible, one random */
     static const struct CMUnitTest once[] = {
         cmocka_unit_test(opening_connects_all_ranks),
         cmocka_unit_test(all_gather_gives_each_rank_what_all_sent),

@@ -1,6 +1,6 @@
 /*
- * One rank of a run over comm_nccl that ends badly, in the way that its argument says; nccl_ends.sh
- * runs it. As mpi_ends.c.
+ * One rank of a failing run over comm_nccl; its argument selects the failure, and nccl_ends.sh runs
+ * it. Like rank_ends.c.
  */
 #include "base/clock.h"
 #include "comm/comm_checked.h"
@@ -38,7 +38,7 @@ static int gather(uint64_t timeout_ns, struct err *err)
     return status ? status : comm_wait(bulk, &work, err);
 }
 
-/* Waits for what never comes, on the ranks' communicator. */
+/* Waits on the ranks' communicator for a message that is never sent. */
 static int wait_for_nothing(struct err *err)
 {
     static char message;
@@ -47,7 +47,7 @@ static int wait_for_nothing(struct err *err)
     return status ? status : comm_wait(world, &work, err);
 }
 
-/* Rank 1 does not come. Only rank 0 has a deadline. */
+/* Rank 1 does not arrive. Only rank 0 has a deadline. */
 static int be_late(struct err *err)
 {
     if (world->rank != 1)
@@ -61,10 +61,10 @@ static void begin_nothing(void *data)
     (void)data;
 }
 
-/* All come, but what rank 1 computes never ends, and with it what it would send. */
+/* All ranks arrive, but the computation of rank 1 never ends, and so its data is never sent. */
 static int be_stuck(struct err *err)
 {
-    static struct device_stream *stream; /* they outlive a wait that fails */
+    static struct device_stream *stream; /* must outlive a failed wait */
     static struct mark *never;
     static struct comm_work work;
     int status = device->ops->stream_open(device, &stream, err);
@@ -77,7 +77,7 @@ static int be_stuck(struct err *err)
     return status ? status : comm_wait(bulk, &work, err);
 }
 
-/* The last rank gives up while the others wait. */
+/* The last rank aborts while the others wait. */
 static int give_up(struct err *err)
 {
     if (world->rank == world->ranks - 1)
@@ -85,10 +85,11 @@ static int give_up(struct err *err)
     return gather(0, err);
 }
 
-/* As give_up, where the others look and never wait: the look that finds it ended tells why. */
+/* As give_up, but the others poll and never wait: the poll that finds the operation ended returns
+ * the reason. */
 static int give_up_looked_at(struct err *err)
 {
-    static struct comm_work work; /* it outlives a look that fails */
+    static struct comm_work work; /* must outlive a failed poll */
     bool done = false;
     if (world->rank == world->ranks - 1)
         bulk->ops->abort(bulk);
@@ -98,7 +99,7 @@ static int give_up_looked_at(struct err *err)
     return status;
 }
 
-/* Rank 1 sums where the others gather. */
+/* Rank 1 reduces while the others gather. */
 static int call_otherwise(struct err *err)
 {
     static int64_t value;
@@ -110,8 +111,8 @@ static int call_otherwise(struct err *err)
     return status ? status : comm_wait(bulk, &work, err);
 }
 
-/* Rank 1 does not come to a gather, for a reason that it tells the others in another way: what they
- * have begun is given up before memory is freed, which waits for all that the device has. */
+/* Rank 1 fails instead of gathering, and reports that through another communicator. The others halt
+ * their operations before they free memory, since freeing waits for the whole device. */
 static int halt(struct err *err)
 {
     static struct comm_work work;
@@ -129,8 +130,7 @@ static int halt(struct err *err)
     return comm_wait(bulk, &work, err);
 }
 
-/* Rank 0 gives up what goes on by two communicators at a time, which none of the others has come
- * to. */
+/* Rank 0 aborts operations of two communicators that no other rank has joined. */
 static int give_up_two(struct err *err)
 {
     static struct comm_work works[2];
@@ -153,7 +153,7 @@ static int give_up_two(struct err *err)
     return comm_wait(second, &works[1], err);
 }
 
-/* As whoever closes: NCCL's abort waits for those of all ranks. */
+/* As on close: NCCL's abort waits for those of all ranks. */
 static void end_nccl(int status)
 {
     if (status == -ECONNABORTED)
@@ -199,7 +199,7 @@ int main(int argc, char **argv)
         status = device->ops->mem_alloc(device, MEM_DEVICE, (size_t)world->ranks * BYTES,
                                         (void **)&memory, &err);
     if (!status)
-        status = gather(0, &err); /* a whole one first */
+        status = gather(0, &err); /* a successful one first */
     if (!status)
         status = ends[i].end(&err);
     if (bulk)

@@ -1,7 +1,7 @@
 /*
- * One rank of a run that ends badly, in the way that its argument says; mpi_ends.sh and tcp_ends.sh
- * run it. Each rank leaves what it got in a file of its own, and waits for those of the others
- * before it exits: mpirun ends the others when one exits.
+ * One rank of a failing run; its argument selects the failure, and mpi_ends.sh and tcp_ends.sh run
+ * it. Each rank writes its result to a file and waits for the files of the others before it exits,
+ * because mpirun ends all ranks when one exits.
  */
 #include "tests/comm/ends.h"
 
@@ -23,7 +23,7 @@ enum { TAG_NEVER_SENT, TAG_NEVER_TAKEN, TAG_HERE };
 
 static int wait_for_message(int from, int tag, struct err *err)
 {
-    static char message; /* it outlives a wait that fails */
+    static char message; /* must outlive a failed wait */
     struct comm_work work;
     int status = world->ops->receive(world, &message, 1, from, tag, NULL, &work, err);
     return status ? status : comm_wait(world, &work, err);
@@ -34,8 +34,8 @@ static int wait_for_nothing(struct err *err)
     return wait_for_message(0, TAG_NEVER_SENT, err);
 }
 
-/* Comes to the reduction, then tells rank 0, which hears of it when it has what this rank
- * reduces. */
+/* Joins the reduction, then sends a message to rank 0, which arrives after this rank's part of the
+ * reduction. */
 static int come_and_tell(struct err *err)
 {
     static int64_t value;
@@ -51,8 +51,8 @@ static int come_and_tell(struct err *err)
     return status ? status : ended;
 }
 
-/* Rank 1 does not come to where the others are. Only rank 0 has a deadline, which begins when rank
- * 2 is there. */
+/* Rank 1 does not join the barrier. Only rank 0 has a deadline, which starts when rank 2 has
+ * arrived. */
 static int be_late(struct err *err)
 {
     if (world->rank == 1) {
@@ -67,7 +67,7 @@ static int be_late(struct err *err)
     return status ? status : comm_barrier(world, &options, err);
 }
 
-/* Messages that nobody takes: large ones, for small ones are on their way at once. */
+/* Messages that no rank receives. They are large, because small ones are sent at once. */
 static int send_in_vain(struct err *err)
 {
     static char data[1 << 22];
@@ -81,8 +81,7 @@ static int send_in_vain(struct err *err)
     return status ? status : comm_wait(world, &work, err);
 }
 
-/* The last rank gives up, on a communicator of its own; all work ends, and what is asked for
- * afterwards. */
+/* The last rank aborts a communicator of its part alone; all work ends, and so does later work. */
 static int give_up(struct err *err)
 {
     struct comm *part;
@@ -99,7 +98,8 @@ static int give_up(struct err *err)
     return status;
 }
 
-/* As give_up, where the others look and never wait: the look that finds it ended tells why. */
+/* As give_up, but the others poll and never wait: the poll that finds the operation ended returns
+ * the reason. */
 static int give_up_looked_at(struct err *err)
 {
     static int64_t value;
@@ -124,7 +124,7 @@ static int call_otherwise(struct err *err)
     return status ? status : wait_for_nothing(err);
 }
 
-/* Rank 1 reduces where the others gather. */
+/* Rank 1 reduces while the others gather. */
 static int call_otherwise_checked(struct err *err)
 {
     static char own[8], all[64];
@@ -143,8 +143,8 @@ static int call_otherwise_checked(struct err *err)
     return status;
 }
 
-/* Each sends rank r as many bytes as its own number and r say, and expects as many, but rank 2,
- * which expects less of rank 1. */
+/* The size of each slice depends on the numbers of both ranks, and receivers expect that size,
+ * except that rank 2 expects less from rank 1. */
 static int slice_otherwise_checked(struct err *err)
 {
     static char sent[64], got[64];
@@ -159,7 +159,8 @@ static int slice_otherwise_checked(struct err *err)
         bytes[0][r] = 3 * rank + r;
         bytes[1][r] = 3 * r + rank;
     }
-    for (int round = 0; round < 2 && !status; round++) { /* the first one is good */
+    /* the first round succeeds */
+    for (int round = 0; round < 2 && !status; round++) {
         bytes[1][1] -= (size_t)(round == 1 && rank == 2);
         status = checked->ops->all_to_all(checked, sent, offsets, bytes[0], got, offsets, bytes[1],
                                           &options, &work, err);
@@ -170,7 +171,7 @@ static int slice_otherwise_checked(struct err *err)
     return status;
 }
 
-/* Rank 1 calls on another communicator than the others. None of the calls has a deadline. */
+/* Rank 1 calls on another communicator than the others. No call has a deadline. */
 static int call_elsewhere_checked(struct err *err)
 {
     static char own[8], all[64];
@@ -192,7 +193,7 @@ static int call_elsewhere_checked(struct err *err)
     return status;
 }
 
-/* Rank 0 computes for longer than ranks that wait for each other are given. */
+/* Rank 0 computes for longer than the timeout of waiting ranks. */
 static int be_slow_checked(struct err *err)
 {
     struct comm *checked, *part = NULL;
@@ -210,7 +211,7 @@ static int be_slow_checked(struct err *err)
     return status;
 }
 
-/* Rank 1 does not come to the split. */
+/* Rank 1 does not join the split. */
 static int split_late_checked(struct err *err)
 {
     struct comm *checked, *part = NULL;
@@ -223,7 +224,7 @@ static int split_late_checked(struct err *err)
     return status;
 }
 
-/* Ends well. */
+/* Succeeds. */
 static int only_meet(struct err *err)
 {
     return comm_barrier(world, NULL, err);
@@ -256,8 +257,8 @@ static bool is_stopped(pid_t pid)
     return state == 'T';
 }
 
-/* Rank 1 is stopped, and says first who it is. timeout_ns: that of ranks, where the barrier of rank
- * 0 has no deadline. */
+/* Rank 1 is stopped after it has sent its pid. timeout_ns: the ranks' timeout, for a barrier of
+ * rank 0 without a deadline. */
 static int stop_rank(uint64_t timeout_ns, struct err *err)
 {
     static int64_t pid;
@@ -280,8 +281,8 @@ static int stop_rank(uint64_t timeout_ns, struct err *err)
     if (world->rank == 0)
         world->ops->set_timeout(world, timeout_ns);
     status = comm_barrier(world, &options, err);
-    if (strcmp(world->ops->name, "tcp") ==
-        0) /* mpirun would end the others for it, and ends it with them */
+    /* under MPI, mpirun ends the others and kills it with them */
+    if (strcmp(world->ops->name, "tcp") == 0)
         kill((pid_t)pid, SIGKILL);
     return status;
 }
@@ -296,7 +297,7 @@ static int be_silent(struct err *err)
     return stop_rank(CLOCK_NS_PER_S / 5, err);
 }
 
-/* Rank 1 comes after many times the timeout, but lives: it is asked again and again. */
+/* Rank 1 arrives after many times the timeout, but is alive: it answers repeated queries. */
 static int be_slow(struct err *err)
 {
     const uint64_t timeout_ns = CLOCK_NS_PER_S / 2;
@@ -309,7 +310,8 @@ static int be_slow(struct err *err)
     return status;
 }
 
-/* Rank 1 comes after many times the deadline of the others, but says that it waits for a disk. */
+/* Rank 1 arrives after many times the deadline of the others, but reports that it waits for a
+ * disk. */
 static int be_slow_by_disk(struct err *err)
 {
     const uint64_t timeout_ns = CLOCK_NS_PER_S / 2;
@@ -325,7 +327,7 @@ static int be_slow_by_disk(struct err *err)
     return status;
 }
 
-/* Rank 1 does not come to a split, which has the ranks' timeout for a deadline. */
+/* Rank 1 does not join a split, whose deadline is the ranks' timeout. */
 static int split_late(struct err *err)
 {
     struct comm *part;

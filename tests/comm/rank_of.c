@@ -1,5 +1,5 @@
 /*
- * A program that finds out about its ranks as millrace does; rank_of.sh runs it.
+ * A program that detects its ranks as millrace does; rank_of.sh runs it.
  */
 #include "comm/ranks/ranks.h"
 

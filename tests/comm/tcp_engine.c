@@ -1,6 +1,6 @@
 /*
- * tcp_engine — tests: what another rank may send, and when; the test is that rank, at the other end
- * of the connection.
+ * tcp_engine — tests: what another rank may send, and when. The test plays that rank, at the other
+ * end of the connection.
  */
 #include "comm/tcp/tcp_engine.h"
 
@@ -79,7 +79,7 @@ static void hear(const struct other *other, enum tcp_control control)
     assert_int_equal(said.frame.tag, TCP_TAG_WORDS + control);
 }
 
-/* A message for rank 0, and an answer behind it: rank 0 has both at once. */
+/* Sends rank 0 a message and an answer after it; rank 0 receives both at once. */
 static void send_message(const struct other *other, const char *answer)
 {
     struct {
@@ -95,7 +95,7 @@ static void send_message(const struct other *other, const char *answer)
     assert_int_equal(send(other->socket, &sent, bytes, MSG_NOSIGNAL), bytes);
 }
 
-/* One message with rank 1. */
+/* Begins to send or receive one message with rank 1. */
 static struct engine_op *begin(const struct other *other, bool is_send, char *data, size_t bytes,
                                uint64_t deadline_ns,
                                int (*advance)(struct engine_op *op, struct err *err))
@@ -117,7 +117,7 @@ static struct engine_op *begin(const struct other *other, bool is_send, char *da
     return op;
 }
 
-/* How it ended. */
+/* Returns the result of the operation. */
 static int end(const struct other *other, struct engine_op *op, struct err *err)
 {
     if (!op)
@@ -167,7 +167,7 @@ static void nobody_waits_for_a_rank_that_has_left(void **state)
 
 static void nobody_sends_to_a_rank_that_has_left(void **state)
 {
-    static char data[1 << 24]; /* more than is on its way unread */
+    static char data[1 << 24]; /* more than the socket buffers hold */
     const struct other *other = *state;
     struct err err = {0};
     say(other, TCP_CONTROL_FAREWELL, "");
@@ -194,7 +194,7 @@ static void each_question_wants_an_answer_of_its_own(void **state)
     struct err err = {0};
     struct engine_op *op = begin(other, false, data, sizeof data, 1, NULL);
     hear(other, TCP_CONTROL_QUESTION);
-    send_message(other, "the first answer"); /* late, but there */
+    send_message(other, "the first answer"); /* late, but delivered */
     assert_ok(end(other, op, &err), &err);
     op = begin(other, false, data, sizeof data, 1, NULL);
     hear(other, TCP_CONTROL_QUESTION);
@@ -223,8 +223,8 @@ static void the_reason_of_an_end_is_heard_where_sending_fails_first(void **state
     send_message(other, NULL);
     while (!atomic_load(&is_held))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    struct engine_op *op =
-        begin(other, true, data, sizeof data, 0, NULL); /* it sends before it looks what came */
+    /* it sends before it checks for input */
+    struct engine_op *op = begin(other, true, data, sizeof data, 0, NULL);
     say(other, TCP_CONTROL_END, "rank 1 has no data");
     assert_int_equal(close(other->socket), 0);
     other->socket = -1;
@@ -234,7 +234,7 @@ static void the_reason_of_an_end_is_heard_where_sending_fails_first(void **state
     assert_string_equal(err.what, "the run was ended: rank 1 has no data");
 }
 
-/* As rank 1 of a communicator that is split. */
+/* As rank 1 of a communicator that is being split. */
 static void what_a_rank_tells_in_a_split_is_checked(void **state)
 {
     static const struct comm_ops ops = {ENGINE_COMM_HOOKS, .name = "tcp",
@@ -270,8 +270,8 @@ static void what_a_rank_tells_in_a_split_is_checked(void **state)
 static void a_tag_that_nobody_has_ends_the_run(void **state)
 {
     const struct other *other = *state;
-    const struct tcp_frame frame = {UINT64_MAX,
-                                    TCP_WORDS_BYTES}; /* behind the engine's own words */
+    /* beyond the tags of control frames */
+    const struct tcp_frame frame = {UINT64_MAX, TCP_WORDS_BYTES};
     assert_int_equal(send(other->socket, &frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
     check_ends(other, "what came from rank 1 is no frame");
 }

@@ -1,6 +1,6 @@
 /*
- * tcp_rendezvous — tests: ranks find each other, whoever else calls; and say what is wrong where
- * they don't. Each rank is a thread.
+ * tcp_rendezvous — tests: ranks find each other despite other connections, and report why they
+ * don't. Each rank is a thread.
  */
 #include "comm/tcp/tcp_rendezvous.h"
 
@@ -33,7 +33,7 @@ struct rank {
 
 static struct rank ranks[RANKS];
 static atomic_int stop;
-static uint64_t own_run; /* runs of the same test beside it are strangers */
+static uint64_t own_run; /* separates concurrent runs of the same test */
 
 static void *meet(void *argument)
 {
@@ -42,7 +42,7 @@ static void *meet(void *argument)
     return NULL;
 }
 
-/* Ranks listen behind it; those that the system gives to others are elsewhere. */
+/* Ranks listen on the ports after it; the range avoids ephemeral ports. */
 static int some_port(void)
 {
     uint16_t random;
@@ -50,7 +50,7 @@ static int some_port(void)
     return 10000 + random % 20000;
 }
 
-/* A connection to the first port of those at which rank 0 may be; -1: nobody is there. */
+/* Connects to the given port; -1: nothing listens there. */
 static int call(int port)
 {
     int made = socket(AF_INET, SOCK_STREAM, 0);
@@ -63,7 +63,7 @@ static int call(int port)
     return -1;
 }
 
-/* The same, until somebody is there. */
+/* Connects to the first port on which rank 0 listens, retrying until it does. */
 static int call_first(int port)
 {
     int made = -1;
@@ -72,7 +72,7 @@ static int call_first(int port)
     return made;
 }
 
-/* The test as a rank that calls another. */
+/* The test plays a rank that connects to another. */
 
 static void say_hello(int made, int rank, uint64_t run, struct tcp_hello *ret_hello)
 {
@@ -90,7 +90,7 @@ static void receive(int made, void *data, size_t bytes)
     assert_int_equal(recv(made, data, bytes, MSG_WAITALL), bytes);
 }
 
-/* What the other one said, whose secret is that, too. */
+/* Returns the hello of the other rank, which must have the same secret. */
 static struct tcp_hello shake_hands(int made, int rank, uint64_t run,
                                     const struct tcp_secret *secret)
 {
@@ -106,7 +106,8 @@ static struct tcp_hello shake_hands(int made, int rank, uint64_t run,
     return hello;
 }
 
-/* Where rank 0 says that all are, once all have called; the run's number. */
+/* Receives the addresses of all ranks from rank 0, once all have connected; returns the run's
+ * number. */
 static uint64_t receive_places(int made, struct tcp_place places[RANKS])
 {
     struct tcp_hello hello;
@@ -156,7 +157,7 @@ static void end(int rank)
     assert_int_equal(pthread_join(ranks[rank].thread, NULL), 0);
 }
 
-/* All have found each other. Nobody leaves before. */
+/* All have found each other. None leaves before that. */
 static void check_met(int count)
 {
     for (int r = 0; r < count; r++)
@@ -179,7 +180,7 @@ static void all_are_found_beside_strangers(void **state)
     int port = some_port();
     (void)state;
     start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
-    int silent = call_first(port); /* says nothing, and stays */
+    int silent = call_first(port); /* sends nothing and stays connected */
     int loud = call_first(port);
     assert_true(send(loud, noise, sizeof noise, MSG_NOSIGNAL) > 0);
     start(1, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
@@ -194,7 +195,8 @@ static void who_does_not_come_is_named_with_where_to_come(void **state)
 {
     char line[ERR_LINE_BYTES_MAX];
     (void)state;
-    for (int r = 0; r < 2; r++) { /* the first waits for the second; the second finds nobody */
+    /* the first waits for the second; the second finds no one */
+    for (int r = 0; r < 2; r++) {
         start(r, 2, own_run, some_port(), CLOCK_NS_PER_S / 5);
         end(r);
         assert_int_equal(ranks[r].status, -ETIMEDOUT);
@@ -226,8 +228,8 @@ static void connections_leave_the_port_of_the_first_rank_to_others(void **state)
     struct sockaddr_storage own;
     socklen_t bytes = sizeof own;
     assert_int_equal(getsockname(ranks[0].sockets[1], (struct sockaddr *)&own, &bytes), 0);
-    assert_false(is_kept_from_others(
-        ntohs(((struct sockaddr_in *)&own)->sin_port))); /* as in sockaddr_in6 */
+    /* same offset as in sockaddr_in6 */
+    assert_false(is_kept_from_others(ntohs(((struct sockaddr_in *)&own)->sin_port)));
     close_all(2);
 }
 
@@ -270,7 +272,7 @@ static void an_address_that_is_none_is_named(void **state)
     assert_string_equal(rank.err.found, "no such host");
 }
 
-/* One of this machine's addresses that others could call it by; false where it has none. */
+/* A non-loopback address of this machine; false if it has none. */
 static bool find_address(char text[INET_ADDRSTRLEN])
 {
     struct ifaddrs *all;
@@ -293,8 +295,8 @@ static void who_is_beside_the_first_rank_is_found_from_elsewhere(void **state)
     (void)state;
     if (!find_address(elsewhere))
         skip();
-    for (int r = 0; r < RANKS;
-         r++) /* the last one comes by the network, the others as by the own name of a Debian */
+    /* the last one uses the network, the others Debian's address for the own host name */
+    for (int r = 0; r < RANKS; r++)
         start_at(r, RANKS, own_run, r == 2 ? elsewhere : "127.0.1.1", port, 60 * CLOCK_NS_PER_S);
     check_met(RANKS);
     struct sockaddr_storage other = {0};
@@ -310,7 +312,8 @@ static void who_is_beside_the_first_rank_is_found_from_elsewhere(void **state)
 static void a_meeting_is_given_up_on_request(void **state)
 {
     (void)state;
-    for (int r = 0; r < 2; r++) { /* the first waits for the second; the second finds nobody */
+    /* the first waits for the second; the second finds no one */
+    for (int r = 0; r < 2; r++) {
         atomic_store(&stop, 0);
         start(r, 2, own_run, some_port(), 3600 * CLOCK_NS_PER_S);
         atomic_store(&stop, 15);
@@ -326,12 +329,12 @@ static void a_rank_that_fails_meanwhile_ends_the_meeting(void **state)
     (void)state;
     start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
     start(1, RANKS, own_run, port, 3600 * CLOCK_NS_PER_S);
-    int last = call_first(port); /* a rank that comes to the first one, */
+    int last = call_first(port); /* a rank that connects to rank 0, */
     shake_hands(last, 2, 0, &no_secret);
     end(0);
     assert_ok(ranks[0].status, &ranks[0].err);
-    for (int r = 1; r < RANKS;
-         r++) /* which has all now, and fails; the last never calls the second */
+    /* which then has all, and fails; the last rank never connects to the second */
+    for (int r = 1; r < RANKS; r++)
         close(ranks[0].sockets[r]);
     end(1);
     assert_int_equal(ranks[1].status, -ECONNABORTED);
@@ -339,8 +342,8 @@ static void a_rank_that_fails_meanwhile_ends_the_meeting(void **state)
     close(last);
 }
 
-/* The second rank has heard where all are, and stands still while the last one calls it, gives up
- * and calls again. */
+/* The second rank has the addresses of all ranks and is busy while the last one connects, gives up
+ * and connects again. */
 static void a_caller_that_gave_up_is_not_present_and_may_call_again(void **state)
 {
     int port = some_port();
@@ -353,7 +356,8 @@ static void a_caller_that_gave_up_is_not_present_and_may_call_again(void **state
     int first = call_first(port);
     shake_hands(first, 2, 0, &no_secret);
     uint64_t run = receive_places(first, places);
-    int gave_up = call_place(&places[1]); /* in the queue, and so heard, before the second call */
+    /* queued, and so handled, before the second connection */
+    int gave_up = call_place(&places[1]);
     say_hello(gave_up, 2, run, &unanswered);
     close(gave_up);
     int again = call_place(&places[1]);
@@ -363,7 +367,7 @@ static void a_caller_that_gave_up_is_not_present_and_may_call_again(void **state
         assert_ok(ranks[r].status, &ranks[r].err);
     }
     assert_int_equal(send(ranks[1].sockets[2], "x", 1, MSG_NOSIGNAL), 1);
-    receive(again, &byte, 1); /* it is the second call that counts */
+    receive(again, &byte, 1); /* the second connection is the valid one */
     close(first);
     close(again);
     for (int r = 0; r < 2; r++)
@@ -374,7 +378,7 @@ static void a_caller_that_gave_up_is_not_present_and_may_call_again(void **state
 
 static void a_rank_that_left_before_all_had_come_is_awaited_anew(void **state)
 {
-    const struct linger reset = {.l_onoff = 1}; /* which is no end of file */
+    const struct linger reset = {.l_onoff = 1}; /* not an end of file */
     int port = some_port(), made[RANKS];
     struct tcp_place places[RANKS];
     (void)state;
@@ -400,7 +404,7 @@ static void a_rank_that_left_before_all_had_come_is_awaited_anew(void **state)
     }
 }
 
-/* Whether somebody listens at that port of that address of this machine. */
+/* Whether a process listens on that port of that local address. */
 static bool is_open(uint32_t address, int port)
 {
     int made = socket(AF_INET, SOCK_STREAM, 0);
@@ -423,8 +427,8 @@ static void ranks_listen_where_they_reach_the_first_one_alone(void **state)
     assert_int_equal(getpeername(first, (struct sockaddr *)&address, &bytes), 0);
     listens_at = ntohs(address.sin_port);
     assert_true(is_open(htonl(INADDR_LOOPBACK), listens_at));
-    assert_false(
-        is_open(htonl(INADDR_LOOPBACK + 1), listens_at)); /* 127.0.0.2 is this machine's, too */
+    /* 127.0.0.2 is also local */
+    assert_false(is_open(htonl(INADDR_LOOPBACK + 1), listens_at));
     shake_hands(first, 2, 0, &no_secret);
     start(1, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
     uint64_t run = receive_places(first, places);
@@ -462,7 +466,8 @@ static void ranks_with_one_secret_meet(void **state)
     close_all(RANKS);
 }
 
-/* Who has another secret or none is told; the others go on waiting, and tell at their end. */
+/* A rank with another secret or none gets an error at once. The others keep waiting and report it
+ * when they time out. */
 static void a_rank_without_the_secret_is_refused_and_named(void **state)
 {
     const struct tcp_secret secret = make_secret("correct horse battery staple"),
@@ -492,7 +497,7 @@ static void a_rank_without_the_secret_is_refused_and_named(void **state)
     }
 }
 
-/* Only a caller that has proved the secret gets a proof. */
+/* Only a peer that has proved the secret receives a proof. */
 static void a_stranger_learns_nothing_of_the_secret(void **state)
 {
     static const struct tcp_proof nothing;
@@ -506,14 +511,14 @@ static void a_stranger_learns_nothing_of_the_secret(void **state)
     int made = call_first(port);
     say_hello(made, 2, 0, &own);
     receive(made, &hello, sizeof hello);
-    assert_int_equal(tcp_secret_prove(&secret, TCP_ROLE_CALLED, &own, &hello, &proof),
-                     0); /* of the other side */
+    /* for the other role */
+    assert_int_equal(tcp_secret_prove(&secret, TCP_ROLE_CALLED, &own, &hello, &proof), 0);
     assert_int_equal(send(made, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
     receive(made, &answer, sizeof answer);
     assert_memory_equal(&answer, &nothing, sizeof answer);
-    assert_int_equal(recv(made, &byte, 1, 0), 0); /* hung up on */
+    assert_int_equal(recv(made, &byte, 1, 0), 0); /* connection closed */
     close(made);
-    /* a proof that was heard once serves no other connection */
+    /* a recorded proof is useless on another connection */
     assert_int_equal(tcp_secret_prove(&secret, TCP_ROLE_CALLER, &own, &hello, &proof), 0);
     made = call_first(port);
     say_hello(made, 2, 0, &own);
@@ -529,7 +534,7 @@ static void a_stranger_learns_nothing_of_the_secret(void **state)
     close_all(RANKS);
 }
 
-/* What the environment and a file say; err is clear where it is taken. */
+/* Reads the secret from an environment variable and a file; err is cleared first. */
 static int read_secret(const char *value, const char *path, struct tcp_secret *ret_secret,
                        struct err *err)
 {
@@ -559,7 +564,7 @@ static void a_secret_comes_from_the_environment_or_a_private_file(void **state)
     assert_int_equal(read_secret("", NULL, &secret, &err), -EINVAL);
     assert_int_equal(read_secret("too short", NULL, &secret, &err), -EINVAL);
     assert_null(strstr(err.found, "short"));
-    assert_int_equal(read_secret(text, path, &secret, &err), -EINVAL); /* which one? */
+    assert_int_equal(read_secret(text, path, &secret, &err), -EINVAL); /* ambiguous */
     memset(longest, 'x', sizeof longest);
     longest[sizeof longest - 1] = '\0';
     assert_int_equal(read_secret(longest, NULL, &secret, &err), -EINVAL);
