@@ -1,6 +1,6 @@
 /*
- * bpe — tests of GPT-2's tokenizer: every token is tiktoken's, on real and on hostile text; what a
- * broken vocabulary gets.
+ * bpe — tests of GPT-2's tokenizer: tokens equal tiktoken's on real and on hostile text; broken
+ * vocabularies are refused.
  */
 #include "convert/bpe.h"
 #include "base/bytes.h"
@@ -72,15 +72,16 @@ static void known_texts_have_their_known_tokens(void **state)
     struct fixture *f = need_vocabulary(state);
     assert_int_equal(bpe_vocabulary(f->bpe), 50257);
     assert_int_equal(bpe_document_end(f->bpe), 50256);
-    for (int again = 0; again < 2; again++) { /* the second time from the cache */
+    /* the second time from the cache */
+    for (int again = 0; again < 2; again++) {
         assert_tokens(f, "Hello world", (const uint16_t[]){15496, 995}, 2);
         assert_tokens(f, "hello  world's", (const uint16_t[]){31373, 220, 995, 338}, 4);
         assert_tokens(f, "", NULL, 0);
     }
 }
 
-/* Each file NAME.txt of the folder into NAME.u16: whole, and again in parts cut at places where
- * that changes nothing. */
+/* Encodes each file NAME.txt of the folder to NAME.u16: whole, and again in parts cut where that
+ * does not change the tokens. */
 static void encode_files(struct fixture *f)
 {
     DIR *listing = opendir(f->folder);
@@ -136,8 +137,8 @@ static void a_cut_keeps_white_space_together(void **state)
     assert_int_equal(bpe_find_cut("abc def", 7, 3), 3);
     assert_int_equal(bpe_find_cut("abcdef", 6, 3), 6);
     assert_int_equal(bpe_find_cut("ab   d e", 8, 3), 6); /* not within the spaces */
-    assert_int_equal(bpe_find_cut("abc\xc2\xa0 d", 7, 3),
-                     7); /* behind a no-break space: not there */
+    /* not after a no-break space */
+    assert_int_equal(bpe_find_cut("abc\xc2\xa0 d", 7, 3), 7);
     assert_int_equal(bpe_find_cut("a\xe3\x80\x80 bc d", 9, 3), 7); /* an ideographic space */
     assert_int_equal(bpe_find_cut("a\xe3\x80\x82\n\nb", 7, 3), 4); /* an ideographic full stop */
 }
@@ -180,8 +181,8 @@ static void a_long_word_takes_no_quadratic_time(void **state)
     for (size_t i = 0; i < bytes; i++)
         text[i] = "acgt"[i * i / 7 % 4];
     struct str tokens = {0};
-    assert_ok(bpe_encode(f->encoder, text, bytes, &tokens, &f->err),
-              &f->err); /* minutes, if it were */
+    /* takes minutes if quadratic */
+    assert_ok(bpe_encode(f->encoder, text, bytes, &tokens, &f->err), &f->err);
     assert_true(tokens.bytes / BPE_TOKEN_BYTES > bytes / 16 &&
                 tokens.bytes / BPE_TOKEN_BYTES < bytes);
     str_deinit(&tokens);
@@ -210,12 +211,12 @@ static void a_broken_vocabulary_is_refused_by_name(void **state)
     char *whole = (char *)test_read_file(path, &(size_t){0});
     check_broken(f, "{\"a\": 0}", "", "encoder.json");
     check_broken(f, "[1, 2]", "", "encoder.json");
-    check_broken(f, whole, "#version: 0.2\nt h\nt h\n", "vocab.bpe"); /* twice */
+    check_broken(f, whole, "#version: 0.2\nt h\nt h\n", "vocab.bpe"); /* duplicate */
     check_broken(f, whole, "th\n", "vocab.bpe");
     check_broken(f, whole, "t \n", "vocab.bpe");
     check_broken(f, whole, "qqqqqq zzzzzz\n", "vocab.bpe");
     assert_int_equal(f->err.offset, 0);
-    char *id = strstr(whole, ": 5,"); /* "\"&\": 5": now there are two of 6 */
+    char *id = strstr(whole, ": 5,"); /* "\"&\": 5" becomes a second 6 */
     assert_non_null(id);
     id[2] = '6';
     check_broken(f, whole, "t h\n", "encoder.json");

@@ -1,5 +1,5 @@
 /*
- * Checkpoints into full files.
+ * Converting checkpoints to consolidated files.
  */
 #include "convert/checkpoint.h"
 #include "base/bytes.h"
@@ -187,8 +187,8 @@ static int convert_to(enum dtype dtype, struct convert_checkpoint_result *result
     return convert_checkpoint_full(io, &options, result, err);
 }
 
-/* Integers, bools, scalars and empty tensors come over whole, whatever the others are cast to, and
- * nothing is cast unless asked for. */
+/* Integers, bools, scalars and empty tensors are kept unchanged by any cast, and nothing is cast
+ * unless requested. */
 static void integers_bools_and_scalars_survive_and_only_reals_are_cast(void **state)
 {
     (void)state;
@@ -211,7 +211,7 @@ static void integers_bools_and_scalars_survive_and_only_reals_are_cast(void **st
                      bytes = count * dtype_bytes(dtype);
             char *expected = malloc(bytes + 1), *found = malloc(bytes + 1);
             struct ckpt_tensor wanted = *before;
-            wanted.dtype = dtype; /* without cast: it must have that dtype, and the shape */
+            wanted.dtype = dtype; /* without cast, it must have that dtype and shape */
             wanted.data = found;
             assert_ok(ckpt_reader_load(reader, &wanted, 1, NULL, &err), &err);
             cast_elements(before->dtype, before->data, dtype, expected, count);
@@ -227,9 +227,10 @@ static void integers_bools_and_scalars_survive_and_only_reals_are_cast(void **st
 
 /* ---- Memory. ---- */
 
-enum { LARGE_BYTES = 288 << 20, MEMORY_BYTES_MAX = (64 + 32) << 20 /* with what is read ahead */ };
+/* The limit includes read-ahead. */
+enum { LARGE_BYTES = 288 << 20, MEMORY_BYTES_MAX = (64 + 32) << 20 };
 
-/* One tensor that is a hole in a file: many times as large as what a conversion may take. */
+/* One tensor in a sparse file, several times larger than the memory limit of a conversion. */
 static void make_large(const char *path)
 {
     char header[128] = {0};
@@ -255,13 +256,14 @@ static uint64_t status_bytes(const char *key)
     return kib << 10;
 }
 
-/* 0: the memory that came on top of what the process had stayed within bounds. */
+/* Returns 0 if the additional memory of the process stayed below the limit. */
 static int convert_in_bounds(const char *source)
 {
     struct convert_checkpoint_result result;
     struct convert_checkpoint_options options = {
         .source = source, .target = target, .verify = true};
-    FILE *reset = fopen("/proc/self/clear_refs", "w"); /* the peak is measured anew */
+    /* resets the peak */
+    FILE *reset = fopen("/proc/self/clear_refs", "w");
     if (!reset || fputs("5", reset) < 0 || fclose(reset))
         return 2;
     uint64_t before = status_bytes("VmHWM");

@@ -1,5 +1,5 @@
 /*
- * checkpoint_hf (test) — transformers loads what `--to hf` writes, and computes from it what we do.
+ * checkpoint_hf (test) — transformers loads the output of `--to hf` and computes the same logits.
  */
 #include "ckpt/ckpt.h"
 #include "convert/checkpoint.h"
@@ -30,7 +30,7 @@ static int tear_down(void **state)
     return scratch_tear_down(state);
 }
 
-/* The state of a run with this model. */
+/* The state of a training run with this model. */
 static void describe(const struct model_config *model, struct str *out)
 {
     struct train_config config;
@@ -59,7 +59,7 @@ static void describe(const struct model_config *model, struct str *out)
     str_add_text(out, "}");
 }
 
-/* A step with random weights. */
+/* Saves a step with random weights. */
 static void save_step(const struct model_config *config)
 {
     struct model_case c;
@@ -103,7 +103,7 @@ static int convert(uint64_t max_file_bytes, bool force, struct err *err)
     return convert_checkpoint_hf(io, &options, &result, err);
 }
 
-/* All are saved as F32. */
+/* All tensors are saved as F32. */
 static void convert_cast(enum dtype dtype, uint64_t max_file_bytes)
 {
     struct convert_checkpoint_result result;
@@ -135,7 +135,7 @@ static bool exists(const char *name)
     return access(path, F_OK) == 0;
 }
 
-/* In one file, and in several. */
+/* As one file, and as several. */
 static void transformers_computes_what_we_do(const struct model_config *config)
 {
     struct err err;
@@ -157,7 +157,7 @@ static void transformers_computes_what_we_do(const struct model_config *config)
                               TEST_SOURCE_DIR, one, target),
                      0);
     hf_check_logits(config, io, steps, one); /* the step's own weights */
-    hf_check_logits(config, io, one, one);   /* and back again */
+    hf_check_logits(config, io, one, one);   /* and converted back */
     hf_check_logits(config, io, target, target);
 }
 
@@ -220,7 +220,7 @@ static void cast_folders_are_what_torch_casts_and_load_with_their_tied_heads(voi
         0);
 }
 
-/* Each write in turn gets a wrong bit; an existing folder stays. */
+/* Flips a bit in each write in turn; an existing folder stays. */
 static void a_folder_that_differs_never_has_the_name(void **state)
 {
     (void)state;
@@ -245,7 +245,7 @@ static void a_folder_that_differs_never_has_the_name(void **state)
     assert_int_equal(test_run("test -z \"$(ls -A %s | grep tmp)\"", folder), 0);
 }
 
-/* Several files, of which some are finalized and some are not when it dies. */
+/* Several files, some of them finalized when the process dies. */
 static void killed_at_durable_operations_a_folder_goes_on_to_the_same(void **state)
 {
     (void)state;
@@ -284,8 +284,7 @@ static void killed_at_durable_operations_a_folder_goes_on_to_the_same(void **sta
     assert_true(kills > 8 && kept > 5);
 }
 
-/* --force deletes what it replaces: that must be a converted model, and never the checkpoint
- * itself. */
+/* --force deletes what it replaces: that must be a converted model, never the checkpoint itself. */
 static void force_replaces_nothing_but_a_converted_model(void **state)
 {
     (void)state;
@@ -300,7 +299,7 @@ static void force_replaces_nothing_but_a_converted_model(void **state)
     assert_int_equal(test_run("echo '{}' >'%s/tokenizer.json'", target), 0);
     assert_int_equal(convert_checkpoint_hf(io, &options, &result, &err), -EEXIST);
     assert_string_equal(err.found, "tokenizer.json");
-    options.target = folder; /* it holds the checkpoints */
+    options.target = folder; /* contains the checkpoints */
     assert_int_equal(convert_checkpoint_hf(io, &options, &result, &err), -EEXIST);
     options.target = path;
     assert_int_equal(test_run_output(path, sizeof path, "printf %%s '%s'/step-*", steps), 0);

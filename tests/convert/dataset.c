@@ -1,6 +1,6 @@
 /*
- * Converting datasets: which samples come out of which files, with which names, in which order, the
- * same bytes whatever the workers; bad items are named.
+ * Converting datasets: the samples made from files, their names and order; the same bytes for any
+ * number of workers; errors name bad items.
  */
 #include "tests/convert/dataset_case.h"
 
@@ -22,7 +22,8 @@ static void real_photos_keep_their_bytes_and_classes(void **state)
     assert_string_equal(dataset->classes[9], "t-shirt");
     assert_int_equal(dataset->fields_count, 2);
     dataset_close(dataset);
-    /* Extracted, each picture is the source's, and each number its folder's place. */
+    /* When extracted, each picture equals its source, and each class number is its folder's
+     * index. */
     assert_int_equal(test_run("mkdir '%s/x' && tar -C '%s/x' -xf '%s/shard-000000.tar'",
                               fixture->folder, fixture->folder, fixture->target),
                      0);
@@ -70,7 +71,7 @@ static void a_jpeg_under_another_extension_is_kept_and_counted(void **state)
         fixture->options.force = true;
         assert_converts(fixture);
         assert_int_equal(fixture->result.jpegs.tiled_count, ways[i] == CONVERT_JPEG_TILE);
-        /* encoded again, the small picture would be larger */
+        /* re-encoding would enlarge the small picture */
         static const unsigned kept[] = {[CONVERT_JPEG_TILE] = 1, [CONVERT_JPEG_REENCODE] = 2};
         assert_int_equal(fixture->result.jpegs.kept_count,
                          ways[i] == CONVERT_JPEG_KEEP ? 0 : kept[ways[i]]);
@@ -133,7 +134,7 @@ static void reencoding_bounds_the_longer_side(void **state)
     assert_string_equal(text, "20 100 96\n");
 }
 
-/* Re-encoding at a high quality enlarges photos of a low one: those keep their pixels, unless they
+/* Re-encoding at high quality enlarges photos of low quality: those keep their pixels unless they
  * are scaled. */
 static void reencoding_enlarges_no_photo_that_keeps_its_size(void **state)
 {
@@ -155,7 +156,7 @@ static void reencoding_enlarges_no_photo_that_keeps_its_size(void **state)
     assert_in_range(fixture->result.jpegs.reencoded_count, 15, 20);
     assert_true(fixture->result.jpegs.written_bytes < fixture->result.jpegs.source_bytes);
     fixture->options.quality = 100;
-    fixture->options.max_side = 300; /* all are larger */
+    fixture->options.max_side = 300; /* all photos are larger */
     assert_converts(fixture);
     assert_int_equal(fixture->result.jpegs.reencoded_count, 20);
 }
@@ -253,7 +254,7 @@ static void which_folders_are_splits_can_be_said(void **state)
     fixture->options.split_folders = CONVERT_SPLIT_FOLDERS_YES;
     assert_converts(fixture);
     assert_classes(fixture, "/fold1", "x y ");
-    /* A class may be called train. */
+    /* A class may be named train. */
     fixture->options.force = false;
     assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
     clear_source(fixture);
@@ -325,7 +326,7 @@ static void files_of_no_sample_are_listed_by_type(void **state)
     assert_converts(fixture);
     assert_string_equal(list_members(fixture, ""),
                         "a/1.cls\na/1.jpg\na/1.json\na/1.xml\nb/lone.cls\nb/lone.json\n");
-    /* Beside class folders, without an extension, and no regular file. */
+    /* A file next to the class folders, one without an extension, and a non-regular file. */
     fixture->options.force = false;
     assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
     write_jpeg(fixture, "beside.jpg", 1);
@@ -409,7 +410,7 @@ static void keys_and_extensions_are_normalised(void **state)
     assert_null(strstr(fixture->log, ".hidden"));
 }
 
-/* As many as the index has room for: 47 and the NUL. */
+/* The maximum in the index: 47 bytes and the NUL. */
 static void an_extension_may_have_47_bytes(void **state)
 {
     struct fixture *fixture = *state;
@@ -513,7 +514,8 @@ static void broken_jpegs_are_named_counted_and_left_out(void **state)
     assert_converts(fixture);
     fixture->options.errors_max = 1;
     assert_true(convert(fixture) < 0);
-    dataset_close(open_dataset(fixture, "")); /* what was to be replaced */
+    /* the dataset to be replaced */
+    dataset_close(open_dataset(fixture, ""));
     assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
     assert_true(convert(fixture) < 0);
     assert_nothing_left(fixture);
@@ -544,7 +546,8 @@ static void all_malformed_jpegs_are_skipped_and_all_varieties_kept(void **state)
     assert_int_equal(fixture->result.samples_count, atoi(text));
     assert_int_equal(fixture->result.jpegs.tiled_count + fixture->result.jpegs.kept_count,
                      atoi(text));
-    assert_in_range(fixture->result.jpegs.kept_count, 4, 8); /* CMYK, and what is tiled already */
+    /* CMYK, and already tiled files */
+    assert_in_range(fixture->result.jpegs.kept_count, 4, 8);
     assert_null(strstr(list_members(fixture, ""), "bad/"));
 }
 
@@ -571,7 +574,7 @@ static void splits_are_disjoint_complete_and_stable(void **state)
         sscanf(at, "%127[^\n]", line);
         assert_false(has_line(in_train, line));
     }
-    /* More files in the folder: what was in val stays there. */
+    /* More files in the folder: items in val stay there. */
     write_jpeg(fixture, "zz/new.jpg", 1);
     write_jpeg(fixture, "a/aaa.jpg", 1);
     fixture->options.force = true;
@@ -683,7 +686,8 @@ static void text_is_split_into_contiguous_parts(void **state)
     fixture->options.splits[1] = (struct convert_split){"val", 0.1};
     assert_converts(fixture);
     struct dataset *train = open_dataset(fixture, "/train"), *val = open_dataset(fixture, "/val");
-    assert_int_equal(train->text.tokens, 1003856); /* 0.9 x 1115395, rounded */
+    /* 0.9 x 1115395, rounded */
+    assert_int_equal(train->text.tokens, 1003856);
     assert_int_equal(train->text.tokens + val->text.tokens, 1115395);
     assert_int_equal(train->samples, 16);
     assert_int_equal(val->samples, 2);

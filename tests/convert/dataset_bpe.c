@@ -1,6 +1,6 @@
 /*
- * dataset_bpe — tests of text converted with GPT-2's tokenizer: documents cut into pieces give the
- * stream that tiktoken gives whole.
+ * dataset_bpe — tests of text converted with GPT-2's tokenizer: documents cut into pieces have the
+ * same tokens as tiktoken gives for the whole.
  */
 #include "convert/source.h"
 #include "tests/convert/dataset_case.h"
@@ -16,8 +16,8 @@ static void use_vocabulary(struct fixture *fixture, char path[TEST_PATH_BYTES_MA
     fixture->options.vocabulary = path;
 }
 
-/* A text longer than a piece may be, of one word in characters of three bytes, which no MiB is a
- * multiple of. */
+/* A text longer than the maximum piece: one word of three-byte characters, whose size does not
+ * divide a MiB. */
 static void write_endless(struct fixture *fixture)
 {
     size_t bytes = 3 * (SOURCE_PIECE_BYTES_MAX / 2);
@@ -29,7 +29,7 @@ static void write_endless(struct fixture *fixture)
     free(text);
 }
 
-/* Words, lines and long runs, so that the ends of pieces fall on everything. */
+/* Words, lines and long runs, so that piece boundaries fall on all kinds of text. */
 static void write_mixed(struct fixture *fixture, size_t bytes)
 {
     static const char *const parts[] = {
@@ -111,7 +111,7 @@ static void an_existing_target_is_refused_before_tokens_are_counted(void **state
     write_source(fixture, "a.txt", "text", 4);
     assert_converts(fixture);
     fixture->options.tokenizer = "gpt2";
-    fixture->options.vocabulary = fixture->folder; /* it holds none, which is not found out */
+    fixture->options.vocabulary = fixture->folder; /* it has no vocabulary, but is not read */
     assert_int_equal(convert(fixture), -EEXIST);
 }
 

@@ -65,7 +65,6 @@ void write_source(struct fixture *fixture, const char *relative, const void *dat
     test_write_file(path, data, bytes);
 }
 
-/* A small JPEG of one colour that depends on number. */
 void write_jpeg(struct fixture *fixture, const char *relative, unsigned number)
 {
     enum { SIDE = 24 };
@@ -78,7 +77,6 @@ void write_jpeg(struct fixture *fixture, const char *relative, unsigned number)
     str_deinit(&out);
 }
 
-/* 3 classes of count pictures each. */
 void write_classes(struct fixture *fixture, unsigned count)
 {
     static const char *const names[] = {"b", "a", "c d"};
@@ -104,7 +102,6 @@ struct dataset *open_dataset(struct fixture *fixture, const char *below)
     return dataset;
 }
 
-/* The members' names, one a line, in order. */
 const char *list_members(struct fixture *fixture, const char *below)
 {
     static char text[LISTING_BYTES];
@@ -130,7 +127,6 @@ void assert_nothing_left(struct fixture *fixture)
     assert_int_equal(test_run("test ! -e '%s'", fixture->target), 0);
 }
 
-/* Every class of the real photos, a few of each, by copies. */
 void copy_clothing(struct fixture *fixture, unsigned each)
 {
     char photos[TEST_PATH_BYTES_MAX];

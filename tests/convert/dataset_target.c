@@ -1,6 +1,6 @@
 /*
- * Where datasets are converted to: an existing target is kept, an interrupted conversion goes on to
- * the same bytes.
+ * The target of a dataset conversion: an existing target is kept, and an interrupted conversion
+ * resumes to the same bytes.
  */
 #include "io/file_util.h"
 #include "tests/convert/dataset_case.h"
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The target is as its copy, and nothing temporary lies beside it. */
+/* The target equals its copy, and there are no temporaries. */
 static void assert_same(const struct fixture *fixture, const char *copy)
 {
     assert_int_equal(test_run("diff -r '%s' '%s/%s'", fixture->target, fixture->folder, copy), 0);
@@ -68,13 +68,13 @@ static void force_spares_datasets_and_files_that_are_not_the_conversions(void **
     assert_converts(fixture);
     fixture->options.target = target;
     copy_target(fixture, "before");
-    /* A parent of somebody's dataset. */
+    /* The parent of another dataset. */
     assert_int_equal(convert(fixture), -EEXIST);
     assert_null(strstr(fixture->err.advice, "--force"));
     fixture->options.force = true;
     assert_int_equal(convert(fixture), -EEXIST);
     assert_same(fixture, "before");
-    /* Splits beside it: theirs alone are replaced. */
+    /* Splits next to it: only their folders are replaced. */
     split_in_two(fixture);
     assert_int_equal(convert(fixture), -EEXIST);
     assert_int_equal(test_run("mv '%s/other' '%s/aside'", target, fixture->folder), 0);
@@ -90,7 +90,7 @@ static void force_spares_datasets_and_files_that_are_not_the_conversions(void **
     fixture->options.shard_samples = 0;
     assert_converts(fixture);
     assert_same(fixture, "split");
-    /* A file, a folder or a lone shard within what would be replaced. */
+    /* A file, a folder or a lone shard inside what would be replaced. */
     static const char *const strangers[] = {"train/notes.md", "val/more/a.txt", "train/more"};
     for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++) {
         assert_int_equal(test_run("mkdir -p $(dirname '%s/%s') && touch '%s/%s'", target,
@@ -142,11 +142,11 @@ static void resume_of_a_whole_dataset_is_done_only_while_the_sources_are_the_sam
     assert_converts(fixture);
     assert_non_null(strstr(fixture->log, "already complete"));
     assert_int_equal(fixture->result.samples_count, 15);
-    /* Another file of the same name; as many items of the same names. */
+    /* Another file with the same name; the same number of items with the same names. */
     write_jpeg(fixture, "b/0000.jpg", 77);
     assert_int_equal(convert(fixture), -ESTALE);
     assert_non_null(strstr(fixture->err.advice, "--force"));
-    /* One more, one less, where items may be skipped. */
+    /* One item more, one less, when items may be skipped. */
     fixture->options.skip_errors = true;
     write_jpeg(fixture, "b/more.jpg", 78);
     assert_int_equal(convert(fixture), -ESTALE);
@@ -172,12 +172,13 @@ static void splits_replace_an_unsplit_dataset(void **state)
     split_in_two(fixture);
     assert_converts(fixture);
     assert_same(fixture, "split");
-    fixture->options.splits_count = 0; /* back: the splits' folders are not of this conversion */
+    /* back: the folders of the splits do not belong to this conversion */
+    fixture->options.splits_count = 0;
     assert_int_equal(convert(fixture), -EEXIST);
     assert_same(fixture, "split");
 }
 
-/* Runs the conversion in a child that is killed once so many shards stand. */
+/* Runs the conversion in a child that is killed once this shard exists. */
 static void convert_and_kill(struct fixture *fixture, const char *shard)
 {
     char path[2 * TEST_PATH_BYTES_MAX];
@@ -226,15 +227,15 @@ static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
         assert_int_equal(test_run("test -e '%s'", fixture->target), 0);
         fixture->options.resume = true;
         assert_converts(fixture);
-        /* killed as the very last thing, it may leave the record of a lock that nobody holds */
+        /* if killed last of all, it may leave the file of a lock that is no longer held */
         assert_int_equal(test_run("diff -r -x .millrace-owner '%s' '%s/alone'", fixture->target,
                                   fixture->folder),
                          0);
         assert_int_equal(fixture->result.samples_count, alone.samples_count);
-        if (strcmp(moments[i], "train/dataset.json") !=
-            0) /* the counts are of this run and the ones that it goes on from */
+        /* the counts include the runs it resumes */
+        if (strcmp(moments[i], "train/dataset.json") != 0)
             assert_memory_equal(&fixture->result.jpegs, &alone.jpegs, sizeof alone.jpegs);
-        assert_converts(fixture); /* once more: done already */
+        assert_converts(fixture); /* again: already done */
         assert_int_equal(fixture->result.samples_count, alone.samples_count);
         assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
     }
@@ -268,8 +269,8 @@ static void a_killed_forced_conversion_leaves_the_old_dataset_or_the_new(void **
         fixture->options.shard_samples = 5;
         fixture->options.progress = killed_by_itself;
         convert_and_kill(fixture, "never");
-        /* on a fast machine progress is told next when all is done, and the new one may have taken
-         * its place */
+        /* on a fast machine the next progress report comes when all is done, and the new dataset
+         * may have replaced the old one */
         if (test_run("diff -r -x '.tmp-*' -x .millrace-owner '%s' '%s/before' >/dev/null",
                      fixture->target, fixture->folder))
             assert_int_equal(test_run("diff -r -x '.tmp-*' -x .millrace-owner '%s' '%s/new'",
@@ -280,7 +281,7 @@ static void a_killed_forced_conversion_leaves_the_old_dataset_or_the_new(void **
                 test_run("test -n \"$(find '%s' -name '.tmp-target-*')\"", fixture->folder), 0);
         fixture->options.progress = NULL;
         fixture->options.shard_samples = 0;
-        assert_converts(fixture); /* and what the killed one left is swept */
+        assert_converts(fixture); /* leftovers of the killed one are swept */
         assert_same(fixture, "before");
     }
 }
@@ -299,7 +300,8 @@ static void anew_after_an_interrupted_conversion_clears_its_splits_alone(void **
     fixture->options.force = true;
     fixture->options.splits_count = 0;
     fixture->options.shard_samples = 0;
-    assert_int_equal(convert(fixture), -EEXIST); /* there is something else now */
+    /* now it contains something else */
+    assert_int_equal(convert(fixture), -EEXIST);
     assert_int_equal(test_run("mv '%s' '%s/was' && mv '%s/was/other' '%s' && rmdir '%s/was'",
                               fixture->target, fixture->folder, fixture->folder, fixture->target,
                               fixture->folder),
@@ -307,8 +309,7 @@ static void anew_after_an_interrupted_conversion_clears_its_splits_alone(void **
     assert_same(fixture, "plain");
 }
 
-/* A conversion in a process of its own, which stands still after its first item until it is let
- * go. */
+/* A conversion in a separate process, which blocks after its first item until it is released. */
 struct held {
     pid_t child;
     int came[2], go[2]; /* pipes */
@@ -342,7 +343,7 @@ static void begin_held(const struct fixture *fixture, struct held *held)
         struct convert_options options = fixture->options;
         struct convert_result result;
         struct io *io;
-        close(held->go[1]); /* so that it ends with who holds it */
+        close(held->go[1]); /* so that it ends with its owner */
         options.progress = hold_once;
         options.progress_context = held;
         _exit(io_open("file:", NULL, &io, NULL) || convert_dataset(io, &options, &result, NULL));
@@ -358,7 +359,7 @@ static void close_pipes(const struct held *held)
     }
 }
 
-/* Lets it go on, and it comes to a good end. */
+/* Releases the conversion, which must succeed. */
 static void end_held(const struct held *held)
 {
     int status;
@@ -368,8 +369,8 @@ static void end_held(const struct held *held)
     close_pipes(held);
 }
 
-/* Each way of the options meets the other, whose process is named, and leaves everything as it
- * is. */
+/* With each option, the conversion fails with an error that names the other process, and changes
+ * nothing. */
 static void assert_is_busy(struct fixture *fixture, const struct held *held)
 {
     char before[4096], after[4096], pid[32];
@@ -380,8 +381,8 @@ static void assert_is_busy(struct fixture *fixture, const struct held *held)
     for (int way = 0; way < 3; way++) {
         fixture->options.resume = way == 1;
         fixture->options.force = way == 2;
-        bool is_whole =
-            options.force && way < 2; /* what the other is to replace stands there yet */
+        /* the dataset that the other will replace is still there */
+        bool is_whole = options.force && way < 2;
         int status = convert(fixture);
         if (is_whole && way == 0) {
             assert_int_equal(status, -EEXIST);
@@ -416,7 +417,7 @@ static void a_target_that_another_process_converts_into_is_left_alone(void **sta
         assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
         assert_converts(fixture);
         assert_same(fixture, copy);
-        /* And where it is to replace a dataset. */
+        /* The same while it replaces a dataset. */
         fixture->options.force = true;
         fixture->options.shard_samples = 7;
         begin_held(fixture, &held);
@@ -438,8 +439,8 @@ static void the_target_of_a_killed_conversion_is_free_at_once(void **state)
     write_classes(fixture, 20);
     assert_converts(fixture);
     copy_target(fixture, "whole");
-    for (int way = 0; way < 3;
-         way++) { /* --resume, --force of what was begun, --force of what was to be replaced */
+    /* --resume, --force on an incomplete target, --force on a complete one */
+    for (int way = 0; way < 3; way++) {
         if (way < 2)
             assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
         fixture->options.resume = false;
@@ -456,10 +457,10 @@ static void the_target_of_a_killed_conversion_is_free_at_once(void **state)
     }
 }
 
-/* Who owns the target: a conversion that was stopped for too long, until another took over. */
+/* Simulates another owner that takes over the target of a suspended conversion. */
 struct takeover {
     struct fixture *fixture;
-    struct io_lock *lock; /* the other's */
+    struct io_lock *lock; /* of the other owner */
 };
 
 static void take_over(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
@@ -496,8 +497,7 @@ static void a_conversion_that_lost_its_target_removes_nothing(void **state)
     assert_int_equal(test_run("test -e '%s/.millrace-convert.jsonl'", fixture->target), 0);
 }
 
-/* As on storage that several machines share: where a lease was used, the lock's owner takes one
- * too. */
+/* Simulates shared storage: where a lease was used, the lock's owner acquires one too. */
 static void nothing_of_a_lease_stays_in_a_dataset(void **state)
 {
     struct fixture *fixture = *state;
@@ -542,11 +542,12 @@ static void source_and_target_lie_apart(void **state)
     assert_int_equal(test_run_output(after, sizeof after, "find '%s' | sort", fixture->folder), 0);
     assert_string_equal(after, listed);
     fixture->options.force = false;
-    snprintf(path, sizeof path, "%s/source-2", fixture->folder); /* a prefix is no parent */
+    /* a prefix is not a parent */
+    snprintf(path, sizeof path, "%s/source-2", fixture->folder);
     assert_converts(fixture);
 }
 
-/* Stops once so many items are done. */
+/* Stops once this many items are done. */
 struct stopper {
     atomic_int stop;
     uint64_t after, calls;
@@ -576,8 +577,9 @@ static void a_stopped_conversion_keeps_whole_shards_and_resumes_only_as_itself(v
     assert_int_equal(convert(fixture), -EINTR);
     assert_false(fixture->result.is_resumable);
     assert_nothing_left(fixture);
-    /* Stopped between shards, and once more while files are listed: what is whole stays, and
-     * counts. Progress, which stops it, is reported every 100 ms: slow writes leave time for it. */
+    /* Stopped between shards, and again while files are listed: complete shards stay, and are
+     * counted. Progress, which stops the conversion, is reported every 100 ms; slow writes allow
+     * for that. */
     struct io *fast = fixture->io;
     assert_ok(io_open("file:", &(struct io_options){.fault = "write:delay=120ms"}, &fixture->io,
                       &fixture->err),
@@ -597,7 +599,7 @@ static void a_stopped_conversion_keeps_whole_shards_and_resumes_only_as_itself(v
     fixture->options.resume = false;
     stopper.after = UINT64_MAX;
     assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
-    /* A broken item in the middle of the order ends it after some shards. */
+    /* A broken item in the middle of the order ends the conversion after some shards. */
     atomic_store(&stopper.stop, 0);
     fixture->options.shard_samples = 5;
     fixture->options.keep_order = true;

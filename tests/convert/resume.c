@@ -1,6 +1,6 @@
 /*
- * resume — full files by several threads, and conversions that are killed and go on where they
- * were.
+ * resume — consolidated files written by several threads, and conversions that are killed and
+ * resumed.
  */
 #include "ckpt/load/reader.h"
 #include "convert/checkpoint.h"
@@ -19,7 +19,7 @@
 enum { DURABLE_MAX = 100, LONG_NAME_BYTES = 240 };
 
 static char steps[FIXTURE_PATH_BYTES], target[FIXTURE_PATH_BYTES], expected[FIXTURE_PATH_BYTES];
-static uint64_t data_bytes; /* of the model, behind the header */
+static uint64_t data_bytes; /* of the model, without the header */
 
 static struct convert_checkpoint_result convert_whole(const char *to, unsigned workers, bool resume)
 {
@@ -47,7 +47,7 @@ static void save_step(uint64_t seed)
     arrays_free(&arrays);
 }
 
-/* A step of five pieces, and the file that it makes. */
+/* Creates a step of five pieces, and the expected file. */
 static int set_up(void **state)
 {
     scratch_set_up(state);
@@ -67,7 +67,7 @@ static void assert_only_expected(void)
     assert_string_equal(entries, "ckpt\nexpected.safetensors\nfull.safetensors\n");
 }
 
-/* In a process of its own, whose disk has that fault. */
+/* Runs the conversion in a separate process with disk faults. */
 static pid_t start(const char *fault, bool resume)
 {
     pid_t child = fork();
@@ -83,7 +83,7 @@ static pid_t start(const char *fault, bool resume)
     _exit(convert_checkpoint_full(faulty, &options, &result, NULL) ? 1 : 0);
 }
 
-/* Whether it was killed; else it succeeded. */
+/* Whether the child was killed; otherwise it must have succeeded. */
 static bool is_killed(pid_t child)
 {
     int status;
@@ -124,8 +124,8 @@ static void killed_at_any_durable_operation_a_conversion_goes_on_to_the_same_fil
     assert_true(kills > 12 && kept > 3);
 }
 
-/* Each resumes the one before and comes a little further: a header, four pieces in progress, and
- * one that is noted. */
+/* Each run resumes the previous one and progresses a little: a header, four pieces in progress, and
+ * one recorded in the journal. */
 static void killed_again_and_again_it_comes_to_an_end(void **state)
 {
     (void)state;
@@ -143,20 +143,20 @@ static void what_is_known_whole_is_not_made_again(void **state)
     struct io *sound = io;
     struct err err = {0};
     assert_ok(io_open("file:", &(struct io_options){.fault = "read:eio:rank-"}, &io, &err), &err);
-    struct convert_checkpoint_result result =
-        convert_whole(target, 2, true); /* the source can't be read */
+    /* the source can't be read */
+    struct convert_checkpoint_result result = convert_whole(target, 2, true);
     io_close(io);
     io = sound;
     assert_int_equal(result.kept_bytes, data_bytes);
     assert_only_expected();
 }
 
-/* A byte of what was written, all of what was noted, or the end of either. */
+/* Damages a byte of the output, the whole journal, or the end of either. */
 static void what_changed_since_is_made_again(void **state)
 {
     (void)state;
     static const struct {
-        const char *change; /* of $f, the file, and $j, the journal */
+        const char *change; /* uses $f, the file, and $j, the journal */
         uint64_t lost_pieces_least;
     } changes[] = {
         {"printf '\\377' | dd of=\"$f\" bs=1 seek=9000000 conv=notrunc", 1},
@@ -190,7 +190,7 @@ static void another_checkpoint_begins_anew(void **state)
     assert_int_not_equal(test_run("cmp -s '%s' '%s'", target, expected), 0);
 }
 
-/* Held before its name, it is there with all that it wrote. */
+/* The conversion is held before the commit, with all its data written. */
 static void a_conversion_that_lives_is_not_resumed(void **state)
 {
     (void)state;
@@ -225,7 +225,7 @@ static void a_target_that_is_whole_is_fine_and_another_stays(void **state)
     assert_only_expected();
 }
 
-/* No reason to say that the target is another's, which would be removed then. */
+/* The error does not mean that the target is something else, which would be removed. */
 static void a_source_that_fails_says_nothing_of_the_target(void **state)
 {
     (void)state;
@@ -254,7 +254,7 @@ static void a_name_that_a_temporary_has_to_cut_is_resumed(void **state)
     assert_int_equal(test_run("ls -A '%s' | grep -q '^\\.tmp-'", folder), 1);
 }
 
-/* Of one that replaces another the old one stays until the new one is whole. */
+/* When a conversion replaces a file, the old file stays until the new one is complete. */
 static void a_replacing_that_is_killed_goes_on_by_force(void **state)
 {
     (void)state;

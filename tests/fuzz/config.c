@@ -1,6 +1,6 @@
 /*
- * config — fuzz target: the YAML configuration (trainer/config/yaml.h, trainer/config/config.h).
- * What is accepted can be printed, and what was printed is accepted and prints the same.
+ * config — fuzz target: the YAML configuration (trainer/config/yaml.h, trainer/config/config.h). An
+ * accepted configuration can be printed; the output is accepted and prints the same.
  */
 #include "trainer/config/config.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
 /*
- * dataset — fuzz target: dataset.json (shards/dataset.h). What is read can be written, and is then
- * read the same.
+ * dataset — fuzz target: dataset.json (shards/dataset.h). An accepted file can be written, and
+ * reads back the same.
  */
 #include "shards/dataset.h"
 #include "tests/fuzz/fuzz.h"

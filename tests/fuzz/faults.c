@@ -1,6 +1,6 @@
 /*
- * faults — fuzz target: rules of what is to go wrong (io/fault_rules.h). What is taken decides
- * without dying, but where it says so.
+ * faults — fuzz target: fault injection rules (io/fault_rules.h). Accepted rules give valid
+ * verdicts; rules with kill are only parsed.
  */
 #include "io/fault_rules.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
 /*
- * foreign — fuzz target: a tar of another tool, walked to an index (shards/foreign.h). An index
- * that was built can be read, and salvaging gives the same of a tar that is not damaged.
+ * foreign — fuzz target: building the index of a plain tar (shards/foreign.h). The index can be
+ * read, and salvaging an undamaged tar gives the same index.
  */
 #include "shards/foreign.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,7 +1,7 @@
 /*
- * frames — fuzz target: what another rank sends over TCP once all have met, through a connection as
- * ranks have it (comm/tcp/tcp_thread.h). Some messages are awaited; nothing may end in more than an
- * error of it.
+ * frames — fuzz target: data from another rank over an established TCP connection
+ * (comm/tcp/tcp_thread.h). Some messages are expected; the worst result must be an error on the
+ * connection.
  */
 #include "comm/tcp/tcp_thread.h"
 #include "tests/fuzz/fuzz.h"
@@ -39,7 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (bytes > INPUT_BYTES_MAX || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair))
         return 0;
     peer.socket = pair[0];
-    for (int i = 0; i < AWAITED; i++) { /* the first ones by what came before, if it did */
+    /* the first ones after the input arrives, the others before */
+    for (int i = 0; i < AWAITED; i++) {
         awaited[i] = (struct tcp_message){
             .data = taken[i], .frame = {(uint64_t)i / 2, AWAITED_BYTES}, .peer = 1, .op = &op};
         if (i >= AWAITED / 2)

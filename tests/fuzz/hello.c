@@ -1,6 +1,6 @@
 /*
- * hello — fuzz target: what a caller of a TCP rank says first, and where rank 0 says that all ranks
- * are (comm/tcp/tcp_wire.h). The token of the first hello is made right.
+ * hello — fuzz target: the first frame of a connection to a TCP rank, and the list of addresses
+ * from rank 0 (comm/tcp/tcp_wire.h). The target corrects the token of the first hello.
  */
 #include "comm/tcp/tcp_wire.h"
 #include "tests/fuzz/fuzz.h"
@@ -13,7 +13,8 @@ static void check_hello(const uint8_t *data)
     memcpy(&said, data, sizeof said);
     if (!tcp_hello_decode(data, said.token, &hello))
         return;
-    if (tcp_hello_decode(data, said.token + 1, &hello)) /* of another run */
+    /* of another run */
+    if (tcp_hello_decode(data, said.token + 1, &hello))
         abort();
     if (hello.rank < 0 || hello.rank >= hello.ranks || hello.ranks > TCP_MEET_RANKS_MAX ||
         hello.listens_at < 0 || hello.listens_at > UINT16_MAX)

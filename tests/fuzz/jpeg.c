@@ -2,8 +2,7 @@
  * jpeg — fuzz target: a JPEG through the whole pixel pipeline (image/pipeline.h), as a crop and as
  * a whole image.
  *
- * Large images are left out, for time's sake only: what is refused for its size is refused by the
- * headers alone.
+ * Skips large images only to save time: size limits depend only on the headers.
  */
 #include "image/jpeg.h"
 #include "image/pipeline.h"
@@ -15,8 +14,8 @@ enum { SIDE = 32, PIXELS_MAX = 1 << 16 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static struct image_pipeline
-        *pipeline; /* reused, as a worker does; reachable at exit, so no leak */
+    /* reused, as a worker does; reachable at exit, so no leak */
+    static struct image_pipeline *pipeline;
     static uint8_t rgb[SIDE * SIDE * 3];
     struct image_options options = {
         .width = SIDE, .height = SIDE, .crop = crop_options_default(CROP_RANDOM)};

@@ -1,8 +1,8 @@
 /*
- * jpeg_cut — fuzz target: parts cut out of a JPEG (image/jpeg_cut.h), and out of what jpeg_tile
- * makes of it, are those of the whole wherever the whole decodes without a warning.
+ * jpeg_cut — fuzz target: parts cut out of a JPEG (image/jpeg_cut.h), and out of its tiled version
+ * (jpeg_tile), equal those of the whole if the whole decodes without a warning.
  *
- * Large images are left out, for time's sake only.
+ * Skips large images only to save time.
  */
 #include "image/jpeg.h"
 #include "image/jpeg_tile.h"
@@ -33,7 +33,7 @@ static void compare(const struct jpeg_planes *whole, const struct jpeg_planes *s
     }
 }
 
-/* Parts of some bytes against the whole of others. whole: NULL where it does not decode without a
+/* Compares parts of one file with the whole of another. whole: NULL if it does not decode without a
  * warning. */
 static void cut(const void *data, size_t bytes, const struct jpeg_planes *whole)
 {

@@ -1,6 +1,6 @@
 /*
- * jpeg_headers — fuzz target: the headers of a JPEG (image/jpeg_headers.h), whole and as the
- * beginning of a larger file.
+ * jpeg_headers — fuzz target: the headers of a JPEG (image/jpeg_headers.h), as a whole file and as
+ * the start of a larger one.
  */
 #include "image/jpeg_headers.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
 /*
- * lease — fuzz target: what the file of a lease says (io/lease.h). What is taken is written back as
- * it was.
+ * lease — fuzz target: the file of a lease (io/lease.h). An accepted record is written back
+ * unchanged.
  */
 #include "io/lease.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,10 +1,9 @@
 /*
- * loader — fuzz target: a loader of a dataset.json beside one valid shard (loader/loader.h).
- * Whatever the file says, the loader is refused, or gives batches up to its end or an error.
+ * loader — fuzz target: a loader of a fuzzed dataset.json and one valid shard (loader/loader.h).
+ * The loader is refused, or delivers batches up to the end or an error.
  *
- * The shard has a picture, a label and tokens a sample; its own dataset.json is the first input.
- * Samples and fingerprint are corrected to what the shard list gives, as whoever edits the file
- * would.
+ * The samples of the shard have a picture, a label and tokens; its own dataset.json is the first
+ * input. The target corrects the sample count and fingerprint to match the shard list.
  */
 #include "loader/loader.h"
 #include "shards/dataset.h"
@@ -114,7 +113,7 @@ static void write_json(const char *text, size_t bytes)
         abort();
 }
 
-/* What stands behind the key, up to a comma, by the value. */
+/* Replaces the text after the key, up to a comma, with the value. */
 static void replace(struct str *text, const char *key, const char *value)
 {
     const char *begin = text->bytes ? strstr(text->data, key) : NULL;

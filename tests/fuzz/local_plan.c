@@ -1,6 +1,6 @@
 /*
- * local_plan — fuzz target: what another rank tells of the arrays that it stores
- * (ckpt/save/local_plan.h). What is taken can be walked to its end.
+ * local_plan — fuzz target: another rank's message about the arrays that it stores
+ * (ckpt/save/local_plan.h). An accepted message can be walked to its end.
  */
 #include "ckpt/save/local_plan.h"
 #include "ckpt/format/box.h"
@@ -9,7 +9,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct err err;
-    char *text = malloc(bytes + 1); /* aligned, and with an end that the sanitizer knows */
+    char *text = malloc(bytes + 1); /* aligned, and with an exact end for the sanitizer */
     if (!text)
         return 0;
     memcpy(text, data, bytes);

@@ -1,6 +1,6 @@
 /*
- * manifest — fuzz target: manifest.json of a checkpoint (ckpt/format/manifest.h). Its CRC is made
- * right first.
+ * manifest — fuzz target: manifest.json of a checkpoint (ckpt/format/manifest.h). The target
+ * corrects its CRC first.
  */
 #include "ckpt/format/manifest.h"
 #include "base/crc.h"
@@ -23,7 +23,7 @@ static void mend_sum(char *text, size_t bytes)
     memcpy(text + at, digits, 8);
 }
 
-/* With a space in front of them the tensors are read by the JSON parser: the same comes out. */
+/* A space before the tensors makes the JSON parser read them: the result is the same. */
 static void check_other_way(const char *text, size_t bytes, const struct manifest *expected)
 {
     struct jsonx_span tensors;
@@ -37,7 +37,7 @@ static void check_other_way(const char *text, size_t bytes, const struct manifes
         return;
     }
     memcpy(spaced, text, tensors.begin + 1);
-    spaced[tensors.begin + 1] = ' '; /* behind the bracket */
+    spaced[tensors.begin + 1] = ' '; /* after the bracket */
     memcpy(spaced + tensors.begin + 2, text + tensors.begin + 1, bytes - tensors.begin - 1);
     mend_sum(spaced, bytes + 1);
     if (manifest_parse(spaced, bytes + 1, "manifest.json", &found, &err) ||

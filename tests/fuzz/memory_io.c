@@ -1,5 +1,5 @@
 /*
- * memory_io — see fuzz.h: requests are done when they are submitted, one at a time.
+ * memory_io — see fuzz.h. Requests complete on submission, one at a time.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -99,7 +99,8 @@ static int file_identity(const struct io_file *file, struct io_identity *ret_ide
     return 0;
 }
 
-/* The hooks that parsers need; a target that reaches another one crashes, and shows which. */
+/* The operations that parsers need. A target that uses another one crashes, which shows what is
+ * missing. */
 static const struct io_ops memory_ops = {
     .name = "memory",
     .scheme = "memory",

@@ -1,6 +1,6 @@
 /*
- * npy — fuzz target: the header of a .npy file (shards/npy_header.h), and what the loader takes of
- * them (shards/npy.h).
+ * npy — fuzz target: the header of a .npy file (shards/npy_header.h), and the subset that the
+ * loader supports (shards/npy.h).
  */
 #include "shards/npy.h"
 #include "shards/npy_header.h"

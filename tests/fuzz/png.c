@@ -1,6 +1,6 @@
 /*
- * png — fuzz target: a PNG (image/png.h). Checksums of chunks are put right first: hardly a change
- * would get past them.
+ * png — fuzz target: a PNG (image/png.h). The target corrects the checksums of chunks first, since
+ * hardly any mutation would pass them.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/pixels.h"

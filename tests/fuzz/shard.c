@@ -1,7 +1,7 @@
 /*
  * shard — fuzz target: trailer and index of a shard (shards/shard.h, shards/index.h).
  *
- * Both CRCs are made right first, and the file's size: otherwise no mutation would come past them.
+ * The target corrects both CRCs and the file size first, since no mutation would pass them.
  */
 #include "shards/shard.h"
 #include "base/bytes.h"

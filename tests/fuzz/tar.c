@@ -1,5 +1,5 @@
 /*
- * tar — fuzz target: the headers of a foreign archive (shards/tar.h).
+ * tar — fuzz target: the headers of a plain tar (shards/tar.h).
  */
 #include "shards/tar.h"
 #include "tests/fuzz/fuzz.h"
@@ -27,8 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         .read = read_input, .context = &memory, .path = "input", .file_bytes = bytes};
     uint64_t before = 0;
     while (tar_scan(&scanner, &member, &err) == 0 && member.kind != TAR_END) {
-        /* Each member lies behind the one before it and within the file: else a scan might never
-         * end. */
+        /* Each member must start after the previous one and end within the file; otherwise a scan
+         * might never end. */
         if (member.data_offset <= before || member.data_offset > bytes ||
             member.size_bytes > bytes - member.data_offset)
             abort();

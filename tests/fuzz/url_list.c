@@ -1,5 +1,5 @@
 /*
- * url_list — fuzz target: patterns of shards (shards/url_list.h). What comes out is bounded.
+ * url_list — fuzz target: patterns of shard names (shards/url_list.h). The expansion is bounded.
  */
 #include "shards/url_list.h"
 #include "shards/dataset.h"

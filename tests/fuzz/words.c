@@ -1,6 +1,6 @@
 /*
- * words — fuzz target: text into words, and the places where text may be cut (convert/bpe.h): the
- * words on both sides of such a place are the words of the whole.
+ * words — fuzz target: splitting text into words, and the places where text may be cut
+ * (convert/bpe.h). The words on both sides of a cut are the words of the whole.
  */
 #include "convert/bpe.h"
 #include "convert/bpe_split.h"
@@ -34,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (cut == bytes)
         return 0;
     expect_end(data, bytes, cut);
-    for (size_t at = 0; at < cut;) { /* the part before, alone, has the same words */
+    /* the part before the cut alone has the same words */
+    for (size_t at = 0; at < cut;) {
         size_t end = bpe_word_end(data, cut, at);
         if (end != bpe_word_end(data, bytes, at))
             abort();

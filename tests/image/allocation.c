@@ -1,6 +1,5 @@
 /*
- * allocation — the pipeline asks for no memory once it has seen its largest image: neither its own
- * code nor libjpeg.
+ * allocation — neither the pipeline nor libjpeg allocates memory after the largest image.
  */
 #include "image/pipeline.h"
 
@@ -46,8 +45,8 @@ static void the_steady_state_asks_for_no_memory(void **state)
     }
     assert_ok(image_pipeline_open(&options, &pipeline, &err), &err);
     run_all(pipeline, photos, rgb);
-    assert_true(allocations_ours() > ours &&
-                allocations_others() > others); /* or the count itself is broken */
+    /* else the count is broken */
+    assert_true(allocations_ours() > ours && allocations_others() > others);
     ours = allocations_ours();
     others = allocations_others();
     for (int epoch = 0; epoch < 3; epoch++)

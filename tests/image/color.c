@@ -1,6 +1,6 @@
 /*
- * color — every triple of bytes against T.871's formula, by all kernels that this processor has,
- * and a golden hash.
+ * color — every triple of bytes compared with T.871's formula, with all kernels that this processor
+ * supports, and a golden hash.
  */
 #include "image/color.h"
 

@@ -1,6 +1,6 @@
 /*
- * crop — the law of RandomResizedCrop: areas, ratios, places, the fallback; and that choices depend
- * on their key alone.
+ * crop — the distribution of RandomResizedCrop: areas, aspect ratios, positions, the fallback; and
+ * that choices depend only on their key.
  */
 #include "image/crop.h"
 
@@ -36,7 +36,7 @@ static void areas_and_ratios_follow_the_law(void **state)
     (void)state;
     enum { CROPS = 20000, BINS = 10 };
     struct crop_options options = crop_options_default(CROP_RANDOM);
-    options.scale_max = 0.5; /* at most half of a square image: every first try fits */
+    options.scale_max = 0.5; /* at most half of a square image: the first try always fits */
     uint32_t side = 2000, area_bins[BINS] = {0}, ratio_bins[BINS] = {0}, flips = 0;
     double x = 0, y = 0;
     for (uint64_t sample = 0; sample < CROPS; sample++) {
@@ -53,7 +53,8 @@ static void areas_and_ratios_follow_the_law(void **state)
         y += (double)crop.rect.y / (side - crop.rect.height);
         flips += crop.flip;
     }
-    for (int i = 0; i < BINS; i++) { /* 2000 +- 42 expected; six sigma */
+    /* 2000 +- 42 expected; six sigma */
+    for (int i = 0; i < BINS; i++) {
         assert_in_range(area_bins[i], 1740, 2260);
         assert_in_range(ratio_bins[i], 1740, 2260);
     }
@@ -71,7 +72,7 @@ static void extreme_shapes_fall_back_to_the_central_crop_of_the_nearest_ratio(vo
         assert_true(tall.x == 0 && tall.y == 499 && tall.width == 1 && tall.height == 1);
         assert_true(wide.x == 1480 && wide.y == 0 && wide.width == 40 && wide.height == 30);
     }
-    options.scale_min = options.scale_max = 1; /* fits a square only where the ratio is 1 */
+    options.scale_min = options.scale_max = 1; /* fits a square only if the ratio is 1 */
     struct image_rect whole = crop_choose(&options, 999, 1000, 5, 0, 0, 4).rect;
     assert_true(whole.x == 0 && whole.y == 0 && whole.width == 999 && whole.height == 1000);
 }
@@ -108,7 +109,7 @@ static void choices_depend_on_every_part_of_the_key(void **state)
         assert_int_equal(memcmp(&a.rect, &b[i].rect, sizeof a.rect) == 0, i == 0);
 }
 
-/* By a second implementation, in Python, with its exp and log. */
+/* Computed by a second implementation, in Python, with its exp and log. */
 static void golden_crops_never_move(void **state)
 {
     (void)state;

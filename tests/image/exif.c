@@ -1,5 +1,5 @@
 /*
- * exif — the orientation in both byte orders, and segments that lie about their lengths.
+ * exif — the orientation in both byte orders, and segments with wrong lengths.
  */
 #include "image/exif.h"
 
@@ -10,14 +10,14 @@
 
 static const uint8_t big[] = {
     'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8,
-    0,   2,   1,   15,  0, 2, 0,   0,   0, 1,  0, 0, 0, 0, /* the maker's name */
+    0,   2,   1,   15,  0, 2, 0,   0,   0, 1,  0, 0, 0, 0, /* the camera maker */
     1,   18,  0,   3,   0, 0, 0,   1,   0, 6,  0, 0};
 static const uint8_t little[] = {'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0,
                                  1,   0,   18,  1,   3, 0, 1,   0,   0,  0, 8, 0, 0, 0};
 
 static uint32_t changed(const uint8_t *segment, size_t bytes, size_t at, uint8_t value)
 {
-    uint8_t *copy = malloc(bytes); /* exactly as long, so that a sanitizer sees a byte too many */
+    uint8_t *copy = malloc(bytes); /* exact size, so that a sanitizer detects overreads */
     assert_non_null(copy);
     memcpy(copy, segment, bytes);
     copy[at] = value;
@@ -39,11 +39,11 @@ static void invalid_orientations_count_as_upright(void **state)
     assert_int_equal(changed(big, sizeof big, 37, 0), 1);
     assert_int_equal(changed(big, sizeof big, 37, 9), 1);
     assert_int_equal(changed(big, sizeof big, 37, 3), 3);
-    assert_int_equal(changed(big, sizeof big, 31, 4), 1);    /* a long */
-    assert_int_equal(changed(big, sizeof big, 35, 2), 1);    /* two of them */
+    assert_int_equal(changed(big, sizeof big, 31, 4), 1);    /* type LONG */
+    assert_int_equal(changed(big, sizeof big, 35, 2), 1);    /* count 2 */
     assert_int_equal(changed(big, sizeof big, 9, 43), 1);    /* no TIFF */
-    assert_int_equal(changed(big, sizeof big, 6, 'I'), 1);   /* IM */
-    assert_int_equal(changed(big, sizeof big, 10, 0xff), 1); /* a directory far away */
+    assert_int_equal(changed(big, sizeof big, 6, 'I'), 1);   /* byte order "IM" */
+    assert_int_equal(changed(big, sizeof big, 10, 0xff), 1); /* a directory offset out of range */
 }
 
 static void every_cut_and_every_changed_byte_stays_within_the_segment(void **state)

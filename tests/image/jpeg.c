@@ -1,6 +1,6 @@
 /*
  * jpeg — real JPEGs of all kinds decode to djpeg's luma, broken ones are refused with the offset,
- * partial decodes are parts of the full one, and no file lends anything to the next.
+ * partial decodes equal parts of the full one, and files do not influence each other.
  */
 #include "image/jpeg.h"
 
@@ -28,7 +28,8 @@ static void every_malformed_file_is_refused_with_an_offset(void **state)
         assert_in_range(err.offset, 0, bytes);
         assert_string_equal(err.path, files.path[i]);
         assert_true(err.what[0] && err.found[0] && err.advice[0]);
-        assert_int_equal(planes.width, 12345); /* outputs are written on success only */
+        /* outputs are written on success only */
+        assert_int_equal(planes.width, 12345);
         free(data);
     }
     jpeg_decoder_close(decoder);
@@ -60,7 +61,7 @@ static void every_valid_file_is_accepted(void **state)
     test_files_free(&files);
 }
 
-/* djpeg smooths over the missing scans of this one; we show what is there. */
+/* djpeg smooths over the missing scans of this file; we decode only what is present. */
 static bool is_incomplete_progressive(const char *path)
 {
     return strstr(path, "progressive-missing-ac") != NULL;
@@ -145,7 +146,8 @@ static void a_file_without_its_tables_does_not_borrow_those_of_the_last(void **s
     assert_non_null(bare);
     size_t at = 2, kept = 2;
     memcpy(bare, data, 2);
-    while (data[at + 1] != 0xda) { /* all segments but the quantisation tables */
+    /* all segments but the quantization tables */
+    while (data[at + 1] != 0xda) {
         size_t segment = 2 + ((size_t)data[at + 2] << 8 | data[at + 3]);
         if (data[at + 1] != 0xdb) {
             memcpy(bare + kept, data + at, segment);
@@ -173,8 +175,8 @@ static void every_truncation_is_refused(void **state)
     unsigned char *data = test_render_jpeg(75, 53, 85, &bytes);
     struct jpeg_decoder *decoder = test_open_decoder();
     for (size_t kept = 0; kept < bytes; kept++) {
-        unsigned char *cut =
-            malloc(kept + !kept); /* exactly as long, so that a sanitizer sees a byte too many */
+        /* exact size, so that a sanitizer detects overreads */
+        unsigned char *cut = malloc(kept + !kept);
         assert_non_null(cut);
         memcpy(cut, data, kept);
         assert_int_equal(jpeg_decode(decoder, cut, kept, "cut", &planes, &err), -EBADMSG);
@@ -228,7 +230,7 @@ static void oversized_images_are_refused_before_anything_is_allocated(void **sta
     unsigned char *data = test_render_jpeg(64, 48, 80, &bytes);
     while (data[at + 1] != 0xc0)
         at += 2 + ((size_t)data[at + 2] << 8 | data[at + 3]);
-    data[at + 5] = data[at + 7] = 0xf0; /* 61 thousand a side */
+    data[at + 5] = data[at + 7] = 0xf0; /* about 61000 pixels high and wide */
     assert_int_equal(jpeg_probe(data, bytes, "large.jpg", &info, &err), -EBADMSG);
     assert_non_null(strstr(err.expected, "268435456"));
     free(data);
@@ -248,7 +250,7 @@ static void endless_scans_are_refused(void **state)
     snprintf(path, sizeof path, "%s/a.jpg", folder);
     test_write_file(path, data, bytes);
     free(data);
-    /* a scan for each component, sequential: nothing forbids to send one again */
+    /* sequential, one scan per component: the format permits repeated scans */
     assert_int_equal(
         test_run("cd '%s' && echo '0; 1; 2;' >scans && jpegtran -scans scans a.jpg >b.jpg", folder),
         0);
@@ -312,7 +314,7 @@ static void probe_tells_what_the_headers_say(void **state)
     }
 }
 
-/* All coefficients of a progressive image are in memory at a time. */
+/* All coefficients of a progressive image are in memory at once. */
 static void a_progressive_image_takes_no_more_memory_than_the_limit(void **state)
 {
     (void)state;
@@ -333,8 +335,8 @@ static void a_progressive_image_takes_no_more_memory_than_the_limit(void **state
     snprintf(path, sizeof path, "%s/b.jpg", folder);
     unsigned char *progressive = test_read_file(path, &bytes);
     assert_ok(jpeg_decoder_open(&decoder, &err), &err);
-    jpeg_decoder_limit(decoder,
-                       WIDTH); /* what libjpeg may take for other things would not be enough */
+    /* less than libjpeg needs for other data */
+    jpeg_decoder_limit(decoder, WIDTH);
     assert_int_equal(jpeg_decode(decoder, progressive, bytes, path, &planes, &err), -EBADMSG);
     assert_non_null(strstr(err.what, "memory"));
     jpeg_decoder_limit(decoder, (uint64_t)WIDTH * HEIGHT);

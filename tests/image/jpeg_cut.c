@@ -1,7 +1,7 @@
 /*
- * jpeg_cut — parts cut out of the compressed bytes are those of the whole image, whatever its kind;
- * what can't be cut is decoded from its start; markers that are not what they should be are found
- * where they matter.
+ * jpeg_cut — parts cut out of the compressed bytes equal those of the whole image, for all kinds of
+ * images. What cannot be cut is decoded from its start. Wrong markers are detected where they
+ * matter.
  */
 #include "image/jpeg_cut.h"
 
@@ -25,8 +25,7 @@ static struct image_rect random_part(uint32_t width, uint32_t height, uint64_t n
     return part;
 }
 
-/* What of an image is decoded for a part: the segments that can be cut out of it, else the whole,
- * from its start. */
+/* The area that is decoded for a part: the segments that can be cut out, else the whole image. */
 static struct image_rect decoded_for(const void *data, size_t bytes, struct image_rect whole,
                                      struct image_rect part, bool *ret_cut)
 {
@@ -45,8 +44,7 @@ static struct image_rect decoded_for(const void *data, size_t bytes, struct imag
     return *ret_cut ? segments : whole;
 }
 
-/* That the planes hold this rect and no more: rows are as long as what was decoded, but for what
- * aligns them. */
+/* Checks that the planes hold exactly this rect; rows may have alignment padding. */
 static void check_decoded(const struct jpeg_planes *planes, struct image_rect decoded)
 {
     enum { ALIGNMENT_BYTES = 64 };
@@ -59,7 +57,8 @@ static void check_decoded(const struct jpeg_planes *planes, struct image_rect de
     }
 }
 
-/* Returns how many of count random parts of a file were to be cut; each was, and no other. */
+/* Compares count random parts of a file with the whole. Checks that exactly the parts that can be
+ * cut are, and returns their number. */
 static size_t compare_parts(const void *data, size_t bytes, const void *original,
                             size_t original_bytes, size_t count, const char *name)
 {
@@ -85,7 +84,7 @@ static size_t compare_parts(const void *data, size_t bytes, const void *original
     return cut_count;
 }
 
-/* Tiles every file and cuts it. Returns how many files could be cut. */
+/* Tiles every file and cuts it. Returns the number of files that could be cut. */
 static size_t tile_and_cut(const struct test_files *files, size_t step, size_t parts)
 {
     size_t cut_files = 0;
@@ -111,7 +110,8 @@ static void every_kind_of_file_is_cut_to_the_samples_of_the_whole(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-variety/*");
-    assert_true(tile_and_cut(&files, 1, 30) >= 40); /* not CMYK, nor where a segment is a row */
+    /* not CMYK, nor files where a segment is a row */
+    assert_true(tile_and_cut(&files, 1, 30) >= 40);
     test_files_free(&files);
 }
 
@@ -176,7 +176,7 @@ static void a_part_is_widened_to_whole_segments(void **state)
     }
 }
 
-/* Where the data of segment `number` begins; markers are taken as they come. */
+/* The offset of the data of segment `number`; does not check the types of markers. */
 static size_t find_segment(const unsigned char *data, size_t bytes, uint32_t number)
 {
     struct jpeg_headers headers;
@@ -228,7 +228,7 @@ static void data_lost_in_the_part_is_refused_where_it_lies(void **state)
     size_t end = find_segment(data, bytes, DAMAGED_COLUMNS + 2);
     assert_true(end - begin > 20);
     assert_ok(decode_part_of(data, bytes, part, &err), &err);
-    /* an early marker: the segment's second half is gone */
+    /* an early marker: the second half of the segment is missing */
     data[begin + (end - begin) / 2] = 0xff;
     data[begin + (end - begin) / 2 + 1] = data[end - 1];
     memmove(data + begin + (end - begin) / 2 + 2, data + end, bytes - end);
@@ -248,10 +248,10 @@ static void data_lost_elsewhere_goes_unnoticed_but_in_whole_decodes(void **state
     struct jpeg_decoder *decoder = test_open_decoder();
     struct image_rect part = {40, 20, 20, 10};
     size_t begin = find_segment(data, bytes, 2), end = find_segment(data, bytes, 3);
-    memset(data + begin, 0, end - begin - 2); /* codes that stop short of the marker */
+    memset(data + begin, 0, end - begin - 2); /* codes that end before the marker */
     assert_ok(decode_part_of(data, bytes, part, &err), &err);
-    memmove(data + begin + 1, data + end - 2,
-            bytes - (end - 2)); /* one byte is left of the segment */
+    /* one byte of the segment remains */
+    memmove(data + begin + 1, data + end - 2, bytes - (end - 2));
     size_t kept = begin + 1 + bytes - (end - 2);
     assert_ok(decode_part_of(data, kept, part, &err), &err);
     assert_int_equal(jpeg_decode(decoder, data, kept, NULL, &planes, &err), -EBADMSG);
@@ -267,15 +267,15 @@ static void markers_out_of_order_or_missing_are_refused(void **state)
     struct image_rect part = {40, 20, 20, 10}, above = {40, 2, 20, 10};
     unsigned char *data = render_tiled(&bytes);
     size_t at = find_segment(data, bytes, 4);
-    data[at - 1] ^= 4; /* RST3 says RST7 */
+    data[at - 1] ^= 4; /* RST3 becomes RST7 */
     assert_int_equal(decode_part_of(data, bytes, part, &err), -EBADMSG);
     assert_in_range(err.offset, at - 600, at + 600);
-    assert_ok(decode_part_of(data, bytes, above, &err), &err); /* it lies right of what is wanted */
+    assert_ok(decode_part_of(data, bytes, above, &err), &err); /* it is right of the part */
     data[at - 1] ^= 4;
-    data[at - 1] = 0xd9; /* the image ends there */
+    data[at - 1] = 0xd9; /* end of image */
     assert_int_equal(decode_part_of(data, bytes, part, &err), -EBADMSG);
     data[at - 1] = 0xd3;
-    data[at - 2] = 0xfe; /* none */
+    data[at - 2] = 0xfe; /* not a marker */
     assert_int_equal(decode_part_of(data, bytes, part, &err), -EBADMSG);
     free(data);
 }

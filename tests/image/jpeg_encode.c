@@ -1,5 +1,5 @@
 /*
- * jpeg_encode — what is encoded decodes to nearly the same pixels, and to the same bytes twice.
+ * jpeg_encode — encoded images decode to nearly the same pixels; encoding is deterministic.
  */
 #include "image/jpeg.h"
 

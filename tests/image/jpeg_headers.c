@@ -1,6 +1,6 @@
 /*
- * jpeg_headers — headers of real files against djpeg's trace and Pillow; cut ones, and those that
- * decode nowhere.
+ * jpeg_headers — headers of real files compared with djpeg's trace and Pillow; truncated ones, and
+ * ones that no decoder accepts.
  */
 #include "image/jpeg_headers.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As jpeg_headers.py prints it. */
+/* In the format of jpeg_headers.py. */
 static void add_line(struct str *out, const struct jpeg_headers *headers)
 {
     int sof = 0xc0 + (int)headers->process + (headers->hierarchical ? 4 : 0) +
@@ -27,7 +27,7 @@ static void add_line(struct str *out, const struct jpeg_headers *headers)
         str_add_format(out, "%u", headers->adobe_transform);
     else
         str_add_text(out, "-");
-    /* Pillow takes a profile only where all chunks are there */
+    /* Pillow accepts a profile only if all chunks are present */
     bool whole = headers->icc_chunks == headers->icc_chunks_told;
     str_add_format(out, " %" PRIu64 " %u\n", whole ? headers->icc_bytes : 0, headers->orientation);
 }
@@ -67,7 +67,8 @@ static void headers_are_those_of_djpeg_and_pillow(void **state)
     test_files_free(&files);
 }
 
-/* The decoder's own reading of the same files, and that nothing behind the headers is looked at. */
+/* Compares with the decoder's headers of the same files, and checks that nothing after the headers
+ * is read. */
 static void headers_need_no_byte_beyond_them(void **state)
 {
     (void)state;
@@ -90,8 +91,8 @@ static void headers_need_no_byte_beyond_them(void **state)
         assert_int_equal(part.header_bytes, whole.header_bytes);
         size_t step = whole.header_bytes > 4096 ? whole.header_bytes / 256 : 1;
         for (size_t cut = 0; cut < whole.header_bytes; cut += step) {
-            unsigned char *copy =
-                malloc(cut + 1); /* so that a sanitizer sees every byte too many */
+            /* so that a sanitizer detects overreads */
+            unsigned char *copy = malloc(cut + 1);
             memcpy(copy, data, cut);
             assert_int_equal(jpeg_read_headers(copy, cut, bytes, "x", &part, &err), -ENODATA);
             assert_int_equal(jpeg_read_headers(copy, cut, cut, "x", &part, &err), -EBADMSG);
@@ -125,8 +126,8 @@ static void malformed_files_are_described_or_refused_with_an_offset(void **state
         }
         free(data);
     }
-    assert_int_equal(lossless, 5);   /* as many as djpeg says "SOF type 0xc3" of */
-    assert_in_range(refused, 3, 20); /* most are broken behind their headers */
+    assert_int_equal(lossless, 5);   /* djpeg reports "SOF type 0xc3" for as many */
+    assert_in_range(refused, 3, 20); /* most are broken after their headers */
     test_files_free(&files);
 }
 
@@ -136,14 +137,14 @@ static void wrong_headers_are_named_by_their_offset(void **state)
     static const struct {
         const char *bytes;
         size_t count;
-        int64_t offset; /* -1: fine */
+        int64_t offset; /* -1: valid */
     } cases[] = {
 #define CASE(text, offset) {text, sizeof text - 1, offset}
 #define FRAME              "\xff\xc0\x00\x0b\x08\x00\x02\x00\x03\x01\x01\x11\x00"
 #define SCAN               "\xff\xda\x00\x08\x01\x01\x00\x00\x3f\x00"
         CASE("\xff\xd8" FRAME SCAN, -1),
-        CASE("\xff\xd8\x00zz\xff\xff\xff\x01" FRAME SCAN,
-             -1), /* stray bytes, filling, a lone marker */
+        /* stray bytes, fill bytes, a lone marker */
+        CASE("\xff\xd8\x00zz\xff\xff\xff\x01" FRAME SCAN, -1),
         CASE("GIF89a", 0),
         CASE("\xff\xd8" FRAME FRAME SCAN, 15),
         CASE("\xff\xd8" SCAN, 2),
@@ -151,12 +152,12 @@ static void wrong_headers_are_named_by_their_offset(void **state)
         CASE("\xff\xd8\xff\xd8" FRAME SCAN, 2),
         CASE("\xff\xd8\xff\xe0\x00\x01" FRAME SCAN, 4),
         CASE("\xff\xd8\xff\xdd\x00\x05\x00\x01\x02" FRAME SCAN, 2),
-        CASE("\xff\xd8\xff\xc0\x00\x0b\x08\x00\x00\x00\x03\x01\x01\x11\x00" SCAN,
-             2), /* no height */
-        CASE("\xff\xd8\xff\xc0\x00\x0b\x08\x00\x02\x00\x03\x01\x01\x51\x00" SCAN,
-             2), /* 5 samples a row */
-        CASE("\xff\xd8\xff\xc0\x00\x0b\x08\x00\x02\x00\x03\x02\x01\x11\x00" SCAN,
-             2), /* two components in room for one */
+        /* no height */
+        CASE("\xff\xd8\xff\xc0\x00\x0b\x08\x00\x00\x00\x03\x01\x01\x11\x00" SCAN, 2),
+        /* horizontal sampling factor 5 */
+        CASE("\xff\xd8\xff\xc0\x00\x0b\x08\x00\x02\x00\x03\x01\x01\x51\x00" SCAN, 2),
+        /* two components in space for one */
+        CASE("\xff\xd8\xff\xc0\x00\x0b\x08\x00\x02\x00\x03\x02\x01\x11\x00" SCAN, 2),
         CASE("\xff\xd8\xff\xc0\x00\x08\x08\x00\x02\x00\x03\x00" SCAN, 2),
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

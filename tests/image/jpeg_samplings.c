@@ -1,6 +1,6 @@
 /*
- * jpeg_samplings — every way to sample and code that cjpeg can write, and fractional samplings,
- * which it can't: the image comes back, whole and in crops.
+ * jpeg_samplings — every sampling and coding that cjpeg can write, and fractional samplings, which
+ * it cannot: the decoded image matches, whole and in crops.
  */
 #include "image/pipeline.h"
 
@@ -41,7 +41,7 @@ static const struct {
 } sizes[] = {{1, 1}, {2, 3}, {17, 9}, {49, 33}, {96, 96}};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-/* An image without noise or edges: what sampling takes away from it is little. */
+/* A smooth image, which loses little by subsampling. */
 static uint8_t *render_smooth(uint32_t width, uint32_t height, bool gray)
 {
     uint8_t *rgb = malloc(3 * (size_t)width * height);
@@ -88,8 +88,8 @@ static void check_whole(struct image_pipeline *pipeline, const char *coding,
         fail_msg("%s, %u x %u: %.1f dB", coding, width, height, psnr);
 }
 
-/* Crops decode only their rows: against the same crops of an image decoded whole and stored without
- * any loss of chroma. */
+/* Crops decode only their rows. Compares them with crops of the same image stored without chroma
+ * subsampling. */
 static void check_crops(struct image_pipeline *pipeline, const char *coding,
                         const unsigned char *jpeg, size_t bytes, const unsigned char *plain,
                         size_t plain_bytes)
@@ -136,8 +136,8 @@ static void every_sampling_and_coding_comes_back(void **state)
     image_pipeline_close(pipeline);
 }
 
-/* Component c at a point of the image, in pixels from its corner: waves, steep enough to tell half
- * a pixel. */
+/* Component c at a point of the image, in pixels from its corner: waves, steep enough to show a
+ * shift of half a pixel. */
 static double component_at(int c, double x, double y)
 {
     double wave = 2 * 3.14159265358979 / 64;
@@ -145,8 +145,7 @@ static double component_at(int c, double x, double y)
                   : 128 + 50 * sin(wave * (c == 1 ? y : x));
 }
 
-/* The component as stored with h and v samples for every h_max, v_max pixels, padded to whole
- * MCUs. */
+/* The component as stored, with h and v samples per h_max, v_max pixels, padded to whole MCUs. */
 static void render_plane(int c, uint8_t *samples, size_t stride, size_t rows, const int *samp,
                          int h_max, int v_max)
 {
@@ -158,7 +157,7 @@ static void render_plane(int c, uint8_t *samples, size_t stride, size_t rows, co
         }
 }
 
-/* samp: h, v of the three components. Bytes of malloc. */
+/* samp: h, v of the three components. Returns malloc'ed memory. */
 static unsigned char *encode_planes(const int samp[3][2], uint32_t width, uint32_t height,
                                     unsigned long *ret_bytes)
 {

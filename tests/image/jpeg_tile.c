@@ -1,6 +1,6 @@
 /*
- * jpeg_tile — a tiled file has the coefficients and the metadata of its original, decodes to the
- * same pixels elsewhere too, and can be cut; what can't be tiled is kept.
+ * jpeg_tile — a tiled file keeps the coefficients and metadata of its original, decodes to the same
+ * pixels in other decoders, and can be cut; a file that cannot be tiled is kept.
  */
 #include "image/jpeg_tile.h"
 
@@ -14,8 +14,7 @@
 
 #include <jpeglib.h>
 
-/* All coefficients of a file, quantisation tables before those of each component; bytes of
- * malloc. */
+/* All coefficients of a file, those of each component after its quantization table; malloc'ed. */
 static void *read_coefficients(const void *data, size_t bytes, size_t *ret_bytes)
 {
     struct jpeg_decompress_struct codec;
@@ -45,7 +44,7 @@ static void *read_coefficients(const void *data, size_t bytes, size_t *ret_bytes
     return out.data;
 }
 
-/* The APPn and comment segments before the first scan, one after the other. */
+/* The APPn and comment segments before the first scan, concatenated. */
 static struct str read_metadata(const unsigned char *data, size_t bytes)
 {
     struct str out = {0};

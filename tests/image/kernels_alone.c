@@ -1,8 +1,8 @@
 /*
- * kernels_alone — the best kernels of a processor against plain C, as a program that needs nothing
- * but image/ and base/: it is compiled for processors that this machine can only emulate
- * (kernels_arm.sh). Prints what it compared, and hashes of random changes, which all processors
- * share; status 1 where bytes differ.
+ * kernels_alone — compares the best kernels of a processor with plain C, as a program that needs
+ * only image/ and base/. It is compiled for processors that this machine can only emulate
+ * (kernels_arm.sh). Prints what it compared, and hashes of random augmentations, which are the same
+ * on all processors; status 1 if bytes differ.
  */
 #include "image/augment.h"
 #include "image/blend.h"
@@ -19,8 +19,8 @@ enum { PASSES = 1000, ROWS_MAX = 300, COLUMNS_MAX = 300, COUNT_MAX = 100 };
 
 static uint32_t random_state = 20240917;
 
-/* A linear congruential generator (Numerical Recipes): rand() differs from one C library to the
- * next. */
+/* A linear congruential generator (Numerical Recipes), because rand() differs between C
+ * libraries. */
 static uint32_t draw(uint32_t below)
 {
     random_state = random_state * 1664525 + 1013904223;
@@ -74,7 +74,7 @@ static int count_lines_that_differ(void)
     return differ;
 }
 
-/* Of 50 images with random changes; where those take pixels from is worked out in doubles. */
+/* Hash of 50 images with random augmentations, whose geometry is computed in doubles. */
 static uint64_t hash_augmented(void)
 {
     enum { IMAGES = 50, SIDE = 61 };
@@ -114,7 +114,7 @@ static int count_blends_that_differ(void)
     return differ;
 }
 
-/* Of what mixup and cutmix do to 2000 samples; the tables that say so are made with doubles. */
+/* Hash of what mixup and cutmix do to 2000 samples; their tables are computed in doubles. */
 static uint64_t hash_mixed(void)
 {
     struct mixup_options options = {0.2, 0.8, 0.9, 0.5};

@@ -1,5 +1,6 @@
 /*
- * mixup — draws against closed forms and numpy, boxes and blends against their law, golden hashes.
+ * mixup — draws compared with closed forms and numpy, boxes and blends compared with their
+ * specification, golden hashes.
  */
 #include "image/mixup.h"
 
@@ -25,7 +26,7 @@ static struct mixup *open_mixup(struct mixup_options options)
 
 /* ---- Draws. ---- */
 
-/* Where the distribution function has a closed form. */
+/* The distribution function, for parameters with a closed form. */
 static double closed_form(double alpha, double x)
 {
     return alpha == 0.5 ? 2 / acos(-1) * asin(sqrt(x))
@@ -66,8 +67,8 @@ static void a_draw_counts_the_edges_below_its_word(void **state)
             if (beta.edges[k] > 0)
                 assert_int_equal(beta_draw(&beta, beta.edges[k] - 1), k);
         }
-        for (uint32_t word = 0; word < UINT32_C(1) << 31;
-             word += 77777777) /* the upper half mirrors the lower one */
+        /* the upper half mirrors the lower one */
+        for (uint32_t word = 0; word < UINT32_C(1) << 31; word += 77777777)
             assert_int_equal(beta_draw(&beta, word) + beta_draw(&beta, word | UINT32_C(1) << 31),
                              BETA_ONE);
     }
@@ -99,7 +100,7 @@ static void numpy_draws_the_same_distribution(void **state)
 
 enum { SAMPLES = 20000, WIDTH = 97, HEIGHT = 64 };
 
-/* How many of SAMPLES are mixed so. */
+/* The number of SAMPLES that are mixed in this way. */
 static unsigned count_kind(struct mixup_options options, enum mixup_kind kind)
 {
     struct mixup *mixup = open_mixup(options);
@@ -130,8 +131,8 @@ static void pictures_are_mixed_as_often_as_is_said(void **state)
     assert_true(is_near(count_kind((struct mixup_options){0.8, 1, 0.7, 0.3}, MIXUP_BLEND), 0.49));
 }
 
-/* torchvision.transforms.v2.CutMix: half sides of floor(side * sqrt(1 - lambda) / 2) about a
- * middle, cut to the picture. */
+/* torchvision.transforms.v2.CutMix: boxes with half sides of floor(side * sqrt(1 - lambda) / 2)
+ * around a center, clipped to the picture. */
 static void boxes_are_torchvisions(void **state)
 {
     (void)state;
@@ -160,8 +161,8 @@ static void boxes_are_torchvisions(void **state)
         mean_part += own / SAMPLES;
         empty += right == left || bottom == top;
     }
-    assert_true(mean_part > 0.6 &&
-                mean_part < 0.75); /* one half, were boxes not cut at the edges */
+    /* one half if boxes were not clipped */
+    assert_true(mean_part > 0.6 && mean_part < 0.75);
     assert_true(empty > 0);
     mixup_close(mixup);
 }
@@ -180,8 +181,8 @@ static void weights_are_the_draws_in_256ths(void **state)
         assert_true(mixup_own_part(choice, WIDTH, HEIGHT) == choice.own_weight / 256.0f);
         mean += mixup_own_part(choice, WIDTH, HEIGHT) / SAMPLES;
     }
-    assert_true(fabs(mean - 0.5) <
-                4.5 * sqrt(0.25 / 1.4 / SAMPLES)); /* the variance is 1 / (4 (2 alpha + 1)) */
+    /* the variance is 1 / (4 (2 alpha + 1)) */
+    assert_true(fabs(mean - 0.5) < 4.5 * sqrt(0.25 / 1.4 / SAMPLES));
     mixup_close(mixup);
 }
 

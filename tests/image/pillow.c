@@ -1,10 +1,10 @@
 /*
- * pillow — the whole pipeline against Pillow's decoder and its antialiased BILINEAR resize of the
- * same box.
+ * pillow — the whole pipeline compared with Pillow's decoder and its antialiased BILINEAR resize of
+ * the same box.
  *
- * Not the same numbers: docs/reference/images.md says what was reached and where the rest goes.
- * What is asked for is 1 dB less than that; the pictures and the crops are fixed, and so are our
- * bits, so only another Pillow may give another figure. The goal is 40 dB.
+ * The results are not identical: docs/reference/images.md lists the measured PSNR and explains the
+ * differences. Each test requires 1 dB less than measured. The pictures, the crops and our output
+ * are fixed, so only another version of Pillow can change the result. The goal is 40 dB.
  */
 #include "image/pipeline.h"
 
@@ -49,7 +49,7 @@ static uint8_t *run_ours(const struct request *request, struct image_rect *ret_r
     return rgb;
 }
 
-/* Runs all requests through both and gives the PSNR of each. */
+/* Runs all requests through both and returns the PSNR of each. */
 static void compare(const struct request *requests, size_t count, double *psnr)
 {
     const char *python = test_need_python("PIL");
@@ -122,13 +122,12 @@ static void centre_crops_look_like_pillows(void **state)
     compare_photos(CROP_CENTER, 224, 50.9, 41.7);
 }
 
-/* Files that Pillow decodes to something else for reasons of its own. */
+/* Files that Pillow decodes differently for its own reasons. */
 static bool is_beyond_pillow(const char *path)
 {
-    return strstr(path, "progressive-missing-ac") /* it smooths over what is missing */
-           ||
-           strstr(path,
-                  "video-001.rgb"); /* RGB stored at three resolutions: it upsamples by repeating */
+    return strstr(path, "progressive-missing-ac") /* it smooths over the missing scans */
+           /* RGB stored at three resolutions: it upsamples by repeating */
+           || strstr(path, "video-001.rgb");
 }
 
 static void files_of_all_kinds_look_like_pillows(void **state)

@@ -1,6 +1,6 @@
 /*
- * pipeline — orientations, flips and crops in one pass equal the same things done one after the
- * other.
+ * pipeline — orientations, flips and crops in one pass equal the same operations done one after
+ * another.
  */
 #include "image/pipeline.h"
 
@@ -36,8 +36,8 @@ static uint8_t *run_once(uint32_t width, uint32_t height, struct crop_options cr
     return rgb;
 }
 
-/* Where the seen pixel x, y of a width x height image (as seen) lies in the stored one: EXIF's
- * table, written out. */
+/* Index in the stored image of pixel x, y of the displayed width x height image: EXIF's table,
+ * written out. */
 static size_t stored_index(unsigned orientation, uint32_t x, uint32_t y, uint32_t width,
                            uint32_t height)
 {
@@ -225,7 +225,7 @@ static void whole_images_keep_their_shape(void **state)
                   &err);
         assert_int_equal(width, cases[i].wanted_width);
         assert_int_equal(height, cases[i].wanted_height);
-        /* whole checks the file to its end, which a crop of the upper rows does not */
+        /* image_pipeline_whole checks the file to its end; a crop of the upper rows does not */
         assert_int_equal(image_pipeline_whole(pipeline, jpeg, bytes - 2, NULL,
                                               (struct image_bounds){0}, &rgb, &width, &height,
                                               &err),
@@ -271,7 +271,7 @@ static void invalid_sizes_are_refused(void **state)
     assert_int_equal(image_pipeline_open(&options, &pipeline, &err), -EINVAL);
 }
 
-/* The limit is of the stored image, whatever is made of it. */
+/* The limit applies to the stored image, independent of the output size. */
 static void an_image_of_too_many_pixels_is_refused_before_it_is_decoded(void **state)
 {
     (void)state;

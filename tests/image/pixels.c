@@ -1,6 +1,6 @@
 /*
- * pixels — PNG and WebP files of all kinds against Pillow; PPM; parts against the whole; what is
- * cut, broken or too large is refused.
+ * pixels — PNG and WebP files of all kinds compared with Pillow; PPM; parts compared with the
+ * whole; truncated, broken and oversized files are refused.
  */
 #include "image/pixels.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The files of pixels_cases.py, made once. */
+/* The files of pixels_cases.py, created once. */
 struct cases {
     char folder[TEST_PATH_BYTES_MAX];
     char *list;
@@ -217,7 +217,7 @@ static void what_is_no_image_is_said_to_be_none(void **state)
 static void a_file_that_ends_anywhere_is_refused_or_whole(void **state)
 {
     (void)state;
-    enum { END_BYTES = 12 }; /* of the chunk IEND, which has no data */
+    enum { END_BYTES = 12 }; /* of the IEND chunk, which has no data */
     struct cases cases = make_cases();
     struct image_checker *checker;
     struct err err;
@@ -227,8 +227,8 @@ static void a_file_that_ends_anywhere_is_refused_or_whole(void **state)
         size_t bytes;
         unsigned char *data = read_case(&cases, names[i], "", &bytes);
         for (size_t cut = 0; cut < bytes; cut++) {
-            unsigned char *part =
-                malloc(cut + 1); /* exact, so that a sanitizer sees a byte too many */
+            /* exact size, so that a sanitizer detects overreads */
+            unsigned char *part = malloc(cut + 1);
             assert_non_null(part);
             memcpy(part, data, cut);
             bool only_the_end_is_cut = bytes - cut < END_BYTES;

@@ -1,6 +1,6 @@
 /*
- * resample — coefficients against their definition in real numbers, passes by all kernels that this
- * processor has against a plain sum and each other, and golden hashes.
+ * resample — coefficients compared with their definition in real numbers, passes with all kernels
+ * that this processor supports compared with a plain sum and each other, and golden hashes.
  */
 #include "image/resample.h"
 
@@ -159,7 +159,7 @@ static void check_passes(enum image_kernels kernels)
     assert_true(turned && straight);
     assert_ok(resample_plan_init(&plan, span, ROWS, COUNT, true, &err), &err);
     for (uint32_t columns = 1; columns <= COLUMNS_MAX; columns++) {
-        /* data exactly as long as the plan needs, so that a sanitizer sees a sample too many */
+        /* exactly as much data as the plan needs, so that a sanitizer detects overreads */
         uint32_t rows = plan.source_end - plan.source_first;
         size_t bytes = (size_t)(rows - 1) * STRIDE + columns;
         uint8_t *needed = malloc(bytes);
@@ -212,8 +212,8 @@ static uint32_t draw(uint64_t seed, uint64_t number, uint32_t below)
     return philox(seed, 0, number).word[0] % below;
 }
 
-/* Any span of a source of any size up to some hundreds of rows and columns, reduced, enlarged,
- * mirrored or not. */
+/* Draws a span of a source with up to 300 rows and columns, reduced or enlarged, mirrored or
+ * not. */
 static void draw_pass(struct pass *pass, uint64_t seed, bool transposed)
 {
     struct err err;

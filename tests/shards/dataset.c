@@ -1,5 +1,5 @@
 /*
- * dataset.json: what is written is read back, and nothing in it is believed unchecked.
+ * dataset.json: it is read back as written, and all of its content is validated.
  */
 #include "shards/dataset.h"
 
@@ -17,7 +17,7 @@ static int set_up(void **state)
     return fixture_set_up(state, DATASET_FILE_NAME);
 }
 
-/* A text borrowed as the mutable one that the struct wants; nobody writes to it. */
+/* Casts a string to the mutable pointer that the struct requires; it is never written to. */
 static char *borrow(const char *text)
 {
     return (char *)(uintptr_t)text;
@@ -73,7 +73,7 @@ static void what_was_written_is_read_back(void **state)
     assert_string_equal(dataset->classes[0], "a \"quoted\" \xc3\xa9");
     assert_int_equal(dataset->shards[2].first_sample, 5);
     assert_ok(dataset_encode(dataset, &again, &err), &err);
-    assert_string_equal(text.data, again.data); /* nothing is lost, options included */
+    assert_string_equal(text.data, again.data); /* all values survive, including options */
     char path[IO_PATH_BYTES_MAX], wanted[IO_PATH_BYTES_MAX + 32];
     snprintf(wanted, sizeof wanted, "%s/shard-000000.tar", fixture->folder);
     assert_ok(dataset_shard_path(dataset, 0, path, &err), &err);
@@ -122,7 +122,7 @@ static void the_fingerprint_is_the_documented_hash(void **state)
     assert_true(fingerprint == hash_64(bytes, sizeof bytes));
 }
 
-/* Each text replaced by the other makes the file wrong. */
+/* Each replacement makes the file invalid. */
 static void contradictions_and_missing_keys_are_refused(void **state)
 {
     struct fixture *fixture = *state;

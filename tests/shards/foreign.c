@@ -1,6 +1,6 @@
 /*
- * Tars of other tools: grouping as WebDataset groups, an index kept and made anew, checksums on
- * request, damage told with its place.
+ * Tars of other tools: samples are grouped as by WebDataset, the index is cached and rebuilt,
+ * checksums are made on request, damage is reported with its offset.
  */
 #include "shards/foreign.h"
 
@@ -34,7 +34,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* A tar of members "name" or "name=size", whose bytes are those of their names again and again. */
+/* Writes a tar of members "name" or "name=size", filled with repetitions of their names. */
 static void write_tar(const struct fixture *fixture, const char *const *members)
 {
     struct str text = {0};
@@ -107,12 +107,12 @@ static void members_group_as_the_convention_says(void **state)
                   "a:x,y");
     assert_groups(fixture, (const char *[]){"__meta__/a.x", "__info__", "__a.x", "d/__b__.x", NULL},
                   "__a:x d/__b__:x");
-    assert_groups(fixture, (const char *[]){"a.x", "b.x", "a.y", NULL},
-                  "a:x b:x a:y"); /* neighbours only */
+    /* adjacent members only */
+    assert_groups(fixture, (const char *[]){"a.x", "b.x", "a.y", NULL}, "a:x b:x a:y");
     assert_groups(fixture, (const char *[]){"nothing", NULL}, "");
 }
 
-/* The names one by one, against the very expression of webdataset. */
+/* Compares the splitting of each name with webdataset's regular expression. */
 static void names_split_as_webdataset_splits_them(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static void a_bad_sample_is_refused_with_its_offset(void **state)
         const char *members[4];
         int64_t offset;
     } cases[] = {
-        {{"a.jpg", "a.cls", "a.JPG", NULL}, 2048}, /* twice one extension */
+        {{"a.jpg", "a.cls", "a.JPG", NULL}, 2048}, /* a repeated extension */
         {{"a.jpg", "b\nc.jpg", NULL}, 1024},
         {{"a.0123456789012345678901234567890123456789012345678", NULL}, 0},
     };
@@ -201,7 +201,7 @@ static bool entry_is_there(const struct fixture *fixture, struct foreign_index *
     return load_entry(fixture, false, ret_index) == 0;
 }
 
-/* The tar's time is moved, so that a second of the clock is not waited for. */
+/* Sets the tar's time, so that tests need not wait for the clock. */
 static void touch(const struct fixture *fixture, time_t when)
 {
     struct timespec times[2] = {{.tv_sec = when}, {.tv_sec = when}};
@@ -228,8 +228,8 @@ static void the_index_is_kept_until_the_tar_changes(void **state)
     assert_false(entry_is_there(fixture, &found));
 }
 
-/* Entry and tar as they are, but for the entry's identity of the tar: as where the storage could
- * not tell two states apart. */
+/* Updates the tar's identity in the cache entry to the current one, as if the storage could not
+ * distinguish two states. */
 static void forge_identity(const struct fixture *fixture)
 {
     struct io_stat info;
@@ -270,19 +270,19 @@ static void an_entry_whose_members_are_not_in_the_tar_does_not_count(void **stat
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         assert_groups(fixture, (const char *[]){"a.x", "b.x", "c.x", NULL}, "a:x b:x c:x");
         forge_identity(fixture);
-        assert_true(entry_is_there(fixture, &found)); /* the same tar still */
+        assert_true(entry_is_there(fixture, &found)); /* still the same tar */
         foreign_index_deinit(&found);
         write_tar(fixture, others[i]);
         forge_identity(fixture);
         assert_false(entry_is_there(fixture, &found));
     }
-    assert_groups(fixture, (const char *[]){"nothing", NULL},
-                  ""); /* no samples, no members to look for */
+    /* no samples, and no members to compare */
+    assert_groups(fixture, (const char *[]){"nothing", NULL}, "");
     assert_true(entry_is_there(fixture, &found));
     foreign_index_deinit(&found);
 }
 
-/* The path of an open tar may name another one by now. */
+/* The path of an open tar may meanwhile name another one. */
 static void an_entry_is_of_the_open_tar_and_not_of_its_name(void **state)
 {
     const struct fixture *fixture = *state;
@@ -301,8 +301,8 @@ static void an_entry_is_of_the_open_tar_and_not_of_its_name(void **state)
     assert_groups(fixture, (const char *[]){"b.x", NULL}, "b:x");
     assert_int_equal(index_cache_load(&tar, true, &found), -ENOENT);
     assert_ok(foreign_index_build(tar.io, tar.file, tar.path, &options, &found, &err), &err);
-    assert_int_equal(index_cache_store(&tar, &identity, &found, &err),
-                     -ESTALE); /* the rename moved its ctime */
+    /* the rename changed its ctime */
+    assert_int_equal(index_cache_store(&tar, &identity, &found, &err), -ESTALE);
     foreign_index_deinit(&found);
     tar.io->ops->queue_close(tar.queue);
     tar.io->ops->file_close(tar.file);
@@ -337,7 +337,7 @@ static void a_damaged_or_foreign_entry_is_as_good_as_absent(void **state)
         entry[at] ^= (uint8_t)(1u << at % 8);
         test_write_file(path, entry, bytes);
         if (entry_is_there(fixture, &found)) {
-            assert_true(at >= 256 && bytes > 256); /* zeros behind the path: nobody's */
+            assert_true(at >= 256 && bytes > 256); /* unused zeros after the path */
             foreign_index_deinit(&found);
         }
         entry[at] ^= (uint8_t)(1u << at % 8);
@@ -348,14 +348,14 @@ static void a_damaged_or_foreign_entry_is_as_good_as_absent(void **state)
     }
     free(entry);
     struct shard *shard;
-    assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err); /* made anew */
+    assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err); /* rebuilds the index */
     assert_int_equal(shard->trailer.samples, 2);
     shard_close(shard);
     assert_true(entry_is_there(fixture, &found));
     foreign_index_deinit(&found);
 }
 
-/* As a writer that was killed leaves it: so many seconds ago. */
+/* Creates a file as left by a killed writer age_s seconds ago. */
 static void leave_behind(const char *folder, const char *name, time_t age_s)
 {
     char path[IO_PATH_BYTES_MAX];
@@ -379,7 +379,7 @@ static void what_a_dead_writer_left_in_the_cache_goes_and_a_living_ones_stays(vo
     static const char old[] = ".tmp-0123456789abcdef-0-0-0123456789abcdef",
                       young[] = ".tmp-0123456789abcdef-0-0-fedcba9876543210",
                       other[] = ".tmp-of-another-program-0-0-0123456789abcdef";
-    enum { HOUR_S = 3600, TARS = 1024 }; /* one in 16 of them looks */
+    enum { HOUR_S = 3600, TARS = 1024 }; /* one in 16 of them sweeps */
     struct fixture fixture = *(const struct fixture *)*state;
     char folder[IO_PATH_BYTES_MAX];
     struct foreign_index found = {0};
@@ -469,7 +469,7 @@ static void verify_holds_data_against_checksums_that_were_asked_for(void **state
     data[2 * 512 + 512 + 70000] ^= 1; /* within b.x */
     test_write_file(fixture->path, data, bytes);
     free(data);
-    forge_identity(fixture);                      /* a disk that loses a bit changes no identity */
+    forge_identity(fixture);                      /* a disk error does not change the identity */
     assert_int_equal(count_problems(fixture), 2); /* a block's, and the member's */
 }
 
@@ -500,7 +500,7 @@ static void dali_takes_no_names_with_spaces(void **state)
     str_deinit(&text);
 }
 
-/* What is left out of a damaged tar, as it is told. */
+/* Collects the reports of what is left out of a damaged tar. */
 struct told {
     unsigned count;
     struct err last;
@@ -513,7 +513,7 @@ static void tell(void *context, const struct err *what)
     told->last = *what;
 }
 
-/* The samples of the tar that are whole; what was left out into told. */
+/* Lists the complete samples of the tar, and collects what was left out. */
 static void salvage(const struct fixture *fixture, struct told *told, bool *ret_partial, char *text,
                     size_t bytes)
 {
@@ -548,11 +548,11 @@ static void of_a_cut_tar_the_samples_before_the_cut_are_whole(void **state)
         int64_t offset;
         const char *wanted;
     } cases[] = {
-        {3000, 2560, "a:x,y"}, /* in the data of b.x: a is whole */
+        {3000, 2560, "a:x,y"}, /* in the data of b.x: a is complete */
         {5000, 4608, "a:x,y"}, /* in the data of b.y */
-        {4608, 4608, "a:x,y"}, /* behind its header */
-        {4200, 4096, "a:x,y"}, /* in its header: b may have had more */
-        {2100, 2048, ""},      /* in the header of b.x: so may a */
+        {4608, 4608, "a:x,y"}, /* after its header */
+        {4200, 4096, "a:x,y"}, /* in its header: b might have had more members */
+        {2100, 2048, ""},      /* in the header of b.x, which might have been another member of a */
         {514, 512, ""},        {100, 0, ""}, {0, 0, ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -574,7 +574,8 @@ static void of_a_cut_tar_the_samples_before_the_cut_are_whole(void **state)
     }
 }
 
-/* Wherever it is cut; each sample is one member, so that a clean end is never within one. */
+/* For any truncation point. Each sample is one member, so that a clean end is never inside a
+ * sample. */
 static void every_cut_leaves_the_samples_before_it(void **state)
 {
     const struct fixture *fixture = *state;
@@ -615,7 +616,7 @@ static void of_members_that_stand_twice_the_first_is_taken(void **state)
     salvage(fixture, &told, &is_partial, text, sizeof text);
     assert_string_equal(text, "a:x,y b:x c:x");
     assert_true(is_partial);
-    assert_int_equal(told.count, 3); /* two of a.x, and a name that none can have */
+    assert_int_equal(told.count, 3); /* two of a.x, and an invalid name */
     const struct salvage silently = {0};
     assert_ok(shard_open_salvaging(fixture->io, fixture->path, &silently, &shard, &err), &err);
     shard_index_field(shard->index, 0, 0, &field);
@@ -633,7 +634,7 @@ static void of_a_sound_tar_salvaging_changes_nothing(void **state)
     struct foreign_index kept = {0};
     write_tar(fixture, (const char *[]){"a.x", "a.y", "b.x=70000", "a.x", NULL});
     assert_ok(shard_open_salvaging(fixture->io, fixture->path, &silently, &salvaged, &err), &err);
-    assert_true(entry_is_there(fixture, &kept)); /* for whoever comes */
+    assert_true(entry_is_there(fixture, &kept)); /* for later callers */
     foreign_index_deinit(&kept);
     assert_ok(shard_open(fixture->io, fixture->path, &strict, &err), &err);
     assert_false(salvaged->is_partial);
@@ -667,7 +668,7 @@ static void an_index_of_a_damaged_tar_never_stands_for_a_whole_one(void **state)
         assert_true(kept.is_partial);
         identity = kept.identity_crc32c;
         foreign_index_deinit(&kept);
-        salvage(fixture, &told, &is_partial, text, sizeof text); /* who asks is told again */
+        salvage(fixture, &told, &is_partial, text, sizeof text); /* the report is repeated */
         assert_int_equal(told.count, 1);
     }
     assert_ok(shard_open_salvaging(fixture->io, fixture->path, &silently, &shard, &err), &err);
@@ -675,7 +676,7 @@ static void an_index_of_a_damaged_tar_never_stands_for_a_whole_one(void **state)
     assert_int_equal(shard->identity_crc32c, identity);
     shard_close(shard);
     write_tar(fixture, (const char *[]){"a.x", "b.x=2000", NULL});
-    touch(fixture, 1000); /* mended, with the old time */
+    touch(fixture, 1000); /* repaired, with the old time */
     salvage(fixture, &told, &is_partial, text, sizeof text);
     assert_string_equal(text, "a:x b:x");
     assert_false(is_partial);

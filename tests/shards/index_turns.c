@@ -1,10 +1,10 @@
 /*
- * index_turns — of processes that open one tar without an index at once, one walks it and the
- * others wait for its entry.
+ * index_turns — when several processes open one tar without an index at once, one walks it and the
+ * others wait for its cache entry.
  *
- * The processes are real. Each runs on a backend that notices its walk (reads of the tar beyond its
- * tail and beyond single header blocks) and its looks for the entry, and tells the case through a
- * pipe.
+ * The processes are real. Each runs on a backend that detects its walk (reads of the tar beyond its
+ * tail and beyond single header blocks) and its lookups of the entry, and reports them to the test
+ * through a pipe.
  */
 #include "base/bytes.h"
 #include "shards/index_cache.h"
@@ -22,11 +22,11 @@
 
 enum { SAMPLES = 64, FOLLOWERS = 3, LOOKS_OF_A_WAITER = 3, WALKED = 1, BAD = 2 };
 
-/* ---- What a process runs on. ---- */
+/* ---- The backend of a process. ---- */
 
 static const struct io_ops *sound_ops;
 static struct io_ops noting_ops;
-static const char *entry; /* where the index is kept */
+static const char *entry; /* path of the cache entry */
 static int tell_fd, hold_fd;
 static unsigned looks_count, reads_count;
 static bool has_told;
@@ -38,7 +38,7 @@ static void tell(char what)
     has_told = true;
 }
 
-/* A waiter looks again and again; one that walks looks twice at most. */
+/* A waiter looks repeatedly; a process that walks looks at most twice. */
 static int noting_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err)
 {
     if (strcmp(path, entry) == 0 && ++looks_count == LOOKS_OF_A_WAITER)
@@ -46,7 +46,7 @@ static int noting_open(struct io *io, const char *path, struct io_file **ret_fil
     return sound_ops->file_open(io, path, ret_file, err);
 }
 
-/* The first read is of the tail; a walk's reads are longer than a block. */
+/* The first read is of the tail; reads of a walk are longer than a block. */
 static int noting_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
 {
     char byte;
@@ -79,7 +79,8 @@ static pid_t start(const struct fixture *fixture, int tells, int holds)
     io->ops = &noting_ops;
     if (shard_open(io, fixture->path, &shard, NULL) || shard->trailer.samples != SAMPLES)
         _exit(BAD);
-    _exit(reads_count > 2 ? WALKED : 0); /* the second may be of the entry */
+    /* the second may be of the entry */
+    _exit(reads_count > 2 ? WALKED : 0);
 }
 
 /* ---- The case. ---- */
@@ -115,7 +116,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* Starts one that is held in its walk, and then others that wait for it. */
+/* Starts a process that is held in its walk, and then others that wait for it. */
 static pid_t start_all(const struct fixture *fixture, int told[2], int held[2],
                        pid_t followers[FOLLOWERS])
 {
@@ -129,7 +130,7 @@ static pid_t start_all(const struct fixture *fixture, int told[2], int held[2],
         followers[i] = start(fixture, told[1], -1);
     for (int i = 0; i < FOLLOWERS; i++) {
         assert_int_equal(read(told[0], &byte, 1), 1);
-        assert_int_equal(byte, 'l'); /* 'w': it walks while another one does */
+        assert_int_equal(byte, 'l'); /* 'w' would be a concurrent walk */
     }
     return first;
 }

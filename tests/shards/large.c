@@ -1,6 +1,6 @@
 /*
- * large — a dataset of a million shards and 10^10 samples: what opening its list costs, and that
- * any sample is found.
+ * large — a dataset of a million shards and 10^10 samples: the cost of opening its list, and lookup
+ * of samples.
  */
 #include "base/bytes.h"
 #include "base/hash.h"
@@ -19,7 +19,7 @@ enum {
     PEAK_MORE_BYTES = 64 << 20
 };
 
-/* Written as it would be by the converter, without holding it in memory. Returns its size. */
+/* Writes the list like the converter, but without holding it in memory. Returns its size. */
 static uint64_t write_list(const char *path)
 {
     FILE *file = fopen(path, "w");
@@ -48,7 +48,7 @@ static uint64_t write_list(const char *path)
     return (uint64_t)bytes;
 }
 
-/* A line of /proc/self/status, bytes. */
+/* A value of /proc/self/status in bytes. */
 static uint64_t status_bytes(const char *name)
 {
     char line[256];

@@ -93,8 +93,8 @@ static void a_damaged_header_is_refused(void **state)
         memcpy(bad, good, sizeof bad);
         bad[at] ^= 0x55;
         int status = npy_decode_header(bad, sizeof bad, sizeof bad, "x", &npy, &err);
-        assert_true(at == 7 ? status == 0
-                            : status == -EBADMSG || status == -ENOTSUP); /* the minor version */
+        /* the minor version */
+        assert_true(at == 7 ? status == 0 : status == -EBADMSG || status == -ENOTSUP);
     }
     static const char *const dicts[] = {
         "{'descr': '<u4', 'fortran_order': False, 'shape': (99999999999999999999999,), }",
@@ -114,7 +114,7 @@ static void a_damaged_header_is_refused(void **state)
     }
 }
 
-/* As npy_cases.py prints it. */
+/* In the format of npy_cases.py. */
 static void add_line(struct str *out, const struct npy_header *header)
 {
     str_add_format(out, "%d.%d %" PRIu64 " %d %d (", header->major, header->minor,
@@ -166,10 +166,10 @@ static void wrong_headers_are_named_by_their_offset(void **state)
     (void)state;
     static const struct {
         const char *dict;
-        int status, place; /* in the dict */
+        int status, place; /* offset in the dict */
     } cases[] = {
-        {"{'shape': (2,), 'fortran_order': True, 'descr': '<f4'}", 0,
-         0}, /* any order of keys, no last comma */
+        /* any order of keys, no trailing comma */
+        {"{'shape': (2,), 'fortran_order': True, 'descr': '<f4'}", 0, 0},
         {"{\"descr\":\"<f4\",\"fortran_order\":False,\"shape\":(10L,3L)}\n", 0, 0},
         {"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", -ENOTSUP, 11},
         {"{'descr': [('a', '<f4'), ('b', 'O')], 'fortran_order': False, 'shape': (2,), }", -ENOTSUP,

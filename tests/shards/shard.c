@@ -1,5 +1,6 @@
 /*
- * Shards: written, read back by us and by others, and refused when anything in their tail is wrong.
+ * Shards: written, read back by us and by other tools, and refused if anything in their tail is
+ * wrong.
  */
 #include "shards/shard.h"
 
@@ -19,7 +20,7 @@ static int set_up(void **state)
     return fixture_set_up(state, "shard-000000.tar");
 }
 
-/* The bytes of a field where the index says they are. */
+/* Checks the bytes of a field at the location given by the index. */
 static void check_field(const struct shard *shard, const uint8_t *file, size_t s, size_t f,
                         const struct make_shard_sample *sample)
 {
@@ -104,7 +105,7 @@ static void block_crcs_are_found_among_many_samples(void **state)
     free(samples);
 }
 
-/* The names that a reader printed, one a line, are the variety's. */
+/* Checks that a reader printed the names of the variety, one per line. */
 static void check_listing(const char *listing)
 {
     const char *at = listing;
@@ -226,7 +227,7 @@ static void a_reader_written_from_the_docs_reads_it(void **state)
     assert_string_equal(text, wanted);
 }
 
-/* Pictures whose rows the index knows, beside one that is small and one that is none. */
+/* Pictures with rows in the index, a small one, and a sample without a picture. */
 static void make_pictures(const struct fixture *fixture)
 {
     static const struct {
@@ -289,7 +290,7 @@ static void a_reader_written_from_the_docs_reads_rows_of_pictures(void **state)
         text, "a.cls\t1\na.ppm\t90015\nb.cls\t1\nb.ppm\t210811\nc.cls\t1\nc.ppm\t14\nd.cls\t1\n");
 }
 
-/* What is left is a tar like others: whole, but without our index. */
+/* The result is an ordinary tar: complete, but without our index. */
 static void after_an_append_by_tar_our_index_no_longer_counts(void **state)
 {
     struct fixture *fixture = *state;
@@ -312,7 +313,8 @@ static void after_an_append_by_tar_our_index_no_longer_counts(void **state)
     shard_close(shard);
 }
 
-/* Members are never lost unseen: what opens has them all, and is no shard of ours any more. */
+/* Members are never lost silently: a truncated file that opens is a plain tar with all its
+ * members. */
 static void every_truncation_is_noticed(void **state)
 {
     struct fixture *fixture = *state;
@@ -333,17 +335,18 @@ static void every_truncation_is_noticed(void **state)
         }
         opened++;
         assert_true(shard->is_foreign);
-        if (shard->trailer.archive_end <
-            kept) /* else it was cut just between two members, which verify names */
+        /* else it was cut exactly between two members, which verify detects */
+        if (shard->trailer.archive_end < kept)
             assert_int_equal(shard->trailer.samples, 2);
         shard_close(shard);
     }
-    assert_in_range(
-        opened, 1, 600); /* cut within the zeros behind the members, before the index can be told */
+    /* cut within the zeros after the members, before the index can be recognized */
+    assert_in_range(opened, 1, 600);
     free(file);
 }
 
-/* Any byte of index, padding of the trailer or trailer itself; padding between is nobody's. */
+/* Any byte of the index, the padding of the trailer, or the trailer itself; other padding is not
+ * checked. */
 static void every_flipped_byte_of_index_and_trailer_is_noticed(void **state)
 {
     struct fixture *fixture = *state;
@@ -369,8 +372,8 @@ static void every_flipped_byte_of_index_and_trailer_is_noticed(void **state)
     free(file);
 }
 
-/* A forger who mends the CRCs: decoding must refuse or give something consistent, never read
- * outside. */
+/* Forged data with correct CRCs: decoding must refuse it or return something consistent, and never
+ * read out of bounds. */
 static void forge_index(const struct fixture *fixture)
 {
     struct err err;
@@ -406,7 +409,7 @@ static void forge_index(const struct fixture *fixture)
             shard_index_close(index);
         }
     }
-    assert_true(refused > 0 && accepted > 0); /* CRCs may be anything */
+    assert_true(refused > 0 && accepted > 0); /* changed CRCs are accepted */
     free(index_bytes);
     free(file);
 }
@@ -506,7 +509,7 @@ static void an_index_of_many_samples_stays_small(void **state)
     str_deinit(&bytes);
 }
 
-/* The format is fixed: what we write today is, byte for byte, what was written when version 1 was
+/* The format is fixed: today's output equals, byte for byte, the output when version 1 was
  * defined. */
 static void the_golden_shard_is_still_written(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * Tar headers: what we write others read (see shard.c), and other tools' archives scanned as they
- * were meant.
+ * Tar headers: other tools read ours (see shard.c), and archives of other tools are scanned
+ * correctly.
  */
 #include "shards/tar.h"
 
@@ -26,7 +26,7 @@ static int memory_read(void *context, uint64_t offset, void *data, size_t bytes)
     return 0;
 }
 
-/* Scans to the end: the names one a line into names (NULL: not wanted), how many into
+/* Scans to the end. Stores the names in names, one per line (NULL: not wanted), and their number in
  * *ret_count. */
 static int scan_all(const struct memory *memory, char *names, size_t names_bytes, size_t *ret_count,
                     struct err *err)
@@ -106,7 +106,7 @@ static void sizes_beyond_octal_are_written_and_read(void **state)
     }
 }
 
-/* Archives that GNU tar, bsdtar and Python's tarfile list alike: so do we, by name. */
+/* Archives that GNU tar, bsdtar and Python's tarfile list alike: we list the same names. */
 static void archives_that_all_readers_agree_about_are_listed(void **state)
 {
     (void)state;
@@ -145,8 +145,8 @@ static void archives_that_all_readers_agree_about_are_listed(void **state)
             continue;
         }
         if (strcmp(file, "go/pax-global-records.tar") == 0)
-            /* they agree about the count only: of an empty path in a global header each makes
-             * another name */
+            /* they agree only on the count: each handles an empty path in a global header
+             * differently */
             continue;
         test_run_output(theirs, sizeof theirs,
                         "tar --quoting-style=literal -P -tf '%s' 2>/dev/null | sed 's:/$::'", path);
@@ -160,7 +160,7 @@ static void archives_that_all_readers_agree_about_are_listed(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* No archive, however damaged, makes us read outside it or run for ever. */
+/* No damaged archive causes reads out of bounds or an endless loop. */
 static void damaged_archives_end_with_an_error_or_a_listing(void **state)
 {
     (void)state;
@@ -185,7 +185,8 @@ static void damaged_archives_end_with_an_error_or_a_listing(void **state)
             data[at] = before;
         }
         for (size_t cut = 0; cut < kept; cut += 13) {
-            uint8_t *copy = malloc(cut + 1); /* its own memory, so that a sanitizer sees its end */
+            /* exact size, so that a sanitizer detects overreads */
+            uint8_t *copy = malloc(cut + 1);
             memcpy(copy, data, cut);
             int status = scan_all(&(struct memory){copy, cut}, NULL, 0, &count, &err);
             assert_true(status == 0 || status == -EBADMSG);

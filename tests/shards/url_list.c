@@ -1,5 +1,5 @@
 /*
- * Patterns of shards: what they stand for, against the package that webdataset uses.
+ * Patterns of shard names: their expansion, compared with the package that webdataset uses.
  */
 #include "shards/url_list.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The expansion, a URL a line. */
+/* The expansion, one URL per line. */
 static void expand(const char *pattern, char *text, size_t bytes)
 {
     struct url_list list = {0};

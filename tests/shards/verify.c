@@ -1,5 +1,5 @@
 /*
- * Verifying: a whole shard has no problem, and any byte that is not as it was written is one.
+ * Verification: an intact shard has no problem, and any changed byte is one.
  */
 #include "shards/verify.h"
 
@@ -17,12 +17,12 @@ static int set_up(void **state)
     return fixture_set_up(state, "shard-000000.tar");
 }
 
-/* What the callbacks saw. */
+/* What the callbacks received. */
 struct seen {
     uint64_t members, member_bytes, problems;
     char key[SHARD_KEY_BYTES_MAX];
     int64_t offset;
-    const char *bad_key; /* a member to call bad */
+    const char *bad_key; /* a member to report as bad */
 };
 
 static void problem(void *context, const struct verify_problem *found)
@@ -77,8 +77,8 @@ static void a_whole_shard_has_no_problem(void **state)
     assert_int_equal(seen.member_bytes, summary.field_bytes);
 }
 
-/* In a header some flips keep its meaning (a space for a leading zero): only the hash of the file
- * sees those. */
+/* Some flips in a header keep its meaning (a space for a leading zero): only the hash of the file
+ * detects them. */
 static void flip_bytes(struct fixture *fixture, const struct dataset_shard *expected)
 {
     size_t bytes;
@@ -136,7 +136,7 @@ static void a_flip_in_a_block_names_sample_and_block(void **state)
     assert_int_equal(seen.problems, 2); /* the block and the whole */
     assert_string_equal(seen.key, "big");
     assert_int_equal(seen.offset, field.data_offset + 2 * SHARD_BLOCK_BYTES);
-    assert_int_equal(seen.members, 13); /* the bad one is not handed over */
+    assert_int_equal(seen.members, 13); /* not the bad one */
     free(file);
 }
 

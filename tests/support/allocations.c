@@ -22,7 +22,7 @@ size_t allocations_others(void)
 
 #else
 
-extern char __executable_start, etext; /* by the linker */
+extern char __executable_start, etext; /* set by the linker */
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *memory, size_t bytes);
