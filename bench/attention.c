@@ -1,14 +1,12 @@
 /*
- * attention — how fast attention is on a device, forward and backward, by the length of the
- * sequence.
+ * attention — the speed of attention on a device, forward and backward, by sequence length.
  *
  *     bench-attention [DEVICE [TOKENS...]]        device: cuda; tokens: 1024 2048 4096 8192
  *
  * For heads of 64 and of 128 columns, causal and full: 16,384 tokens in all and 2048 columns of
- * heads. Prints a JSON line each: the milliseconds of a pass (median of rounds) and its TFLOP/s,
- * where a forward pass is 4 tokens^2 x columns operations a sequence, half of them where it is
- * causal, and a backward pass is two and a half of that. bench/gpu_speed.py sets cuDNN's beside
- * them.
+ * heads. Prints one JSON line each: the milliseconds of a pass (median of rounds) and its TFLOP/s.
+ * A forward pass counts as 4 tokens^2 x columns operations per sequence, half of that if causal,
+ * and a backward pass as two and a half times as many. bench/gpu_speed.py adds cuDNN's results.
  */
 #include "base/clock.h"
 #include "trainer/ops/ops.h"
@@ -20,10 +18,10 @@
 #include <string.h>
 
 enum {
-    TOKENS_ALL = 16384, /* of all sequences; a longer one stands alone */
+    TOKENS_ALL = 16384, /* of all sequences; a longer sequence runs alone */
     COLUMNS = 2048,     /* of all heads */
     ROUNDS = 7,
-    PASSES = 5, /* a round, between two waits for the device */
+    PASSES = 5, /* per round, between two waits for the device */
     TOKENS_MAX = 1 << 20,
 };
 
@@ -79,12 +77,13 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Milliseconds of a pass. */
+/* Milliseconds per pass. */
 static int time_passes(struct bench *bench, bool backward, double *ret_ms, struct err *err)
 {
     const struct ops_table *table = bench->ops->table;
     double ms[ROUNDS];
-    for (int round = -1; round < ROUNDS; round++) { /* one to warm up */
+    /* one to warm up */
+    for (int round = -1; round < ROUNDS; round++) {
         uint64_t began = clock_now_ns();
         for (int i = 0; i < PASSES; i++) {
             if (backward)

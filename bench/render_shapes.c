@@ -1,13 +1,13 @@
 /*
- * render_shapes — a small labelled set of JPEGs out of nothing: shapes in random colours, places
- * and sizes, under noise.
+ * render_shapes — generates a small labeled set of JPEGs: shapes in random colors, positions and
+ * sizes, with noise.
  *
  *     render-shapes [--count IMAGES_PER_CLASS] [--side PIXELS] [--seed N] OUT
  *
  * It writes OUT/CLASS/0000.jpg and so on.
  *
- * For demonstrations and tests that have no photos at hand. Each picture is a function of (seed,
- * side, class, number).
+ * For demonstrations and tests without photos. Each picture is a function of (seed, side, class,
+ * number).
  */
 #include "base/philox.h"
 #include "image/jpeg.h"
@@ -26,12 +26,12 @@ enum { SIDE_LEAST = 96, SIDE_SPREAD = 65, SIDE_MAX = 1024, QUALITY = 88, NOISE =
 enum { COUNT_DEFAULT = 120, COUNT_MAX = 10000 };
 
 struct request {
-    uint64_t count; /* pictures of a class */
-    uint64_t side;  /* pixels; 0: each another, from SIDE_LEAST on */
+    uint64_t count; /* pictures per class */
+    uint64_t side;  /* pixels; 0: random, from SIDE_LEAST up */
     uint64_t seed;
 };
 
-/* A shape around the origin, about 1 in radius. */
+/* A shape around the origin, with a radius of about 1. */
 struct shape {
     const char *name;
     bool (*covers)(double u, double v);
@@ -81,7 +81,7 @@ static const struct shape shapes[] = {
 struct picture {
     uint32_t side;
     uint8_t paper[3], ink[3];
-    double x, y, scale, cosine, sine; /* centre and size in pixels, rotation */
+    double x, y, scale, cosine, sine; /* center and size in pixels, rotation */
 };
 
 static struct picture choose_picture(const struct request *request, uint64_t class, uint64_t number)
@@ -94,8 +94,8 @@ static struct picture choose_picture(const struct request *request, uint64_t cla
         p.paper[i] = (uint8_t)(a.word[1] >> 8 * i);
         p.ink[i] = (uint8_t)(a.word[2] >> 8 * i);
     }
-    if (abs(p.paper[1] - p.ink[1]) <
-        80) /* green weighs most in brightness: keep the shape visible */
+    /* green dominates brightness: keep the shape visible */
+    if (abs(p.paper[1] - p.ink[1]) < 80)
         p.ink[1] = (uint8_t)(p.paper[1] < 128 ? p.paper[1] + 100 : p.paper[1] - 100);
     p.scale = p.side * (0.2 + 0.2 * philox_unit(a.word[3]));
     double room = p.side - 2 * p.scale, turn = 6.283185307179586 * philox_unit(b.word[2]);
@@ -161,7 +161,7 @@ static int render(struct io *io, const char *folder, const struct request *reque
     return status;
 }
 
-/* True where text is a number of 0..most. */
+/* Parses a number of 0..most; false if text is not one. */
 static bool parse_number(const char *text, uint64_t most, uint64_t *ret)
 {
     char *end;

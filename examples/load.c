@@ -1,12 +1,12 @@
 /*
- * load — streams a dataset that `millrace convert dataset` made, as batches of pictures.
+ * load — streams a dataset made by `millrace convert dataset` as batches of pictures.
  *
  *     cc load.c $(pkg-config --cflags --libs millrace) -o load
  *     ./load DATASET [SIDE]
  *
- * Prints a line a step: how many samples, which classes, the mean of the pixels; at the end what
- * the loader says of itself. The order, the crops and hence every number but the times are the same
- * on each run, whatever the machine's CPUs.
+ * Prints a line per step: the number of samples, their classes, the mean of the pixels; at the end,
+ * the loader's statistics. The order, the crops and therefore every number except times are the
+ * same on each run, on any machine.
  */
 #include <millrace/loader.h>
 
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The library never prints: it calls this. */
+/* The library never prints; it calls this function. */
 static void print_line(void *context, enum log_level level, const char *line)
 {
     (void)context;
@@ -22,7 +22,7 @@ static void print_line(void *context, enum log_level level, const char *line)
     fprintf(stderr, "load: %s\n", line);
 }
 
-/* A field is {dtype, shape, strides, data}: here "image", U8 [items, height, width, 3], and
+/* A field has dtype, shape, strides and data: here "image", U8 [items, height, width, 3], and
  * "label", I32 [items]. */
 static void print_batch(const struct batch *batch)
 {

@@ -1,13 +1,13 @@
 /*
- * save — a program that is no trainer saves its arrays while it computes on, and loads them again
- * cut in another way.
+ * save — a program other than a trainer saves its arrays while it keeps computing, and loads them
+ * again divided differently.
  *
  *     cc save.c $(pkg-config --cflags --libs millrace) -o save
  *     ./save FOLDER [PARTS]
  *
- * It lets heat spread over a plate, saves every tenth step into FOLDER, and then loads the newest
- * checkpoint PARTS times, each time a band of rows alone, as so many ranks would. Run again, it
- * goes on where the last run stopped.
+ * It simulates heat flow in a plate, saves every tenth step to FOLDER, and then loads the newest
+ * checkpoint in PARTS bands of rows, each separately, as that many ranks would. Run again, it
+ * continues where the last run stopped.
  */
 #include <millrace/ckpt.h>
 
@@ -32,7 +32,7 @@ static void spread_heat(float plate[ROWS][COLUMNS])
     memcpy(plate, next, sizeof next);
 }
 
-/* Rows first..first+count of the plate, which is ROWS x COLUMNS as a whole. */
+/* Rows first..first+count of the plate, whose full shape is ROWS x COLUMNS. */
 static struct ckpt_tensor band(float *data, uint64_t first, uint64_t count)
 {
     return (struct ckpt_tensor){.name = "plate",
@@ -45,7 +45,7 @@ static struct ckpt_tensor band(float *data, uint64_t first, uint64_t count)
                                 .data = data};
 }
 
-/* Steps first+1..last, with a save at each tenth. */
+/* Computes steps first+1..last and saves every tenth. */
 static int compute(struct io *io, const char *folder, float plate[ROWS][COLUMNS], uint64_t first,
                    uint64_t last, struct err *err)
 {
@@ -60,7 +60,8 @@ static int compute(struct io *io, const char *folder, float plate[ROWS][COLUMNS]
     if (status)
         return status;
     for (uint64_t step = first + 1; !status && step <= last; step++) {
-        ckpt_saver_before_update(saver, GROUP_PLATE); /* what is not yet written is copied now */
+        /* copies what is not yet written */
+        ckpt_saver_before_update(saver, GROUP_PLATE);
         spread_heat(plate);
         if (step % SAVE_EVERY == 0)
             status = ckpt_saver_save(saver, step, "{\"loader\":{}}", err);
@@ -71,7 +72,7 @@ static int compute(struct io *io, const char *folder, float plate[ROWS][COLUMNS]
     return status;
 }
 
-/* The newest checkpoint in `parts` bands, each read alone into plate. -ENOENT where there is
+/* Loads the newest checkpoint in `parts` bands, each separately, into plate. -ENOENT if there is
  * none. */
 static int load(struct io *io, const char *folder, uint64_t parts, float plate[ROWS][COLUMNS],
                 uint64_t *ret_step, struct err *err)
@@ -125,7 +126,8 @@ int main(int argc, char **argv)
     }
 out:
     io_close(io);
-    if (status && err.code) { /* the error's one line, as millrace prints it */
+    /* the error in one line, as millrace prints it */
+    if (status && err.code) {
         char line[ERR_LINE_BYTES_MAX];
         fprintf(stderr, "save: %s\n", err_format(&err, line, sizeof line));
     }

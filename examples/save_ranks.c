@@ -1,14 +1,13 @@
 /*
- * save_ranks — ranks under mpirun that each hold some rows of an array save it together, and go on
+ * save_ranks — ranks under mpirun, each with some rows of an array, save it together and continue
  * from it with any other number of ranks.
  *
  *     cc save_ranks.c $(pkg-config --cflags --libs millrace_mpi) -o save_ranks
  *     mpirun -n 4 ./save_ranks FOLDER
  *
- * A ring of walkers turns: a step moves each row to the place of the next. Each rank has a band of
- * the rows; what leaves one band at its end is sent to the next rank. Every fifth step is saved
- * into FOLDER. Run again, with as many ranks as you like (up to one a row), it goes on where the
- * last run stopped.
+ * A ring rotates: each step moves every row to the position of the next. Each rank has a band of
+ * the rows; the last row of a band is sent to the next rank. Every fifth step is saved to FOLDER.
+ * Run again with any number of ranks (up to one per row), it continues where the last run stopped.
  */
 #include <millrace/ckpt.h>
 #include <millrace/comm_mpi.h>
@@ -27,12 +26,12 @@ enum {
     ROW_BYTES = COLUMNS * (int)sizeof(float)
 };
 
-/* What this rank has of the ring: rows first..first + count. */
+/* This rank's part of the ring: rows first..first + count. */
 struct band {
     uint64_t first, count;
     float rows[ROWS][COLUMNS];
-    float leaving[COLUMNS],
-        coming[COLUMNS]; /* here, since what goes over the ranks may have to outlive a failure */
+    /* Buffers of messages are here because they may have to outlive a failure. */
+    float leaving[COLUMNS], coming[COLUMNS];
 };
 
 static struct ckpt_tensor tensor_of(struct band *band)
@@ -46,7 +45,7 @@ static struct ckpt_tensor tensor_of(struct band *band)
                                 .data = band->rows};
 }
 
-/* The last row goes to the next rank, and the previous one's comes to the front. */
+/* Sends the last row to the next rank, and puts the row from the previous rank in front. */
 static int turn(struct comm *comm, struct band *band, struct err *err)
 {
     int next = (comm->rank + 1) % comm->ranks,
@@ -61,8 +60,8 @@ static int turn(struct comm *comm, struct band *band, struct err *err)
         comm->ops->receive(comm, band->coming, ROW_BYTES, previous, 0, &options, &received, err);
     if (!status)
         status = comm_wait(comm, &received, err);
-    int sent_status =
-        comm_wait(comm, &sent, status ? NULL : err); /* `sent` is in use until this says so */
+    /* `sent` is in use until this returns */
+    int sent_status = comm_wait(comm, &sent, status ? NULL : err);
     if (status || sent_status)
         return status ? status : sent_status;
     memmove(band->rows[1], band->rows[0], (size_t)(band->count - 1) * ROW_BYTES);
@@ -70,7 +69,7 @@ static int turn(struct comm *comm, struct band *band, struct err *err)
     return 0;
 }
 
-/* The newest checkpoint, or the ring as it begins. Each rank reads its own rows. */
+/* Loads the newest checkpoint, or creates the initial ring. Each rank reads only its rows. */
 static int begin(struct io *io, const char *folder, struct band *band, uint64_t *ret_step,
                  struct err *err)
 {
@@ -120,7 +119,7 @@ static int compute(struct comm *comm, struct io *io, const char *folder, struct 
     return status;
 }
 
-/* After so many steps row i is what row i - steps was. */
+/* After `step` steps, row i has the initial content of row i - step. */
 static int check(const struct band *band, uint64_t step, struct err *err)
 {
     for (uint64_t i = 0; i < band->count; i++)

@@ -1,13 +1,13 @@
 /*
- * ranks — a state that is sharded by rows, saved by some ranks and loaded by as many or others,
- * timed: for bench/ckpt/run.
+ * ranks — times saving and loading a state that is sharded by rows, with any number of ranks for
+ * each. For bench/ckpt/run.
  *
  *     mpirun -n 4 build/release/bench-ckpt-ranks save FOLDER MIB STEP
- *     mpirun -n 3 build/release/bench-ckpt-ranks load FOLDER MIB STEP      the page cache cold
+ *     mpirun -n 3 build/release/bench-ckpt-ranks load FOLDER MIB STEP      with a cold page cache
  *
- * 16 matrices of F32 with rows of 3 KiB, MIB together; a rank's parts lie in memory as they do in
- * its file, so that a load by as many ranks as saved reads straight to its place. The first rank
- * prints a line of JSON: from where all ranks begin until all are done.
+ * 16 matrices of F32 with rows of 3 KiB, MIB in total. A rank's memory layout equals that of its
+ * file, so that a load by the same number of ranks reads directly to the target. Rank 0 prints a
+ * line of JSON: the time from when all ranks begin until all are done.
  */
 #include "base/clock.h"
 #include "ckpt/format/folder.h"
@@ -22,7 +22,7 @@
 
 enum { ARRAYS = 16, COLUMNS = 768 };
 
-/* What this rank holds: rows first..first + count of each matrix. */
+/* The part of this rank: rows first..first + count of each matrix. */
 struct shard {
     struct ckpt_tensor tensors[ARRAYS];
     char names[ARRAYS][16];
@@ -69,7 +69,7 @@ static void drop(struct shard *shard)
     device_close(shard->device);
 }
 
-/* Of an element anywhere in the state, the same whoever holds it. */
+/* The value of an element, independent of the rank that holds it. */
 static uint32_t value_of(const struct shard *shard, uint64_t i)
 {
     uint64_t matrix = i / (shard->count * COLUMNS), within = i % (shard->count * COLUMNS);
@@ -103,8 +103,8 @@ static int load(struct shard *shard, struct comm *comm, struct io *io, const cha
     struct comm_options options = {.what = "the ranks of the measurement"};
     struct ckpt_reader *reader = NULL;
     char path[IO_PATH_BYTES_MAX];
-    memset(shard->memory, 0xFF,
-           elements(shard) * sizeof(float)); /* the kernel gives the memory before */
+    /* faults in the memory before the measurement */
+    memset(shard->memory, 0xFF, elements(shard) * sizeof(float));
     int status = folder_step_path(folder, step, path, err);
     if (!status && comm->rank == 0)
         status = ckpt_benchmark_drop(io, path, err);

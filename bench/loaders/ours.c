@@ -3,13 +3,13 @@
  *
  *     bench-loader-turns DATASET WORKERS MEMORY_MIB
  *
- * The task is that of the peers: random resized crops to 224 pixels, flips, shuffled batches
- * of 256, one epoch after the other. After the first batch it prints a JSON line, with its
- * version and the seconds from opening the loader to that batch. Then, for each line
- * `WARMING MEASURED` on stdin, it takes WARMING batches uncounted and MEASURED batches
- * counted, and prints a line with the samples, the seconds and the CPU seconds of the
- * counted ones: two readings of the clocks in one process, so neither its start nor another
- * process is in them. It stops itself (SIGSTOP) after each line. It ends with stdin.
+ * The task is the same as for the peers: random resized crops to 224 pixels, flips, shuffled
+ * batches of 256, one epoch after another. After the first batch it prints a JSON line with its
+ * version and the seconds from opening the loader to that batch. Then, for each line `WARMING
+ * MEASURED` on stdin, it takes WARMING batches uncounted and MEASURED batches counted, and prints a
+ * line with the samples, the seconds and the CPU seconds of the counted ones. Both clocks are read
+ * in this process, so the result excludes its start and other processes. It stops itself (SIGSTOP)
+ * after each line. It ends with stdin.
  */
 #include "base/clock.h"
 #include "io/benchmark.h"
@@ -24,7 +24,7 @@
 
 enum { SIDE = 224, BATCH = 256, MEMORY_MIB_MAX = 1 << 20, WORKERS_MAX = 256 };
 
-/* Takes batches_count batches. Adds their samples to *samples_count. */
+/* Takes batches_count batches and adds their samples to *samples_count. */
 static int take(struct loader *loader, uint64_t batches_count, uint64_t *samples_count,
                 struct err *err)
 {
@@ -39,7 +39,7 @@ static int take(struct loader *loader, uint64_t batches_count, uint64_t *samples
     return 0;
 }
 
-/* Prints the line that printf wrote, and stands still until the next turn. */
+/* Flushes the printed line and stops until the next turn. */
 static void end_turn(void)
 {
     fflush(stdout);
@@ -78,7 +78,7 @@ static int serve(struct loader *loader, struct err *err)
     return status;
 }
 
-/* A whole number from 1 to most; 0 if the text is none. */
+/* An integer from 1 to most; 0 if text is not one. */
 static uint64_t number_of(const char *text, uint64_t most)
 {
     char *end;

@@ -1,5 +1,5 @@
 /*
- * cgroup — limits of trees laid out as the kernel lays them out, of both versions, in and out of
+ * cgroup — limits in trees laid out as by the kernel, of both cgroup versions, in and out of
  * containers.
  */
 #include "base/cgroup.h"
@@ -95,7 +95,8 @@ static void version_1_has_a_hierarchy_a_controller(void **state)
     expect(1.5, 1073741824);
 }
 
-/* /docker/abc is not below /docker/ab: only what is mounted is known to be above both. */
+/* /docker/abc is not below /docker/ab: only the mounted group is known to be an ancestor of
+ * both. */
 static void a_group_beside_the_mount_takes_the_mounts_limit(void **state)
 {
     (void)state;
@@ -107,8 +108,8 @@ static void a_group_beside_the_mount_takes_the_mounts_limit(void **state)
     expect(0, 1073741824);
 }
 
-/* Affinity allows at least one CPU, so a quota of half a one binds anywhere; a large one binds
- * nowhere. */
+/* Affinity allows at least one CPU, so a quota of half a CPU always limits; a large one never
+ * does. */
 static void threads_are_no_more_than_the_quota_feeds(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * cipher — it permutes, it goes back, and what it gives looks drawn by chance. Keys are counted up:
- * nothing is random here.
+ * cipher — it is a permutation, decrypts correctly, and its output looks random. Keys are
+ * consecutive numbers, so the test is deterministic.
  */
 #include "base/cipher.h"
 #include "tests/support/test.h"
@@ -72,7 +72,8 @@ static void each_word_of_the_key_matters(void **state)
     }
 }
 
-/* The statistic's mean is cells - 1, its variance twice that: six deviations are no chance. */
+/* The statistic's mean is cells - 1, its variance twice that; the limit is six standard
+ * deviations. */
 static void assert_uniform(const uint32_t *counts, size_t cells, double expected)
 {
     double chi = 0, freedom = (double)cells - 1;

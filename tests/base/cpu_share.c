@@ -1,5 +1,5 @@
 /*
- * cpu_share — what each of several processes takes of the CPUs of a host.
+ * cpu_share — the share of a host's CPUs that each of several processes gets.
  */
 #include "base/cpu_share.h"
 #include "base/thread_pool.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* cpus: the affinity, of the first 64; cpu_count 0: all of it. */
+/* cpus: the affinity, among the first 64 CPUs; cpu_count 0: all of them. */
 static struct cpu_seat seat(uint64_t host, uint64_t cpus, uint64_t cpu_count)
 {
     uint64_t all = (uint64_t)__builtin_popcountll(cpus);
@@ -73,7 +73,7 @@ static void more_processes_than_cpus_have_one_each(void **state)
     for (size_t i = 0; i < 7; i++)
         seats[i] = seat(1, 0x3f, 0);
     assert_int_equal(cpu_share(seats, 7, 6), 1);
-    assert_int_equal(cpu_share(seats, 6, 0), 1); /* six sixths */
+    assert_int_equal(cpu_share(seats, 6, 0), 1); /* six sixths add up to 1 */
 }
 
 static void a_process_alone_has_what_it_may_use(void **state)
@@ -100,7 +100,7 @@ static void a_core_group_is_a_numa_node_with_a_cpu_for_this_process(void **state
     unsigned cpu = 0;
     (void)state;
     test_make_folder(root);
-    assert_int_equal(cpu_groups_count(root), 1); /* the kernel does not say */
+    assert_int_equal(cpu_groups_count(root), 1); /* the kernel does not report nodes */
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     while (!CPU_ISSET(cpu, &before))
         cpu++;
@@ -110,7 +110,7 @@ static void a_core_group_is_a_numa_node_with_a_cpu_for_this_process(void **state
     snprintf(own, sizeof own, "900-903,%u\n", cpu);
     write_node(root, 0, own);
     write_node(root, 1, "900-903,910\n");
-    write_node(root, 2, "\n"); /* memory alone */
+    write_node(root, 2, "\n"); /* memory only */
     assert_int_equal(cpu_groups_count(root), 1);
     write_node(root, 17, "0-1023\n");
     assert_int_equal(cpu_groups_count(root), 2);

@@ -1,5 +1,5 @@
 /*
- * display — what a terminal gets of texts that others wrote, and how wide that is.
+ * display — how untrusted text is shown on a terminal, and its width.
  */
 #include "base/display.h"
 

@@ -1,5 +1,5 @@
 /*
- * exact_sum — the same bits whatever the order and grouping, and those of Python's math.fsum.
+ * exact_sum — the same bits for any order and grouping, equal to Python's math.fsum.
  */
 #include "base/exact_sum.h"
 #include "base/philox.h"
@@ -12,7 +12,7 @@
 
 enum { TERMS = 60, CASES = 3000 };
 
-/* Term i of a case: the kinds are wide ranges, narrow ranges (many ties), cancellation,
+/* Term i of a case. The kinds of cases: wide ranges, narrow ranges (many ties), cancellation,
  * subnormals. */
 static double term_of(uint32_t test_case, uint32_t i)
 {
@@ -25,15 +25,15 @@ static double term_of(uint32_t test_case, uint32_t i)
         return sign * ldexp(1 + unit, spread - 1070); /* 2^-1070 .. 2^930 */
     case 1:
         return sign * (block.word[3] % 16) * 0x1p-53 + (i == 0 ? 1 : 0);
-    case 2: /* pairs that cancel, and one small thing that stays */
+    case 2: /* pairs that cancel, and one small term that remains */
         return i == TERMS - 1 ? 0x1p-1060 * (1 + unit)
                : i % 2        ? -term_of(test_case, i - 1)
                               : sign * ldexp(1 + unit, spread - 1000);
     case 3:
         return sign * (block.word[0] % 1000) * 0x1p-1074;
     case 4:
-        return sign *
-               ldexp(1 + unit, 900 - (int)i * 33); /* each below the last bit of the one before */
+        /* each below the last bit of the previous one */
+        return sign * ldexp(1 + unit, 900 - (int)i * 33);
     default:
         return sign * ldexp((double)(block.word[0] % 3), (int)(block.word[3] % 120) - 60);
     }
@@ -140,8 +140,8 @@ static void millions_of_terms_do_not_overflow(void **state)
     enum { COUNT = 1 << 20 };
     for (int i = 0; i < COUNT; i++)
         exact_sum_add(&sum, 0x1.fffffffffffffp+900);
-    for (int doubling = 0; doubling < 10;
-         doubling++) { /* 2^30 additions: the most that is promised */
+    /* 2^30 additions: the documented maximum */
+    for (int doubling = 0; doubling < 10; doubling++) {
         struct exact_sum copy = sum;
         exact_sum_merge(&sum, &copy);
     }

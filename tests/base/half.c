@@ -1,5 +1,5 @@
 /*
- * half (test) — all 65536 numbers of binary16, against the definition.
+ * half (test) — all 65536 numbers of binary16, compared with the definition.
  */
 #include "base/half.h"
 

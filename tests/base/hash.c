@@ -1,5 +1,5 @@
 /*
- * hash — CRC32C, XXH3 and Philox against published answers.
+ * hash — CRC32C, XXH3 and Philox compared with published test vectors.
  */
 #include "base/hash.h"
 #include "base/crc.h"
@@ -87,7 +87,7 @@ static void the_stream_hashes_as_one_piece_does(void **state)
     hash_stream_close(NULL);
 }
 
-/* kat_vectors of the Random123 distribution, philox4x32 10. */
+/* From kat_vectors of the Random123 distribution, philox4x32 10. */
 static void philox_gives_the_answers_of_random123(void **state)
 {
     (void)state;

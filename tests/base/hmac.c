@@ -33,7 +33,7 @@ static void digests_are_those_of_fips_180(void **state)
     }
 }
 
-/* RFC 4231, cases 1 to 4, 6 and 7; case 5 is of a truncated code. */
+/* RFC 4231, cases 1 to 4, 6 and 7; case 5 tests truncation. */
 static void codes_are_those_of_rfc_4231(void **state)
 {
     static const char large_key[] = "Test Using Larger Than Block-Size Key - Hash Key First";

@@ -1,5 +1,5 @@
 /*
- * json — strict reading, with the offset of what is wrong; writing, read back by Python.
+ * jsonx — strict parsing that reports the offset of errors; writing, read back by Python.
  */
 #include "base/jsonx_format.h"
 #include "base/philox.h"
@@ -25,7 +25,7 @@ static void wrong_documents_are_refused_with_their_offset(void **state)
     static const struct {
         const char *text;
         size_t bytes; /* 0: strlen */
-        /* Where the parser may say it stopped: at the culprit or just behind its token. */
+        /* Range of the reported offset: at the error or just after its token. */
         int64_t least, most;
     } cases[] = {
         {"", 0, 0, 1},
@@ -83,7 +83,7 @@ static void size_has_a_limit(void **state)
     (void)state;
     struct json_t *root;
     struct err err;
-    size_t values = JSON_VALUES_MAX, bytes = 2 * values + 1; /* and the array itself */
+    size_t values = JSON_VALUES_MAX, bytes = 2 * values + 1; /* including the array itself */
     char *text = malloc(bytes);
     assert_non_null(text);
     for (size_t i = 0; i < bytes; i++)
@@ -94,14 +94,15 @@ static void size_has_a_limit(void **state)
     assert_string_equal(err.path, "long");
     assert_int_equal(err.offset, 7);
     assert_non_null(strstr(err.expected, "values"));
-    memset(text, ',', bytes); /* in a string they are no values, whatever is escaped there */
+    /* separators inside a string do not count as values, even after an escape */
+    memset(text, ',', bytes);
     memcpy(text, "[\"\\\"", 4);
     memcpy(text + bytes - 2, "\"]", 2);
     assert_int_equal(jsonx_parse(text, bytes, "long", 0, &root, &err), 0);
     jsonx_free(root);
     free(text);
     assert_int_equal(jsonx_parse("", (size_t)JSON_BYTES_MAX + 1, "long", 0, &root, &err), -EBADMSG);
-    assert_non_null(strstr(err.found, "bytes")); /* no byte of it is looked at */
+    assert_non_null(strstr(err.found, "bytes")); /* rejected before any byte is read */
 }
 
 static void values_have_the_type_that_is_asked_for(void **state)

@@ -1,6 +1,6 @@
 /*
- * jsonx_scan — tests: spans are where a parser finds the values, and nothing outside the text is
- * read whatever it holds.
+ * jsonx_scan — tests: spans match the values found by a parser, and nothing outside the text is
+ * read, whatever it contains.
  */
 #include "base/jsonx_scan.h"
 
@@ -15,7 +15,7 @@ static const char document[] =
     "{\"k\":\"]}\\\"\"} ,[1,[2]],\"s\" , -1.5e3,true,{} ],\n"
     "\"empty\":[ ],\"last\":null}";
 
-/* The text's own copy, so that a byte read beyond it shows. */
+/* A copy with an exact end, so that overreads are detected. */
 static char *copy_of(const char *text, size_t bytes)
 {
     char *copy = malloc(bytes ? bytes : 1);
@@ -87,8 +87,8 @@ static void lists_without_their_commas_are_broken(void **state)
     }
 }
 
-/* Every prefix, and every byte replaced by each that means something: spans stay within, and it
- * ends. */
+/* For every prefix, with each byte replaced by each special character: spans stay within the text,
+ * and scanning ends. */
 static void no_text_leads_outside_of_it(void **state)
 {
     (void)state;

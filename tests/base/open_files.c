@@ -1,6 +1,5 @@
 /*
- * open_files — tests: shares of the files that a process may have, and where their limit is to be
- * raised.
+ * open_files — tests: shares of the process's file limit, and which limit the advice says to raise.
  */
 #include "base/open_files.h"
 #include "tests/support/test.h"
@@ -37,7 +36,7 @@ static void shares_end_at_eighths_of_the_limit(void **state)
         close(fd);
 }
 
-/* Nobody but root raises the hard one again, so this comes last. */
+/* Comes last, since only root can raise the hard limit again. */
 static void the_limit_that_binds_is_the_one_to_raise(void **state)
 {
     struct err err;

@@ -1,6 +1,6 @@
 /*
- * str — growing text, sizes, durations, nearest words; with err, log, clock, dtype and bytes, which
- * are as small.
+ * str — growing text, sizes, durations, nearest words; also the small modules err, log, clock,
+ * dtype and bytes.
  */
 #include "base/str.h"
 #include "base/bytes.h"
@@ -45,7 +45,7 @@ static void a_failed_allocation_is_remembered(void **state)
     str_add_text(&text, "y");
     assert_int_equal(str_status(&text), -ENOMEM);
     assert_string_equal(str_text(&text), "x");
-    str_clear(&text); /* for the next of many texts, of which one is lost */
+    str_clear(&text); /* the failure persists, so that one of many texts is not lost silently */
     str_add_text(&text, "z");
     assert_string_equal(str_text(&text), "");
     assert_int_equal(str_status(&text), -ENOMEM);
@@ -75,7 +75,7 @@ static void sizes_are_read_with_their_units(void **state)
         {"64k", 0, 65536},
         {"2TiB", 0, UINT64_C(1) << 41},
         {"1e3", 0, 1000},
-        {"9007199254740993", 0, UINT64_C(9007199254740993)}, /* beyond a double's integers */
+        {"9007199254740993", 0, UINT64_C(9007199254740993)}, /* not exact as a double */
         {"18446744073709551615", 0, UINT64_MAX},
         {".5k", 0, 512},
         {"20000000000GiB", -ERANGE, 0},
@@ -118,7 +118,7 @@ static void durations_are_read_with_their_units(void **state)
         {"2d", 0, 2 * 86400 * CLOCK_NS_PER_S},
         {"250ms", 0, 250000000},
         {"1.5h", 0, 5400 * CLOCK_NS_PER_S},
-        {"10", -EINVAL, 0}, /* of what? */
+        {"10", -EINVAL, 0}, /* no unit */
         {"10 MiB", -EINVAL, 0},
         {"999999999d", -ERANGE, 0},
     };
@@ -171,7 +171,7 @@ static void an_error_is_one_line_to_act_on(void **state)
     err_expected(&err, "%d", 1);
     err_found(&err, "%d", 2);
     err_advise(&err, "run %s", "index");
-    assert_int_equal(err.code, -EBADMSG); /* adding to the detail keeps the code */
+    assert_int_equal(err.code, -EBADMSG); /* adding details keeps the code */
     assert_string_equal(err_format(&err, line, sizeof line),
                         "the magic is wrong: a.tar at 512: expected 1, found 2; run index");
     err_errno(&err, -ENOENT, "could not open");
@@ -211,10 +211,12 @@ static void error_lines_show_control_characters_and_what_is_no_utf8_escaped(void
         err_format(&err, line, sizeof line),
         "gr\xc3\xbc\xc3\x9f dich: a\\x0ab\\x1b[2J\\xff at 7: expected \xf0\x9f\x98\x80, "
         "found \\xc2\\x9b3m \\x7f\\x09\\xe2\\x82 a\\b");
-    assert_string_equal(err.path, "a\nb\x1b[2J\xff"); /* a name can still be opened */
+    assert_string_equal(err.path,
+                        "a\nb\x1b[2J\xff"); /* unescaped, so that the file can be opened */
     assert_string_equal(err_format(&err, cut, sizeof "gr\xc3"), "gr");
+    /* an escape is never cut */
     assert_string_equal(err_format(&err, cut, sizeof "gr\xc3\xbc\xc3\x9f dich: a\\x0"),
-                        "gr\xc3\xbc\xc3\x9f dich: a"); /* no half of an escape */
+                        "gr\xc3\xbc\xc3\x9f dich: a");
     assert_string_equal(err_format(&err, cut, 1), "");
 }
 

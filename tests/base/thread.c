@@ -1,5 +1,5 @@
 /*
- * thread — our threads leave the program's signals to the program's threads.
+ * thread — our threads block signals, which go to the program's threads.
  */
 #include "base/thread.h"
 #include "tests/support/test.h"

@@ -1,5 +1,5 @@
 /*
- * workers — every task once, by however many threads.
+ * thread_pool — every task runs once, for any number of threads.
  */
 #include "base/thread_pool.h"
 #include "tests/support/test.h"
@@ -10,7 +10,7 @@
 enum { TILES_MAX = 5000 };
 
 struct job {
-    uint32_t done[TILES_MAX]; /* times, not atomic: a task has one worker */
+    uint32_t done[TILES_MAX]; /* counts, not atomic: each task runs on one worker */
     unsigned workers_max;
     unsigned char seen[THREAD_POOL_THREADS_MAX];
 };
@@ -21,7 +21,7 @@ static void work(void *context, size_t task, unsigned worker)
     job->done[task]++;
     if (worker >= job->workers_max)
         abort();
-    job->seen[worker] = 1; /* each worker its own byte */
+    job->seen[worker] = 1; /* one byte per worker */
 }
 
 static void every_tile_is_done_once(void **state)

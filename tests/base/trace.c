@@ -1,6 +1,6 @@
 /*
- * trace (test) — what is kept between start and stop, by many threads at once, and the text that
- * comes of it.
+ * trace (test) — events recorded between start and stop, by many threads at once, and the formatted
+ * text.
  */
 #include "base/trace.h"
 #include "base/clock.h"
@@ -20,7 +20,7 @@ static struct trace *open_trace(void)
     return trace;
 }
 
-/* The events of all tracks of a trace, as process 3. */
+/* The events of all tracks of a trace, formatted as process 3. */
 static struct json_t *events_of(const struct trace *trace, struct json_t **ret_root)
 {
     struct str text = {0};
@@ -163,7 +163,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* It is formatted, started and stopped while they work; each text is whole. */
+/* Formatting, starting and stopping run concurrently with the threads; each text is complete. */
 static void threads_trace_while_it_is_formatted(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * doctor_interrupted — Ctrl-C in the midst of a probe: the program ends early, as other verbs do,
- * and nothing is left in the folder.
+ * doctor_interrupted — Ctrl-C during a probe: the program ends early, like other verbs, and leaves
+ * nothing in the folder.
  */
 #include "cli/core/verbs.h"
 #include "tests/support/child.h"
@@ -18,7 +18,7 @@ int __real_renameat2(int old_folder, const char *old_name, int new_folder, const
 int __wrap_renameat2(int old_folder, const char *old_name, int new_folder, const char *new_name,
                      unsigned flags);
 
-/* Comes while the probe's temporary folder is there. */
+/* Raised while the probe's temporary folder exists. */
 static int signal_wanted;
 
 int __wrap_renameat2(int old_folder, const char *old_name, int new_folder, const char *new_name,
@@ -31,8 +31,8 @@ int __wrap_renameat2(int old_folder, const char *old_name, int new_folder, const
     return __real_renameat2(old_folder, old_name, new_folder, new_name, flags);
 }
 
-/* Looks at the folder twice, in a process of its own, whose table goes to the file. What the verb
- * returned, without its sign. */
+/* Examines the folder twice in a separate process, with the table written to a file. Returns the
+ * negated status of the verb. */
 static int examine(const char *folder, const char *table, int signal)
 {
     const char *folders[] = {folder, folder};
@@ -62,7 +62,7 @@ static int examine(const char *folder, const char *table, int signal)
     return child_wait(child);
 }
 
-/* How many of the table's lines begin the checks of that folder. */
+/* The number of headings of that folder in the table. */
 static int headings(const char *folder, const char *table)
 {
     char count[16];
@@ -79,12 +79,13 @@ static void an_interrupted_probe_leaves_nothing(void **state)
     test_make_folder(folder);
     test_make_folder(place);
     snprintf(table, sizeof table, "%s/table", place);
-    /* elsewhere, so that the first probe is the folder's */
+    /* makes the folder's probe the first one */
     assert_int_equal(setenv("XDG_CACHE_HOME", "/dev/null/x", 1), 0);
     assert_int_equal(examine(folder, table, 0), 0);
     assert_int_equal(headings(folder, table), 2);
     assert_int_equal(examine(folder, table, SIGINT), EINTR);
-    assert_int_equal(headings(folder, table), 0); /* of the one that was being looked at */
+    /* not even for the folder in progress */
+    assert_int_equal(headings(folder, table), 0);
     assert_int_equal(examine(folder, table, SIGTERM), EINTR);
     assert_int_equal(headings(folder, table), 0);
     assert_int_equal(test_run_output(left, sizeof left, "ls -A '%s'", folder), 0);

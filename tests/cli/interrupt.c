@@ -1,6 +1,5 @@
 /*
- * interrupt — a bar on a terminal when somebody presses Ctrl-C: a child draws it on a
- * pseudo-terminal.
+ * interrupt — a progress bar on a terminal at Ctrl-C: a child draws it on a pseudo-terminal.
  */
 #include "cli/core/console.h"
 #include "cli/core/signals.h"
@@ -53,7 +52,7 @@ static void a_line_and_an_error(struct console *console)
     console_error(console, &err);
 }
 
-/* The child's exit status, and what it wrote to its terminal. */
+/* Returns the child's exit status and its terminal output. */
 static int on_terminal(void (*act)(struct console *console), const char *kind, char *text,
                        size_t bytes)
 {

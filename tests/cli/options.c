@@ -1,5 +1,5 @@
 /*
- * options — parsing of a verb's command line from its table.
+ * options — parsing a verb's command line from its table.
  */
 #include "cli/core/options.h"
 #include "tests/support/test.h"

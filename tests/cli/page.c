@@ -1,5 +1,5 @@
 /*
- * page — what stands in a page of `millrace inspect --html`, down to its characters and numbers.
+ * page — the content of a page of `millrace inspect --html`, down to characters and numbers.
  */
 #include "cli/report/page.h"
 #include "cli/report/page_chart.h"
@@ -30,14 +30,14 @@ static void what_is_no_text_becomes_a_replacement_character(void **state)
 {
     (void)state;
     assert_escaped("a\x01\x1b\x7f\r", "a" LOST LOST LOST LOST);
-    assert_escaped("\xff\xc3", LOST LOST);                   /* no beginning, no end */
+    assert_escaped("\xff\xc3", LOST LOST);                   /* invalid start, truncated */
     assert_escaped("\xc0\xbc", LOST LOST);                   /* "<" in two bytes */
-    assert_escaped("\xe0\x80\xbc", LOST LOST LOST);          /* and in three */
+    assert_escaped("\xe0\x80\xbc", LOST LOST LOST);          /* in three bytes */
     assert_escaped("\xed\xa0\x80", LOST LOST LOST);          /* a surrogate */
     assert_escaped("\xef\xbf\xbf", LOST LOST LOST);          /* U+FFFF */
-    assert_escaped("\xc2\x85", LOST LOST);                   /* a control character of Latin-1 */
+    assert_escaped("\xc2\x85", LOST LOST);                   /* a C1 control character */
     assert_escaped("\xf4\x90\x80\x80", LOST LOST LOST LOST); /* beyond U+10FFFF */
-    assert_escaped("\xe6\x9d<", LOST LOST "&lt;");           /* a cut character hides nothing */
+    assert_escaped("\xe6\x9d<", LOST LOST "&lt;"); /* a truncated character swallows nothing */
 }
 
 static void pictures_are_base64(void **state)
@@ -75,7 +75,7 @@ static size_t count_of(const char *text, const char *word)
     return count;
 }
 
-/* Values at the ends of what a double holds draw no number that SVG does not know. */
+/* Values at the limits of a double produce only numbers that are valid in SVG. */
 static void extreme_values_make_a_whole_chart(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * roff — whatever text is given to a page or to a shell comes out of groff and of the shells as it
- * was.
+ * roff — text in a manual page or a shell completion comes out of groff and of the shells
+ * unchanged.
  */
 #include "cli/help/roff.h"
 #include "cli/help/completion.h"
@@ -18,7 +18,7 @@ static const char *const nasty[] = {
     "ends with a colon: [and] (all) : that; is & special | < > #",
 };
 
-/* What the command prints when it is given text in the file `text`. */
+/* The output of the command with text in the file `text`. */
 static void filter(const char *command, const char *text, char *ret, size_t bytes)
 {
     char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 8],

@@ -1,5 +1,6 @@
 /*
- * text — what people read: a result made from its JSON document, and the progress bar at any width.
+ * text — human-readable output: a result formatted from its JSON document, and the progress bar at
+ * any width.
  */
 #include "base/clock.h"
 #include "cli/core/console.h"

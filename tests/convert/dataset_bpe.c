@@ -16,8 +16,8 @@ static void use_vocabulary(struct fixture *fixture, char path[TEST_PATH_BYTES_MA
     fixture->options.vocabulary = path;
 }
 
-/* A text longer than the maximum piece: one word of three-byte characters, whose size does not
- * divide a MiB. */
+/* A text longer than the maximum piece: one word of three-byte characters. The piece size, a power
+ * of two, is not a multiple of three. */
 static void write_endless(struct fixture *fixture)
 {
     size_t bytes = 3 * (SOURCE_PIECE_BYTES_MAX / 2);

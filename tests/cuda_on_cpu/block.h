@@ -6,7 +6,7 @@
  * barriers, any interleaving of these stretches is legal and may be tried. An error ends the
  * program with one line (violation.h): a thread that returned before a barrier that others wait at,
  * one barrier reached from two places, lanes that disagree on a collective, its mask or its place,
- * or a block that never finishes.
+ * or threads that deadlock.
  *
  * Under ThreadSanitizer only __syncthreads and __syncwarp order memory; shuffles and tensor-core
  * instructions do not.

@@ -59,9 +59,8 @@ struct ncclComm {
     cudaStream_t held_stream;
     int delays, groups; /* calls until it is queued; groups made and not done */
     uint64_t generator;
-    bool finalized, leaves, quit,
-        /* leaves: together with the others; ended: only groups whose turn has not come remain */
-        ended;
+    /* leaves: together with the others; ended: only groups whose turn has not come remain */
+    bool finalized, leaves, quit, ended;
 };
 
 /* The calling thread's. */

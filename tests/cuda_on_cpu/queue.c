@@ -158,8 +158,8 @@ static struct CUstream_st *needed(struct CUstream_st *stream)
     return stream;
 }
 
-/* The stream whose first op to run next on the way to `stream`; NULL if another thread or an
- * external operation must progress first. */
+/* The stream that runs its first op next, on the way to `stream`; NULL if another thread or an
+ * external operation must make progress first. */
 static struct CUstream_st *next_for(struct CUstream_st *stream)
 {
     if (queue.busy)

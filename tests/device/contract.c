@@ -1,5 +1,5 @@
 /*
- * contract — see contract.h. Memory of MEM_DEVICE is reached by copies alone.
+ * contract — see contract.h. Memory of MEM_DEVICE is accessed only by copies.
  */
 #include "tests/device/contract.h"
 
@@ -70,7 +70,7 @@ void contract_memory_is_aligned_and_apart(const char *name)
     device_close(device);
 }
 
-/* From any kind of memory into plain memory, and back. */
+/* Copies from any kind of memory to plain memory, and back. */
 static void move(struct device *device, struct device_stream *stream, void *target,
                  const void *source, size_t bytes)
 {

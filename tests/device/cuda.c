@@ -1,6 +1,6 @@
 /*
- * cuda — the GPU as a device: the contract of all, and that work of several streams is ordered by
- * their events.
+ * cuda — the GPU as a device: the contract of all backends, and ordering of several streams by
+ * events.
  */
 #include "device/device_cuda.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* A case of the contract in every order of streams. */
+/* Runs a case of the contract in every order of streams. */
 #define ON_CUDA(name)                                                                              \
     static void name(void **state)                                                                 \
     {                                                                                              \
@@ -58,9 +58,9 @@ static void it_tells_what_it_is(void **state)
 
 enum { STREAMS = 3, STEPS = 40, BYTES = 4096 };
 
-/* Numbers wander through buffers of three streams, each step waiting for the step before it and for
- * whoever read its target: what arrives is right only if every wait held. Two pinned buffers are
- * reused as a loader does. */
+/* Numbers pass through buffers of three streams. Each step waits for the previous step and for the
+ * last reader of its target, so the result is correct only if every wait works. Two pinned buffers
+ * are reused, as in a loader. */
 static void events_order_streams(void **state)
 {
     (void)state;
@@ -84,7 +84,7 @@ static void events_order_streams(void **state)
         }
         for (int step = 0; step < STEPS; step++) {
             unsigned char *source = pinned[step % 2];
-            /* the host writes this buffer again: its last copy, two steps ago, must be over */
+            /* the host rewrites this buffer: its last copy, two steps ago, must be complete */
             assert_ok(device->ops->event_wait(device, copied[step % 2], &err), &err);
             memset(source, step + 1, BYTES);
             assert_ok(device->ops->stream_wait_event(device, streams[0], read[0], &err), &err);
@@ -134,7 +134,7 @@ struct worker {
     bool failed;
 };
 
-/* Numbers go to the device and back on a stream of the thread's own. */
+/* Sends numbers to the device and back, on a separate stream per thread. */
 static void *send_and_fetch(void *argument)
 {
     struct worker *worker = argument;
@@ -183,7 +183,7 @@ static void threads_have_streams_of_their_own(void **state)
     }
 }
 
-/* A question does not wait; asked often enough, it is answered. */
+/* A query does not wait, and repeated queries eventually succeed. */
 static void an_event_is_done_in_the_end(void **state)
 {
     (void)state;
@@ -197,7 +197,7 @@ static void an_event_is_done_in_the_end(void **state)
         assert_ok(device->ops->stream_open(device, &stream, &err), &err);
         assert_ok(device->ops->event_open(device, &event, &err), &err);
         assert_ok(device->ops->event_done(device, event, &done, &err), &err);
-        assert_true(done); /* nothing was recorded */
+        assert_true(done); /* no event was recorded */
         char *memory = contract_allocate(device, MEM_DEVICE, BYTES);
         for (int i = 0; i < STEPS; i++)
             assert_ok(device->ops->fill(device, stream, memory, i, BYTES, &err), &err);
@@ -212,7 +212,7 @@ static void an_event_is_done_in_the_end(void **state)
     }
 }
 
-/* Copies b = a, c = b, the second on a side stream that joins and is waited for. */
+/* Copies b = a, then c = b on a side stream that joins and is waited for. */
 static void a_graph_is_queued_as_often_as_it_is_launched(void **state)
 {
     (void)state;
@@ -240,7 +240,7 @@ static void a_graph_is_queued_as_often_as_it_is_launched(void **state)
         assert_ok(ops->stream_wait_event(device, stream, join, &err), &err);
         assert_ok(ops->graph_end(device, stream, &graph, &err), &err);
         assert_ok(ops->stream_sync(device, stream, &err), &err);
-        assert_int_equal(c[0], 0); /* what is recorded does not run */
+        assert_int_equal(c[0], 0); /* recorded work does not run */
         for (int round = 1; round <= STREAMS; round++) {
             memset(a, round, BYTES);
             assert_ok(ops->graph_launch(device, graph, stream, &err), &err);
@@ -260,7 +260,7 @@ static void a_graph_is_queued_as_often_as_it_is_launched(void **state)
     }
 }
 
-/* Memory asked for in between spoils a recording, and nothing else: the stream goes on. */
+/* An allocation during a recording invalidates only the recording; the stream remains usable. */
 static void what_no_graph_can_hold_is_told_at_its_end(void **state)
 {
     (void)state;

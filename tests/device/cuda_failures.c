@@ -1,6 +1,6 @@
 /*
- * cuda_failures — what a user is told when driver, device or memory are missing or fail. On the CPU
- * only, where the device can be made to.
+ * cuda_failures — error messages when driver, device or memory are missing or fail. Only on the
+ * CPU, where failures can be simulated.
  */
 #include "device/device_cuda.h"
 #include "tests/cuda_on_cpu/control.h"
@@ -66,7 +66,7 @@ static void no_device_names_what_hides_them(void **state)
                   "are");
 }
 
-/* root: a tree with the device file of a GPU. */
+/* root: a tree that contains a GPU's device file. */
 static void given_gpu_is_refused(const char *root, const char *line)
 {
     char text[ERR_LINE_BYTES_MAX];
@@ -85,7 +85,8 @@ static void auto_refuses_a_gpu_that_it_was_given_and_cannot_use(void **state)
     int gpus = 77;
     test_make_folder(root);
     shim_set_driver(11080, 1);
-    assert_ok(device_auto_count(root, &gpus, &err), &err); /* CUDA's library without a GPU */
+    /* CUDA's library without a GPU */
+    assert_ok(device_auto_count(root, &gpus, &err), &err);
     assert_int_equal(gpus, 0);
     assert_int_equal(test_run("mkdir '%s/dev'", root), 0);
     snprintf(path, sizeof path, "%s/dev/nvidia0", root);
@@ -182,7 +183,7 @@ static void a_lost_device_is_an_error_of_every_call_after(void **state)
 static void the_host_cannot_touch_device_memory(void **state)
 {
     (void)state;
-    order_set(1); /* the order that watches the host */
+    order_set(1); /* the order in which host access faults */
     struct device *device = contract_open("cuda");
     volatile char *memory = contract_allocate(device, MEM_DEVICE, 100);
     fflush(NULL);

@@ -1,6 +1,6 @@
 /*
- * device — the backends that every build has: what holds for all, then what makes each its own.
- * cuda.c has the third.
+ * device — the backends that every build has: the common contract, then what is specific to each.
+ * The third backend is tested in cuda.c.
  */
 #include "tests/device/contract.h"
 #include "tests/support/test.h"
@@ -44,7 +44,7 @@ static void auto_is_the_gpu_where_there_is_one(void **state)
     device_close(device);
 }
 
-/* A case of the contract on the two backends that every machine has. */
+/* Runs a case of the contract on the two backends that every machine has. */
 #define ON_CPU_AND_NULL(name)                                                                      \
     static void name(void **state)                                                                 \
     {                                                                                              \

@@ -1,5 +1,5 @@
 /*
- * gpu_probe — trees as the kernel shows them where a GPU is given, withheld, denied or absent.
+ * gpu_probe — trees laid out as by the kernel where a GPU is given, withheld, denied or absent.
  */
 #include "device/gpu_probe.h"
 #include "device/device.h"
@@ -87,7 +87,8 @@ static void a_device_file_that_may_not_be_opened_says_so(void **state)
     (void)state;
     write_in("/dev/nvidia0", "");
     snprintf(path, sizeof path, "%s/dev/nvidia0", root);
-    if (geteuid() == 0) { /* whom no mode stops: but a folder can't be opened for writing */
+    /* root ignores permissions, but cannot open a folder for writing */
+    if (geteuid() == 0) {
         assert_int_equal(unlink(path), 0);
         write_in("/dev/nvidia0/inside", "");
         expect_given("/dev/nvidia0", -EISDIR);
@@ -115,8 +116,8 @@ static void a_gpu_of_the_driver_without_a_device_file_is_given_but_in_a_containe
 static void a_gpu_without_a_driver_is_found_on_the_bus(void **state)
 {
     (void)state;
-    write_pci("0000:00:02.0", "0x8086\n", "0x030000\n"); /* another maker's */
-    write_pci("0000:65:00.1", "0x10de\n", "0x040300\n"); /* its audio */
+    write_pci("0000:00:02.0", "0x8086\n", "0x030000\n"); /* another vendor */
+    write_pci("0000:65:00.1", "0x10de\n", "0x040300\n"); /* its audio function */
     expect_none();
     write_pci("0000:65:00.0", "0x10de\n", "0x030200\n");
     expect_given("/sys/bus/pci/devices/0000:65:00.0", 0);

@@ -1,5 +1,5 @@
 /*
- * nvml — what the adapter makes of the management library's answers. The library is nvml_twin.c,
+ * nvml — how the adapter interprets the management library's answers. The library is nvml_twin.c,
  * found by LD_LIBRARY_PATH.
  */
 #include "device/nvml.h"

@@ -1,17 +1,17 @@
 /*
  * nvml_twin — a shared object with the functions of NVIDIA's management library that device/nvml.c
- * asks for, over a machine of one GPU that it makes up. For machines without a driver: what it
- * tells says nothing of the real library.
+ * uses, simulating a machine with one GPU. For machines without a driver: it does not prove how the
+ * real library behaves.
  *
- * NVML_TWIN in the environment: "37" is the utilisation in percent, "no-driver" lets it not start,
- * "silent" lets the GPU not tell.
+ * NVML_TWIN in the environment: "37" is the utilization in percent, "no-driver" makes
+ * initialization fail, "silent" makes the GPU report nothing.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #define TWIN_BUS "0000:01:00.0" /* of the first device of tests/cuda_on_cpu */
 
-/* As NVIDIA's nvml.h has them. */
+/* From NVIDIA's nvml.h. */
 enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, DRIVER_NOT_LOADED = 9 };
 
 static char gpu; /* its address is the handle */

@@ -1,7 +1,7 @@
 /*
- * nvtx_twin — what NVTX takes for a profiler: a shared object that NVTX_INJECTION64_PATH names. It
- * writes a line a span into the file that NVTX_TWIN_LOG names: "> step" where one begins, "<" where
- * it ends. Spans come from one thread.
+ * nvtx_twin — a shared object that NVTX loads as a profiler (NVTX_INJECTION64_PATH). It writes one
+ * line per event to the file named by NVTX_TWIN_LOG: "> step" when a span begins, "<" when it ends.
+ * Spans come from one thread.
  */
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>

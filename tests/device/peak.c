@@ -1,5 +1,6 @@
 /*
- * peak — the peaks of devices against their data sheets, at the clocks that those count with.
+ * peak — peak rates of devices compared with their data sheets, at the clock rates that those
+ * assume.
  */
 #include "device/peak.h"
 

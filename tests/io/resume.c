@@ -202,7 +202,7 @@ static void only_what_is_of_the_same_name_kind_owner_and_attempt_is_gone_on_with
 }
 
 /* As left by a writer that died between taking the name and removing the replaced entry. That entry
- * stays, because the name is taken. */
+ * stays, because it cannot be moved to its backup path. */
 static void what_was_replaced_is_not_gone_on_with(void **state)
 {
     (void)state;

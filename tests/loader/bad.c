@@ -215,7 +215,7 @@ static void a_skipped_sample_of_a_wrong_bit_leaves_its_place_empty(void **state)
         expect_skipped(fixture_loader_options(*state, decode), "CRC32C");
 }
 
-/* Its bytes match their checksum; only the decoder finds that they are no picture. */
+/* Its bytes match their checksum; only the decoder detects that they are not a picture. */
 static void a_skipped_picture_that_can_not_be_decoded_leaves_its_place_empty(void **state)
 {
     (void)state;

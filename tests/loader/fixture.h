@@ -26,7 +26,7 @@ struct fixture_options {
     uint64_t oversized_bytes;
     int64_t without_jpg, without_cls, empty_jpg, cut_jpg,
         bad_label;              /* samples with that defect; -1: none */
-    uint64_t broken_jpg_stride; /* distance between images that are no JPEG; 0: none */
+    uint64_t broken_jpg_stride; /* every n-th image is not a JPEG; 0: none */
 };
 
 struct fixture_options fixture_options_default(uint64_t samples);

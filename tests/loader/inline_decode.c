@@ -14,7 +14,7 @@
 /* ---- An engine whose reads complete immediately, or never do. ---- */
 
 enum arrival { AT_ONCE, LATE, NOW_AND_THEN_LATE };
-enum { LATE_STRIDE = 40 }; /* every so many polls, one finds nothing */
+enum { LATE_STRIDE = 40 }; /* one in this many polls finds nothing */
 
 static const struct io_ops *real_ops;
 static struct io_ops altered_ops;

@@ -1,5 +1,5 @@
 /*
- * batching — tests: whatever the ranks, the same global batches, and each epoch whole.
+ * batching — tests: the same global batches for any ranks, and complete epochs.
  */
 #include "sampler/sampler.h"
 
@@ -23,8 +23,8 @@ static struct sampler *open_sampler(void)
     return sampler;
 }
 
-/* The samples of step t, micro-batch by micro-batch, as all ranks together deliver them. Returns
- * how many; marks which micro-batches were owned. */
+/* The samples of step t, by micro-batch, as delivered by all ranks together. Returns their number;
+ * checks that no micro-batch has two owners. */
 static size_t collect_step(struct sampler *sampler, struct batching batching, uint64_t step,
                            uint64_t *ret_samples)
 {
@@ -98,8 +98,7 @@ static void ranks_that_do_not_divide_own_counts_that_differ_by_one(void **state)
     assert_int_equal(batching_owned_count(&batching), 2);
 }
 
-/* A sampler that was just opened says the same as one that walked there, through epochs and
- * back. */
+/* A newly opened sampler gives the same result as one that was advanced, across epochs and back. */
 static void resuming_anywhere_needs_only_the_position(void **state)
 {
     (void)state;

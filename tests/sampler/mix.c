@@ -1,6 +1,6 @@
 /*
- * mix — tests: each dataset in its share and through its own epochs, as the Python oracle has it,
- * from any position at once.
+ * mix — tests: each dataset gets its share and runs through its epochs, equal to the Python oracle,
+ * from any position directly.
  */
 #include "sampler/mix.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Samples and weight of each dataset; 0 samples end a list. */
+/* Samples and weight of each dataset; 0 samples end the list. */
 static const struct mix_source mixes[][5] = {
     {{7, 1}},
     {{100, 1}, {100, 1}},
@@ -40,8 +40,8 @@ static struct mix *open_mix(const struct mix_source *sources, uint32_t count)
     return mix;
 }
 
-/* Draws of a dataset come in order, none left out, over the borders of the mix's epochs; and each
- * place has its position back. */
+/* Draws of a dataset come in order and without gaps, across the mix's epochs; the position of each
+ * can be recovered. */
 static void each_dataset_is_drawn_in_order_without_gap(void **state)
 {
     (void)state;
@@ -63,7 +63,7 @@ static void each_dataset_is_drawn_in_order_without_gap(void **state)
     }
 }
 
-/* In any stretch a dataset has its share, to within the number of datasets. */
+/* In any range, a dataset has its share, within the number of datasets. */
 static void any_stretch_holds_the_shares(void **state)
 {
     (void)state;
@@ -110,7 +110,7 @@ static void weights_with_a_common_divisor_change_no_position(void **state)
     mix_close(b);
 }
 
-/* 2^47 samples, the last epochs that there are: no product is cut. */
+/* 2^47 samples, the last epochs possible: no product overflows. */
 static void the_largest_mix_has_every_position_back(void **state)
 {
     (void)state;
@@ -239,7 +239,7 @@ static void oracle_written_from_the_docs_gives_the_same_mix(void **state)
     test_remove_folder(folder);
 }
 
-/* Datasets of one size have each their own order; the first has that of a dataset alone. */
+/* Datasets of equal size have different orders; the first has the order of a single dataset. */
 static void datasets_of_a_mix_are_shuffled_apart(void **state)
 {
     (void)state;
@@ -282,14 +282,15 @@ static void resuming_a_mix_anywhere_needs_only_the_position(void **state)
     sampler_close(walker);
 }
 
-/* 10^10 samples and more: opening takes some memory, a position anywhere none. */
+/* With more than 10^10 samples: opening allocates some memory, looking up positions none. */
 static void positions_of_an_enormous_mix_cost_no_memory(void **state)
 {
     (void)state;
     static const struct mix_source enormous[] = {
         {UINT64_C(10000000000), 60000}, {UINT64_C(1) << 46, 5535}, {1000, 1}};
     struct sampler_source sources[5];
-    (void)allocations_ours(); /* skips before anything is open */
+    /* skips before anything is open */
+    (void)allocations_ours();
     struct sampler *sampler = open_sampler(enormous, 3, sources);
     size_t before = allocations_ours() + allocations_others();
     uint64_t samples = sampler_samples(sampler), position = 0;

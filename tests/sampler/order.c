@@ -1,6 +1,6 @@
 /*
- * order — tests: a permutation whatever the parameters, the same as the Python oracle's, cheap, and
- * well mixed.
+ * order — tests: a permutation for any parameters, equal to the Python oracle's, cheap, and well
+ * mixed.
  */
 #include "sampler/order.h"
 
@@ -21,7 +21,7 @@ static struct order_params make_params(uint64_t samples, uint64_t lanes, uint64_
     return params;
 }
 
-/* Calls check for a grid of parameters that has all the corners: one lane, a lane a sample, runs
+/* Calls check for a grid of parameters with all corner cases: one lane, one lane per sample, runs
  * that do not divide. */
 static void for_many_params(void (*check)(void *context, const struct order_params *params,
                                           uint32_t epoch),
@@ -102,7 +102,7 @@ static void ask_oracle(void *context, const struct order_params *params, uint32_
     answer[2] = plain;
 }
 
-/* A thinner grid: Python is slow. */
+/* Uses a thinner grid, since Python is slow. */
 static void ask_some(void *context, const struct order_params *params, uint32_t epoch)
 {
     bool is_small = params->samples <= 257;
@@ -170,7 +170,7 @@ static void epochs_seeds_and_lanes_change_the_order(void **state)
     assert_true(same_seed < 20);
 }
 
-/* A sampler keeps windows; what was asked before changes no answer. */
+/* A sampler caches windows; earlier queries do not change a result. */
 static void answers_do_not_depend_on_the_questions_before(void **state)
 {
     (void)state;
@@ -188,12 +188,12 @@ static void answers_do_not_depend_on_the_questions_before(void **state)
     sampler_close(sampler);
 }
 
-/* The positions beyond q * L are the last samples of lanes 0..r-1: nobody else's. */
+/* The positions from q * L on are the last samples of lanes 0..r-1. */
 static void last_positions_belong_to_the_first_lanes(void **state)
 {
     (void)state;
-    struct order_params params =
-        make_params(67, 5, 1, 67); /* one run, windows of one: places are samples */
+    /* one run, windows of one: positions are samples */
+    struct order_params params = make_params(67, 5, 1, 67);
     struct order order;
     order_init(&order, &params, 3);
     /* q = 13, r = 2: lanes begin at 0, 14, 28, 41, 54 */
@@ -240,8 +240,7 @@ static void a_small_dataset_is_shuffled_too(void **state)
     assert_true(same < 20 && in_place < 20);
 }
 
-/* ---- What a question costs: calls of the cipher, which the linker sends through here (--wrap).
- * ---- */
+/* ---- The cost of a query: calls of the cipher, intercepted by the linker (--wrap). ---- */
 
 static unsigned cipher_calls;
 
@@ -270,8 +269,8 @@ uint64_t __wrap_cipher_decrypt(const struct cipher *cipher, uint64_t image)
     return __real_cipher_decrypt(cipher, image);
 }
 
-/* To begin an epoch, to ask for a position or for the way back: three calls at most, for a key, a
- * window and a run. */
+/* Beginning an epoch, looking up a position, or the inverse each take at most three calls: for a
+ * key, a window and a run. */
 static void position_costs_the_same_in_an_enormous_epoch(void **state)
 {
     (void)state;
@@ -293,7 +292,7 @@ static void position_costs_the_same_in_an_enormous_epoch(void **state)
     }
 }
 
-/* Mean count of distinct classes in batches of 1024, of 1000 classes that lie one after another. */
+/* Mean number of distinct classes in batches of 1024, for 1000 consecutive classes. */
 static double distinct_classes(enum order_kind kind)
 {
     enum { SAMPLES = 1280000, CLASSES = 1000, BATCH = 1024 };

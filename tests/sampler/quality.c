@@ -1,6 +1,6 @@
 /*
- * quality — tests: a full shuffle is 1, a sequential order near 0, and what is advised is what it
- * is said to be.
+ * quality — tests: a full shuffle has quality 1, a sequential order near 0, and the advised
+ * parameters reach the stated quality.
  */
 #include "sampler/quality.h"
 
