@@ -27,7 +27,7 @@ int append_file_open(const char *path, struct append_file **ret_file, struct err
         return err_set(err, -ENOMEM, "out of memory for a log file");
     file->descriptor = LOCAL_RETRY(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (file->descriptor < 0) {
-        status = local_fail(err, -errno, path, "could not make the file");
+        status = local_fail(err, -errno, path, "could not create the file");
         free(file);
         return status;
     }

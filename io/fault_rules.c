@@ -73,14 +73,14 @@ struct reading {
 
 static int wrong(const struct reading *r, const char *at, const char *what, const char *expected)
 {
-    err_set(r->err, -EINVAL, "%s in column %d of the faults \"%.120s\"", what,
+    err_set(r->err, -EINVAL, "%s in column %d of the fault rules \"%.120s\"", what,
             (int)(at - r->text) + 1, r->text);
     err_expected(r->err, "%s", expected);
     if (*at)
         err_found(r->err, "\"%.40s\"", at);
     else
-        err_found(r->err, "its end");
-    err_advise(r->err, "`millrace help formats` tells what a rule is made of");
+        err_found(r->err, "the end");
+    err_advise(r->err, "see `millrace help formats` for the syntax of a rule");
     return -EINVAL;
 }
 
@@ -118,7 +118,7 @@ static int take_number(struct reading *r, uint64_t least, uint64_t *ret_number)
     errno = 0;
     unsigned long long number = isdigit((unsigned char)*begin) ? strtoull(begin, &end, 10) : 0;
     if (!isdigit((unsigned char)*begin) || errno || number < least)
-        return wrong(r, begin, "no number", least ? "a number from 1 on" : "a number");
+        return wrong(r, begin, "invalid number", least ? "a number of at least 1" : "a number");
     r->at = end;
     *ret_number = number;
     return 0;
@@ -134,22 +134,22 @@ static int take_operation(struct reading *r, struct fault_rule *rule)
             continue;
         rule->operations = i == FAULT_OPERATIONS ? DURABLE : BIT(i);
         if (*r->at != ':')
-            return wrong(r, r->at, "no effect", "\":\" and what is to happen");
+            return wrong(r, r->at, "missing effect", "\":\" and an effect");
         r->at++;
         return 0;
     }
-    return wrong_word(r, begin, word, "no such operation", operation_names, FAULT_OPERATIONS + 1);
+    return wrong_word(r, begin, word, "unknown operation", operation_names, FAULT_OPERATIONS + 1);
 }
 
 static int take_delay(struct reading *r, struct fault_rule *rule)
 {
     char word[WORD_BYTES];
     if (*r->at != '=')
-        return wrong(r, r->at, "no duration", "\"=\" and a duration as 20ms");
+        return wrong(r, r->at, "invalid duration", "\"=\" and a duration such as 20ms");
     const char *begin = ++r->at;
     take_word(r, word);
     return str_parse_duration(word, &rule->delay_ns)
-               ? wrong(r, begin, "no duration", "20ms, 3s, 2min")
+               ? wrong(r, begin, "invalid duration", "20ms, 3s, 2min")
                : 0;
 }
 
@@ -170,7 +170,7 @@ static int take_effect(struct reading *r, struct fault_rule *rule)
         rule->error = known->error;
         return known->effect == FAULT_DELAY ? take_delay(r, rule) : 0;
     }
-    return wrong_word(r, begin, word, "no such effect", words, count);
+    return wrong_word(r, begin, word, "unknown effect", words, count);
 }
 
 static int take_percent(struct reading *r, struct fault_rule *rule)
@@ -180,7 +180,7 @@ static int take_percent(struct reading *r, struct fault_rule *rule)
     take_word(r, word);
     double percent = isdigit((unsigned char)word[0]) ? strtod(word, &end) : 0;
     if (!isdigit((unsigned char)word[0]) || *end || !(percent > 0 && percent <= 100))
-        return wrong(r, begin, "no percentage", "above 0 and up to 100");
+        return wrong(r, begin, "invalid percentage", "above 0 and up to 100");
     rule->when = FAULT_PERCENT;
     rule->fraction = percent / 100;
     return 0;
@@ -208,11 +208,11 @@ static int take_path(struct reading *r, struct fault_rule *rule)
     if (*r->at != ':')
         return 0;
     if (rule->operations & QUEUES)
-        return wrong(r, r->at, "no end of the rule", "\",\": a queue has no path");
+        return wrong(r, r->at, "unexpected text", "\",\": a queue has no path");
     const char *begin = ++r->at;
     size_t bytes = strcspn(begin, ",");
     if (bytes == 0 || bytes >= FAULT_PATH_BYTES)
-        return wrong(r, begin, "no part of a path", "a text of at most 127 bytes");
+        return wrong(r, begin, "invalid part of a path", "1 to 127 bytes of text");
     memcpy(rule->path, begin, bytes);
     r->at += bytes;
     return 0;
@@ -245,10 +245,10 @@ int fault_rules_parse(const char *text, struct fault_rules *ret_rules, struct er
         if (status)
             return status;
         if (*r.at && *r.at != ',')
-            return wrong(&r, r.at, "no end of the rule",
+            return wrong(&r, r.at, "unexpected text",
                          "\",\", \":\" and part of a path, or \"@\", \"/\" or \"%\" and a number");
         if (*r.at && *++r.at == '\0')
-            return wrong(&r, r.at, "no rule", "another one after the comma");
+            return wrong(&r, r.at, "missing rule", "another rule after the comma");
     }
     *ret_rules = rules;
     return 0;

@@ -106,13 +106,13 @@ static int give_name(struct io_transaction *transaction, char *old, struct err *
 
 static int check_can_commit(const struct io_transaction *transaction, struct err *err)
 {
-    const char *why =
-        transaction->joined ? "only the rank that began an output may commit it"
-        : transaction->open_files
-            ? "an output is to be committed while a file of it is not finalized"
-        : transaction->taken_over ? "an output is to be committed that another process took over"
-        : transaction->lost       ? "an output is to be committed that could not be made durable"
-                                  : NULL;
+    const char *why = transaction->joined ? "only the rank that began an output may commit it"
+                      : transaction->open_files
+                          ? "cannot commit an output while one of its files is not finalized"
+                      : transaction->taken_over
+                          ? "cannot commit an output that another process took over"
+                      : transaction->lost ? "cannot commit an output that could not be made durable"
+                                          : NULL;
     if (!why)
         return 0;
     err_set(err, -EINVAL, "%s", why);

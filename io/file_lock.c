@@ -138,7 +138,7 @@ static int check_unlocked(const struct io_lock *lock, const char *folder, struct
     if (fd < 0)
         return errno == ENOENT
                    ? 0
-                   : local_fail(err, -errno, lock->path, "could not look at the folder's lock");
+                   : local_fail(err, -errno, lock->path, "could not check the folder's lock");
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     bool held = fcntl(fd, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
     read_owner(fd, owner);

@@ -29,14 +29,14 @@ int local_path(const char *path, const char **ret_path, struct err *err)
         } else if (strncmp(at, "///", 3) == 0) {
             at += 2;
         } else if (strncmp(at, "//", 2) == 0) {
-            err_set(err, -EINVAL, "a file URL of another host");
+            err_set(err, -EINVAL, "the file URL names another host");
             err_at(err, path, ERR_NO_OFFSET);
             err_expected(err, "file:///PATH");
             return -EINVAL;
         }
     }
     if (at == path && io_scheme_bytes(path) > 0) { /* otherwise a folder "s3:" would be created */
-        err_set(err, -EPROTONOSUPPORT, "a path of local files is expected, not a URL");
+        err_set(err, -EPROTONOSUPPORT, "the path is a URL, not a local path");
         err_at(err, path, ERR_NO_OFFSET);
         return -EPROTONOSUPPORT;
     }
@@ -74,27 +74,27 @@ int local_fail(struct err *err, int code, const char *path, const char *what)
         break;
     case -EACCES:
     case -EPERM:
-        err_advise(err, "check owner and permissions");
+        err_advise(err, "check the owner and the permissions");
         break;
     case -EROFS:
-        err_advise(err, "choose a place that is not mounted read-only");
+        err_advise(err, "choose a location that is not mounted read-only");
         break;
     case -ENOSPC:
     case -EDQUOT:
-        err_advise(err, "free some space or choose another place");
+        err_advise(err, "free some space or choose another location");
         break;
     case -EMFILE:
         open_files_advise(err);
         break;
     case -ENFILE:
-        err_advise(err, "raise the system's limit of open files (sysctl fs.file-max), or end what "
-                        "has them open");
+        err_advise(err, "raise the system's limit on open files (sysctl fs.file-max), or stop "
+                        "programs that hold many files open");
         break;
     case -ENAMETOOLONG:
         err_advise(err, "choose a shorter path");
         break;
     case -EIO:
-        err_advise(err, "look at the kernel's log: the disk or its connection failed");
+        err_advise(err, "check the kernel log: the disk or its connection failed");
         break;
     default:
         break;
@@ -194,7 +194,7 @@ int local_file_identity(const struct io_file *file, struct io_identity *ret_iden
 {
     struct stat info;
     if (fstat(file->fd, &info))
-        return local_fail(err, -errno, file->path, "could not look at the file");
+        return local_fail(err, -errno, file->path, "could not stat the file");
     *ret_identity = identity_of(&info);
     return 0;
 }
@@ -207,7 +207,7 @@ int local_resolve(struct io *io, const char *path, char *full_path, struct err *
         return status;
     char *real = realpath(path, NULL);
     if (!real)
-        return local_fail(err, -errno, path, "could not look at the file");
+        return local_fail(err, -errno, path, "could not stat the file");
     if (strlen(real) < IO_PATH_BYTES_MAX)
         strcpy(full_path, real);
     else
@@ -229,7 +229,7 @@ int local_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct
         return status;
     struct stat info;
     if (stat(path, &info))
-        return local_fail(err, -errno, path, "could not look at the file");
+        return local_fail(err, -errno, path, "could not stat the file");
     *ret_stat = (struct io_stat){
         .kind = kind_of(info.st_mode),
         .size_bytes = (uint64_t)info.st_size,
@@ -324,7 +324,7 @@ static int make_one(const char *path, struct err *err)
         struct stat info;
         if (errno == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode))
             return 0;
-        return local_fail(err, -errno, path, "could not make the folder");
+        return local_fail(err, -errno, path, "could not create the folder");
     }
     char parent[IO_PATH_BYTES_MAX];
     io_parent_path(path, parent);

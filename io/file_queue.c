@@ -187,7 +187,8 @@ int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache,
 {
     if (depth < 1 || depth > IO_QUEUE_DEPTH_MAX || threads < 1 ||
         threads > FILE_QUEUE_THREADS_MAX) {
-        err_set(err, -EINVAL, "no such I/O queue: depth %u, %u threads", depth, threads);
+        err_set(err, -EINVAL, "the size of the I/O queue is out of range: depth %u, %u threads",
+                depth, threads);
         err_expected(err, "depth 1 to %d, threads 1 to %d", IO_QUEUE_DEPTH_MAX,
                      FILE_QUEUE_THREADS_MAX);
         return -EINVAL;

@@ -56,7 +56,7 @@ static int lock_staging(int staging_fd, const char *staging, bool is_file, struc
         return 0;
     if (status == -EWOULDBLOCK)
         return is_anothers(staging, err);
-    return local_fail(err, status, staging, "could not lock what an output is written to");
+    return local_fail(err, status, staging, "could not lock the unfinished output");
 }
 
 int staging_lock(int staging_fd, const char *staging, bool is_file, struct err *err)
@@ -91,7 +91,7 @@ static int try_entry(void *context, const struct io_entry *entry)
     if (fd < 0)
         return errno == ENOENT ? 0
                                : local_fail(search->err, -errno, search->staging,
-                                            "could not go on in what is left");
+                                            "could not resume the unfinished output");
     status = lock_staging(fd, search->staging, search->is_file, search->err);
     if (status || !local_is_named(fd, search->staging)) {
         close(fd);

@@ -28,9 +28,9 @@ static bool has_no_locks(int code)
 
 static int busy(const char *path, bool is_exclusive, struct err *err)
 {
-    err_set(err, -EBUSY, "%s", is_exclusive ? "somebody reads it" : "it is being removed");
+    err_set(err, -EBUSY, "%s", is_exclusive ? "it is being read" : "it is being removed");
     err_at(err, path, ERR_NO_OFFSET);
-    err_advise(err, "%s", is_exclusive ? "wait for the reader to end" : "use another one");
+    err_advise(err, "%s", is_exclusive ? "wait for the reader to finish" : "use another one");
     return -EBUSY;
 }
 

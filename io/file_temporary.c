@@ -57,7 +57,7 @@ static int compose_name(const char *name, const char *owner, uint64_t attempt, u
         snprintf(tail, sizeof tail, "-%s-%" PRIu64 "-%016" PRIx64, owner, attempt, nonce);
     int room = NAME_MAX - (int)strlen(IO_TEMPORARY_PREFIX) - tail_bytes;
     if (room < 1)
-        return local_fail(err, -ENAMETOOLONG, name, "no temporary name fits");
+        return local_fail(err, -ENAMETOOLONG, name, "could not form a temporary name");
     snprintf(full, NAME_MAX + 1, IO_TEMPORARY_PREFIX "%.*s%s", room, name, tail);
     return 0;
 }
@@ -68,7 +68,7 @@ static int compose(const char *parent, const char *name, const char *owner, uint
     char full[NAME_MAX + 1];
     uint64_t nonce;
     if (getentropy(&nonce, sizeof nonce))
-        return err_errno(err, -errno, "no random number for a temporary name");
+        return err_errno(err, -errno, "could not generate a temporary name");
     int status = compose_name(name, owner, attempt, nonce, full, err);
     return status ? status : io_join_path(parent, full, path, err);
 }
@@ -204,7 +204,7 @@ int temporary_put_aside(const char *path, char *aside, struct err *err)
     int status = temporary_path(parent, REMOVED_NAME, REMOVED_OWNER, 0, aside, err);
     if (status)
         return status;
-    return rename(path, aside) ? local_fail(err, -errno, path, "could not put aside") : 0;
+    return rename(path, aside) ? local_fail(err, -errno, path, "could not move aside") : 0;
 }
 
 int temporary_stand_by(const char *path, char *aside, struct err *err)
@@ -215,11 +215,11 @@ int temporary_stand_by(const char *path, char *aside, struct err *err)
     size_t around = strlen(IO_TEMPORARY_PREFIX) + strlen("-") + strlen(stand_by_owner) +
                     strlen("-0-") + NONCE_DIGITS;
     if (strlen(name) > NAME_MAX - around) /* a truncated name could not be restored */
-        return local_fail(err, -ENAMETOOLONG, path, "no temporary name fits");
+        return local_fail(err, -ENAMETOOLONG, path, "could not form a temporary name");
     int status = compose(parent, name, stand_by_owner, 0, aside, err);
     if (status)
         return status;
-    return rename(path, aside) ? local_fail(err, -errno, path, "could not put aside") : 0;
+    return rename(path, aside) ? local_fail(err, -errno, path, "could not move aside") : 0;
 }
 
 struct sweep {
@@ -245,7 +245,8 @@ static int restore(const struct sweep *sweep, const char *path, const char *stem
         return 1;
     /* For a folder, the kernel replaces no other that has entries. */
     if (errno != ENOENT || rename(path, final))
-        return local_fail(err, -errno, final, "could not restore what was to be replaced");
+        return local_fail(err, -errno, final,
+                          "could not restore the output that was being replaced");
     return local_sync_folder(sweep->folder, err);
 }
 

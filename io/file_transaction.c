@@ -28,9 +28,9 @@
 
 int transaction_taken(const char *path, struct err *err)
 {
-    err_set(err, -EEXIST, "there is something under that name already");
+    err_set(err, -EEXIST, "the path already exists");
     err_at(err, path, ERR_NO_OFFSET);
-    err_advise(err, "remove it, choose another name, or ask for it to be replaced");
+    err_advise(err, "remove it, choose another name, or allow it to be replaced");
     return -EEXIST;
 }
 
@@ -50,7 +50,7 @@ static int take_names(struct io_transaction *transaction, const char *path, cons
     const char *name = slash ? slash + 1 : transaction->final;
     if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
         strncmp(name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0) {
-        err_set(err, -EINVAL, "not a name for an output");
+        err_set(err, -EINVAL, "the name of the output is invalid");
         err_at(err, path, ERR_NO_OFFSET);
         err_expected(err, "a name other than \".\", \"..\" and " IO_TEMPORARY_PREFIX "*");
         return -EINVAL;
@@ -65,12 +65,13 @@ static int check_parent(const struct io_transaction *transaction, struct err *er
     struct stat info;
     if (stat(transaction->parent, &info)) {
         int status =
-            local_fail(err, -errno, transaction->parent, "the output's folder is not there");
-        err_advise(err, "make the folder first");
+            local_fail(err, -errno, transaction->parent, "cannot access the folder of the output");
+        err_advise(err, "create the folder first");
         return status;
     }
     if (!S_ISDIR(info.st_mode))
-        return local_fail(err, -ENOTDIR, transaction->parent, "the output's folder is no folder");
+        return local_fail(err, -ENOTDIR, transaction->parent,
+                          "the parent of the output is not a folder");
     return 0;
 }
 
@@ -78,17 +79,17 @@ int transaction_check_final(const struct io_transaction *transaction, struct err
 {
     struct stat info;
     if (lstat(transaction->final, &info))
-        return errno == ENOENT ? 0
-                               : local_fail(err, -errno, transaction->final,
-                                            "could not look at the output's name");
+        return errno == ENOENT
+                   ? 0
+                   : local_fail(err, -errno, transaction->final, "could not stat the output path");
     if (!transaction->replace)
         return transaction_taken(transaction->final, err);
     if (!S_ISDIR(info.st_mode) == transaction->single_file)
         return 0;
-    err_set(err, -EEXIST, "the output's name is taken by %s",
-            transaction->single_file ? "a folder" : "something else");
+    err_set(err, -EEXIST, "the output path is %s",
+            transaction->single_file ? "a folder" : "not a folder");
     err_at(err, transaction->final, ERR_NO_OFFSET);
-    err_expected(err, "%s, which may be replaced",
+    err_expected(err, "%s, which can be replaced",
                  transaction->single_file ? "a file" : "a folder");
     return -EEXIST;
 }
@@ -128,7 +129,7 @@ static int make_staging(struct io_transaction *transaction, struct err *err)
 {
     if (mkdir(transaction->staging, 0777))
         return local_fail(err, -errno, transaction->staging,
-                          "could not make a folder for the output");
+                          "could not create a folder for the output");
     int status = 0;
     if (transaction->resumable) {
         transaction->staging_fd =
@@ -200,13 +201,13 @@ int local_transaction_join(struct io *io, const struct io_transaction_options *o
 {
     (void)io;
     if (options->single_file)
-        return err_set(err, -EINVAL, "a single file is written by one rank");
+        return err_set(err, -EINVAL, "only one rank can write a single-file output");
     struct stat info;
     int status = local_path(staging, &staging, err);
     if (status)
         return status;
     if (lstat(staging, &info) || !S_ISDIR(info.st_mode)) {
-        err_set(err, -ENOENT, "this rank does not see the folder that the first rank made");
+        err_set(err, -ENOENT, "this rank cannot see the folder that the first rank created");
         err_at(err, staging, ERR_NO_OFFSET);
         err_advise(err, "write to a folder that all nodes share");
         return -ENOENT;
@@ -244,8 +245,8 @@ static int check_name(const char *name, struct err *err)
     } while (*at++ == '/');
     if (good)
         return 0;
-    err_set(err, -EINVAL, "not a name for a file of an output: \"%.200s\"", name);
-    err_expected(err, "plain names, joined by \"/\", of fewer than %d bytes", IO_NAME_BYTES_MAX);
+    err_set(err, -EINVAL, "the name of an output file is invalid: \"%.200s\"", name);
+    err_expected(err, "a relative path of plain names, shorter than %d bytes", IO_NAME_BYTES_MAX);
     return -EINVAL;
 }
 
@@ -254,7 +255,7 @@ static int reserve(const struct io_file *file, uint64_t bytes, struct err *err)
     if (bytes == 0)
         return 0;
     if (bytes > INT64_MAX)
-        return local_fail(err, -EFBIG, file->path, "no file can be so large");
+        return local_fail(err, -EFBIG, file->path, "the file size is too large");
     int status = LOCAL_RETRY(fallocate(file->fd, 0, 0, (off_t)bytes)) ? -errno : 0;
     if (status == -EOPNOTSUPP || status == -ENOSYS)
         return 0; /* only an optimization */
@@ -360,7 +361,7 @@ int local_transaction_open(struct io_transaction *transaction, const char *name,
     file->fd = LOCAL_RETRY(open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (file->fd < 0)
         status = local_fail(err, -errno, file->path,
-                            "this rank could not open the file that another one made");
+                            "this rank could not open the file that another rank created");
     return keep_file(transaction, file, status, ret_file);
 }
 

@@ -46,8 +46,9 @@ int io_read_exact(struct io_queue *queue, struct io *io, struct io_file *file, c
         err_at(err, path, (int64_t)offset);
         err_expected(err, "%zu bytes", bytes);
         err_found(err, "%zd", result);
-        err_advise(err,
-                   "the file was cut or is not what its description says; fetch or make it again");
+        err_advise(
+            err,
+            "the file was truncated or does not match its description; fetch or create it again");
         return -ENODATA;
     }
     return 0;
@@ -96,7 +97,7 @@ int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_d
         return status;
     uint64_t bytes = io->ops->file_size(file);
     if (bytes > bytes_max) {
-        status = err_set(err, -EFBIG, "the file is too large for what it should be");
+        status = err_set(err, -EFBIG, "the file is too large");
         err_at(err, path, ERR_NO_OFFSET);
         err_expected(err, "at most %zu bytes", bytes_max);
         err_found(err, "%llu", (unsigned long long)bytes);

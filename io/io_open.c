@@ -56,13 +56,13 @@ static int find_backend(const char *path, const struct backend **ret_backend, st
             return 0;
         }
     }
-    err_set(err, -EPROTONOSUPPORT, "this build has no access to %.*s://",
+    err_set(err, -EPROTONOSUPPORT, "this build does not support %.*s://",
             (int)(bytes < 64 ? bytes : 64), path);
     err_at(err, path, ERR_NO_OFFSET);
-    err_expected(err, "a path or file://");
+    err_expected(err, "a local path or file://");
     for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++)
         if (is_scheme(path, bytes, stores[i]))
-            err_advise(err, "copy it to or from a local folder with the tools of that store");
+            err_advise(err, "copy it to or from a local folder with that store's tools");
     return -EPROTONOSUPPORT;
 }
 

@@ -53,8 +53,8 @@ static int ring_queue_open(struct io *io, unsigned depth, struct io_queue **ret_
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
     int status = uring_queue_open(depth, ring_io->cache, &queue->ring, err);
     if (status && status != -EINVAL && ring_io->is_by_name) {
-        err_advise(err, "raise `ulimit -l`, or do not ask for io_uring by name: threads then do "
-                        "without a ring");
+        err_advise(err, "raise `ulimit -l`, or do not request io_uring by name, so that threads "
+                        "are used instead");
     } else if (status && status != -EINVAL) {
         err_clear(err);
         status = file_queue_open(depth, ring_io->threads, ring_io->cache, &queue->threads, err);
@@ -124,8 +124,8 @@ int io_ring_open(const struct io_options *options, struct io **ret_io, struct er
 {
     int status = uring_queue_probe();
     if (status) {
-        err_errno(err, status, "this process gets no io_uring");
-        err_advise(err, "read by threads; `millrace doctor` tells what stands in the way");
+        err_errno(err, status, "io_uring is not available to this process");
+        err_advise(err, "read with threads; `millrace doctor` shows what blocks io_uring");
         return status;
     }
     struct io_of_ring *io = malloc(sizeof *io);

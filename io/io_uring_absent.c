@@ -10,7 +10,6 @@ int io_ring_open(const struct io_options *options, struct io **ret_io, struct er
     (void)options;
     (void)ret_io;
     err_set(err, -ENOSYS, "this build has no io_uring");
-    err_advise(err,
-               "read by threads, or build again where liburing is installed (`scripts/setup`)");
+    err_advise(err, "read with threads, or rebuild with liburing installed (`scripts/setup`)");
     return -ENOSYS;
 }

@@ -54,7 +54,7 @@ static int highest(const char *folder, uint64_t *ret_number, struct err *err)
     uint64_t number = 0;
     DIR *list = opendir(folder);
     if (!list)
-        return local_fail(err, -errno, folder, "could not look at the lease");
+        return local_fail(err, -errno, folder, "could not check the lease");
     struct dirent *entry;
     while (errno = 0, (entry = readdir(list))) {
         if (strlen(entry->d_name) != NUMBER_DIGITS || entry->d_name[0] > '0' ||
@@ -63,7 +63,7 @@ static int highest(const char *folder, uint64_t *ret_number, struct err *err)
         uint64_t found = strtoull(entry->d_name, NULL, 10);
         number = found > number ? found : number;
     }
-    int status = errno ? local_fail(err, -errno, folder, "could not look at the lease") : 0;
+    int status = errno ? local_fail(err, -errno, folder, "could not check the lease") : 0;
     closedir(list);
     if (!status)
         *ret_number = number;
@@ -199,9 +199,7 @@ static int lose(struct lease *lease, struct err *err)
     struct lease_record owner;
     read_highest(lease->folder, &owner);
     refuse(lease->folder, &owner,
-           "this run does not own the folder any more: it was not heard of for too long, and "
-           "another took it "
-           "over",
+           "this run no longer owns the folder: its lease expired and another run took it over",
            &lease->lost);
     lease->is_lost = true;
     if (err)
@@ -349,7 +347,7 @@ static int start(struct lease *lease, struct err *err)
 {
     int status = thread_start(&lease->thread, beat_always, lease);
     lease->has_thread = status == 0;
-    return status ? err_errno(err, status, "no thread to renew a lease") : 0;
+    return status ? err_errno(err, status, "could not start a thread to renew the lease") : 0;
 }
 
 int lease_acquire(const char *folder, uint64_t period_ns, struct lease **ret_lease, struct err *err)
@@ -366,10 +364,10 @@ int lease_acquire(const char *folder, uint64_t period_ns, struct lease **ret_lea
     lease->period_ns = period_ns ? period_ns : LEASE_PERIOD_DEFAULT_NS;
     describe_self(&lease->record, lease->period_ns);
     int status = getentropy(&lease->record.token, sizeof lease->record.token)
-                     ? err_errno(err, -errno, "no random bytes for a lease")
+                     ? err_errno(err, -errno, "could not get random bytes for a lease")
                      : io_join_path(folder, LEASE_FOLDER_NAME, lease->folder, err);
     if (!status && mkdir(lease->folder, 0777) && errno != EEXIST)
-        status = local_fail(err, -errno, lease->folder, "could not make the lease's folder");
+        status = local_fail(err, -errno, lease->folder, "could not create the folder of the lease");
     if (!status)
         status = take(lease, err);
     if (!status)

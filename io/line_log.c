@@ -63,7 +63,7 @@ int line_log_open(const char *path, uint64_t keep_bytes, struct line_log **ret_l
     }
     if ((uint64_t)info.st_size > log->bytes &&
         LOCAL_RETRY(ftruncate(log->descriptor, (off_t)log->bytes))) {
-        status = local_fail(err, -errno, path, "could not cut the file back");
+        status = local_fail(err, -errno, path, "could not truncate the file");
         goto out;
     }
     snprintf(log->path, sizeof log->path, "%s", path);

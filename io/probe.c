@@ -144,7 +144,7 @@ static int look(int folder_fd, const char *folder, struct io_probe *probe, struc
     struct statvfs space;
     if (statx(folder_fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MNT_ID, &info) ||
         fstatfs(folder_fd, &system) || fstatvfs(folder_fd, &space))
-        return local_fail(err, -errno, folder, "could not look at the file system");
+        return local_fail(err, -errno, folder, "could not query the file system");
     snprintf(probe->type, sizeof probe->type, "unknown");
     name_magic((uint32_t)system.f_type, probe->type);
     find_type(info.stx_mask & STATX_MNT_ID ? info.stx_mnt_id : UINT64_MAX, probe->type);
@@ -298,9 +298,9 @@ static int choose_folder(const char *path, bool is_to_be_made, char *folder, boo
         is_there = stat(folder, &info) == 0;
     }
     if (!is_there)
-        return local_fail(err, -errno, folder, "could not look at it");
+        return local_fail(err, -errno, folder, "could not stat the path");
     if (!S_ISDIR(info.st_mode) && is_to_be_made) {
-        local_fail(err, -ENOTDIR, folder, "no folder can be made there");
+        local_fail(err, -ENOTDIR, folder, "cannot create a folder there");
         err_advise(err, "choose another name");
         return -ENOTDIR;
     }

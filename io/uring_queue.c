@@ -101,7 +101,7 @@ int uring_queue_open(unsigned depth, enum io_cache cache, struct uring_queue **r
                      struct err *err)
 {
     if (depth < 1 || depth > IO_QUEUE_DEPTH_MAX) {
-        err_set(err, -EINVAL, "no such I/O queue: depth %u", depth);
+        err_set(err, -EINVAL, "the size of the I/O queue is out of range: depth %u", depth);
         err_expected(err, "depth 1 to %d", IO_QUEUE_DEPTH_MAX);
         return -EINVAL;
     }
@@ -111,7 +111,7 @@ int uring_queue_open(unsigned depth, enum io_cache cache, struct uring_queue **r
     int status = init_ring(2 * depth, &queue->ring); /* half of them for cancellations */
     if (status) {
         free(queue);
-        err_errno(err, status, "could not open an I/O queue of io_uring");
+        err_errno(err, status, "could not open an io_uring queue");
         return status;
     }
     ORDER_RINGS(__tsan_acquire);

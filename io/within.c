@@ -97,7 +97,7 @@ int io_check_apart(struct io *io, const char *source, const char *source_what, c
     else
         err_set(err, -EINVAL, "%s is inside %s", source_what, target_what);
     err_at(err, target, ERR_NO_OFFSET);
-    err_expected(err, "a path outside of %.200s", source);
-    err_advise(err, "give a %s beside %s", target_what, source_what);
+    err_expected(err, "a path outside %.200s", source);
+    err_advise(err, "choose a %s outside %s", target_what, source_what);
     return -EINVAL;
 }

@@ -125,7 +125,7 @@ static void a_slow_owner_that_lost_its_lease_can_not_commit(void **state)
         fixture_save(saver, 2);
         struct told told = wake(&slow);
         assert_int_equal(told.status, -EBUSY);
-        assert_non_null(strstr(told.detail.what, "does not own the folder any more"));
+        assert_non_null(strstr(told.detail.what, "no longer owns the folder"));
         assert_non_null(strstr(told.detail.found, pid));
         assert_int_equal(told.status_of_next, -EBUSY);
         arrays_fill(&arrays, 3);

@@ -82,7 +82,7 @@ the_ranks_of_a_host_hold_a_copy_together_where_hosts_have_one_name() {
 
 a_folder_that_not_all_hosts_see_is_refused_before_the_first_step() {
   same "$(on_hosts host unseen checkpoint.shared=true)" 1
-  contains "$(cat errors)" "millrace: rank 2: this rank does not see the folder that the first rank made"
+  contains "$(cat errors)" "millrace: rank 2: this rank cannot see the folder that the first rank created"
   contains "$(cat errors)" "let all nodes share the folder, or give each its own (checkpoint.shared: false)"
   [[ ! -s unseen/metrics.jsonl ]] || fail "it began"
   same "$(ls -A unseen/ckpt-0)" .millrace-owner

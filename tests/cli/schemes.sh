@@ -17,7 +17,7 @@ find . | sort >files
 refused() {
   same "$(status_of "$@")" 2 "status of $*"
   one_line errors
-  contains "$(cat errors)" "no access to "
+  contains "$(cat errors)" "does not support "
   contains "$(cat errors)" "://b/x"
   rm -f out errors
   find . | sort | cmp - files || fail "files are not what they were after $*"
@@ -37,7 +37,7 @@ every_key_that_is_a_path_refuses_them() {
   refused millrace train train.yaml --set 'data.train=[{path: shards}, {path: s3://b/x}]'
   sed 's|dir: runs/a|dir: s3://b/x|' train.yaml >other.yaml
   same "$(status_of millrace train other.yaml)" 2
-  contains "$(cat errors)" "run.dir: this build has no access to s3:// at line 1: other.yaml"
+  contains "$(cat errors)" "run.dir: this build does not support s3:// at line 1: other.yaml"
   rm -f other.yaml out errors
 }
 

@@ -68,32 +68,32 @@ static void a_wrong_rule_is_answered_with_its_column_and_the_nearest_word(void *
         int column;
         const char *what, *advice;
     } cases[] = {
-        {"raed:eio@3", 1, "no such operation", "\"read\""},
-        {"read:eio@3,wirte:eio", 12, "no such operation", "\"write\""},
-        {"read:shrot", 6, "no such effect", "\"short\""},
-        {"open:flip", 6, "no such effect", ""},     /* only bytes can be flipped */
-        {"abort:eio", 7, "no such effect", ""},     /* abort can't fail */
-        {"wait:delay=3s", 6, "no such effect", ""}, /* would block the submitter */
-        {"queue:delay=3s", 7, "no such effect", ""},
-        {"queue:hold", 7, "no such effect", ""},
-        {"durable:short", 9, "no such effect", ""},
-        {"read", 5, "no effect", ""},
-        {"read:", 6, "no such effect", ""},
-        {"read:eio@0", 10, "no number", ""},
-        {"read:eio@", 10, "no number", ""},
-        {"read:eio@99999999999999999999", 10, "no number", ""},
-        {"read:eio/-1", 10, "no number", ""},
-        {"read:eio%0", 10, "no percentage", ""},
-        {"read:eio%101", 10, "no percentage", ""},
-        {"read:eio%1x", 10, "no percentage", ""},
-        {"read:delay", 11, "no duration", ""},
-        {"read:delay=20", 12, "no duration", ""},
-        {"read:eio@3x", 11, "no end of the rule", ""},
-        {"read:eio@3:", 12, "no part of a path", ""},
-        {"queue:emfile:data", 13, "no end of the rule", ""}, /* it has no path */
-        {"wait:eio@3:data", 11, "no end of the rule", ""},
-        {"read:eio,", 10, "no rule", ""},
-        {"seed=", 6, "no number", ""},
+        {"raed:eio@3", 1, "unknown operation", "\"read\""},
+        {"read:eio@3,wirte:eio", 12, "unknown operation", "\"write\""},
+        {"read:shrot", 6, "unknown effect", "\"short\""},
+        {"open:flip", 6, "unknown effect", ""},     /* only bytes can be flipped */
+        {"abort:eio", 7, "unknown effect", ""},     /* abort cannot fail */
+        {"wait:delay=3s", 6, "unknown effect", ""}, /* would block the submitter */
+        {"queue:delay=3s", 7, "unknown effect", ""},
+        {"queue:hold", 7, "unknown effect", ""},
+        {"durable:short", 9, "unknown effect", ""},
+        {"read", 5, "missing effect", ""},
+        {"read:", 6, "unknown effect", ""},
+        {"read:eio@0", 10, "invalid number", ""},
+        {"read:eio@", 10, "invalid number", ""},
+        {"read:eio@99999999999999999999", 10, "invalid number", ""},
+        {"read:eio/-1", 10, "invalid number", ""},
+        {"read:eio%0", 10, "invalid percentage", ""},
+        {"read:eio%101", 10, "invalid percentage", ""},
+        {"read:eio%1x", 10, "invalid percentage", ""},
+        {"read:delay", 11, "invalid duration", ""},
+        {"read:delay=20", 12, "invalid duration", ""},
+        {"read:eio@3x", 11, "unexpected text", ""},
+        {"read:eio@3:", 12, "invalid part of a path", ""},
+        {"queue:emfile:data", 13, "unexpected text", ""}, /* it has no path */
+        {"wait:eio@3:data", 11, "unexpected text", ""},
+        {"read:eio,", 10, "missing rule", ""},
+        {"seed=", 6, "invalid number", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct fault_rules rules = {.seed = 5};

@@ -292,7 +292,7 @@ static void whole_files_are_written_and_read(void **state)
     assert_int_equal(io_read_file(io, in_folder("absent"), 4, &data, &bytes, &err), -ENOENT);
     assert_null(data);
     assert_int_equal(io_write_file(io, in_folder("absent/a"), "x", 1, false, &err), -ENOENT);
-    assert_non_null(strstr(err.advice, "make the folder"));
+    assert_non_null(strstr(err.advice, "create the folder"));
     struct seen seen = {.text = ""};
     assert_ok(io->names->list(io, folder, note, &seen, &err), &err);
     assert_string_equal(seen.text, "f a\n");
@@ -315,8 +315,7 @@ static void a_file_that_ends_too_early_is_an_error_with_its_place(void **state)
     char line[ERR_LINE_BYTES_MAX];
     assert_string_equal(err_format(&err, line, sizeof line),
                         "the file ends too early: a at 4: expected 7 bytes, found 6; the file was "
-                        "cut or is not what "
-                        "its description says; fetch or make it again");
+                        "truncated or does not match its description; fetch or create it again");
     assert_int_equal(io_read_exact(queue, io, file, "a", 100, data, 1, &err), -ENODATA);
     io->ops->file_close(file);
     io->ops->queue_close(queue);
