@@ -24,18 +24,18 @@ static int check_range(const char *what, double value, double most, struct err *
 
 int augment_options_check(const struct augment_options *options, struct err *err)
 {
-    int status = check_range("number of RandAugment's operations", options->randaugment_ops,
+    int status = check_range("number of RandAugment operations", options->randaugment_ops,
                              RANDAUGMENT_OPS_MAX, err);
     if (!status)
-        status = check_range("RandAugment's magnitude", options->randaugment_magnitude,
+        status = check_range("RandAugment magnitude", options->randaugment_magnitude,
                              RANDAUGMENT_MAGNITUDE_MAX, err);
     if (!status)
-        status = check_range("jitter of brightness", options->brightness, 1, err);
+        status = check_range("brightness jitter", options->brightness, 1, err);
     if (!status)
-        status = check_range("jitter of contrast", options->contrast, 1, err);
+        status = check_range("contrast jitter", options->contrast, 1, err);
     if (!status)
-        status = check_range("jitter of saturation", options->saturation, 1, err);
-    return status ? status : check_range("jitter of hue", options->hue, 0.5, err);
+        status = check_range("saturation jitter", options->saturation, 1, err);
+    return status ? status : check_range("hue jitter", options->hue, 0.5, err);
 }
 
 /* ---- RandAugment. ---- */

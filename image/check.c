@@ -60,7 +60,7 @@ int image_checker_open(struct image_checker **ret_checker, struct err *err)
 {
     struct image_checker *checker = calloc(1, sizeof *checker);
     if (!checker)
-        return err_set(err, -ENOMEM, "no memory for a checker of images");
+        return err_set(err, -ENOMEM, "out of memory for an image checker");
     int status = jpeg_decoder_open(&checker->jpeg, err);
     if (!status)
         status = pixels_decoder_open(&checker->pixels, err);

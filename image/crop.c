@@ -34,20 +34,20 @@ int crop_options_check(const struct crop_options *options, struct err *err)
                       isfinite(options->ratio_max);
     if (options->kind == CROP_RANDOM && !scale_fits) {
         err_set(err, -EINVAL, "range of crop areas is invalid");
-        err_expected(err, "0 < least <= most <= 1");
+        err_expected(err, "0 < minimum <= maximum <= 1");
         err_found(err, "%g to %g", options->scale_min, options->scale_max);
         return -EINVAL;
     }
     if (options->kind == CROP_RANDOM && !ratio_fits) {
         err_set(err, -EINVAL, "range of crop ratios is invalid");
-        err_expected(err, "0 < least <= most");
+        err_expected(err, "0 < minimum <= maximum");
         err_found(err, "%g to %g", options->ratio_min, options->ratio_max);
         return -EINVAL;
     }
     if (options->kind == CROP_CENTER &&
         !(options->center_fraction > 0 && options->center_fraction <= 1)) {
-        err_set(err, -EINVAL, "fraction of the centre crop is invalid");
-        err_expected(err, "more than 0, at most 1");
+        err_set(err, -EINVAL, "fraction of the center crop is invalid");
+        err_expected(err, "above 0, at most 1");
         err_found(err, "%g", options->center_fraction);
         return -EINVAL;
     }

@@ -131,7 +131,7 @@ static int reserve_planes(struct jpeg_decoder *decoder, struct err *err)
         decoder->memory =
             aligned_alloc(STRIDE_ALIGNMENT_BYTES, bytes_round_up(bytes, STRIDE_ALIGNMENT_BYTES));
         if (!decoder->memory)
-            return err_set(err, -ENOMEM, "no memory for %zu bytes of decoded planes", bytes);
+            return err_set(err, -ENOMEM, "out of memory for %zu bytes of decoded planes", bytes);
         decoder->memory_bytes = bytes;
     }
     for (uint32_t i = 0; i < JPEG_COMPONENTS_MAX; i++)
@@ -224,7 +224,7 @@ static int decode_part(struct jpeg_decoder *decoder, struct image_rect part, str
     struct image_rect segments;
     int status = cut_part(decoder, part, &segments);
     if (status == -ENOMEM)
-        return err_set(err, -ENOMEM, "no memory for a part of a JPEG's %zu bytes", bytes);
+        return err_set(err, -ENOMEM, "out of memory for %zu bytes of a part of a JPEG", bytes);
     if (!status) {
         status = decode_cut(decoder, segments, err);
         if (status != -EBADMSG)
@@ -277,7 +277,7 @@ int jpeg_decoder_open(struct jpeg_decoder **ret_decoder, struct err *err)
 {
     struct jpeg_decoder *decoder = calloc(1, sizeof *decoder);
     if (!decoder)
-        return err_set(err, -ENOMEM, "no memory for a JPEG decoder");
+        return err_set(err, -ENOMEM, "out of memory for a JPEG decoder");
     jpeg_reader_init(&decoder->reader, JPEG_MARKERS_SKIP);
     *ret_decoder = decoder;
     return 0;

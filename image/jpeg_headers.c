@@ -53,7 +53,7 @@ struct segment {
 
 static int bad(struct walk *walk, size_t offset, const char *expected, const char *found)
 {
-    err_set(walk->err, -EBADMSG, "headers of a JPEG are wrong");
+    err_set(walk->err, -EBADMSG, "headers of a JPEG are invalid");
     err_at(walk->err, walk->path, (int64_t)offset);
     err_expected(walk->err, "%s", expected);
     err_found(walk->err, "%s", found);
@@ -106,9 +106,9 @@ static int take_frame(struct walk *walk, const struct segment *segment)
     struct jpeg_headers *headers = &walk->headers;
     const uint8_t *at = segment->data;
     if (walk->has_frame)
-        return bad(walk, segment->offset, "one frame", "another one");
+        return bad(walk, segment->offset, "one frame", "a second frame");
     if (segment->bytes < FRAME_BYTES || segment->bytes != FRAME_BYTES + 3 * (size_t)at[5])
-        return bad(walk, segment->offset, "a frame header", "another length");
+        return bad(walk, segment->offset, "a frame header", "a wrong length");
     headers->precision_bits = at[0];
     headers->height = get_u16(at + 1);
     headers->width = get_u16(at + 3);
@@ -116,7 +116,7 @@ static int take_frame(struct walk *walk, const struct segment *segment)
     if (headers->height == 0 || headers->width == 0)
         return bad(walk, segment->offset, "a width and a height", "none");
     if (headers->components == 0 || headers->components > JPEG_COMPONENTS_MAX)
-        return bad(walk, segment->offset, "1 to 4 components", "another number");
+        return bad(walk, segment->offset, "1 to 4 components", "a different number");
     for (uint32_t i = 0; i < headers->components; i++) {
         uint8_t factors = at[FRAME_BYTES + 3 * i + 1];
         headers->h_samp[i] = factors >> 4;
@@ -181,7 +181,7 @@ static int take_segment(struct walk *walk, const struct segment *segment)
         return take_frame(walk, segment);
     if (segment->marker == MARKER_DRI) {
         if (segment->bytes != 2)
-            return bad(walk, segment->offset, "a restart interval", "another length");
+            return bad(walk, segment->offset, "a restart interval", "a wrong length");
         walk->headers.restart_interval = get_u16(segment->data);
     } else {
         take_application(walk, segment);
@@ -202,12 +202,13 @@ static int next_segment(struct walk *walk, struct segment *ret_segment)
         return status;
     if (segment.marker == MARKER_SOI || segment.marker == MARKER_EOI)
         return bad(walk, segment.offset, "headers and a scan",
-                   segment.marker == MARKER_SOI ? "another image's beginning" : "the image's end");
+                   segment.marker == MARKER_SOI ? "the start of another image"
+                                                : "the end of the image");
     if (walk->bytes - walk->at < 2)
         return ended(walk);
     size_t length = get_u16(walk->data + walk->at);
     if (length < 2)
-        return bad(walk, walk->at, "a length of 2 and more", "a shorter one");
+        return bad(walk, walk->at, "a length of at least 2", "a smaller length");
     if (walk->bytes - walk->at < length)
         return ended(walk);
     segment.data = walk->data + walk->at + 2;
@@ -230,7 +231,7 @@ int jpeg_read_headers(const void *data, size_t bytes, uint64_t file_bytes, const
     if (bytes < 2)
         return ended(&walk);
     if (walk.data[0] != 0xff || walk.data[1] != MARKER_SOI)
-        return bad(&walk, 0, "FF D8", "no JPEG");
+        return bad(&walk, 0, "FF D8", "not a JPEG");
     walk.at = 2;
     int status = 0;
     do {

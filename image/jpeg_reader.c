@@ -135,19 +135,19 @@ static int report_failure(struct jpeg_reader *reader, struct err *err)
     char message[JMSG_LENGTH_MAX];
     j_common_ptr codec = (j_common_ptr)&reader->codec;
     if (reader->errors.msg_code == JERR_OUT_OF_MEMORY) {
-        err_set(err, -ENOMEM, "no memory to decode a JPEG");
+        err_set(err, -ENOMEM, "out of memory to decode a JPEG");
         err_at(err, reader->path, ERR_NO_OFFSET);
         return -ENOMEM;
     }
     if (reader->errors.msg_code == JERR_NO_BACKING_STORE) {
-        err_set(err, -EBADMSG, "the JPEG takes too much memory to decode");
+        err_set(err, -EBADMSG, "the JPEG needs too much memory to decode");
         err_at(err, reader->path, offset_of(reader));
-        err_expected(err, "at most that of %" PRIu64 " pixels", reader->pixels_max);
+        err_expected(err, "at most as much as %" PRIu64 " pixels", reader->pixels_max);
         err_found(err, "%u x %u", reader->codec.image_width, reader->codec.image_height);
         return advise(err);
     }
     reader->errors.format_message(codec, message);
-    err_set(err, -EBADMSG, "JPEG can't be decoded");
+    err_set(err, -EBADMSG, "JPEG cannot be decoded");
     err_at(err, reader->path, offset_of(reader));
     err_found(err, "%s", message);
     return advise(err);
@@ -228,7 +228,7 @@ static int check_headers(struct jpeg_reader *reader, struct jpeg_info *info, str
         return status;
     }
     if (codec->data_precision != BITS_IN_JSAMPLE || color_of(reader, &info->color)) {
-        err_set(err, -EBADMSG, "JPEG is of a kind that is not supported");
+        err_set(err, -EBADMSG, "JPEG format is not supported");
         err_at(err, reader->path, offset_of(reader));
         err_expected(err, "8 bits of grayscale, YCbCr, RGB, CMYK or YCCK");
         err_found(err, "%d components of %d bits", codec->num_components, codec->data_precision);

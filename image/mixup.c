@@ -23,7 +23,7 @@ static int check_alpha(const char *what, double alpha, struct err *err)
 {
     if (alpha >= 0 && alpha <= BETA_ALPHA_MAX)
         return 0;
-    err_set(err, -EINVAL, "%s's alpha is out of range", what);
+    err_set(err, -EINVAL, "%s alpha is out of range", what);
     err_expected(err, "0 to %d", BETA_ALPHA_MAX);
     err_found(err, "%g", alpha);
     return -EINVAL;
@@ -45,7 +45,7 @@ int mixup_options_check(const struct mixup_options *options, struct err *err)
     if (!status)
         status = check_alpha("cutmix", options->cutmix_alpha, err);
     if (!status)
-        status = check_probability("that a picture is mixed", options->probability, err);
+        status = check_probability("of mixing an image", options->probability, err);
     return status ? status : check_probability("of cutmix", options->switch_probability, err);
 }
 

@@ -248,8 +248,8 @@ static int check_options(const struct image_options *options, struct err *err)
 {
     if (options->width < 1 || options->width > RESAMPLE_TARGET_MAX || options->height < 1 ||
         options->height > RESAMPLE_TARGET_MAX) {
-        err_set(err, -EINVAL, "size of target images is invalid");
-        err_expected(err, "1 to %d pixels a side", RESAMPLE_TARGET_MAX);
+        err_set(err, -EINVAL, "the size of output images is invalid");
+        err_expected(err, "1 to %d pixels per side", RESAMPLE_TARGET_MAX);
         err_found(err, "%u x %u", options->width, options->height);
         return -EINVAL;
     }
@@ -265,12 +265,13 @@ int image_pipeline_open(const struct image_options *options, struct image_pipeli
         return status;
     struct image_pipeline *pipeline = calloc(1, sizeof *pipeline);
     if (!pipeline)
-        return err_set(err, -ENOMEM, "no memory for an image pipeline");
+        return err_set(err, -ENOMEM, "out of memory for an image pipeline");
     pipeline->options = *options;
     pipeline->renderer.kernels = image_kernels_best();
     pipeline->augment_scratch = malloc(3 * (size_t)options->width * options->height);
-    status = pipeline->augment_scratch ? jpeg_decoder_open(&pipeline->jpeg, err)
-                                       : err_set(err, -ENOMEM, "no memory for an image pipeline");
+    status = pipeline->augment_scratch
+                 ? jpeg_decoder_open(&pipeline->jpeg, err)
+                 : err_set(err, -ENOMEM, "out of memory for an image pipeline");
     if (!status)
         jpeg_decoder_limit(pipeline->jpeg, pixels_max(options));
     if (!status)

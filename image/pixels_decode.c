@@ -58,14 +58,15 @@ int pixels_reserve(struct pixels_memory *memory, size_t bytes, struct err *err)
     free(memory->data);
     memory->data = malloc(bytes);
     memory->bytes = memory->data ? bytes : 0;
-    return memory->data ? 0
-                        : err_set(err, -ENOMEM, "no memory for %zu bytes of decoded pixels", bytes);
+    return memory->data
+               ? 0
+               : err_set(err, -ENOMEM, "out of memory for %zu bytes of decoded pixels", bytes);
 }
 
 int pixels_refuse(const char *kind, const char *path, int64_t offset, const char *why,
                   struct err *err)
 {
-    err_set(err, -EBADMSG, "%s can't be decoded", kind);
+    err_set(err, -EBADMSG, "%s cannot be decoded", kind);
     err_at(err, path, offset);
     err_found(err, "%s", why);
     err_advise(err, "replace the file or leave it out");
@@ -80,7 +81,7 @@ int pixels_check_size(const char *kind, const char *path, uint64_t width, uint64
         return 0;
     err_set(err, -EBADMSG, "size of a %s is not supported", kind);
     err_at(err, path, ERR_NO_OFFSET);
-    err_expected(err, "1 to %d pixels a side, at most %d in all", PIXELS_SIDE_MAX, PIXELS_MAX);
+    err_expected(err, "1 to %d pixels per side, at most %d in total", PIXELS_SIDE_MAX, PIXELS_MAX);
     err_found(err, "%" PRIu64 " x %" PRIu64, width, height);
     err_advise(err, "replace the file or leave it out");
     return -EBADMSG;
@@ -100,7 +101,7 @@ int pixels_begin(struct pixels_decoder *decoder, enum image_kind kind, const voi
     case IMAGE_PPM:
         return ppm_begin(&decoder->ppm, data, bytes, path, ret_info, err);
     default:
-        return pixels_refuse("image", path, 0, "it is neither JPEG, PNG, WebP nor PPM", err);
+        return pixels_refuse("image", path, 0, "it is not a JPEG, PNG, WebP or PPM", err);
     }
 }
 
@@ -122,7 +123,7 @@ int pixels_decoder_open(struct pixels_decoder **ret_decoder, struct err *err)
 {
     struct pixels_decoder *decoder = calloc(1, sizeof *decoder);
     if (!decoder)
-        return err_set(err, -ENOMEM, "no memory for a decoder of images");
+        return err_set(err, -ENOMEM, "out of memory for an image decoder");
     int status = png_decoder_open(&decoder->png, err);
     if (status)
         pixels_decoder_close(decoder);

@@ -98,7 +98,8 @@ static int plan_reserve(struct resample_plan *plan, size_t count, size_t taps_ma
         plan->coefficients_capacity = plan->coefficients ? count * taps_max : 0;
     }
     if (plan->outputs_capacity < count || plan->coefficients_capacity < count * taps_max)
-        return err_set(err, -ENOMEM, "no memory for %zu outputs of %zu taps each", count, taps_max);
+        return err_set(err, -ENOMEM, "out of memory for %zu outputs of %zu taps each", count,
+                       taps_max);
     return 0;
 }
 

@@ -28,7 +28,7 @@ static const char *describe(VP8StatusCode code)
     case VP8_STATUS_SUSPENDED:
         return "the file ends too early";
     case VP8_STATUS_UNSUPPORTED_FEATURE:
-        return "it uses what is not supported";
+        return "it uses an unsupported feature";
     default:
         return "its data is invalid";
     }
@@ -37,7 +37,7 @@ static const char *describe(VP8StatusCode code)
 static int refuse(const char *path, VP8StatusCode code, struct err *err)
 {
     if (code == VP8_STATUS_OUT_OF_MEMORY)
-        return err_set(err, -ENOMEM, "no memory to decode a WebP");
+        return err_set(err, -ENOMEM, "out of memory to decode a WebP");
     return pixels_refuse("WebP", path, ERR_NO_OFFSET, describe(code), err);
 }
 
@@ -111,7 +111,7 @@ int webp_part(const struct webp *webp, const struct image_rect *part, struct pix
     struct image_rect cut = {0, 0, webp->width, webp->height};
     WebPDecoderConfig config;
     if (!WebPInitDecoderConfig(&config))
-        return err_set(err, -ENOTSUP, "libwebp is of another version than its headers");
+        return err_set(err, -ENOTSUP, "libwebp has a different version than its headers");
     if (part) {
         cut = *part;
         widen(&cut.x, &cut.width, webp->width);

@@ -20,7 +20,7 @@ int batching_check(const struct batching *batching, struct err *err)
     }
     uint64_t micros = batching_micros(b);
     if (b->ranks < 1 || b->ranks > micros) {
-        err_set(err, -EINVAL, "more ranks than micro-batches");
+        err_set(err, -EINVAL, "there are more ranks than micro-batches");
         err_expected(err, "1 to %" PRIu64 " ranks, global %" PRIu64 " / micro %" PRIu64, micros,
                      b->global, b->micro);
         err_found(err, "%" PRIu32, b->ranks);
@@ -28,7 +28,7 @@ int batching_check(const struct batching *batching, struct err *err)
         return -EINVAL;
     }
     if (b->rank >= b->ranks) {
-        err_set(err, -EINVAL, "no such rank");
+        err_set(err, -EINVAL, "the rank is out of range");
         err_expected(err, "0 to %" PRIu32, b->ranks - 1);
         err_found(err, "%" PRIu32, b->rank);
         err_advise(err, "ranks are counted from 0");

@@ -76,14 +76,14 @@ static int too_fine(const uint64_t *weights, uint32_t count, wide sum, struct er
         used += (size_t)snprintf(nearest + used, sizeof nearest - used, "%s%" PRIu64, i ? ", " : "",
                                  weight ? weight : 1);
     }
-    err_set(err, -EINVAL, "the weights of a mix are too fine");
-    err_expected(err, "a sum of at most %d, once divided by what they have in common",
+    err_set(err, -EINVAL, "the weights of a mix are too fine-grained");
+    err_expected(err, "a sum of at most %d after division by the greatest common divisor",
                  MIX_PERIOD_MAX);
     if (sum >> 64)
         err_found(err, "more than 2^64");
     else
         err_found(err, "%" PRIu64, (uint64_t)sum);
-    err_advise(err, "choose rounder ones; the nearest are %s", nearest);
+    err_advise(err, "choose rounder weights; the nearest are %s", nearest);
     return -EINVAL;
 }
 

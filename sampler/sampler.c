@@ -27,10 +27,10 @@ static int check_samples(uint64_t samples, struct err *err)
 {
     if (samples >= 1 && samples <= SAMPLER_SAMPLES_MAX)
         return 0;
-    err_set(err, -EINVAL, "no order over so many samples");
+    err_set(err, -EINVAL, "the number of samples is out of range");
     err_expected(err, "1 to %" PRIu64, SAMPLER_SAMPLES_MAX);
     err_found(err, "%" PRIu64, samples);
-    err_advise(err, samples ? "split the dataset" : "the dataset is empty: give another one");
+    err_advise(err, samples ? "split the dataset" : "the dataset is empty: give a different one");
     return -EINVAL;
 }
 
@@ -42,7 +42,7 @@ static int check_params(const struct order_params *params, struct err *err)
         return status;
     if (p->lanes < 1 || p->lanes > p->samples || p->window < 1 || p->window > p->samples ||
         p->run < 1 || p->run > p->samples) {
-        err_set(err, -EINVAL, "the order's parameters are out of range");
+        err_set(err, -EINVAL, "the parameters of the order are out of range");
         err_expected(err, "lanes, window and run from 1 to the %" PRIu64 " samples", p->samples);
         err_found(err, "lanes %" PRIu64 ", window %" PRIu64 ", run %" PRIu64, p->lanes, p->window,
                   p->run);

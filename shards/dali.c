@@ -12,10 +12,10 @@ static int add_member(const struct shard *shard, const char *key, const char *ex
                       const struct shard_field *field, struct str *out, struct err *err)
 {
     if (strchr(key, ' ') || strchr(extension, ' ')) {
-        err_set(err, -ENOTSUP, "DALI's index can't tell a name with a space in it");
+        err_set(err, -ENOTSUP, "DALI's index cannot hold a name with a space");
         err_at(err, shard->path, (int64_t)field->data_offset);
         err_found(err, "\"%.180s.%s\"", key, extension);
-        err_advise(err, "make the shard again with other names");
+        err_advise(err, "create the shard again with names without spaces");
         return -ENOTSUP;
     }
     str_add_format(out, "%s%s %" PRIu64 " %" PRIu64 " %s.%s",

@@ -33,12 +33,13 @@ static int look_within(void *context, const struct io_entry *entry)
 int dataset_absent(struct io *io, const char *folder, struct err *err)
 {
     struct search search = {.io = io, .folder = folder};
-    err_set(err, -ENOENT, "the folder is no dataset");
+    err_set(err, -ENOENT, "the folder is not a dataset");
     err_at(err, folder, ERR_NO_OFFSET);
     err_expected(err, DATASET_FILE_NAME " in it");
     if (io->names->list(io, folder, look_within, &search, NULL) > 0)
-        err_advise(err, "give a dataset that it holds, as %s", search.found);
+        err_advise(err, "give a dataset inside it, such as %s", search.found);
     else
-        err_advise(err, "`millrace convert dataset` makes one of a folder of photos or text");
+        err_advise(err,
+                   "create one from a folder of photos or text with `millrace convert dataset`");
     return -ENOENT;
 }

@@ -107,7 +107,8 @@ static int open_shard(struct io *io, struct dataset *dataset, const char *path,
     if (status)
         return status;
     if (telling.count > LEFT_OUT_LINES_MAX)
-        log_line(how->log, LOG_WARN, "damaged tar: %" PRIu64 " more of the kind, the last: %s",
+        log_line(how->log, LOG_WARN,
+                 "damaged tar: %" PRIu64 " more warnings like this, the last: %s",
                  telling.count - LEFT_OUT_LINES_MAX, telling.last);
     dataset->left_out_count += telling.count;
     return 0;
@@ -125,11 +126,11 @@ static int learn_shard(struct io *io, struct dataset *dataset, uint64_t number, 
     if (status)
         return status;
     if (listed && !shard->is_partial && shard->trailer.samples != entry->samples) {
-        status = err_set(err, -EBADMSG, "shard has not as many samples as its list says");
+        status = err_set(err, -EBADMSG, "the shard's sample count differs from its list");
         err_at(err, path, ERR_NO_OFFSET);
         err_expected(err, "%" PRIu64, entry->samples);
         err_found(err, "%" PRIu64, shard->trailer.samples);
-        err_advise(err, "mend %.200s, or copy the shard again", dataset->path);
+        err_advise(err, "repair %.200s, or copy the shard again", dataset->path);
         goto out;
     }
     entry->samples = shard->trailer.samples;

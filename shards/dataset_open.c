@@ -126,7 +126,7 @@ static int load_shard(struct dataset *dataset, const struct json_t *entry, bool 
     dataset->samples += shard->samples; /* at most 2^20 shards of 2^32 samples */
     return dataset->samples <= DATASET_SAMPLES_MAX
                ? 0
-               : bad(dataset, err, "the shards of dataset.json have too many samples together");
+               : bad(dataset, err, "the shards of dataset.json have too many samples in total");
 }
 
 /* Counts the elements; returns false if it is not a list or is malformed. */
@@ -148,8 +148,7 @@ static int load_shards(struct dataset *dataset, const char *text, struct jsonx_s
 {
     uint64_t count;
     if (!count_shards(text, list, &count) || count > DATASET_SHARDS_MAX)
-        return bad(dataset, err,
-                   "\"shardlist\" of dataset.json is no list, or one that is too long");
+        return bad(dataset, err, "\"shardlist\" of dataset.json is not a list, or is too long");
     dataset->shards = calloc(count + 1, sizeof *dataset->shards);
     if (!dataset->shards)
         return err_set(err, -ENOMEM, "out of memory for a list of shards");
@@ -189,7 +188,7 @@ static int load_fields(struct dataset *dataset, const struct json_t *ours, struc
 {
     const struct json_t *list = jsonx_get(ours, "fields");
     if (!list || jsonx_kind(list) != JSON_KIND_ARRAY || jsonx_count(list) > SHARD_FIELDS_MAX)
-        return bad(dataset, err, "dataset.json has no \"fields\", or too many");
+        return bad(dataset, err, "dataset.json has no \"fields\", or too many of them");
     for (size_t i = 0; i < jsonx_count(list); i++) {
         const char *text;
         if (jsonx_text(jsonx_at(list, i), &text) || !text[0] ||
@@ -206,7 +205,7 @@ static int load_classes(struct dataset *dataset, const struct json_t *ours, stru
     if (!list)
         return 0;
     if (jsonx_kind(list) != JSON_KIND_ARRAY || jsonx_count(list) > DATASET_CLASSES_MAX)
-        return bad(dataset, err, "\"classes\" of dataset.json is no list, or one that is too long");
+        return bad(dataset, err, "\"classes\" of dataset.json is not a list, or is too long");
     dataset->classes = calloc(jsonx_count(list) + 1, sizeof *dataset->classes);
     if (!dataset->classes)
         return err_set(err, -ENOMEM, "out of memory for class names");
@@ -250,7 +249,7 @@ static int load_text(struct dataset *dataset, const struct json_t *ours, struct 
     bool known = strcmp(text->element, "uint16") == 0 || strcmp(text->element, "uint32") == 0;
     if (!known || text->vocabulary == 0 || text->document_end >= text->vocabulary ||
         text->member_tokens < 2)
-        return bad(dataset, err, "\"text\" of dataset.json contradicts itself");
+        return bad(dataset, err, "\"text\" of dataset.json is inconsistent");
     return 0;
 }
 
@@ -263,7 +262,7 @@ static int load_ours(struct dataset *dataset, const struct json_t *root, struct 
     if (status)
         return status;
     if (version != DATASET_VERSION) {
-        bad(dataset, err, "dataset.json of a version that this program does not know");
+        bad(dataset, err, "the version of dataset.json is not supported");
         err_expected(err, "version %d", DATASET_VERSION);
         err_found(err, "%" PRIu64, version);
         err_advise(err, "use a newer millrace");
@@ -288,8 +287,8 @@ static int load_ours(struct dataset *dataset, const struct json_t *root, struct 
         return status;
     if (samples != dataset->samples || fingerprint != fingerprint_found) {
         bad(dataset, err,
-            "dataset.json contradicts itself: its samples or its fingerprint do not follow from "
-            "its shards");
+            "dataset.json is inconsistent: its sample count or fingerprint does not match its "
+            "shards");
         err_expected(err, "%" PRIu64 " samples, fingerprint %016" PRIx64, samples, fingerprint);
         err_found(err, "%" PRIu64 ", %016" PRIx64, dataset->samples, fingerprint_found);
         return -EBADMSG;
@@ -327,7 +326,7 @@ static int load_list(struct io *io, struct dataset *dataset, const struct datase
     if (!status)
         status = jsonx_get_string(root, "__kind__", &kind, dataset->path, err);
     if (!status && strcmp(kind, "wids-shard-index-v1") != 0) {
-        status = bad(dataset, err, "not a list of shards");
+        status = bad(dataset, err, "the file is not a list of shards");
         err_expected(err, "\"__kind__\": \"wids-shard-index-v1\"");
         err_found(err, "\"%s\"", kind);
     }

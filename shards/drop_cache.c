@@ -15,7 +15,7 @@ int dataset_drop_cache(struct io *io, const char *path, struct err *err)
     if (strcmp(io->ops->scheme, "file") != 0) {
         err_set(err, -EINVAL, "only local files are in the page cache");
         err_at(err, path, ERR_NO_OFFSET);
-        err_advise(err, "read it as it is, or from a local copy");
+        err_advise(err, "read it without dropping the cache, or read a local copy");
         return -EINVAL;
     }
     /* Damage does not matter here; the reader reports it. */

@@ -205,12 +205,12 @@ static void salvage_samples(struct walk *walk, const struct tar_scanner *scanner
                    member_name_split(str_text(&scanner->name), &name, &is_field, &not_ours) == 0 &&
                    is_field && strcmp(walk->key, name.key) != 0;
     if (is_next) {
-        err_advise(walk->err, "sample \"%.150s\" and all that follows are left out", name.key);
+        err_advise(walk->err, "sample \"%.150s\" and everything after it are left out", name.key);
     } else if (has_sample) {
         shard_index_builder_drop_sample(walk->builder);
-        err_advise(walk->err, "sample \"%.150s\" and all that follows are left out", walk->key);
+        err_advise(walk->err, "sample \"%.150s\" and everything after it are left out", walk->key);
     } else {
-        err_advise(walk->err, "all of it is left out");
+        err_advise(walk->err, "the whole file is left out");
     }
     leave_out(walk);
 }
@@ -259,11 +259,11 @@ static int check_lost_index(struct walk *walk, const struct foreign_index *found
     int status = walk_read(walk, at, head, sizeof head);
     if (status || memcmp(head, found->index.data, sizeof head) != 0)
         return status;
-    err_set(walk->err, -EBADMSG,
-            "shard has an index, but no whole trailer: it was cut, or data was appended");
+    err_set(
+        walk->err, -EBADMSG,
+        "the shard has an index but no complete trailer: it was truncated, or data was appended");
     err_at(walk->err, walk->path, (int64_t)at);
-    err_advise(walk->err,
-               "copy the file again, or make an index of what is there by `millrace index %s`",
+    err_advise(walk->err, "copy the file again, or index what is there with `millrace index %s`",
                walk->path);
     if (!walk->options->salvage)
         return -EBADMSG;

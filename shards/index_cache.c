@@ -69,7 +69,7 @@ int index_cache_path(struct io *io, const char *path, char *cache_path, struct e
     if (!status)
         status = entry_path(full, cache_path);
     if (status == -ENOENT) {
-        err_set(err, status, "there is no folder to keep the index in");
+        err_set(err, status, "no folder is available for the index");
         err_at(err, path, ERR_NO_OFFSET);
         err_advise(err, "set XDG_CACHE_HOME or HOME to an absolute path");
     } else if (status) {
@@ -314,9 +314,9 @@ static int check_unchanged(const struct index_cache_tar *tar, const struct io_id
     int status = tar->io->ops->file_identity(tar->file, &now, err);
     if (status || io_identity_is_same(identity, &now))
         return status;
-    err_set(err, -ESTALE, "the tar changed while its index was made");
+    err_set(err, -ESTALE, "the tar changed while it was being indexed");
     err_at(err, tar->path, ERR_NO_OFFSET);
-    err_advise(err, "run the same command again when nothing writes the tar any more");
+    err_advise(err, "run the same command again when nothing is writing the tar");
     return -ESTALE;
 }
 
@@ -375,8 +375,7 @@ int index_cache_store(const struct index_cache_tar *tar, const struct io_identit
     if (!status)
         sweep(backend, folder, cache_path);
     if (status)
-        err_advise(err,
-                   "indexes are kept there: set XDG_CACHE_HOME to a folder that can be written");
+        err_advise(err, "indexes are stored there: set XDG_CACHE_HOME to a writable folder");
 out:
     io_close(own);
     str_deinit(&bytes);

@@ -91,7 +91,7 @@ int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file
     uint32_t crc = bytes_get_u32(bytes + TRAILER_CRC_AT),
              crc_found = crc32c(0, bytes, TRAILER_CRC_AT);
     if (crc != crc_found) {
-        bad_trailer(err, path, at + TRAILER_CRC_AT, "CRC of the shard's trailer does not hold");
+        bad_trailer(err, path, at + TRAILER_CRC_AT, "CRC of the shard's trailer does not match");
         err_expected(err, "%08" PRIx32, crc);
         err_found(err, "%08" PRIx32, crc_found);
         return -EBADMSG;
@@ -108,7 +108,7 @@ int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file
         .fields = bytes_get_u32(bytes + 60),
     };
     if (trailer.version != SHARD_VERSION || (trailer.flags & ~(uint32_t)SHARD_FLAG_PICTURES) != 0) {
-        err_set(err, -EBADMSG, "shard of a version that this program does not know");
+        err_set(err, -EBADMSG, "the version of the shard is not supported");
         err_at(err, path, (int64_t)at + 8);
         err_expected(err, "version %d, flags 0 or %d", SHARD_VERSION, SHARD_FLAG_PICTURES);
         err_found(err, "version %" PRIu32 ", flags %" PRIu32, trailer.version, trailer.flags);
@@ -116,14 +116,13 @@ int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file
         return -EBADMSG;
     }
     if (trailer.file_bytes != file_bytes) {
-        bad_trailer(err, path, at + 32, "shard has not the size that its trailer says");
+        bad_trailer(err, path, at + 32, "the size of the shard differs from its trailer");
         err_expected(err, "%" PRIu64 " bytes", trailer.file_bytes);
         err_found(err, "%" PRIu64, file_bytes);
         return -EBADMSG;
     }
     if (!trailer_is_plausible(&trailer))
-        return bad_trailer(err, path, at + 16,
-                           "offsets in the shard's trailer contradict each other");
+        return bad_trailer(err, path, at + 16, "offsets in the shard's trailer are inconsistent");
     *ret_trailer = trailer;
     return 0;
 }
@@ -162,7 +161,7 @@ static int lay_out(struct shard_index *index, uint64_t count_bytes, const struct
     const struct shard_trailer *trailer = decoding->trailer;
     if (count_bytes < INDEX_HEADER_BYTES || bytes_get_u32(bytes) != SHARD_VERSION ||
         bytes_get_u32(bytes + 4) != trailer->fields || bytes_get_u64(bytes + 8) != trailer->samples)
-        return bad(decoding, 0, "shard index does not fit its trailer");
+        return bad(decoding, 0, "shard index does not match its trailer");
     uint64_t samples = trailer->samples, key_bytes = bytes_get_u64(bytes + 16);
     index->fields = trailer->fields;
     index->samples = samples;
@@ -191,7 +190,7 @@ static int lay_out(struct shard_index *index, uint64_t count_bytes, const struct
         at += (index->columns[f].has_pictures ? 4 : 2) * narrow +
               bytes_round_up(index->columns[f].size_width * samples, INDEX_ALIGN_BYTES);
     if (at + 4 * index->block_crcs_count != count_bytes)
-        return bad(decoding, 0, "shard index has not the size that its counts ask for");
+        return bad(decoding, 0, "the size of the shard index differs from its counts");
     index->key_ends = bytes + key_ends_at;
     index->keys = bytes + keys_at;
     for (uint32_t f = 0; f < index->fields; f++) {
@@ -221,7 +220,7 @@ static int check_keys(const struct shard_index *index, const struct decoding *de
     }
     return start == key_bytes
                ? 0
-               : bad(decoding, 16, "keys of the shard index do not fill their place");
+               : bad(decoding, 16, "keys of the shard index do not fill their section");
 }
 
 static uint64_t column_size(const struct column *column, uint64_t sample)
@@ -261,7 +260,7 @@ static int check_columns(struct shard_index *index, const struct decoding *decod
                            "field in the shard index lies outside the archive");
             if (!index_picture_fits(column_picture(column, s), size))
                 return bad(decoding, (uint64_t)(column->picture_width - index->bytes) + 4 * s,
-                           "rows of a picture in the shard index do not fill its field");
+                           "rows of an image in the shard index do not fill its field");
             blocks += index->has_crcs ? index_block_crcs(size) : 0;
             if (blocks > index->block_crcs_count)
                 return bad(decoding, 24, "shard index has too few block CRCs");
@@ -283,7 +282,7 @@ int shard_index_decode(const uint8_t *bytes, uint64_t count_bytes,
     struct decoding decoding = {trailer, path, err};
     uint32_t crc = crc32c(0, bytes, count_bytes);
     if (count_bytes != trailer->index_bytes || crc != trailer->index_crc32c) {
-        bad(&decoding, 0, "CRC of the shard's index does not hold");
+        bad(&decoding, 0, "CRC of the shard's index does not match");
         err_expected(err, "%08" PRIx32, trailer->index_crc32c);
         err_found(err, "%08" PRIx32, crc);
         return -EBADMSG;

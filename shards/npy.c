@@ -74,14 +74,14 @@ int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_by
         return unsupported(err, path, "dtype of an .npy file is not supported",
                            "a little-endian number");
     if (header.is_fortran)
-        return unsupported(err, path, "array in Fortran order", "C order");
+        return unsupported(err, path, "array is in Fortran order", "C order");
     if (header.rank != 1)
         return unsupported(err, path, "shape of an .npy file is not supported", "one dimension");
     npy.count = header.elements_count;
     npy.header_bytes = header.header_bytes;
     uint64_t room = file_bytes > npy.header_bytes ? file_bytes - npy.header_bytes : 0;
     if (header.data_bytes != room) {
-        err_set(err, -EBADMSG, "size of an .npy file does not fit its header");
+        err_set(err, -EBADMSG, "size of an .npy file does not match its header");
         err_at(err, path, npy.header_bytes);
         err_expected(err, "%" PRIu64 " elements of %zu bytes", npy.count, dtype_bytes(npy.dtype));
         err_found(err, "%" PRIu64 " bytes", room);

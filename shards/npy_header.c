@@ -30,7 +30,7 @@ struct parser {
 
 static int bad_at(const struct parser *parser, const char *at, int code, const char *expected)
 {
-    err_set(parser->err, code, "header of an .npy file is wrong");
+    err_set(parser->err, code, "header of an .npy file is invalid");
     err_at(parser->err, parser->path, at - parser->start);
     err_expected(parser->err, "%s", expected);
     return code;
@@ -84,7 +84,7 @@ static int parse_string(struct parser *parser, const char **ret_text, size_t *re
     while (at < parser->end && *at != quote)
         at += *at == '\\' && at + 1 < parser->end ? 2 : 1;
     if (at >= parser->end)
-        return bad(parser, "a string that ends");
+        return bad(parser, "a terminated string");
     *ret_text = parser->at + 1;
     *ret_bytes = (size_t)(at - *ret_text);
     parser->at = at + 1;
@@ -127,7 +127,7 @@ static int parse_shape(struct parser *parser, uint64_t *shape, uint32_t *ret_ran
         comma = take(parser, ',');
     }
     if (rank == 1 && !comma)
-        return bad(parser, "a comma: a number in parentheses is no tuple");
+        return bad(parser, "a comma: a number in parentheses is not a tuple");
     take(parser, ')');
     *ret_rank = rank;
     return 0;
@@ -161,15 +161,16 @@ static int measure_type(struct parser *parser, const char *text, size_t bytes, u
         type.at++;
     char kind = type.at < type.end ? *type.at : '\0';
     if (kind == 'O') {
-        err_set(parser->err, -ENOTSUP, "an .npy file holds Python objects");
+        err_set(parser->err, -ENOTSUP, "an .npy file contains Python objects");
         err_at(parser->err, parser->path, text - parser->start);
         err_expected(parser->err, "numbers, times or text");
-        err_found(parser->err, "a pickle, which runs programs when it is loaded");
-        err_advise(parser->err, "load it where you trust it, and save it with a dtype of numbers");
+        err_found(parser->err, "a pickle, which can run code when it is loaded");
+        err_advise(parser->err,
+                   "load it in Python if you trust it, and save it with a numeric dtype");
         return -ENOTSUP;
     }
     if (kind == '\0' || !strchr("biufcmMSUV", kind))
-        return bad_at(parser, text, -EBADMSG, "a dtype like '<f4'");
+        return bad_at(parser, text, -EBADMSG, "a dtype such as '<f4'");
     type.at++;
     int status = parse_number(&type, &size);
     if (status)
@@ -178,7 +179,7 @@ static int measure_type(struct parser *parser, const char *text, size_t bytes, u
                     type.end[-1] == ']';
     bool is_number = strchr("SUV", kind) == NULL;
     if ((type.at != type.end && !has_unit) || (is_number && (size == 0 || size > 32)))
-        return bad_at(parser, text, -EBADMSG, "a dtype like '<f4'");
+        return bad_at(parser, text, -EBADMSG, "a dtype such as '<f4'");
     return multiply(parser, size, kind == 'U' ? 4 : 1, ret_bytes);
 }
 
@@ -219,7 +220,7 @@ static int measure_descr(struct parser *parser, int depth, uint64_t *ret_bytes)
     uint64_t total = 0, bytes = 0;
     int status = 0;
     if (depth == DESCR_DEPTH_MAX)
-        return bad(parser, "at most 16 dtypes within each other");
+        return bad(parser, "at most 16 nested dtypes");
     if (!take(parser, '[')) {
         status = parse_string(parser, &text, &text_bytes);
         return status ? status : measure_type(parser, text, text_bytes, ret_bytes);
@@ -297,7 +298,7 @@ static int parse_dict(struct parser *parser, struct npy_header *header)
     take(parser, '}');
     skip_spaces(parser);
     if (parser->at != parser->end)
-        return bad(parser, "nothing but spaces after the dict");
+        return bad(parser, "only spaces after the dict");
     status = multiply_shape(parser, 1, header->shape, header->rank, &header->elements_count);
     return status ? status
                   : multiply(parser, header->elements_count, header->element_bytes,

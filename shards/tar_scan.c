@@ -119,7 +119,7 @@ static int skip_data(const struct tar_scanner *scanner, uint64_t offset, uint64_
                      uint64_t *ret_next, struct err *err)
 {
     if (offset > scanner->file_bytes || size_bytes > scanner->file_bytes - offset) {
-        bad(scanner, offset, err, "tar archive is cut short: a member's data goes beyond its end");
+        bad(scanner, offset, err, "tar archive is truncated: a member's data extends past its end");
         err_expected(err, "%" PRIu64 " bytes", size_bytes);
         err_found(err, "%" PRIu64, offset > scanner->file_bytes ? 0 : scanner->file_bytes - offset);
         err_advise(err, "copy or download the file again");
@@ -322,7 +322,8 @@ static int finish_member(struct tar_scanner *scanner, const uint8_t *block,
         return bad(scanner, header_at, err, "tar member has no name");
     if (size_is_ambiguous(type, &scanner->name, size_bytes)) {
         bad(scanner, header_at, err,
-            "tar member of a kind without data has a size: where the next one is, is unclear");
+            "tar member of a type without data has a size, so the position of the next member is "
+            "unknown");
         err_expected(err, "0");
         err_found(err, "%" PRIu64, size_bytes);
         return -EBADMSG;
@@ -351,7 +352,7 @@ static int parse_header(const struct tar_scanner *scanner, const uint8_t *block,
 {
     uint64_t checksum;
     if (parse_number(block + CHECKSUM_AT, 8, &checksum) || !checksum_holds(block, checksum)) {
-        bad(scanner, scanner->offset, err, "no tar header here: its checksum does not hold");
+        bad(scanner, scanner->offset, err, "not a tar header: its checksum does not match");
         return -EBADMSG;
     }
     if (parse_number(block + SIZE_AT, 12, ret_size_bytes)) {

@@ -27,7 +27,7 @@ static int refuse(struct err *err, const char *what, const char *text)
 int url_list_add(struct url_list *list, const char *url, struct err *err)
 {
     if (list->count == DATASET_SHARDS_MAX)
-        return refuse(err, "pattern stands for too many shards", url);
+        return refuse(err, "pattern expands to too many shards", url);
     if (list->count == list->capacity) {
         size_t capacity = list->capacity ? 2 * list->capacity : 16;
         char **urls = realloc(list->urls, capacity * sizeof *urls);
@@ -126,7 +126,7 @@ static int expand_with(struct url_list *list, const char *text, const struct gro
     int bytes = snprintf(whole, sizeof whole, "%.*s%.*s%s", (int)group->begin, text,
                          (int)word_bytes, word, text + group->end);
     if (bytes < 0 || (size_t)bytes >= sizeof whole)
-        return refuse(err, "pattern stands for a path that is too long", text);
+        return refuse(err, "pattern expands to a path that is too long", text);
     return expand_braces(list, whole, group->begin, depth + 1, err);
 }
 
@@ -156,7 +156,7 @@ static int expand_range(struct url_list *list, const char *text, const struct gr
         upward ? (uint64_t)(group->to - group->from) : (uint64_t)(group->from - group->to);
     uint64_t last = distance / (uint64_t)group->step;
     if (last >= DATASET_SHARDS_MAX)
-        return refuse(err, "pattern stands for too many shards", text);
+        return refuse(err, "pattern expands to too many shards", text);
     for (uint64_t i = 0; i <= last; i++) {
         int64_t moved = (int64_t)i * group->step,
                 value = upward ? group->from + moved : group->from - moved;

@@ -41,11 +41,11 @@ static int check_data(struct verification *v, const char *key, const struct shar
         uint32_t expected = bytes_get_u32(field->block_crc32c + at / SHARD_BLOCK_BYTES * 4);
         if (block_crc != expected)
             verification_complain_sum(v, key, field->data_offset + at,
-                                      "CRC32C of a block does not hold", 8, expected, block_crc);
+                                      "CRC32C of a block does not match", 8, expected, block_crc);
     }
     if (field->has_crc && crc != field->crc32c)
-        verification_complain_sum(v, key, field->data_offset, "CRC32C of a member does not hold", 8,
-                                  field->crc32c, crc);
+        verification_complain_sum(v, key, field->data_offset, "CRC32C of a member does not match",
+                                  8, field->crc32c, crc);
     *ret_good = v->result->problems_count == problems;
     return 0;
 }
@@ -74,7 +74,7 @@ static int check_member(struct verification *v, const struct tar_member *member)
     struct shard_field field;
     if (!verification_next_field(v, &field)) {
         verification_complain(v, "", member->header_offset,
-                              "archive has members that the index does not name", 0,
+                              "archive has members that are not in the index", 0,
                               member->data_offset);
         return 0;
     }
@@ -90,7 +90,7 @@ static int check_member(struct verification *v, const struct tar_member *member)
         verification_report(v, VERIFY_ARCHIVE, key, &err);
     } else if (member->data_offset != field.data_offset || member->size_bytes != field.size_bytes) {
         verification_complain(v, key, member->header_offset,
-                              "archive and index place a member differently", field.data_offset,
+                              "archive and index disagree on where a member is", field.data_offset,
                               member->data_offset);
     } else {
         bool good = false;
@@ -121,8 +121,8 @@ static void leave_sample(struct verification *v)
             char key[SHARD_KEY_BYTES_MAX];
             verification_key(v, key);
             verification_complain(v, key, field.data_offset,
-                                  "index names a member that the archive lacks", field.data_offset,
-                                  0);
+                                  "index names a member that is not in the archive",
+                                  field.data_offset, 0);
         }
     }
     v->sample++;
@@ -172,16 +172,16 @@ static int check_foreign_member(struct verification *v, const struct tar_member 
         return 0;
     if (member->kind == TAR_SPARSE) {
         verification_note(v, name.key, member->header_offset,
-                          "field is a sparse file, which is no part of its sample",
-                          "make the tar again without --sparse");
+                          "field is a sparse file, which is not read as part of its sample",
+                          "create the tar again without --sparse");
         return 0;
     }
     v->result->members_count++;
     if (!find_foreign(v, member, &name, &field)) {
-        err_set(&err, -EBADMSG, "archive has a member that its kept index does not name there");
+        err_set(&err, -EBADMSG, "archive has a member that its stored index does not have there");
         err_at(&err, v->path, (int64_t)member->header_offset);
         err_found(&err, "\"%.200s\"", member->name);
-        err_advise(&err, "make the index anew by `millrace index %s`", v->path);
+        err_advise(&err, "rebuild the index with `millrace index %s`", v->path);
         verification_report(v, VERIFY_ARCHIVE, name.key, &err);
         return 0;
     }
@@ -221,19 +221,21 @@ int verify_archive(struct verification *v)
     }
     if (!status && member.data_offset != trailer->archive_end)
         verification_complain(v, "", member.data_offset,
-                              "archive ends where the trailer does not say", trailer->archive_end,
-                              member.data_offset);
+                              "the end of the archive differs from the trailer",
+                              trailer->archive_end, member.data_offset);
     if (!status && v->stream.shard->is_foreign) {
         if (trailer->archive_end == v->stream.file_bytes)
-            verification_note(v, "", trailer->archive_end,
-                              "archive has no end: if it was cut, then between two members",
-                              "compare its size with the original's");
+            verification_note(
+                v, "", trailer->archive_end,
+                "archive has no end marker: if it was truncated, then between two members",
+                "compare its size with the original");
         leave_sample(v);
         v->field = 0;
     }
     if (!status && verification_next_field(v, &field))
         verification_complain(v, "", trailer->archive_end,
-                              "index names members that the archive lacks", field.data_offset, 0);
+                              "index names members that are not in the archive", field.data_offset,
+                              0);
     if (!status && !v->stream.shard->is_foreign)
         status = verification_check_zeros(v, "", trailer->archive_end, trailer->index_offset);
 out:

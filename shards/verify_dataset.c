@@ -31,17 +31,17 @@ static int check_tail(struct verification *v, const struct dataset_shard *expect
         return status;
     uint64_t xxh3 = hash_stream_64(v->stream.hash);
     if (!expected->lacks_xxh3 && xxh3 != expected->xxh3)
-        verification_complain_sum(v, "", 0, "XXH3 of the shard is not that of dataset.json", 16,
+        verification_complain_sum(v, "", 0, "XXH3 of the shard differs from dataset.json", 16,
                                   expected->xxh3, xxh3);
     if (v->stream.file_bytes != expected->file_bytes)
-        verification_complain(v, "", 0, "size of the shard is not that of dataset.json",
+        verification_complain(v, "", 0, "size of the shard differs from dataset.json",
                               expected->file_bytes, v->stream.file_bytes);
     if (trailer->samples != expected->samples)
-        verification_complain(v, "", 0, "shard has not as many samples as dataset.json says",
+        verification_complain(v, "", 0, "the shard's sample count differs from dataset.json",
                               expected->samples, trailer->samples);
     if (shard->identity_crc32c != expected->index_crc32c)
         verification_complain_sum(v, "", trailer->index_offset,
-                                  "CRC of the index is not that of dataset.json", 8,
+                                  "CRC of the index differs from dataset.json", 8,
                                   expected->index_crc32c, shard->identity_crc32c);
     return 0;
 }
@@ -151,7 +151,7 @@ static void check_fields(struct verification *v, const struct dataset *dataset)
         for (uint32_t f = 0; f < shard_index_fields(index); f++)
             if (present & wanted.unknown & UINT64_C(1) << f)
                 complain_fields(v, at, VERIFY_FIELDS,
-                                "the dataset does not name the sample's field",
+                                "the field of the sample is not listed in the dataset",
                                 shard_index_extension(index, f));
     }
 }
@@ -182,7 +182,7 @@ static int check_keys(struct verification *v)
         v->field = 0;
         verification_key(v, key);
         uint64_t at = verification_next_field(v, &field) ? field.data_offset : 0;
-        verification_complain(v, key, at, "key stands twice in the shard: numbers of the samples",
+        verification_complain(v, key, at, "key occurs twice in the shard: sample numbers",
                               keys[i - 1].sample, keys[i].sample);
     }
     free(keys);

@@ -189,11 +189,11 @@ one_cut_tar_costs_its_last_samples_and_no_run() {
   damage_one
   same "$(status_of millrace read 'd-{0..2}.tar')" 1
   one_line errors
-  grep -q 'cut short.*: d-1.tar at [0-9]*: ' errors || fail "no place: $(cat errors)"
+  grep -q 'truncated.*: d-1.tar at [0-9]*: ' errors || fail "no place: $(cat errors)"
   read_all --order sequential
   sed '20,28d' keys | cmp - <(sort -n came | cut -f 2)
   same "$(grep -c '^warning: ' errors)" 1
-  grep -q "^warning: damaged tar: .*: d-1.tar at [0-9]*: .*; sample \"$cut_key\" and all that follows are left out$" errors ||
+  grep -q "^warning: damaged tar: .*: d-1.tar at [0-9]*: .*; sample \"$cut_key\" and everything after it are left out$" errors ||
     fail "not told: $(cat errors)"
   grep -qE '^left out +1$' errors || fail "not counted: $(cat errors)"
   rm -rf files
@@ -254,7 +254,7 @@ PY
   grep -qE '^left out +8$' summary || fail "not counted: $(cat summary)"
   grep -q '^warning: damaged tar: .*: twice.tar at 2048: .*; this member is left out$' errors || fail "not told: $(cat errors)"
   same "$(grep -c '^warning: ' errors)" 5 "lines for eight members"
-  grep -q '^warning: damaged tar: 4 more of the kind, the last: .*: twice.tar at 9216: ' errors || fail "$(cat errors)"
+  grep -q '^warning: damaged tar: 4 more warnings like this, the last: .*: twice.tar at 9216: ' errors || fail "$(cat errors)"
   same "$(status_of millrace verify twice.tar)" 1
   grep -q 'twice.tar at 2048' out
 }
@@ -266,7 +266,7 @@ of_tars_without_a_whole_sample_the_damage_is_the_error() {
   same "$(tail -n 1 errors)" "millrace: file is too small for a tar: empty.tar at 0: expected at least 512 bytes, found 0"
   make_tar a.tar
   same "$(status_of millrace read 'empty.tar::zipped.tar::a.tar' --on-error skip)" 0 "$(cat errors)"
-  same "$(grep -c '^warning: damaged tar: .*; all of it is left out$' errors)" 2
+  same "$(grep -c '^warning: damaged tar: .*; the whole file is left out$' errors)" 2
   same "$(status_of millrace read 'a.tar::none.tar' --on-error skip)" 1 # a tar that is gone is no damage
 }
 
@@ -292,7 +292,7 @@ batch:      {global: 8, micro: 4}
 checkpoint: {every: 6}
 YAML
   same "$(status_of millrace train cut.yaml --set data.bad_samples.policy=stop --set run.dir=rs)" 1
-  grep -q '^millrace: tar archive is cut short.*: d-1.tar at [0-9]*: ' errors || fail "$(cat errors)"
+  grep -q '^millrace: tar archive is truncated.*: d-1.tar at [0-9]*: ' errors || fail "$(cat errors)"
   same "$(status_of millrace train cut.yaml)" 0 "$(cat errors)"
   same "$(grep -c '^warning: damaged tar: .*: d-1.tar at ' errors)" 1
   same "$(status_of millrace train cut.yaml --set run.dir=rd --set run.steps=6)" 0 "$(cat errors)"

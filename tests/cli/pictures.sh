@@ -93,7 +93,7 @@ convert_names_a_broken_picture() {
   head -c 300 "$png" >torn/a/2.png
   same "$(status_of millrace convert dataset torn none)" 1
   one_line errors
-  contains "$(cat errors)" "PNG can't be decoded: torn/a/2.png"
+  contains "$(cat errors)" "PNG cannot be decoded: torn/a/2.png"
   [[ ! -e none/dataset.json ]] || fail "a dataset with a broken picture"
 }
 

@@ -161,7 +161,7 @@ a_rank_with_other_data_ends_all_before_the_first_step() {
   export WDS_COPY=whole
   local tars=(--set 'data.train=copies/${COPY}.tar' --set data.val= --set eval.every=0 --set model.classes=7)
   same "$(ranks 3 ./on 1 WDS_COPY=cut -- "$MILLRACE" train train.yaml "${tars[@]}" --set data.bad_samples.policy=substitute --set run.dir=runs/other)" 2
-  grep -q '^warning: rank 1: damaged tar: tar archive is cut short.*copies/cut.tar at ' said || fail "not told: $(cat said)"
+  grep -q '^warning: rank 1: damaged tar: tar archive is truncated.*copies/cut.tar at ' said || fail "not told: $(cat said)"
   grep -q '^millrace: rank 0: ranks do not agree on data.train\[0\] fingerprint.*on ranks 0, 2, found .* on rank 1;' said || fail "other words: $(cat said)"
   [[ ! -e runs/other/metrics.jsonl ]] || fail "it began"
   cp copies/whole.tar copies/more.tar # the same samples, and once more the last member

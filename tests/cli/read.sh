@@ -277,10 +277,10 @@ a_folder_that_is_no_dataset_is_told_what_it_holds() {
   millrace convert dataset photos cut --split train=0.9,val=0.1 --quiet >/dev/null
   same "$(status_of millrace read cut)" 1
   one_line errors
-  contains "$(cat errors)" "cut: expected dataset.json in it; give a dataset that it holds, as cut/train"
+  contains "$(cat errors)" "cut: expected dataset.json in it; give a dataset inside it, such as cut/train"
   same "$(status_of millrace read --mix photos=1 --mix shards=1)" 1
   one_line errors
-  contains "$(cat errors)" "photos: expected dataset.json in it; \`millrace convert dataset\` makes one"
+  contains "$(cat errors)" "photos: expected dataset.json in it; create one from a folder of photos or text with \`millrace convert dataset\`"
 }
 
 quality_tells_how_well_batches_are_mixed() {

@@ -204,9 +204,8 @@ static void what_is_no_image_is_said_to_be_none(void **state)
                              -EBADMSG);
             bool is_jpeg = cases[i].begins_as_jpeg;
             assert_string_equal(err.what,
-                                is_jpeg ? "JPEG can't be decoded" : "image can't be decoded");
-            assert_int_equal(strcmp(err.found, "it is neither JPEG, PNG, WebP nor PPM") != 0,
-                             is_jpeg);
+                                is_jpeg ? "JPEG cannot be decoded" : "image cannot be decoded");
+            assert_int_equal(strcmp(err.found, "it is not a JPEG, PNG, WebP or PPM") != 0, is_jpeg);
             assert_string_equal(err.path, "a.png");
         }
     }
