@@ -82,7 +82,7 @@ int folder_check_file(struct io *io, const char *step_path, const struct manifes
         return status;
     if (info.kind == IO_ENTRY_FILE && info.size_bytes == file->size_bytes)
         return 0;
-    err_set(err, -EBADMSG, "a file of the checkpoint has another size than its manifest says");
+    err_set(err, -EBADMSG, "the size of a checkpoint file differs from its manifest");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(err, "%" PRIu64 " bytes", file->size_bytes);
     err_found(err, "%" PRIu64, info.size_bytes);
@@ -121,7 +121,7 @@ static int check_name(const char *step_path, uint64_t step, struct err *err)
         return 0;
     folder_step_name(step, expected);
     io_parent_path(trimmed, parent);
-    err_set(err, -EBADMSG, "the folder's name is not that of the step in its manifest");
+    err_set(err, -EBADMSG, "the folder's name does not match the step in its manifest");
     err_at(err, trimmed, ERR_NO_OFFSET);
     err_expected(err, "%s", expected);
     err_found(err, "%s", name);
@@ -175,7 +175,7 @@ int folder_judge_failure(struct io *io, const char *step_path, const struct mani
     free(head.data);
     if (found != -ENOENT && !is_other)
         return status;
-    err_set(err, -ESTALE, "the checkpoint was %s while it was read",
+    err_set(err, -ESTALE, "the checkpoint was %s while it was being read",
             is_other ? "saved again" : "removed");
     err_at(err, step_path, ERR_NO_OFFSET);
     err_advise(err, "run the same command again");
@@ -291,7 +291,7 @@ static int list_step(void *context, uint64_t step, const char *path)
     struct ckpt_entry found = {.step = step, .path = path};
     struct err detail = {0};
     if (folder_read_step(listing->io, path, &manifest, &found.size_bytes, &detail)) {
-        name_broken(listing->log, LOG_WARN, "not listed, since it is not whole", &detail);
+        name_broken(listing->log, LOG_WARN, "not listed because it is incomplete", &detail);
         return 0;
     }
     found.wall_ns = manifest.wall_ns;
@@ -324,7 +324,7 @@ int folder_refuse_step(struct io *io, const char *folder, struct err *err)
         return 0;
     err_set(err, -EINVAL, "this is a checkpoint, not a folder of checkpoints");
     err_at(err, folder, ERR_NO_OFFSET);
-    err_advise(err, "give the folder that it stands in");
+    err_advise(err, "give the folder that contains it");
     return -EINVAL;
 }
 
@@ -348,7 +348,7 @@ static void advise_inner(struct io *io, const char *folder, struct err *err)
 {
     char inner[IO_PATH_BYTES_MAX];
     if (find_inner(io, folder, inner))
-        err_advise(err, "a run has its checkpoints in a folder of its own: give %s", inner);
+        err_advise(err, "a run keeps its checkpoints in a subfolder: give %s", inner);
 }
 
 int ckpt_resolve(struct io *io, const char *path, char *ret_path, struct err *err)
@@ -372,17 +372,17 @@ int folder_check_of_steps(struct io *io, const char *folder, struct err *err)
         status = io->names->list(io, folder, look_for_steps, NULL, err);
     if (status)
         return status < 0 ? status : 0;
-    err_set(err, -ENOENT, "there is no checkpoint, and nobody ever owned the folder");
+    err_set(err, -ENOENT, "there is no checkpoint, and the folder has no owner record");
     err_at(err, folder, ERR_NO_OFFSET);
-    err_expected(err, "a folder of folders step-00000000");
+    err_expected(err, "a folder with subfolders such as step-00000000");
     return -ENOENT;
 }
 
 static int none_at_all(struct io *io, const char *folder, struct err *err)
 {
-    err_set(err, -ENOENT, "no whole checkpoint");
+    err_set(err, -ENOENT, "no complete checkpoint");
     err_at(err, folder, ERR_NO_OFFSET);
-    err_expected(err, "a folder step-00000000 with " MANIFEST_NAME);
+    err_expected(err, "a folder such as step-00000000 with " MANIFEST_NAME);
     advise_inner(io, folder, err);
     return -ENOENT;
 }
@@ -395,8 +395,8 @@ static int all_damaged(struct io *io, const char *newest_path, const struct err 
     if (!folder_refuse_misnamed(io, newest_path, err) && err) {
         *err = *newest;
         err->code = -EBADMSG;
-        err_advise(err,
-                   "no checkpoint here is whole: restore one from a copy, or move the folder away");
+        err_advise(
+            err, "no checkpoint here is intact: restore one from a copy, or move the folder away");
     }
     return -EBADMSG;
 }
@@ -421,7 +421,7 @@ static int find_newest(struct io *io, const char *folder, const struct ckpt_choi
         if (!status)
             status = folder_read_step(io, candidate, &manifest, NULL, &detail);
         if (is_damage(status) && !choice->stop_at_damage)
-            name_broken(log, LOG_WARN, "a damaged checkpoint is passed over", &detail);
+            name_broken(log, LOG_WARN, "skipping a damaged checkpoint", &detail);
         else if (status && err)
             *err = detail;
         if (i == count)

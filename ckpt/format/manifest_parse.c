@@ -25,7 +25,7 @@ static int check_crc(const char *text, size_t bytes, const char *path, uint32_t 
                      struct err *err)
 {
     if (bytes < CRC_AT + CRC_DIGITS + 1 || memcmp(text, HEAD, CRC_AT) != 0) {
-        err_set(err, -EBADMSG, "not a checkpoint's manifest");
+        err_set(err, -EBADMSG, "the file is not a checkpoint manifest");
         err_at(err, path, 0);
         err_expected(err, "%sxxxxxxxx\",...", HEAD);
         err_found(err, "%.*s", (int)bytes_min(bytes, CRC_AT + CRC_DIGITS), text);
@@ -39,7 +39,7 @@ static int check_crc(const char *text, size_t bytes, const char *path, uint32_t 
     snprintf(digits, sizeof digits, "%08x", (unsigned)crc);
     if (memcmp(digits, text + CRC_AT, CRC_DIGITS) == 0)
         return 0;
-    err_set(err, -EBADMSG, "the manifest's checksum differs");
+    err_set(err, -EBADMSG, "the manifest does not match its checksum");
     err_at(err, path, CRC_AT);
     err_expected(err, "%s", digits);
     err_found(err, "%.8s", text + CRC_AT);
@@ -100,20 +100,20 @@ static int parse_file(struct json_t *node, const char *path, uint32_t *crcs,
         return bad(path, err, "file", file.name, "not a plain name");
     const struct json_t *elsewhere = jsonx_get(node, "elsewhere");
     if (elsewhere && jsonx_bool(elsewhere, &file.elsewhere))
-        return bad(path, err, "file", file.name, "elsewhere is neither true nor false");
+        return bad(path, err, "file", file.name, "elsewhere is not true or false");
     file.blocks_count = manifest_blocks_count(file.size_bytes);
     if (strlen(hex) / CRC_DIGITS != file.blocks_count || strlen(hex) % CRC_DIGITS != 0)
         return bad(path, err, "file", file.name,
-                   "another number of block checksums than its size has blocks");
+                   "the number of block checksums does not match its size");
     if (crcs) {
         char computed[HASH128_HEX_BYTES];
         file.block_crc32c = crcs;
         for (uint64_t i = 0; i < file.blocks_count; i++)
             if (!parse_hex32(hex + i * CRC_DIGITS, &crcs[i]))
                 return bad(path, err, "file", file.name,
-                           "a block checksum is no lower-case hexadecimal number");
+                           "a block checksum is not a lowercase hexadecimal number");
         if (strcmp(hash128_format(manifest_file_hash(&file), computed), hash) != 0)
-            return bad(path, err, "file", file.name, "the hash over the block checksums differs");
+            return bad(path, err, "file", file.name, "the block checksums do not match their hash");
     }
     *ret_file = file;
     return 0;
@@ -124,7 +124,7 @@ static int parse_files(struct manifest *manifest, const char *path, struct err *
     struct json_t *files = jsonx_get(manifest->root, "files");
     size_t count = jsonx_count(files);
     if (!files || jsonx_kind(files) != JSON_KIND_ARRAY || count > CKPT_RANKS_MAX)
-        return bad(path, err, "key", "files", "no array of at most 2^20 files");
+        return bad(path, err, "key", "files", "not an array of at most 2^20 files");
     manifest->files = calloc(count + 1, sizeof *manifest->files);
     if (!manifest->files)
         return err_set(err, -ENOMEM, "out of memory for %zu files", count);
@@ -172,10 +172,10 @@ static int parse_tensor(struct json_t *node, const char *path, struct manifest_c
         return bad(path, err, "tensor", tensor.name, "unknown dtype");
     struct json_t *shape = jsonx_get(node, "shape"), *list = jsonx_get(node, "chunks");
     if (!shape || jsonx_count(shape) > DTYPE_RANK_MAX)
-        return bad(path, err, "tensor", tensor.name, "no shape of at most 8 dimensions");
+        return bad(path, err, "tensor", tensor.name, "it has no shape of at most 8 dimensions");
     tensor.rank = (uint32_t)jsonx_count(shape);
     if (!parse_sizes(shape, tensor.shape, tensor.rank))
-        return bad(path, err, "tensor", tensor.name, "a dimension is no size");
+        return bad(path, err, "tensor", tensor.name, "a dimension is not a size");
     tensor.chunks = chunks;
     tensor.chunks_count = jsonx_count(list);
     for (uint64_t i = 0; i < tensor.chunks_count; i++) {
@@ -186,7 +186,7 @@ static int parse_tensor(struct json_t *node, const char *path, struct manifest_c
             !parse_sizes(jsonx_get(chunk, "start"), chunks[i].start, tensor.rank) ||
             !parse_sizes(jsonx_get(chunk, "extent"), chunks[i].extent, tensor.rank))
             return bad(path, err, "tensor", tensor.name,
-                       "a chunk is no {file, offset_bytes, start, extent}");
+                       "a chunk is not {file, offset_bytes, start, extent}");
         chunks[i].file = (uint32_t)file;
     }
     *ret_tensor = tensor;
@@ -197,12 +197,12 @@ static int parse_tensors(struct manifest *manifest, const char *path, struct err
 {
     struct json_t *tensors = jsonx_get(manifest->root, "tensors");
     if (!tensors || jsonx_kind(tensors) != JSON_KIND_ARRAY)
-        return bad(path, err, "key", "tensors", "no array");
+        return bad(path, err, "key", "tensors", "not an array");
     size_t count = jsonx_count(tensors), chunks_count = 0;
     for (size_t i = 0; i < count; i++) {
         struct json_t *list = jsonx_get(jsonx_at(tensors, i), "chunks");
         if (!list || jsonx_kind(list) != JSON_KIND_ARRAY)
-            return bad(path, err, "key", "tensors", "an entry without an array of chunks");
+            return bad(path, err, "key", "tensors", "an entry has no array of chunks");
         chunks_count += jsonx_count(list);
     }
     manifest->tensors = calloc(count + 1, sizeof *manifest->tensors);
@@ -284,7 +284,7 @@ static int check_tensor(struct manifest *manifest, struct manifest_tensor *tenso
         if (status)
             return status;
         if (part == 0 && elements > 0)
-            return bad(path, err, "tensor", tensor->name, "a chunk without elements");
+            return bad(path, err, "tensor", tensor->name, "a chunk has no elements");
         sum += part;
         if (sum > elements)
             return bad(path, err, "tensor", tensor->name, "chunks overlap");
@@ -293,7 +293,7 @@ static int check_tensor(struct manifest *manifest, struct manifest_tensor *tenso
     if (chunks_overlap(tensor))
         return bad(path, err, "tensor", tensor->name, "chunks overlap");
     if (sum != elements) {
-        bad(path, err, "tensor", tensor->name, "chunks leave elements out");
+        bad(path, err, "tensor", tensor->name, "chunks do not cover all elements");
         err_expected(err, "%" PRIu64 " elements", elements);
         err_found(err, "%" PRIu64, sum);
         return -EBADMSG;
@@ -307,7 +307,7 @@ int manifest_check_tensors(struct manifest *manifest, const char *path, struct e
         struct manifest_tensor *tensor = &manifest->tensors[i];
         if (i > 0 && compare_names(tensor - 1, tensor) >= 0)
             return bad(path, err, "tensor", tensor->name,
-                       "tensors are not in the order of their names, each once");
+                       "tensors are not sorted by name, or a name is repeated");
         int status = check_tensor(manifest, tensor, path, err);
         if (status)
             return status;
@@ -329,7 +329,7 @@ static int check_format(const struct manifest *manifest, const char *path, struc
     if (strcmp(format, "millrace-checkpoint") == 0 && version == MANIFEST_VERSION &&
         block_bytes == CKPT_BLOCK_BYTES)
         return 0;
-    err_set(err, -EBADMSG, "a manifest of another format");
+    err_set(err, -EBADMSG, "the format of the manifest is not supported");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(err, "millrace-checkpoint version %d, blocks of %d bytes", MANIFEST_VERSION,
                  CKPT_BLOCK_BYTES);
@@ -354,7 +354,7 @@ static int parse_head(struct manifest *manifest, const char *path, struct err *e
         return status;
     manifest->state = jsonx_get(manifest->root, "state");
     if (!manifest->state || jsonx_kind(manifest->state) != JSON_KIND_OBJECT)
-        return bad(path, err, "key", "state", "no object");
+        return bad(path, err, "key", "state", "not an object");
     if (ranks == 0 || ranks > CKPT_RANKS_MAX)
         return bad(path, err, "key", "ranks", "not between 1 and 2^20");
     manifest->ranks = (uint32_t)ranks;

@@ -128,7 +128,7 @@ int manifest_encode(const struct manifest *manifest, const char *state_json,
     if (out->bytes - start > MANIFEST_BYTES_MAX ||
         out->bytes - start - tensors_text_bytes >
             JSON_BYTES_MAX) /* readers parse the tensors separately */
-        return err_set(err, -EFBIG, "a manifest of %zu bytes is longer than readers take",
+        return err_set(err, -EFBIG, "a manifest of %zu bytes is longer than readers accept",
                        out->bytes - start);
     snprintf(digits, sizeof digits, "%08x",
              (unsigned)crc32c(0, out->data + start, out->bytes - start));

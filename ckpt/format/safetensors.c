@@ -67,7 +67,7 @@ static int parse_shape(const struct parse *parse, const char *name, struct json_
     entry->rank = (uint32_t)jsonx_count(shape);
     for (uint32_t d = 0; d < entry->rank; d++)
         if (jsonx_u64(jsonx_at(shape, d), &entry->shape[d]))
-            return bad_entry(parse, name, "a dimension is no size", "integers from 0 on");
+            return bad_entry(parse, name, "a dimension is not a size", "non-negative integers");
     if (box_shape_bytes(entry->shape, entry->rank, entry->dtype, &entry->size_bytes))
         return bad_entry(parse, name, "the shape's product overflows", "less than 2^64 bytes");
     return 0;
@@ -82,11 +82,12 @@ static int parse_offsets(const struct parse *parse, const char *name, struct jso
     if (!offsets || jsonx_kind(offsets) != JSON_KIND_ARRAY || jsonx_count(offsets) != 2)
         return bad_entry(parse, name, "no data_offsets", "an array of begin and end");
     if (jsonx_u64(jsonx_at(offsets, 0), &begin) || jsonx_u64(jsonx_at(offsets, 1), &end))
-        return bad_entry(parse, name, "an offset is no number of bytes", "integers from 0 on");
+        return bad_entry(parse, name, "an offset is not a number of bytes",
+                         "non-negative integers");
     if (end < begin)
         return bad_entry(parse, name, "data_offsets end before they begin", "begin <= end");
     if (end - begin != entry->size_bytes) {
-        bad(parse, name, locate(parse, name), "data_offsets do not agree with shape and dtype");
+        bad(parse, name, locate(parse, name), "data_offsets do not match shape and dtype");
         err_expected(parse->err, "%" PRIu64 " bytes", entry->size_bytes);
         err_found(parse->err, "%" PRIu64, end - begin);
         return -EBADMSG;
@@ -100,8 +101,8 @@ static int check_metadata_value(void *context, const char *key, struct json_t *v
     const struct parse *parse = context;
     if (jsonx_kind(value) == JSON_KIND_STRING)
         return 0;
-    err_set(parse->err, -EBADMSG, "safetensors: a value of __metadata__ is no string: \"%.100s\"",
-            key);
+    err_set(parse->err, -EBADMSG,
+            "safetensors: a value of __metadata__ is not a string: \"%.100s\"", key);
     err_at(parse->err, parse->path, locate(parse, key));
     return -EBADMSG;
 }
@@ -110,7 +111,7 @@ static int parse_metadata(struct parse *parse, struct json_t *value)
 {
     if (jsonx_kind(value) == JSON_KIND_OBJECT)
         return jsonx_each(value, check_metadata_value, parse);
-    err_set(parse->err, -EBADMSG, "safetensors: __metadata__ is no object");
+    err_set(parse->err, -EBADMSG, "safetensors: __metadata__ is not an object");
     err_at(parse->err, parse->path, locate(parse, "__metadata__"));
     return -EBADMSG;
 }
@@ -121,7 +122,7 @@ static int parse_entry(void *context, const char *name, struct json_t *value)
     if (strcmp(name, "__metadata__") == 0)
         return parse_metadata(parse, value);
     if (jsonx_kind(value) != JSON_KIND_OBJECT)
-        return bad_entry(parse, name, "the entry is no object",
+        return bad_entry(parse, name, "the entry is not an object",
                          "{\"dtype\", \"shape\", \"data_offsets\"}");
     struct safetensors_entry entry = {.name = name};
     const char *dtype;
@@ -161,14 +162,14 @@ static int check_tiling(struct parse *parse)
         struct safetensors_entry *entry = &file->entries[i];
         if (entry->offset_bytes != at) {
             bad(parse, entry->name, (int64_t)(file->data_offset + at),
-                entry->offset_bytes < at ? "tensors overlap" : "a hole before the tensor");
+                entry->offset_bytes < at ? "tensors overlap" : "a gap before the tensor");
             err_expected(parse->err, "begin %" PRIu64, at);
             err_found(parse->err, "%" PRIu64, entry->offset_bytes);
             return -EBADMSG;
         }
         if (entry->size_bytes > available - at) {
             bad(parse, entry->name, (int64_t)file->file_bytes, "the file ends within the data");
-            err_expected(parse->err, "%" PRIu64 " bytes of data at least", at + entry->size_bytes);
+            err_expected(parse->err, "at least %" PRIu64 " bytes of data", at + entry->size_bytes);
             err_found(parse->err, "%" PRIu64, available);
             return -EBADMSG;
         }
@@ -189,7 +190,7 @@ static int check_length(uint64_t header_bytes, uint64_t file_bytes, const char *
 {
     if (header_bytes <= SAFETENSORS_HEADER_BYTES_MAX && header_bytes <= file_bytes - LENGTH_BYTES)
         return 0;
-    err_set(err, -EBADMSG, "safetensors: the header's length is impossible");
+    err_set(err, -EBADMSG, "safetensors: the header length is out of range");
     err_at(err, path, 0);
     err_expected(err, "at most %" PRIu64,
                  bytes_min(SAFETENSORS_HEADER_BYTES_MAX, file_bytes - LENGTH_BYTES));
@@ -212,7 +213,7 @@ int safetensors_parse(const char *header, uint64_t header_bytes, uint64_t file_b
     if (status)
         return status;
     if (header_bytes == 0 || header[0] != '{') {
-        err_set(err, -EBADMSG, "safetensors: the header is no object");
+        err_set(err, -EBADMSG, "safetensors: the header is not an object");
         err_at(err, path, LENGTH_BYTES);
         err_expected(err, "{ as its first byte");
         return -EBADMSG;
@@ -260,10 +261,9 @@ int safetensors_read(struct io *io, const char *path, struct safetensors *ret_fi
         return status;
     uint64_t file_bytes = io->ops->file_size(file);
     if (file_bytes < LENGTH_BYTES) {
-        err_set(err, status = -EBADMSG,
-                "safetensors: the file is too short for the header's length");
+        err_set(err, status = -EBADMSG, "safetensors: the file is too short for the header length");
         err_at(err, path, 0);
-        err_expected(err, "8 bytes at least");
+        err_expected(err, "at least 8 bytes");
         err_found(err, "%" PRIu64, file_bytes);
         goto out;
     }

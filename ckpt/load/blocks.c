@@ -111,9 +111,9 @@ static int check_identity(const struct blocks *blocks, uint32_t file, const char
     int status = blocks->options.io->ops->file_identity(blocks->files[file], &found, err);
     if (status || io_identity_is_same(wanted, &found))
         return status;
-    err_set(err, -ESTALE, "the file changed while it was read");
+    err_set(err, -ESTALE, "the file changed while it was being read");
     err_at(err, path, ERR_NO_OFFSET);
-    err_advise(err, "run the same command again when nothing writes the file any more");
+    err_advise(err, "run the same command again when nothing is writing the file");
     return -ESTALE;
 }
 
@@ -129,10 +129,8 @@ static int need_file(struct blocks *blocks, uint32_t file, struct err *err)
     if (!status)
         status = io->ops->file_open(io, path, &blocks->files[file], err);
     if (status == -ENOENT && blocks->options.manifest->files[file].elsewhere)
-        err_advise(
-            err,
-            "another node wrote it into its own folder: copy the files of this step from all nodes "
-            "into one folder, and read that");
+        err_advise(err, "another node wrote it to its own folder: copy the files of this step from "
+                        "all nodes into one folder, and read that folder");
     if (status)
         return status;
     uint64_t found = io->ops->file_size(blocks->files[file]),
@@ -140,8 +138,7 @@ static int need_file(struct blocks *blocks, uint32_t file, struct err *err)
     if (found == size_bytes) {
         status = check_identity(blocks, file, path, err);
     } else {
-        status = err_set(err, -EBADMSG,
-                         "a file of the checkpoint has another size than its manifest says");
+        status = err_set(err, -EBADMSG, "the size of a checkpoint file differs from its manifest");
         err_at(err, path, ERR_NO_OFFSET);
         err_expected(err, "%" PRIu64 " bytes", size_bytes);
         err_found(err, "%" PRIu64, found);
@@ -206,7 +203,7 @@ static void start(struct blocks *blocks, struct slot *slot, const struct block_w
     struct io_request *request = &slot->request;
     int taken = slot->status ? 0 : ops->submit(blocks->queue, &request, 1);
     if (taken < 0)
-        slot->status = err_errno(&slot->detail, taken, "a read could not be submitted");
+        slot->status = err_errno(&slot->detail, taken, "could not submit a read");
     assert(slot->status || taken == 1); /* the queue is as deep as the ring */
     slot->done = slot->status != 0;
 }
@@ -247,7 +244,7 @@ static void verify(struct blocks *blocks, struct slot *slot)
              expected = file->block_crc32c[slot->want.block];
     if (found == expected)
         return;
-    slot->status = err_set(&slot->detail, -EBADMSG, "a block differs from its checksum");
+    slot->status = err_set(&slot->detail, -EBADMSG, "a block does not match its checksum");
     err_at(&slot->detail, path, (int64_t)request->offset);
     err_expected(&slot->detail, "%08x", expected);
     err_found(&slot->detail, "%08x", found);

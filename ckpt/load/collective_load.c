@@ -56,7 +56,7 @@ static int check_report(struct rank_report *report, int rank, const char *what, 
     struct err *detail = &report->detail;
     if (report->status > 0 || report->status < -ERRNO_MAX || report->is_absent > 1 ||
         report->has_aside > 1)
-        return err_set(err, -EPROTO, "%s: rank %d told something that is no verdict", what, rank);
+        return err_set(err, -EPROTO, "%s: rank %d sent an invalid report", what, rank);
     char *const texts[] = {detail->what, detail->expected, detail->found, detail->advice};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         texts[i][ERR_TEXT_BYTES_MAX - 1] = '\0';
@@ -249,10 +249,10 @@ static void say_warnings(const struct search *search)
 
 static int none_in_common(const struct search *search, struct err *err)
 {
-    err_set(err, -ESTALE, "there are checkpoints, but none that all ranks have");
+    err_set(err, -ESTALE, "there are checkpoints, but none that is present on all ranks");
     err_at(err, search->where, ERR_NO_OFFSET);
-    err_advise(err, "let all ranks see the same folder, or restore that of a node from a copy, or "
-                    "move the folders away");
+    err_advise(err, "give all ranks the same folder, restore a node's folder from a copy, or move "
+                    "the folders away");
     return -ESTALE;
 }
 
@@ -284,9 +284,8 @@ static bool choose_save(struct search *search)
     search->content = *content;
     if (search->comm->rank == 0)
         log_line(search->log, LOG_WARN,
-                 "step %" PRIu64
-                 " was saved again, but not on all nodes: the save before is taken, which "
-                 "some of them put aside",
+                 "step %" PRIu64 " was saved again, but not on all nodes: using the previous save, "
+                                 "which some of them set aside",
                  first->step);
     return true;
 }
@@ -322,11 +321,11 @@ static int compare(struct search *search, struct err *err)
         return none_in_common(search, err);
     if (search->comm->rank == 0 && is_one_step)
         log_line(search->log, LOG_WARN,
-                 "step %" PRIu64 " is passed over: rank %d has another save of it than rank 0",
+                 "step %" PRIu64 " is skipped: rank %d has a different save of it than rank 0",
                  all[0].step, other);
     else if (search->comm->rank == 0)
         log_line(search->log, LOG_WARN,
-                 "step %" PRIu64 " of rank %d is passed over: rank %d has none after step %" PRIu64,
+                 "step %" PRIu64 " of rank %d is skipped: rank %d has none after step %" PRIu64,
                  all[highest].step, highest, lowest, all[lowest].step);
     search->has_found = true;
     search->is_chosen = false;

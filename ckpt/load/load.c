@@ -66,7 +66,7 @@ static int mismatch(const struct load *load, const struct ckpt_tensor *wanted,
     char expected[ERR_TEXT_BYTES_MAX - 16], found[ERR_TEXT_BYTES_MAX - 16];
     shape_text(wanted->shape, wanted->rank, expected, sizeof expected);
     shape_text(saved->shape, saved->rank, found, sizeof found);
-    err_set(load->err, -EINVAL, "tensor \"%.100s\" was saved with another dtype or shape",
+    err_set(load->err, -EINVAL, "tensor \"%.100s\" was saved with a different dtype or shape",
             wanted->name);
     err_at(load->err, load->reader->path, ERR_NO_OFFSET);
     err_expected(load->err, "%s %s", dtype_name(wanted->dtype), expected);
@@ -96,7 +96,8 @@ static int check_wanted(const struct load *load, const struct ckpt_tensor *wante
         return mismatch(load, wanted, saved);
     if (box_check(&box, wanted->shape))
         return err_set(load->err, -EINVAL,
-                       "tensor \"%.100s\": the box wanted is not within its shape", wanted->name);
+                       "tensor \"%.100s\": the requested box is not within its shape",
+                       wanted->name);
     return 0;
 }
 

@@ -65,7 +65,7 @@ static int refuse_entry(const struct index_walk *walk, const char *key, const ch
     err_set(walk->err, -EBADMSG, "the index of a sharded model names no file for tensor \"%.100s\"",
             key);
     err_at(walk->err, walk->path, ERR_NO_OFFSET);
-    err_expected(walk->err, "the name of a file in the same folder, of at most %d",
+    err_expected(walk->err, "the name of a file in the same folder, one of at most %d files",
                  WEIGHTS_FILES_MAX);
     err_found(walk->err, "%.100s", found);
     return -EBADMSG;
@@ -78,7 +78,7 @@ static int open_entry(void *context, const char *key, struct json_t *value)
     char path[IO_PATH_BYTES_MAX];
     const char *name;
     if (jsonx_text(value, &name))
-        return refuse_entry(walk, key, "no text");
+        return refuse_entry(walk, key, "not a string");
     if (!*name || strlen(name) >= IO_NAME_BYTES_MAX || strchr(name, '/') || name[0] == '.')
         return refuse_entry(walk, key, name);
     for (size_t i = weights->count; i-- > 0;)
@@ -190,7 +190,7 @@ int weights_read(const struct weights_tensor *tensor, const uint64_t *start, con
 {
     const struct manifest_tensor *stored = tensor->tensor;
     if (stored->dtype != DTYPE_F32 && stored->dtype != DTYPE_F16 && stored->dtype != DTYPE_BF16) {
-        err_set(err, -ENOTSUP, "tensor \"%.100s\" is of a type that no model here computes with",
+        err_set(err, -ENOTSUP, "the dtype of tensor \"%.100s\" is not supported by any model",
                 stored->name);
         err_at(err, tensor->reader->path, ERR_NO_OFFSET);
         err_expected(err, "F32, BF16 or F16");

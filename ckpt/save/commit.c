@@ -76,7 +76,7 @@ static int make_place(struct commit *commit, struct err *err)
         return status;
     const char *place = io->transactions->staging(commit->transaction);
     if (strlen(place) >= sizeof commit->places[0].text)
-        return err_set(err, -ENAMETOOLONG, "the name of a temporary place is too long: %.100s...",
+        return err_set(err, -ENAMETOOLONG, "the path of the staging folder is too long: %.100s...",
                        place);
     strcpy(commit->places[0].text, place);
     commit->places[0].exists = commit->exists;
@@ -87,8 +87,7 @@ static int join_place(struct commit *commit, struct err *err)
 {
     const struct commit_place *first = &commit->places[0];
     if (!memchr(first->text, '\0', sizeof first->text))
-        return err_set(err, -EPROTO,
-                       "the name of the place that rank 0 of the node tells has no end");
+        return err_set(err, -EPROTO, "the staging path from rank 0 of the node is not terminated");
     if (first->status)
         return err_set(err, -EREMOTEIO, "the first rank could not begin the save");
     struct io_transaction_options options = {
@@ -149,7 +148,7 @@ int commit_try_folder(struct commit *commit, struct err *err)
 {
     int status = commit->nodes->node->ranks > 1 ? meet(commit, 0, false, 0, err) : 0;
     status =
-        collective_agree(commit->nodes->all, status, "looking at the folder of checkpoints", err);
+        collective_agree(commit->nodes->all, status, "checking the folder of checkpoints", err);
     leave(commit); /* no rank joins any more */
     return status;
 }
@@ -239,7 +238,7 @@ static void say_damage(void *context, const struct err *detail)
 {
     const struct commit *commit = context;
     char line[ERR_LINE_BYTES_MAX];
-    log_line(commit->log, LOG_WARN, "a damaged step gives way to the new one: %s",
+    log_line(commit->log, LOG_WARN, "replacing a damaged step with the new one: %s",
              err_format(detail, line, sizeof line));
 }
 
@@ -260,7 +259,7 @@ static bool holds_what_it_says(struct commit *commit)
  * if it seems the same, all its ranks by the bytes. */
 static int look_at_old(struct commit *commit, const char *state_json, struct err *err)
 {
-    static const char what[] = "looking at the step that was there";
+    static const char what[] = "comparing with the existing step";
     struct comm *node = commit->nodes->node;
     commit->global->manifest.numerics_id = commit->numerics_id;
     if (nodes_is_first(commit->nodes))
@@ -320,19 +319,17 @@ static void settle_replaced(const struct commit *commit, const char *state_json)
         was_there ? compare_with(commit, commit->aside, state_json) : commit->likeness;
     if (!is_aside)
         log_line(commit->log, LOG_WARN,
-                 "%s was there with another content, which could not be put aside as %s: it waits "
-                 "under a "
-                 "name " IO_TEMPORARY_PREFIX "* for the next sweep",
+                 "%s existed with different contents, which could not be set aside as %s: they "
+                 "stay under a name " IO_TEMPORARY_PREFIX "* until the next sweep",
                  commit->path, commit->aside);
     else if (likeness == COMMIT_SAME_ARRAYS &&
              prune_remove_unread(commit->io, commit->lock, commit->aside, &is_read, NULL) == 0 &&
              !is_read)
         log_line(commit->log, LOG_INFO,
-                 "%s was there with the same arrays and other metrics, which gave way",
-                 commit->path);
+                 "replaced %s, which had the same arrays and different metrics", commit->path);
     else
         log_line(commit->log, LOG_WARN,
-                 "%s was there with another content, which was put aside: %s", commit->path,
+                 "%s existed with different contents, which were set aside: %s", commit->path,
                  commit->aside);
 }
 
@@ -352,7 +349,7 @@ static int commit_step(struct commit *commit, struct err *err)
 {
     struct io *io = commit->io;
     if (commit->likeness == COMMIT_SAME) {
-        log_line(commit->log, LOG_INFO, "%s is there already with the same content, and stays",
+        log_line(commit->log, LOG_INFO, "%s already exists with the same contents and is kept",
                  commit->path);
         return 0; /* leave aborts the transaction */
     }
@@ -375,7 +372,7 @@ static void retain(struct commit *commit)
     if (commit->keep.last > 0 &&
         prune_folder(commit->io, commit->folder, &options, commit->lock, commit->step, &detail) &&
         detail.what[0])
-        log_line(commit->log, LOG_WARN, "old checkpoints stay: %s",
+        log_line(commit->log, LOG_WARN, "old checkpoints were not removed: %s",
                  err_format(&detail, line, sizeof line));
 }
 

@@ -92,7 +92,7 @@ static int choose(const struct consolidated_holding *holding, uint32_t groups_co
             continue;
         if (!find_run(tensor->shape, &box, tensor->dtype, &begin, &bytes)) {
             err_set(err, -ENOTSUP,
-                    "checkpoint: array \"%.100s\": a rank's part of it is not one run of its bytes",
+                    "checkpoint: array \"%.100s\": a rank's part of it is not contiguous",
                     tensor->name);
             err_advise(err, "split it along its first dimension, or save with the layout sharded");
             return -ENOTSUP;
@@ -168,17 +168,19 @@ static int check_array(const struct plan *plan, const struct array *array, struc
         bool is_everywhere = array->count == (uint64_t)plan->consolidated->ranks;
         for (uint64_t i = 0; i < array->count && is_everywhere; i++)
             is_everywhere = held[i].rank == (int)i;
-        return is_everywhere ? 0 : refuse(array, "not each rank passes it, once", err);
+        return is_everywhere ? 0 : refuse(array, "it is not passed exactly once by each rank", err);
     }
     for (uint64_t i = 0; i < array->count; i++) {
         if (held[i].begin_bytes != at)
             return refuse(array,
-                          held[i].begin_bytes < at ? "the ranks' parts of it overlap"
-                                                   : "the ranks' parts leave elements of it out",
+                          held[i].begin_bytes < at
+                              ? "the ranks' parts of it overlap"
+                              : "the ranks' parts do not cover all of its elements",
                           err);
         at += held[i].size_bytes;
     }
-    return at == bytes ? 0 : refuse(array, "the ranks' parts leave elements of it out", err);
+    return at == bytes ? 0
+                       : refuse(array, "the ranks' parts do not cover all of its elements", err);
 }
 
 static int compare_arrays(const void *a, const void *b)
@@ -349,7 +351,7 @@ void consolidated_deinit(struct consolidated *consolidated)
 
 int consolidated_exchange(struct consolidated *consolidated, struct comm *comm, struct err *err)
 {
-    struct comm_options options = collective_options("exchanging the ends of what the ranks save");
+    struct comm_options options = collective_options("exchanging boundary bytes");
     struct comm_work work;
     int status = comm->ops->all_to_all(comm, consolidated->out.memory, consolidated->out.offsets,
                                        consolidated->out.bytes, consolidated->in.memory,

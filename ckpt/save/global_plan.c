@@ -235,8 +235,7 @@ static void join_checksums(struct global_plan *global)
 int global_plan_gather(struct global_plan *global, struct comm *comm, struct err *err)
 {
     size_t bytes = (size_t)global->blocks_max * sizeof *global->gathered;
-    int status =
-        collective_gather(comm, global->gathered, bytes, "gathering what the ranks save", err);
+    int status = collective_gather(comm, global->gathered, bytes, "gathering the save plans", err);
     if (status)
         global->gather_failed = true;
     else if (global->consolidated)

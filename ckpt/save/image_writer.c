@@ -53,7 +53,7 @@ static int submit(struct image_writer *image, struct io_file *const files[LAYOUT
     assert(taken != 0); /* the queue holds all writes in progress */
     /* While the data is written, which only reads it. */
     image->block_crc32c[number] = crc32c(0, data, block->size_bytes);
-    return taken < 0 ? err_errno(err, taken, "a write could not be submitted") : 0;
+    return taken < 0 ? err_errno(err, taken, "could not submit a write") : 0;
 }
 
 /* Closing the queue ends the writes that could not be waited for. The save has failed, so nobody

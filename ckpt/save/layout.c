@@ -26,9 +26,9 @@ int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count,
                         uint64_t *ret_bytes, struct err *err)
 {
     if (!tensor->name || !*tensor->name || strcmp(tensor->name, "__metadata__") == 0)
-        return bad(err, tensor, "it has no name of its own");
+        return bad(err, tensor, "its name is empty or reserved");
     if ((unsigned)tensor->dtype >= DTYPE_COUNT || tensor->rank > DTYPE_RANK_MAX)
-        return bad(err, tensor, "unknown dtype, or more than 8 dimensions");
+        return bad(err, tensor, "its dtype is unknown, or it has more than 8 dimensions");
     struct box box = box_make(tensor->start, tensor->extent, tensor->rank);
     struct box whole = box_whole(tensor->shape, tensor->rank);
     uint64_t bytes;
@@ -37,9 +37,9 @@ int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count,
     if (box_check(&box, tensor->shape))
         return bad(err, tensor, "its box is not within its shape");
     if (tensor->replicated && !box_is_same(&box, &whole))
-        return bad(err, tensor, "it is replicated, but its box is not the whole");
+        return bad(err, tensor, "it is replicated, but its box is not the whole array");
     if (tensor->group >= groups_count)
-        return bad(err, tensor, "its group is beyond the number of groups");
+        return bad(err, tensor, "its group is out of range");
     if (box_shape_bytes(tensor->extent, tensor->rank, tensor->dtype, ret_bytes))
         return bad(err, tensor, "the box's size overflows");
     if (*ret_bytes > 0 && !tensor->data)
@@ -149,7 +149,7 @@ int layout_check_header(const struct str *header, uint64_t file_bytes,
         safetensors_parse(header->data + 8, length, file_bytes, "the planned header", &file, err);
     for (uint64_t i = 0; i < count && !status; i++)
         if (!jsonx_get(file.root, entries[i].name))
-            status = err_set(err, -EINVAL, "checkpoint: array \"%.100s\": its name is no UTF-8",
+            status = err_set(err, -EINVAL, "checkpoint: array \"%.100s\": its name is not UTF-8",
                              entries[i].name);
     safetensors_deinit(&file);
     return status;

@@ -59,7 +59,7 @@ static int tell(const struct layout_chunk *chunks, uint64_t chunks_count, uint64
 
 static int refuse(int rank, const char *what, struct err *err)
 {
-    err_set(err, -EPROTO, "what rank %d tells of its arrays is wrong: %s", rank, what);
+    err_set(err, -EPROTO, "the save plan of rank %d is invalid: %s", rank, what);
     err_advise(err, "start the same version of millrace on all ranks");
     return -EPROTO;
 }
@@ -91,7 +91,7 @@ int local_plan_check(const char *text, size_t bytes, int rank, struct err *err)
     const struct local_plan_head *head = (const void *)text;
     uint64_t sum_bytes = 0;
     if (bytes < sizeof *head)
-        return refuse(rank, "it has no head", err);
+        return refuse(rank, "it has no header", err);
     if (head->file_bytes > 2 * LOCAL_PLAN_ARRAYS_BYTES_MAX)
         return refuse(rank, "its file is too large", err);
     size_t at = sizeof *head;
@@ -101,12 +101,12 @@ int local_plan_check(const char *text, size_t bytes, int rank, struct err *err)
             chunk->name_bytes % 8 != 0)
             return refuse(rank, "it ends within an array", err);
         if (!memchr(local_plan_name(chunk), '\0', chunk->name_bytes))
-            return refuse(rank, "a name has no end", err);
+            return refuse(rank, "a name is not terminated", err);
         if (!is_box(chunk, &sum_bytes))
-            return refuse(rank, "an array has no such type, shape or part", err);
+            return refuse(rank, "an array has an invalid type, shape or part", err);
         at += sizeof *chunk + chunk->name_bytes;
     }
-    return at == bytes ? 0 : refuse(rank, "it goes on behind its arrays", err);
+    return at == bytes ? 0 : refuse(rank, "it continues after its arrays", err);
 }
 
 /* status: this rank's so far. */
@@ -130,7 +130,7 @@ static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, uint6
     for (int r = 0; r < comm->ranks && !status; r++)
         if (sizes[r] < sizeof(struct local_plan_head) || sizes[r] > LOCAL_PLAN_TEXT_BYTES_MAX ||
             sizes[r] % 8 != 0)
-            status = refuse(r, "its size is none", err);
+            status = refuse(r, "its size is invalid", err);
     if (status)
         free(sizes);
     else

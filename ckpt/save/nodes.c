@@ -40,7 +40,7 @@ static void compare_names(struct nodes *nodes, const struct node_name *names)
 
 static int group(struct nodes *nodes, const struct ckpt_saver_options *options, struct err *err)
 {
-    static const char what[] = "telling the nodes apart";
+    static const char what[] = "identifying the nodes";
     struct comm *all = nodes->all;
     struct node_name *names = calloc((size_t)all->ranks, sizeof *names);
     int status = names
@@ -58,7 +58,7 @@ static int group(struct nodes *nodes, const struct ckpt_saver_options *options, 
     }
     for (int r = 0; r < all->ranks && !status; r++)
         if (!memchr(names[r].text, '\0', sizeof names[r].text))
-            status = err_set(err, -EPROTO, "the name of a node that rank %d tells has no end", r);
+            status = err_set(err, -EPROTO, "the node name from rank %d is not terminated", r);
     if (!status)
         compare_names(nodes, names);
     free(names);

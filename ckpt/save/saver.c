@@ -136,7 +136,7 @@ static int check_state(const char *state_json, struct err *err)
     if (status)
         return status;
     if (jsonx_kind(root) != JSON_KIND_OBJECT) {
-        status = err_set(err, -EINVAL, "the state to be saved is no JSON object");
+        status = err_set(err, -EINVAL, "the state to be saved is not a JSON object");
     } else if (jsonx_is_deeper(root,
                                MANIFEST_STATE_DEPTH_MAX)) { /* no manifest with it could be read */
         status = err_set(err, -EINVAL, "the state to be saved is nested too deeply");
@@ -148,7 +148,7 @@ static int check_state(const char *state_json, struct err *err)
 
 static int check_step(uint64_t step, struct err *err)
 {
-    return step > INT64_MAX ? err_set(err, -EINVAL, "a step beyond 2^63") : 0;
+    return step > INT64_MAX ? err_set(err, -EINVAL, "the step is too large") : 0;
 }
 
 /* Other ranks wait for this one, so a refused save is begun anyway, and fails on all. The mutex is

@@ -26,7 +26,7 @@ static int own_folder(struct ckpt_saver *saver, const struct io_lock_options *lo
         return status;
     status = io->transactions->sweep(io, saver->folder, NULL, folder_is_leftover, err);
     if (status > 0)
-        log_line(saver_log(saver), LOG_INFO, "%s: swept %d unfinished outputs of a run that died",
+        log_line(saver_log(saver), LOG_INFO, "%s: swept %d unfinished outputs of a dead run",
                  saver->folder, status);
     return status < 0 ? status : 0;
 }
@@ -50,7 +50,7 @@ static int copy_options(struct ckpt_saver *saver, const struct ckpt_saver_option
         return err_set(err, -ENOMEM, "out of memory for a saver");
     saver->layout_kind = options->layout;
     if (options->layout == CKPT_FULL && options->per_node) {
-        err_set(err, -EINVAL, "checkpoint: the layout full is one file, which all ranks write");
+        err_set(err, -EINVAL, "checkpoint: the layout full needs one folder that all ranks share");
         err_advise(
             err, "let all nodes share the folder of checkpoints, or save with the layout sharded");
         return -EINVAL;
@@ -136,7 +136,7 @@ static int open_saver(struct ckpt_saver *saver, const struct ckpt_saver_options 
     status = thread_start(&saver->thread, saver_write, saver);
     saver->has_thread = status == 0;
     if (status)
-        err_errno(err, status, "no thread for writing checkpoints");
+        err_errno(err, status, "could not start a thread to write checkpoints");
     return agree(saver, status, err);
 }
 

@@ -16,7 +16,7 @@ int snapshot_count_buffers(const struct layout *layout, uint64_t staging_bytes, 
 {
     uint64_t buffers = staging_bytes / CKPT_BLOCK_BYTES;
     if (buffers < SNAPSHOT_BUFFERS_MIN)
-        return err_set(err, -EINVAL, "checkpoint: staging needs %d MiB at least",
+        return err_set(err, -EINVAL, "checkpoint: staging needs at least %d MiB",
                        SNAPSHOT_BUFFERS_MIN);
     if (buffers > layout->blocks_count + SNAPSHOT_BUFFERS_MIN) /* more would never be used */
         buffers = layout->blocks_count + SNAPSHOT_BUFFERS_MIN;

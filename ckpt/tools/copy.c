@@ -169,7 +169,7 @@ static int take_block(void *context, const struct block_got *got)
     int taken = copy->options->to->ops->submit(copy->queue, &request, 1);
     assert(taken != 0); /* the queue is as deep as there are buffers */
     if (taken < 0)
-        return err_errno(copy->err, taken, "a write could not be submitted");
+        return err_errno(copy->err, taken, "could not submit a write");
     copy->writing_count++;
     tell_progress(copy, got->bytes);
     return 0;
@@ -267,9 +267,9 @@ static int check_target(struct copy *copy)
     if (o->to->names->stat(o->to, copy->target, &info, NULL))
         return 0;
     if (!o->force) {
-        err_set(copy->err, -EEXIST, "the folder has that step already");
+        err_set(copy->err, -EEXIST, "the folder already has that step");
         err_at(copy->err, copy->target, ERR_NO_OFFSET);
-        err_advise(copy->err, "--force replaces it");
+        err_advise(copy->err, "use --force to replace it");
         return -EEXIST;
     }
     int status =
@@ -297,8 +297,8 @@ static int own_target(struct copy *copy)
     int swept_count =
         status ? 0 : io->transactions->sweep(io, o->folder, NULL, folder_is_leftover, copy->err);
     if (swept_count > 0)
-        log_line(o->log, LOG_INFO, "%s: swept %d unfinished outputs of a process that died",
-                 o->folder, swept_count);
+        log_line(o->log, LOG_INFO, "%s: swept %d unfinished outputs of a dead process", o->folder,
+                 swept_count);
     return swept_count < 0 ? swept_count : status;
 }
 

@@ -249,7 +249,7 @@ static int check_selection(const struct job *job, const struct diff_side *a, str
     err_set(err, -ENOENT, "nothing to compare in either checkpoint");
     err_at(err, a->path, ERR_NO_OFFSET);
     err_expected(err, "the section or tensors \"%.100s\"", only);
-    err_advise(err, "see the names with `millrace inspect`");
+    err_advise(err, "list the names with `millrace inspect`");
     return -ENOENT;
 }
 

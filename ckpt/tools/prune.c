@@ -46,7 +46,7 @@ static void look_at(struct prune *prune, struct candidate *candidate)
     if (!status)
         status = folder_read_step(prune->io, path, &manifest, &candidate->size_bytes, &detail);
     if (status) {
-        say(prune, "a step that is not whole is neither counted nor removed", &detail);
+        say(prune, "an incomplete step is neither counted nor removed", &detail);
         return;
     }
     struct retention_step *rule = &prune->rules[prune->rules_count++];
@@ -91,7 +91,7 @@ static void remove_step(struct prune *prune, struct ckpt_verdict *verdict)
         verdict->reasons = CKPT_KEPT_READ;
     if (!verdict->status)
         return;
-    say(prune, "an old checkpoint could not be removed", &detail);
+    say(prune, "could not remove an old checkpoint", &detail);
     if (!prune->status && prune->err)
         *prune->err = detail;
     prune->status = prune->status ? prune->status : verdict->status;
@@ -134,7 +134,7 @@ static int remove_aside(void *context, const struct io_entry *entry)
     if (!status)
         status = prune_remove_unread(prune->io, prune->lock, path, &is_read, &detail);
     if (status)
-        say(prune, "what was put aside could not be removed", &detail);
+        say(prune, "could not remove a checkpoint that was set aside", &detail);
     return 0;
 }
 

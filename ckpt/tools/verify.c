@@ -93,9 +93,10 @@ static void describe_unsteady(const struct check *check, const struct block_got 
 {
     char path[IO_PATH_BYTES_MAX] = "";
     io_join_path(check->path, check->manifest->files[got->file].name, path, NULL);
-    err_set(detail, -EIO, "a block was bad, but not so when it was read again");
+    err_set(detail, -EIO,
+            "a block was bad when it was first read, but good when it was read again");
     err_at(detail, path, (int64_t)(got->block * CKPT_BLOCK_BYTES));
-    err_advise(detail, "look at the disk and the memory of this machine");
+    err_advise(detail, "check the disk and the memory of this machine");
 }
 
 static int take_block(void *context, const struct block_got *got)
@@ -130,7 +131,7 @@ static int check_entry(struct check *check, uint32_t file, const char *path,
         memcmp(entry->shape, chunk->extent, tensor->rank * sizeof *entry->shape) == 0)
         return 0;
     struct err detail = {0};
-    err_set(&detail, -EBADMSG, "tensor \"%.100s\": the file's header and the manifest differ",
+    err_set(&detail, -EBADMSG, "tensor \"%.100s\": the file header and the manifest differ",
             entry->name);
     err_at(&detail, path, (int64_t)entry->offset_bytes);
     return tell(check, &detail);
@@ -162,7 +163,7 @@ static int check_header(struct check *check, uint32_t file)
             status = check_entry(check, file, path, entry);
     }
     if (!status && placed + copies != header.count) {
-        err_set(&detail, -EBADMSG, "the file has other tensors than the manifest places in it");
+        err_set(&detail, -EBADMSG, "the number of tensors in the file differs from the manifest");
         err_at(&detail, path, 0);
         err_expected(&detail, "%" PRIu64, placed);
         err_found(&detail, "%" PRIu64, header.count - copies);

@@ -143,7 +143,7 @@ static void check_refused(const struct local_plan *told, const char *why)
 {
     struct err err = {0};
     assert_int_equal(local_plan_check(told->all, told->bytes_max, 7, &err), -EPROTO);
-    assert_non_null(strstr(err.what, "what rank 7 tells of its arrays is wrong"));
+    assert_non_null(strstr(err.what, "the save plan of rank 7 is invalid"));
     if (!strstr(err.what, why))
         fail_msg("expected \"%s\" in: %s", why, err.what);
 }
@@ -169,19 +169,19 @@ static void what_a_rank_tells_of_its_arrays_is_checked(void **state)
         const char *why;
     } cases[] = {
         {&head->file_bytes, UINT64_MAX, "its file is too large"},
-        {&head->chunks_count, 1, "it goes on behind its arrays"},
+        {&head->chunks_count, 1, "it continues after its arrays"},
         {&head->chunks_count, UINT64_MAX, "it ends within an array"},
         {&first->name_bytes, UINT64_MAX - 7, "it ends within an array"},
         {&first->name_bytes, 15, "it ends within an array"},
-        {&first->name_bytes, 0, "a name has no end"},
-        {&first->dtype, DTYPE_COUNT, "no such type, shape or part"},
-        {&first->rank, DTYPE_RANK_MAX + 1, "no such type, shape or part"},
-        {&first->rank, 1, "no such type, shape or part"}, /* the shape has more dimensions */
-        {&first->replicated, 2, "no such type, shape or part"},
-        {&first->start[0], 4, "no such type, shape or part"},
-        {&first->start[0], UINT64_MAX, "no such type, shape or part"},
-        {&first->extent[1], 6, "no such type, shape or part"},
-        {&first->shape[1], UINT64_MAX, "no such type, shape or part"},
+        {&first->name_bytes, 0, "a name is not terminated"},
+        {&first->dtype, DTYPE_COUNT, "an invalid type, shape or part"},
+        {&first->rank, DTYPE_RANK_MAX + 1, "an invalid type, shape or part"},
+        {&first->rank, 1, "an invalid type, shape or part"}, /* the shape has more dimensions */
+        {&first->replicated, 2, "an invalid type, shape or part"},
+        {&first->start[0], 4, "an invalid type, shape or part"},
+        {&first->start[0], UINT64_MAX, "an invalid type, shape or part"},
+        {&first->extent[1], 6, "an invalid type, shape or part"},
+        {&first->shape[1], UINT64_MAX, "an invalid type, shape or part"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t right = *cases[i].word;
@@ -190,7 +190,7 @@ static void what_a_rank_tells_of_its_arrays_is_checked(void **state)
         *cases[i].word = right;
     }
     memset(name, 'x', (size_t)first->name_bytes);
-    check_refused(&told, "a name has no end");
+    check_refused(&told, "a name is not terminated");
     free(told.all);
 }
 

@@ -52,7 +52,7 @@ static void take(struct ckpt_tensor *tensors, const struct arrays *global, int r
 static void hear(void *context, enum log_level level, const char *line)
 {
     struct run *run = context;
-    if (level == LOG_WARN && strstr(line, "was put aside"))
+    if (level == LOG_WARN && strstr(line, "were set aside"))
         run->asides_told++;
 }
 

@@ -49,7 +49,7 @@ a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole() {
   same "$(json '[c["metrics"]["val_loss"] > 0 for c in d["checkpoints"]]' list)" "[True, True, True, True]"
   same "$(json '[(b["whole"], b["path"]) for b in d["not_whole"]]' list)" \
     "[(False, 'listed/step-00000004'), (False, 'listed/step-00000009'), (False, 'listed/.tmp-step-00000007-x-1-0123456789abcdef'), (False, 'listed/aside-step-00000002')]"
-  contains "$(json 'd["not_whole"][0]["problem"]' list)" "another size"
+  contains "$(json 'd["not_whole"][0]["problem"]' list)" "size of a checkpoint file differs"
   millrace ckpt list listed >text
   grep -q '^ *step  *written  *size  *whole  *metrics  *path$' text
   grep -q '^  6  .* yes  *val step 6, val loss [0-9.]*, val accuracy [0-9.]*  listed/step-00000006$' text

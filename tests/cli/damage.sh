@@ -29,7 +29,7 @@ a_flipped_bit_makes_a_resume_fall_back_aloud_and_end_with_the_same_weights() {
   local last=runs/flipped/ckpt/step-00000012
   flip "$last/rank-00000.safetensors" 9000
   same "$(status_of millrace train train.yaml --set run.dir=runs/flipped)" 0
-  grep -q "^warning: a damaged checkpoint is passed over: tensor \".*\": a block differs from its checksum: $last/rank-00000.safetensors at 0: " errors ||
+  grep -q "^warning: skipping a damaged checkpoint: tensor \".*\": a block does not match its checksum: $last/rank-00000.safetensors at 0: " errors ||
     { cat errors >&2; fail "no loud word"; }
   grep -q '^resuming at step 8 from runs/flipped/ckpt/step-00000008$' errors || { cat errors >&2; fail "not from step 8"; }
   same "$(millrace ckpt hash runs/flipped/ckpt)" "$(cat whole.hash)"
@@ -43,7 +43,7 @@ every_damaged_step_is_passed_over_and_the_damaged_ones_stay_until_they_are_made_
   flip runs/several/ckpt/step-00000012/rank-00000.safetensors 9000
   truncate -s -1 runs/several/ckpt/step-00000008/rank-00000.safetensors
   same "$(status_of millrace train train.yaml --set run.dir=runs/several --set run.steps=5 --set checkpoint.every=0)" 0
-  same "$(grep -c '^warning: a damaged checkpoint is passed over: ' errors)" 2
+  same "$(grep -c '^warning: skipping a damaged checkpoint: ' errors)" 2
   grep -q '^resuming at step 4 from ' errors
   [[ -d runs/several/ckpt/step-00000012 && -d runs/several/ckpt/step-00000008 ]] || fail "a damaged step was removed"
 }
@@ -60,7 +60,7 @@ by_policy_damage_stops_the_run() {
   copy_run stop
   flip runs/stop/ckpt/step-00000012/rank-00000.safetensors 9000
   same "$(status_of millrace train train.yaml --set run.dir=runs/stop --set checkpoint.on_damage=stop)" 1
-  grep -q '^millrace: tensor ".*": a block differs from its checksum: runs/stop/ckpt/step-00000012/' errors || { cat errors >&2; fail "no such error"; }
+  grep -q '^millrace: tensor ".*": a block does not match its checksum: runs/stop/ckpt/step-00000012/' errors || { cat errors >&2; fail "no such error"; }
   rm runs/stop/ckpt/step-00000012/rank-00000.safetensors
   same "$(status_of millrace train train.yaml --set run.dir=runs/stop --set checkpoint.on_damage=stop)" 1
   grep -q '^millrace: .*step-00000012/rank-00000.safetensors; .*checkpoint.on_damage' errors || { cat errors >&2; fail "no such error"; }
@@ -70,7 +70,7 @@ a_damaged_step_that_was_asked_for_by_name_is_an_error() {
   copy_run named
   flip runs/named/ckpt/step-00000012/rank-00000.safetensors 9000
   same "$(status_of millrace train train.yaml --set run.dir=runs/other --resume runs/named/ckpt/step-00000012)" 1
-  grep -q '^millrace: tensor ".*": a block differs from its checksum: ' errors || { cat errors >&2; fail "no such error"; }
+  grep -q '^millrace: tensor ".*": a block does not match its checksum: ' errors || { cat errors >&2; fail "no such error"; }
 }
 
 run_cases a_flipped_bit_makes_a_resume_fall_back_aloud_and_end_with_the_same_weights \

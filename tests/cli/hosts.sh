@@ -92,7 +92,7 @@ a_host_that_lost_its_folder_ends_the_run_rather_than_begin_it_anew() {
   same "$(on_hosts host lost run.steps=4)" 0 "$(cat errors)"
   rm -r lost/ckpt-1
   same "$(on_hosts host lost)" 1
-  contains "$(cat errors)" "there are checkpoints, but none that all ranks have"
+  contains "$(cat errors)" "there are checkpoints, but none that is present on all ranks"
 }
 
 # die_between STEP DIR SETTING...: the run dies when the first host has committed that step, and the second has not.
@@ -111,7 +111,7 @@ die_between() {
 hosts_that_die_between_two_publishes_go_on_from_what_both_have() {
   die_between died 8
   same "$(on_hosts host died)" 0 "$(cat errors)"
-  contains "$(cat errors)" "step 8 of rank 0 is passed over: rank 2 has none after step 4"
+  contains "$(cat errors)" "step 8 of rank 0 is skipped: rank 2 has none after step 4"
   same "$(grep -c '^resuming at step 4 ' errors)" 1
   gather died step-00000012
   same "$(millrace ckpt hash died/gathered)" "$(millrace ckpt hash alone/ckpt)"

@@ -195,7 +195,7 @@ what_one_rank_finds_damaged_no_other_resumes_from() {
   local file=runs/hurt/ckpt/step-00000012/rank-00001.safetensors
   printf '\377' | dd of="$file" bs=1 seek=$(($(stat -c %s "$file") - 9)) conv=notrunc status=none
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/hurt --set run.steps=14)" 0 "$(cat errors)"
-  contains "$(cat errors)" "a damaged checkpoint is passed over"
+  contains "$(cat errors)" "skipping a damaged checkpoint"
   contains "$(cat errors)" "resuming at step 8"
   for n in $(grep -c 'resuming at' errors); do same "$n" 1 "resumptions"; done
 }
@@ -204,10 +204,10 @@ what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it() {
   local wrong=MILLRACE_FAULT=read:flip@1+:step-00000012/rank-00000
   same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dir=runs/wrong --quiet)" 0 "$(cat errors)"
   same "$(ranks 3 ./on 2 $wrong -- "$MILLRACE" train train.yaml --set run.dir=runs/wrong --set run.steps=14 --set checkpoint.on_damage=stop)" 1
-  grep -q '^millrace: rank 2: tensor ".*": a block differs from its checksum: runs/wrong/ckpt/step-00000012/rank-00000' said || fail "rank 2 is silent: $(cat said)"
-  grep -q '^millrace: rank 0: rank 2: tensor ".*": a block differs from its checksum: runs/wrong/ckpt/step-00000012/rank-00000' said || fail "the others do not know: $(cat said)"
+  grep -q '^millrace: rank 2: tensor ".*": a block does not match its checksum: runs/wrong/ckpt/step-00000012/rank-00000' said || fail "rank 2 is silent: $(cat said)"
+  grep -q '^millrace: rank 0: rank 2: tensor ".*": a block does not match its checksum: runs/wrong/ckpt/step-00000012/rank-00000' said || fail "the others do not know: $(cat said)"
   same "$(ranks 3 ./on 2 $wrong -- "$MILLRACE" train train.yaml --set run.dir=runs/wrong --set run.steps=14)" 0 "$(cat errors)"
-  same "$(grep -c 'a damaged checkpoint is passed over: rank 2: tensor ".*": a block differs' errors)" 1 "$(cat errors)"
+  same "$(grep -c 'skipping a damaged checkpoint: rank 2: tensor ".*": a block does not match' errors)" 1 "$(cat errors)"
   same "$(grep -c '^resuming at step 8 from ' errors)" 1 "$(cat errors)"
 }
 

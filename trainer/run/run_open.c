@@ -443,7 +443,7 @@ int run_open(struct run *run, const struct trainer_options *options, run_memory_
             return status;
         }
         if (!options->comm || options->comm->rank == 0) /* the same line on all ranks */
-            log_line(options->log, LOG_WARN, "a damaged checkpoint is passed over: %s",
+            log_line(options->log, LOG_WARN, "skipping a damaged checkpoint: %s",
                      err_format(&detail, line, sizeof line));
     }
 }
