@@ -188,7 +188,7 @@ static int wrong(const struct json_t *object, const char *key, const char *wante
                  struct err *err)
 {
     err_set(err, -EBADMSG, "JSON key \"%s\" is %s", key,
-            jsonx_get(object, key) ? "of another type" : "missing");
+            jsonx_get(object, key) ? "of the wrong type" : "missing");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(err, "%s", wanted);
     return -EBADMSG;

@@ -37,10 +37,9 @@ const char *open_files_advice(void)
 {
     struct rlimit limit;
     bool is_hard = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == limit.rlim_max;
-    return is_hard ? "raise the hard limit of open files: /etc/security/limits.conf, a service's "
-                     "LimitNOFILE=, "
-                     "a container's --ulimit nofile=N, or `ulimit -Hn` as root"
-                   : "raise the limit of open files (ulimit -n)";
+    return is_hard ? "raise the hard limit on open files: /etc/security/limits.conf, a service's "
+                     "LimitNOFILE=, a container's --ulimit nofile=N, or `ulimit -Hn` as root"
+                   : "raise the limit on open files (ulimit -n)";
 }
 
 void open_files_advise(struct err *err)

@@ -98,7 +98,7 @@ int comm_agree(struct comm *comm, int status, const struct comm_options *options
     if (failed == 0)
         return 0;
     if (failed < 0 || failed > comm->ranks) {
-        err_set(detail, -EPROTO, "a rank told a status that is none");
+        err_set(detail, -EPROTO, "a rank sent an invalid status");
         return status ? status : -EPROTO;
     }
     int first = comm->ranks - (int)failed;

@@ -43,7 +43,7 @@ static int compare(const struct comm_checked *comm, struct err *err)
         comm_call_format(&comm->calls[r], found);
         err_set(err, -EPROTO, "ranks do not make the same calls: call %" PRIu64 " of rank %d",
                 comm->calls[r].number, r);
-        err_expected(err, "%s, as rank 0", expected);
+        err_expected(err, "%s, as on rank 0", expected);
         err_found(err, "%s", found);
         return -EPROTO;
     }
@@ -101,7 +101,7 @@ static int compare_slices(const struct comm_checked *comm, struct err *err)
                 continue;
             err_set(err, -EPROTO,
                     "ranks do not make the same calls: call %" PRIu64
-                    ", %s%s%s: rank %zu does not send rank %zu what that expects",
+                    ", %s%s%s: rank %zu does not send what rank %zu expects",
                     call->number, call->name, *call->purpose ? " for " : "", call->purpose, from,
                     to);
             err_expected(err, "%" PRIu64 " bytes", expected);
@@ -160,7 +160,7 @@ static int checked_all_reduce_i64(struct comm *base, int64_t *values, size_t cou
                                   struct comm_work *work, struct err *err)
 {
     static const char *const names[] = {
-        [COMM_SUM] = "integers' sum", [COMM_MAX] = "integers' max", [COMM_OR] = "integers' or"};
+        [COMM_SUM] = "integers (sum)", [COMM_MAX] = "integers (max)", [COMM_OR] = "integers (or)"};
     struct comm_checked *comm = checked_of(base);
     int status = check(comm, "all_reduce_i64", count, names[op], options, err);
     return status ? status

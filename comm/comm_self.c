@@ -142,9 +142,10 @@ static int self_receive(struct comm *comm, void *data, size_t bytes, int from, i
         i++;
     if (i == self->messages_count)
         return err_set(err, -EIO,
-                       "a lone rank waits for a message (tag %d) that it has not sent itself", tag);
+                       "a single rank waits for a message (tag %d) that it has not sent to itself",
+                       tag);
     if (self->messages[i].bytes != bytes) {
-        err_set(err, -EPROTO, "a message (tag %d) has another size", tag);
+        err_set(err, -EPROTO, "a message (tag %d) has a different size", tag);
         err_expected(err, "%zu bytes", bytes);
         err_found(err, "%zu", self->messages[i].bytes);
         return -EPROTO;

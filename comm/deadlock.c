@@ -82,9 +82,10 @@ static void set_verdict(struct deadlock *deadlock)
             " on a communicator of %" PRIu64 " ranks, rank %d in call %" PRIu64
             " on %s of %" PRIu64,
             waits[0].call.number, waits[0].ranks, r, waits[r].call.number,
-            waits[r].call.communicator == waits[0].call.communicator ? "that" : "another",
+            waits[r].call.communicator == waits[0].call.communicator ? "the same communicator"
+                                                                     : "another communicator",
             waits[r].ranks);
-        err_expected(err, "%s, as rank 0", expected);
+        err_expected(err, "%s, as on rank 0", expected);
         err_found(err, "%s", found);
     }
     pthread_mutex_unlock(&deadlock->mutex);
@@ -109,7 +110,7 @@ static bool pause_and_tell(struct deadlock *deadlock, struct waiting *ret_own)
 
 static int exchange(struct deadlock *deadlock)
 {
-    const struct comm_options options = {.what = "what the ranks wait for"};
+    const struct comm_options options = {.what = "the deadlock check"};
     struct comm *comm = deadlock->comm;
     struct comm_work work;
     int status = comm->ops->all_gather(comm, &deadlock->waits[comm->rank], deadlock->waits,
@@ -181,7 +182,7 @@ int deadlock_open(struct comm *world, struct deadlock **ret_deadlock, struct err
     if (!status) {
         status = thread_start(&deadlock->thread, watch, deadlock);
         if (status)
-            err_errno(err, status, "can't start a thread to watch the ranks' calls");
+            err_errno(err, status, "could not start a thread to watch the ranks' calls");
     }
     if (status) {
         comm_close(deadlock->comm);

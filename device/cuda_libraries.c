@@ -24,14 +24,14 @@ static const struct {
     int kind;
 } known[] = {
     {"cuBLASLt",
-     "products of matrices",
+     "matrix products",
      {"libcublasLt.so.13", "libcublasLt.so.12", MR_CUDA_LIBRARY_FOLDER "/libcublasLt.so.13",
       MR_CUDA_LIBRARY_FOLDER "/libcublasLt.so.12"},
      4,
      "cublasLtGetVersion",
      VERSION_RETURNED},
     {"cuDNN",
-     "not used, its attention is what ours is measured by",
+     "not used; its attention is a baseline for measurements",
      {"libcudnn.so.9", MR_CUDA_LIBRARY_FOLDER "/libcudnn.so.9"},
      2,
      "cudnnGetVersion",

@@ -29,7 +29,7 @@ static int out_of_memory(enum mem_kind kind, size_t bytes, struct err *err)
 {
     static const char *const names[MEM_KIND_COUNT] = {"plain", "huge-page", "pinned", "device"};
     err_set(err, -ENOMEM, "out of memory: %zu bytes of %s memory on the CPU", bytes, names[kind]);
-    err_advise(err, "lower the batch, the model or the memory budget");
+    err_advise(err, "reduce the batch, the model or the memory budget");
     return -ENOMEM;
 }
 

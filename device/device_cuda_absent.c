@@ -11,7 +11,7 @@
 static int absent(struct err *err)
 {
     err_set(err, -ENODEV, "this build has no CUDA");
-    err_advise(err, "use device cpu, or build where CMake finds a CUDA toolkit");
+    err_advise(err, "use device cpu, or rebuild where CMake finds a CUDA toolkit");
     return -ENODEV;
 }
 

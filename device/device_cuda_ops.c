@@ -54,7 +54,7 @@ static int no_device(cudaError_t status, struct err *err)
     int driver = 0;
     if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) {
         err_set(err, -ENODEV, "no NVIDIA driver on this machine");
-        err_advise(err, "use device cpu, or install the driver; nvidia-smi tells whether it works");
+        err_advise(err, "use device cpu, or install the driver and check it with nvidia-smi");
     } else if (status == cudaErrorInsufficientDriver) {
         err_set(err, -ENODEV, "the NVIDIA driver is too old");
         err_expected(err, "one for CUDA %d.%d or newer", version_major(CUDART_VERSION),
@@ -62,12 +62,11 @@ static int no_device(cudaError_t status, struct err *err)
         err_found(err, "one for CUDA %d.%d", version_major(driver), version_minor(driver));
         err_advise(err, "use device cpu, or update the driver");
     } else if (status == cudaSuccess || status == cudaErrorNoDevice) {
-        err_set(err, -ENODEV, "no GPU that CUDA can use");
-        err_advise(err,
-                   "use device cpu; nvidia-smi and CUDA_VISIBLE_DEVICES tell which GPUs there are");
+        err_set(err, -ENODEV, "there is no GPU that CUDA can use");
+        err_advise(err, "use device cpu, or check nvidia-smi and CUDA_VISIBLE_DEVICES");
     } else {
-        err_set(err, -ENODEV, "the GPU can't be used: %s", cudaGetErrorString(status));
-        err_advise(err, "use device cpu, or look at nvidia-smi and the kernel's log");
+        err_set(err, -ENODEV, "cannot use the GPU: %s", cudaGetErrorString(status));
+        err_advise(err, "use device cpu, or check nvidia-smi and the kernel log");
     }
     return -ENODEV;
 }
@@ -81,15 +80,13 @@ int device_cuda_status(const struct device *device, int cuda_status, const char 
     cudaGetLastError(); /* clears the error, so that it is reported once */
     if (cuda_status == cudaErrorMemoryAllocation) {
         err_set(err, -ENOMEM, "out of memory on %s: %s", cuda->info.name, what);
-        err_advise(err, "lower the batch or the model");
+        err_advise(err, "reduce the batch or the model");
         return -ENOMEM;
     }
     err_set(err, -EIO, "%s failed: %s: %s", cuda->info.name, what,
             cudaGetErrorString((cudaError_t)cuda_status));
-    err_advise(
-        err,
-        "start again from the last checkpoint; if it comes back, the kernel's log (Xid) tells what "
-        "the GPU said");
+    err_advise(err, "restart from the last checkpoint; if the failure repeats, look for an Xid "
+                    "message in the kernel log");
     return -EIO;
 }
 
@@ -111,7 +108,7 @@ static int out_of_memory(const struct device_cuda *cuda, enum mem_kind kind, siz
     if (kind == MEM_DEVICE && cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
         err_found(err, "%s free of %s", str_format_size(free_bytes, left),
                   str_format_size(total_bytes, total));
-    err_advise(err, "lower the batch, the model or the memory budget");
+    err_advise(err, "reduce the batch, the model or the memory budget");
     return -ENOMEM;
 }
 
@@ -242,7 +239,7 @@ static int cuda_stream_sync(struct device *device, struct device_stream *stream,
     int status = device_cuda_use(device, err);
     return status ? status
                   : device_cuda_status(device, cudaStreamSynchronize(stream->handle),
-                                       "what was queued", err);
+                                       "the queued work", err);
 }
 
 static int cuda_event_open(struct device *device, struct device_event **ret_event, struct err *err)
@@ -290,7 +287,7 @@ static int cuda_event_done(struct device *device, struct device_event *event, bo
         return status;
     cudaError_t cuda_status = cudaEventQuery(event->handle);
     if (cuda_status != cudaErrorNotReady)
-        status = device_cuda_status(device, cuda_status, "what was queued", err);
+        status = device_cuda_status(device, cuda_status, "the queued work", err);
     if (!status)
         *ret_done = cuda_status == cudaSuccess;
     return status;
@@ -301,7 +298,7 @@ static int cuda_event_wait(struct device *device, struct device_event *event, st
     int status = device_cuda_use(device, err);
     return status ? status
                   : device_cuda_status(device, cudaEventSynchronize(event->handle),
-                                       "what was queued", err);
+                                       "the queued work", err);
 }
 
 static int cuda_copy(struct device *device, struct device_stream *stream, void *target,
@@ -384,7 +381,7 @@ int device_cuda_describe(int ordinal, struct device_cuda_info *ret_info, struct 
     if (status)
         return status;
     if (ordinal < 0 || ordinal >= count) {
-        err_set(err, -ENODEV, "no GPU %d", ordinal);
+        err_set(err, -ENODEV, "there is no GPU %d", ordinal);
         err_expected(err, "0 to %d", count - 1);
         return -ENODEV;
     }

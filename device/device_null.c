@@ -45,7 +45,8 @@ static int null_mem_alloc(struct device *device, unsigned kind, size_t bytes, vo
     uint64_t at = atomic_load_explicit(&null->given_bytes, memory_order_relaxed);
     do {
         if (whole > NULL_BYTES_MAX - at)
-            return err_set(err, -ENOMEM, "no machine has so much memory: %zu bytes more", bytes);
+            return err_set(err, -ENOMEM,
+                           "the memory of the null device is exhausted: %zu bytes more", bytes);
     } while (!atomic_compare_exchange_weak_explicit(&null->given_bytes, &at, at + whole,
                                                     memory_order_relaxed, memory_order_relaxed));
     device_count_add(&null->count, kind, bytes);

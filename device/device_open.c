@@ -79,7 +79,7 @@ int device_open(const char *name, struct device **ret_device, struct err *err)
         return device_null_open(ret_device, err);
     if (parse_cuda(name, &ordinal))
         return device_cuda_open(ordinal, ret_device, err);
-    err_set(err, -ENODEV, "no such device: %.100s", name);
+    err_set(err, -ENODEV, "unknown device: %.100s", name);
     err_expected(err, "auto, cpu, cuda, cuda:N or null");
     return -ENODEV;
 }

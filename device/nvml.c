@@ -44,10 +44,9 @@ static int load(struct nvml *nvml, struct err *err)
     };
     void *library = dynlib_open(names, 1);
     if (!library) {
-        err_set(err, -ENODEV, "no NVML: %s", dlerror());
-        err_advise(
-            err, "install the NVIDIA driver; in a container, let the driver's utility libraries in "
-                 "(NVIDIA_DRIVER_CAPABILITIES=compute,utility)");
+        err_set(err, -ENODEV, "cannot load NVML: %s", dlerror());
+        err_advise(err, "install the NVIDIA driver; in a container, add the driver's utility "
+                        "libraries (NVIDIA_DRIVER_CAPABILITIES=compute,utility)");
         return -ENODEV;
     }
     const char *lacking = dynlib_find(library, wanted, sizeof wanted / sizeof wanted[0]);
@@ -68,7 +67,7 @@ int nvml_open(struct nvml **ret_nvml, struct err *err)
         int code = nvml->init();
         if (code != NVML_SUCCESS) {
             status = failed(nvml, code, -ENODEV, "start", err);
-            err_advise(err, "load the NVIDIA driver; nvidia-smi asks the same library");
+            err_advise(err, "load the NVIDIA driver; nvidia-smi uses the same library");
         }
     }
     if (status) {
@@ -90,7 +89,7 @@ void nvml_close(struct nvml *nvml)
 int nvml_driver_version(struct nvml *nvml, char text[NVML_TEXT_BYTES], struct err *err)
 {
     int code = nvml->system_get_driver_version(text, NVML_TEXT_BYTES);
-    return code == NVML_SUCCESS ? 0 : failed(nvml, code, -EIO, "tell the driver's version", err);
+    return code == NVML_SUCCESS ? 0 : failed(nvml, code, -EIO, "get the driver version", err);
 }
 
 int nvml_find(struct nvml *nvml, const char *bus, struct nvmlDevice_st **ret_gpu, struct err *err)
@@ -106,7 +105,7 @@ int nvml_utilization(struct nvml *nvml, struct nvmlDevice_st *gpu, double *ret_s
     int code = nvml->device_get_utilization_rates(gpu, &rates);
     if (code != NVML_SUCCESS)
         return failed(nvml, code, code == NVML_ERROR_NOT_SUPPORTED ? -ENOTSUP : -EIO,
-                      "tell the utilisation", err);
+                      "get the utilization", err);
     *ret_share = rates.gpu / 100.0;
     return 0;
 }

@@ -100,7 +100,7 @@ void engine_comm_abort(struct comm *comm)
 {
     struct engine *engine = engine_comm_of(comm)->engine;
     char why[80];
-    snprintf(why, sizeof why, "rank %d gave it up", engine->rank);
+    snprintf(why, sizeof why, "rank %d aborted it", engine->rank);
     engine_abort(engine, why);
 }
 
@@ -219,7 +219,7 @@ static int check_requests(struct comm *base, const struct split_request *request
         bool is_name = requests[r].name < comm->engine->names_count || requests[r].name == NO_NAME;
         if (requests[r].rank == r && is_name)
             continue;
-        err_set(err, -EPROTO, "splitting the ranks: rank %d of the run told a wrong name",
+        err_set(err, -EPROTO, "splitting the ranks: rank %d of the run sent an invalid name",
                 comm->world_ranks[r]);
         err_expected(err, "rank %d and a name below %u", r, comm->engine->names_count);
         err_found(err, "rank %" PRId32 " and %" PRIu32, requests[r].rank, requests[r].name);

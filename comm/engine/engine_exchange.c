@@ -95,7 +95,7 @@ static int begin_message(struct comm *base, int rank, int tag, const struct comm
     (void)rank; /* unused without assertions */
     assert(rank >= 0 && rank < base->ranks && tag >= 0);
     if (ENGINE_TAG_LETTER + (uint64_t)tag >= comm->engine->tags_count)
-        return err_set(err, -EINVAL, "the tag %d is too large for %s, which has %llu", tag,
+        return err_set(err, -EINVAL, "the tag %d is too large for %s, which has %llu tags", tag,
                        base->ops->name,
                        (unsigned long long)comm->engine->tags_count - ENGINE_TAG_LETTER);
     return engine_comm_begin(base, options, kind, ret_op, err);

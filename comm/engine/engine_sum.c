@@ -127,7 +127,8 @@ static int take_number(struct comm *base, struct engine_op *op, struct err *err)
     unsigned number = comm->sums_count % COMM_CANONICAL_MAX;
     uint64_t bit = UINT64_C(1) << number;
     if (comm->sums_open & bit)
-        return err_set(err, -EBUSY, "the canonical sum %d before this one has not been waited for",
+        return err_set(err, -EBUSY,
+                       "the canonical sum %d calls before this one has not been waited for",
                        COMM_CANONICAL_MAX);
     comm->sums_count++;
     comm->sums_open |= bit;

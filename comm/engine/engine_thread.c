@@ -216,7 +216,7 @@ static void tell_late(const struct engine_op *op, char *text, size_t bytes)
     if (takes)
         count = list_awaited(op, true, late, LATE_NAMED_MAX + 1);
     if (count == 0) {
-        snprintf(text, bytes, "the library's own reduction, which does not tell who is late");
+        snprintf(text, bytes, "the library's own reduction, which does not report late ranks");
         return;
     }
     const char *plural = count > 1 ? "s" : "";
@@ -225,7 +225,7 @@ static void tell_late(const struct engine_op *op, char *text, size_t bytes)
         used += (size_t)snprintf(text + used, bytes - used, "%s%d", i > 0 ? ", " : "", late[i]);
     if (used < bytes)
         snprintf(text + used, bytes - used, "%s%s", count > LATE_NAMED_MAX ? ", ..." : "",
-                 takes ? " took nothing" : "");
+                 takes ? " received nothing" : "");
 }
 
 static bool is_late(const struct engine_op *op, int rank)
@@ -281,7 +281,7 @@ void engine_fail_late(struct engine_op *op, const int *asked, const char *const 
             used += (size_t)snprintf(
                 text + used, sizeof text - used, "; rank %d: %.*s", asked[i], ENGINE_DOING_BYTES,
                 answers[i] && *answers[i] ? answers[i] + 1
-                                          : "no answer, as of a process that is stopped");
+                                          : "no answer, as if the process were stopped");
     err_set(&detail, -ETIMEDOUT, "rank %d of %d waited too long for %s", engine->rank,
             engine->ranks, op->what);
     err_found(&detail, "%s", text);
@@ -308,7 +308,8 @@ void engine_answer(struct engine *engine, char answer[ENGINE_DOING_BYTES])
 int engine_tell_size(const struct engine_op *op, int peer, uint64_t expected_bytes,
                      const char *found, struct err *err)
 {
-    err_set(err, -EPROTO, "%s: rank %d of the run sent another number of bytes", op->what, peer);
+    err_set(err, -EPROTO, "%s: rank %d of the run sent a different number of bytes", op->what,
+            peer);
     err_expected(err, "%llu", (unsigned long long)expected_bytes);
     err_found(err, "%s", found);
     err_advise(err, "all ranks must make the same calls in the same order");

@@ -57,7 +57,7 @@ static int start_thread(struct mpi_engine *engine, struct err *err)
 {
     int status = thread_start(&engine->base.thread, mpi_thread_main, engine);
     if (status)
-        return err_errno(err, status, "no thread for MPI");
+        return err_errno(err, status, "could not start a thread for MPI");
     pthread_mutex_lock(&engine->base.mutex);
     while (!engine->is_open)
         pthread_cond_wait(&engine->base.changed, &engine->base.mutex);

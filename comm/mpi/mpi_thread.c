@@ -31,9 +31,10 @@ static int init_mpi(struct mpi_engine *engine, struct err *err)
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
     if (finalized)
-        return err_set(err, -EALREADY, "MPI was ended in this process, and can't be started again");
+        return err_set(err, -EALREADY,
+                       "MPI was finalized in this process and cannot be started again");
     int status = initialized
-                     ? mpi_check(MPI_Query_thread(&provided), "its threads", err)
+                     ? mpi_check(MPI_Query_thread(&provided), "querying the thread level", err)
                      : mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided),
                                  "starting", err);
     if (status)
@@ -41,21 +42,21 @@ static int init_mpi(struct mpi_engine *engine, struct err *err)
     engine->owns_mpi = !initialized;
     if (!initialized || provided == MPI_THREAD_MULTIPLE)
         return 0;
-    err_set(
-        err, -EINVAL,
-        "the program started MPI without MPI_THREAD_MULTIPLE, so that no other thread may call it");
-    err_advise(err, "call MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or leave starting MPI to "
-                    "comm_mpi_open");
+    err_set(err, -EINVAL,
+            "the program started MPI without MPI_THREAD_MULTIPLE, so no other thread may call it");
+    err_advise(
+        err, "call MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or let comm_mpi_open start MPI");
     return -EINVAL;
 }
 
 static int make_worlds(struct mpi_engine *engine, struct err *err)
 {
     int *tag_max = NULL, is_set = 0;
-    int status = mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &engine->world), "copying the world", err);
+    int status = mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &engine->world),
+                           "duplicating the world communicator", err);
     if (!status)
-        status =
-            mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &engine->control), "copying the world", err);
+        status = mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &engine->control),
+                           "duplicating the world communicator", err);
     if (status)
         return status;
     MPI_Comm_set_errhandler(engine->world, MPI_ERRORS_RETURN);

@@ -75,7 +75,7 @@ static int nccl_reduce_scatter(struct comm *base, const void *send, void *receiv
     struct nccl_op *op;
     assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
     if (order != COMM_FAST)
-        return err_set(err, -ENOTSUP, "NCCL adds in an order of its own");
+        return err_set(err, -ENOTSUP, "NCCL does not add in a fixed order");
     pthread_mutex_lock(&comm->shared->mutex);
     int status = nccl_op_take(comm, options, "a sum over the ranks", &op, err);
     if (!status) {
@@ -219,7 +219,7 @@ static void nccl_abort(struct comm *base)
 {
     struct comm_nccl *comm = nccl_of(base);
     struct err why = {0};
-    err_set(&why, -ECONNABORTED, "the run was ended: rank %d gave it up", base->rank);
+    err_set(&why, -ECONNABORTED, "the run was ended: rank %d aborted it", base->rank);
     pthread_mutex_lock(&comm->shared->mutex);
     nccl_end(comm, &why);
     pthread_mutex_unlock(&comm->shared->mutex);
@@ -253,10 +253,8 @@ static int await_nccl(const struct comm_nccl *comm, uint64_t timeout_ns, const c
     }
     err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for NCCL: %s", comm->base.rank,
             comm->base.ranks, what);
-    err_advise(
-        err,
-        "NCCL_DEBUG=INFO tells more, NCCL_SOCKET_IFNAME chooses the network; raise the timeout "
-        "if it is only slow");
+    err_advise(err, "set NCCL_DEBUG=INFO for details, NCCL_SOCKET_IFNAME to choose the network; "
+                    "raise the timeout if it is only slow");
     return -ETIMEDOUT;
 }
 
@@ -320,7 +318,7 @@ static int share_id(struct comm_nccl *comm, const struct comm_options *options,
             : err_set(err, -ENOMEM, "out of memory for a communicator of %d ranks", host->ranks);
     if (!status && host->rank == 0)
         status = nccl_status(comm, comm->shared->nccl->GetUniqueId(&ids[0]),
-                             "naming a communicator", err);
+                             "creating a communicator id", err);
     status = comm_agree(host, status, options, err);
     if (status) {
         free(ids);
@@ -342,7 +340,7 @@ static int share_id(struct comm_nccl *comm, const struct comm_options *options,
 static struct comm_options connect_options(uint64_t timeout_ns)
 {
     return (struct comm_options){.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
-                                 .what = "connecting by NCCL"};
+                                 .what = "connecting with NCCL"};
 }
 
 static int connect_ranks(struct comm_nccl *comm, const struct comm_options *options,
@@ -447,7 +445,7 @@ static int check_version(const struct nccl_library *nccl, struct err *err)
     err_set(err, -ENOTSUP, "NCCL is older than the one that millrace was built with");
     err_expected(err, "%d.%d.%d", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
     err_found(err, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
-    err_advise(err, "let LD_LIBRARY_PATH name the newer one first");
+    err_advise(err, "put the newer one first in LD_LIBRARY_PATH");
     return -ENOTSUP;
 }
 

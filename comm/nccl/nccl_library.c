@@ -50,7 +50,7 @@ static int load(struct nccl_library *ret_table, struct err *err)
     void *library = dynlib_open(names, sizeof names / sizeof names[0]);
     if (!library) {
         err_set(err, -ENOTSUP, "could not load NCCL: %.200s", dlerror());
-        err_advise(err, "install libnccl2, or set LD_LIBRARY_PATH to where it is");
+        err_advise(err, "install libnccl2, or add its folder to LD_LIBRARY_PATH");
         return -ENOTSUP;
     }
     return find_functions(library, ret_table, err);

@@ -22,7 +22,7 @@ int nccl_status(const struct comm_nccl *comm, ncclResult_t result, const char *w
         return 0;
     err_set(err, -EIO, "NCCL failed: %.60s: %.80s", what, nccl->GetErrorString(result));
     err_found(err, "%.200s", nccl->GetLastError(comm->handle));
-    err_advise(err, "NCCL_DEBUG=INFO tells more; start again from the last checkpoint");
+    err_advise(err, "set NCCL_DEBUG=INFO for details; restart from the last checkpoint");
     return -EIO;
 }
 
@@ -259,8 +259,8 @@ static int tell_late(const struct comm_nccl *comm, const struct nccl_op *op, str
 {
     err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for %s", comm->base.rank,
             comm->base.ranks, op->what);
-    err_found(err, "that all ranks came to it, but their GPUs or the network did not move it");
-    err_advise(err, "NCCL_DEBUG=INFO tells more; raise the timeout if they are only slow");
+    err_found(err, "all ranks arrived, but their GPUs or the network made no progress");
+    err_advise(err, "set NCCL_DEBUG=INFO for details; raise the timeout if they are only slow");
     return -ETIMEDOUT;
 }
 
@@ -385,6 +385,6 @@ void nccl_halt(struct nccl_shared *shared)
 {
     if (shared->ended)
         return;
-    err_set(&shared->why, -ECONNABORTED, "what was in flight between GPUs was given up");
+    err_set(&shared->why, -ECONNABORTED, "operations in flight between GPUs were aborted");
     end_here(shared);
 }

@@ -35,18 +35,17 @@ static const struct launcher {
     [RANKS_JSRUN] =
         {"jsrun (JSM_NAMESPACE_SIZE)", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE",
          "JSM_NAMESPACE_LOCAL_RANK", .is_step = true,
-         .advice = "load the MPI that belongs to jsrun, or start it by mpirun within the job"},
+         .advice = "load the MPI that belongs to jsrun, or start it with mpirun within the job"},
     [RANKS_FLUX] = {"Flux (FLUX_JOB_SIZE)", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID",
                     .is_step = true,
-                    .advice = "start it by flux run -o pmi=pmix, or by mpirun within the job"},
+                    .advice = "start it with flux run -o pmi=pmix, or with mpirun within the job"},
     [RANKS_PALS] = {"PALS (PMI_SIZE)", "PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID",
                     .is_step = true,
-                    .advice =
-                        "start it by mpiexec --pmi=pmix, or by the mpirun of the MPI that millrace "
-                        "was built with"},
+                    .advice = "start it with mpiexec --pmi=pmix, or with the mpirun of the MPI "
+                              "that millrace was built with"},
     [RANKS_SLURM] = {"Slurm (SLURM_STEP_NUM_TASKS)", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
                      "SLURM_LOCALID", .is_step = true,
-                     .advice = "start it by srun --mpi=pmix, or by mpirun within the job"},
+                     .advice = "start it with srun --mpi=pmix, or with mpirun within the job"},
 };
 
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
@@ -55,14 +54,14 @@ enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
 static const struct partial {
     const char *variable, *launcher, *advice;
 } partials[] = {
-    {"OMPI_COMM_WORLD_RANK", "Open MPI", "start the ranks by mpirun"},
-    {"MV2_COMM_WORLD_RANK", "MVAPICH", "start the ranks by mpirun"},
-    {"JSM_NAMESPACE_RANK", "jsrun", "start the ranks by jsrun or mpirun"},
-    {"FLUX_TASK_RANK", "Flux", "start the ranks by flux run or mpirun"},
-    {"PALS_RANKID", "PALS", "start the ranks by mpiexec --pmi=pmix"},
-    {"ALPS_APP_PE", "aprun", "start the ranks by mpirun within the job"},
-    {"PMI_RANK", "PMI", "start the ranks by mpirun, or by srun --mpi=pmix"},
-    {"PMIX_RANK", "PMIx", "start the ranks by mpirun, or by srun --mpi=pmix"},
+    {"OMPI_COMM_WORLD_RANK", "Open MPI", "start the ranks with mpirun"},
+    {"MV2_COMM_WORLD_RANK", "MVAPICH", "start the ranks with mpirun"},
+    {"JSM_NAMESPACE_RANK", "jsrun", "start the ranks with jsrun or mpirun"},
+    {"FLUX_TASK_RANK", "Flux", "start the ranks with flux run or mpirun"},
+    {"PALS_RANKID", "PALS", "start the ranks with mpiexec --pmi=pmix"},
+    {"ALPS_APP_PE", "aprun", "start the ranks with mpirun within the job"},
+    {"PMI_RANK", "PMI", "start the ranks with mpirun, or with srun --mpi=pmix"},
+    {"PMIX_RANK", "PMIx", "start the ranks with mpirun, or with srun --mpi=pmix"},
     {"JOB_COMPLETION_INDEX", "a Kubernetes indexed job",
      "set RANK=$JOB_COMPLETION_INDEX, WORLD_SIZE to the job's completions, LOCAL_RANK=0, "
      "MASTER_ADDR to "
@@ -90,7 +89,7 @@ static int number_of(const char *(*variable)(const char *name), const char *name
     errno = 0;
     long number = strtol(text, &end, 10);
     if (errno || *end || number < 0 || number > INT_MAX) {
-        err_set(err, -EINVAL, "the environment's %s is no number", name);
+        err_set(err, -EINVAL, "the environment variable %s is not a number", name);
         err_found(err, "%.60s", text);
         return -EINVAL;
     }
@@ -118,8 +117,8 @@ static int ask(const char *(*variable)(const char *name), enum ranks_launcher la
         return 0;
     }
     if (found.rank < 0 || found.rank >= found.ranks) {
-        err_set(err, -EINVAL, "the environment's %s and %s contradict each other", from->rank,
-                from->ranks);
+        err_set(err, -EINVAL, "the environment variables %s and %s contradict each other",
+                from->rank, from->ranks);
         err_expected(err, "a rank from 0 to %d", found.ranks - 1);
         err_found(err, found.rank < 0 ? "none" : "%d", found.rank);
         return -EINVAL;
@@ -156,19 +155,20 @@ static int ask_meeting(const char *(*variable)(const char *name), struct ranks *
 static int contradict(const struct ranks *a, const struct ranks *b, struct err *err)
 {
     err_set(err, -EINVAL, "two launchers contradict each other");
-    err_expected(err, "rank %d of %d as %s says", a->rank, a->ranks, launchers[a->launcher].name);
-    err_found(err, "rank %d of %d by %s", b->rank, b->ranks, launchers[b->launcher].name);
-    err_advise(err, "start it by one of them, and unset the variables of the other");
+    err_expected(err, "rank %d of %d according to %s", a->rank, a->ranks,
+                 launchers[a->launcher].name);
+    err_found(err, "rank %d of %d according to %s", b->rank, b->ranks, launchers[b->launcher].name);
+    err_advise(err, "start it with one of them, and unset the variables of the other");
     return -EINVAL;
 }
 
 static int refuse_partial(const struct partial *partial, const char *value, struct err *err)
 {
     err_set(err, -EINVAL,
-            "%s started this process as one of several (%s), but not how many there are",
+            "%s started this process as one of several (%s), but did not say how many there are",
             partial->launcher, partial->variable);
     err_expected(err, "the number of ranks");
-    err_found(err, "%s=%.60s alone", partial->variable, value);
+    err_found(err, "only %s=%.60s", partial->variable, value);
     err_advise(err, "%s; for a run of one process, set RANK=0 and WORLD_SIZE=1", partial->advice);
     return -EINVAL;
 }
@@ -184,9 +184,9 @@ static int refuse_lone_world_size(const char *(*variable)(const char *name), str
     err_set(err, -EINVAL,
             "the environment says how many ranks there are, but not which one this is");
     err_expected(err, "RANK");
-    err_found(err, "WORLD_SIZE=%d alone", ranks);
-    err_advise(err,
-               "start the ranks by torchrun or mpirun; for a run of one process, unset WORLD_SIZE");
+    err_found(err, "only WORLD_SIZE=%d", ranks);
+    err_advise(
+        err, "start the ranks with torchrun or mpirun; for a run of one process, unset WORLD_SIZE");
     return -EINVAL;
 }
 
@@ -262,7 +262,7 @@ static int load_mpi(struct mpi_library *ret_mpi, struct err *err)
                                              {"comm_mpi_library", &mpi.library}};
     void *handle = dynlib_open(names, 1);
     if (!handle) {
-        err_set(err, -ENOTSUP, "no MPI here: %.200s", dlerror());
+        err_set(err, -ENOTSUP, "MPI is not available: %.200s", dlerror());
         err_advise(err,
                    "install Open MPI (openmpi-bin, libopenmpi-dev) and build millrace with it");
         return -ENOTSUP;
@@ -273,7 +273,7 @@ static int load_mpi(struct mpi_library *ret_mpi, struct err *err)
         return -ENOTSUP;
     }
     if (strcmp(mpi.version(), MILLRACE_VERSION) != 0) {
-        err_set(err, -ENOTSUP, "%s is of another version of millrace", LIBRARY);
+        err_set(err, -ENOTSUP, "%s is from a different version of millrace", LIBRARY);
         err_expected(err, "%s", MILLRACE_VERSION);
         err_found(err, "%s", mpi.version());
         return -ENOTSUP;
@@ -297,12 +297,13 @@ static int check_opened(const struct ranks *ranks, const struct comm *comm, stru
     if (comm->ranks == ranks->ranks && comm->rank == ranks->rank)
         return 0;
     err_set(err, -EINVAL, "the launcher and MPI contradict each other");
-    err_expected(err, "rank %d of %d as %s says", ranks->rank, ranks->ranks,
+    err_expected(err, "rank %d of %d according to %s", ranks->rank, ranks->ranks,
                  launchers[ranks->launcher].name);
-    err_found(err, "rank %d of %d by MPI", comm->rank, comm->ranks);
+    err_found(err, "rank %d of %d according to MPI", comm->rank, comm->ranks);
     const char *advice = launchers[ranks->launcher].advice;
     err_advise(err, "%s",
-               advice ? advice : "start it by the mpirun of the MPI that millrace was built with");
+               advice ? advice
+                      : "start it with the mpirun of the MPI that millrace was built with");
     return -EINVAL;
 }
 
@@ -319,10 +320,9 @@ static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm *
                                                    .timeout_ns = MEETING_NS,
                                                    .stop = stop};
     if (ranks->ranks > TCP_MEET_RANKS_MAX) {
-        err_set(err, -EINVAL, "%d ranks are too many for connections of each with each",
-                ranks->ranks);
+        err_set(err, -EINVAL, "%d ranks are too many for all-to-all connections", ranks->ranks);
         err_expected(err, "at most %d", TCP_MEET_RANKS_MAX);
-        err_advise(err, "start them by mpirun or srun");
+        err_advise(err, "start them with mpirun or srun");
         return -EINVAL;
     }
     if (ranks->bootstrap.address[0]) {
@@ -332,9 +332,9 @@ static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm *
         tcp_secret_clear(&secret);
         return status;
     }
-    err_set(err, -EINVAL, "%d ranks of torchrun do not know where to meet", ranks->ranks);
+    err_set(err, -EINVAL, "%d ranks of torchrun have no rendezvous address", ranks->ranks);
     err_advise(
-        err, "give MASTER_ADDR and MASTER_PORT as torchrun does, or start them by mpirun or srun");
+        err, "set MASTER_ADDR and MASTER_PORT as torchrun does, or start them with mpirun or srun");
     return -EINVAL;
 }
 

@@ -43,10 +43,10 @@ static void tell_missing(const struct tcp_bootstrap *bootstrap, struct err *err)
             used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%d",
                                      used ? ", " : "", r);
     if (bootstrap->refused >= 0)
-        snprintf(refused, sizeof refused, "; rank %d called without the same secret",
+        snprintf(refused, sizeof refused, "; rank %d connected without the same secret",
                  bootstrap->refused);
-    err_found(err, "nothing of rank %s%s%s%s", missing,
-              bootstrap->accept_status ? "; calls could not be taken: " : "",
+    err_found(err, "nothing from rank %s%s%s%s", missing,
+              bootstrap->accept_status ? "; could not accept connections: " : "",
               bootstrap->accept_status ? strerrordesc_np(-bootstrap->accept_status) : "", refused);
 }
 
@@ -54,18 +54,17 @@ int tcp_bootstrap_tell_over(const struct tcp_bootstrap *bootstrap, struct err *e
 {
     const atomic_int *stop = bootstrap->options->stop;
     if (stop && atomic_load(stop)) {
-        err_set(err, -EINTR, "rank %d was stopped on request, before all ranks had come",
+        err_set(err, -EINTR, "rank %d was stopped on request before all ranks had connected",
                 bootstrap->options->rank);
         tell_missing(bootstrap, err);
         return -EINTR;
     }
-    err_set(err, -ETIMEDOUT, "rank %d of %d did not find all others by %.100s",
+    err_set(err, -ETIMEDOUT, "rank %d of %d did not find all the others through %.100s",
             bootstrap->options->rank, bootstrap->options->ranks, bootstrap->options->address);
     tell_missing(bootstrap, err);
     err_advise(err,
-               "start all of them; MASTER_ADDR is to be rank 0's machine as the others see it, and "
-               "its ports "
-               "%d to %d open to them",
+               "start all of them; set MASTER_ADDR to rank 0's machine as the others reach it, and "
+               "open its ports %d to %d to them",
                tcp_bootstrap_port(bootstrap->options, 1),
                tcp_bootstrap_port(bootstrap->options, TCP_RENDEZVOUS_PORTS));
     return -ETIMEDOUT;
@@ -119,7 +118,7 @@ int tcp_bootstrap_check_ranks(const struct tcp_bootstrap *bootstrap, const struc
 {
     if (hello->ranks == bootstrap->options->ranks)
         return 0;
-    err_set(err, -EINVAL, "ranks %d and %d were told different numbers of ranks",
+    err_set(err, -EINVAL, "ranks %d and %d disagree on the number of ranks",
             bootstrap->options->rank, hello->rank);
     err_expected(err, "%d", bootstrap->options->ranks);
     err_found(err, "%d", hello->ranks);

@@ -129,7 +129,7 @@ int tcp_engine_open(int *sockets, int rank, int ranks, struct engine **ret_engin
         engine->wake < 0 ? -errno : thread_start(&engine->base.thread, tcp_thread_main, engine);
     if (status) {
         release(engine);
-        return err_errno(err, status, "no thread for TCP");
+        return err_errno(err, status, "could not start a thread for TCP");
     }
     *ret_engine = &engine->base;
     return 0;

@@ -101,11 +101,11 @@ static int add_unexpected(struct tcp_peer *peer, const struct tcp_frame *frame,
                           struct tcp_unexpected **ret_message, struct err *err)
 {
     if (frame->bytes > TCP_KEPT_BYTES_MAX || peer->kept_bytes + frame->bytes > TCP_KEPT_BYTES_MAX) {
-        err_set(err, -ENOBUFS, "rank %d sent too much that nobody wants yet", peer->rank);
+        err_set(err, -ENOBUFS, "rank %d sent too much data that is not expected yet", peer->rank);
         err_expected(err, "at most %llu bytes", (unsigned long long)TCP_KEPT_BYTES_MAX);
-        err_found(err, "%llu and %llu more", (unsigned long long)peer->kept_bytes,
+        err_found(err, "%llu bytes and %llu more", (unsigned long long)peer->kept_bytes,
                   (unsigned long long)frame->bytes);
-        err_advise(err, "ranks must wait for each other; or exchange less at a time");
+        err_advise(err, "make the ranks wait for each other, or exchange less at a time");
         return -ENOBUFS;
     }
     struct tcp_unexpected *unexpected = malloc(sizeof *unexpected);
@@ -276,7 +276,7 @@ static int begin_data(struct tcp_peer *peer, struct err *err)
     if (kind == TCP_FRAME_CONTROL)
         return 0;
     if (kind == TCP_FRAME_BAD)
-        return err_set(err, -EPROTO, "what came from rank %d is no frame", peer->rank);
+        return err_set(err, -EPROTO, "rank %d sent an invalid frame", peer->rank);
     peer->to = take_wanted(peer, peer->frame.tag);
     if (peer->to)
         return peer->to->frame.bytes == peer->frame.bytes

@@ -121,7 +121,7 @@ int tcp_pending_listen(struct tcp_bootstrap *bootstrap, struct err *err)
     if (all)
         freeaddrinfo(all);
     if (status)
-        return err_errno(err, status, "rank 0 can't listen at any port from %d to %d",
+        return err_errno(err, status, "rank 0 cannot listen on any port from %d to %d",
                          tcp_bootstrap_port(bootstrap->options, 1),
                          tcp_bootstrap_port(bootstrap->options, TCP_RENDEZVOUS_PORTS));
     return 0;
@@ -133,7 +133,7 @@ int tcp_pending_listen_beside(struct tcp_bootstrap *bootstrap, int connected, st
     socklen_t bytes = sizeof own;
     int rank = bootstrap->options->rank;
     if (getsockname(connected, (struct sockaddr *)&own, &bytes))
-        return err_errno(err, -errno, "rank %d can't listen", rank);
+        return err_errno(err, -errno, "rank %d cannot listen", rank);
     if (own.ss_family == AF_INET6)
         ((struct sockaddr_in6 *)&own)->sin6_port = 0;
     else
@@ -146,10 +146,10 @@ int tcp_pending_listen_beside(struct tcp_bootstrap *bootstrap, int connected, st
     stop_listening(bootstrap);
     int status = is_everywhere ? listen_everywhere(bootstrap, 0) : listen_at(bootstrap, &own, 0);
     if (status)
-        return err_errno(err, status, "rank %d can't listen", rank);
+        return err_errno(err, status, "rank %d cannot listen", rank);
     bytes = sizeof own;
     if (getsockname(bootstrap->listeners[0].socket, (struct sockaddr *)&own, &bytes))
-        return err_errno(err, -errno, "rank %d can't listen", rank);
+        return err_errno(err, -errno, "rank %d cannot listen", rank);
     bootstrap->listens_at =
         ntohs(own.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&own)->sin6_port
                                         : ((struct sockaddr_in *)&own)->sin_port);
@@ -251,7 +251,7 @@ static int admit_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pe
         status = tcp_bootstrap_prove(bootstrap, TCP_ROLE_CALLED, hello, &pending->own, &own);
     if (status) {
         close_pending(pending);
-        return err_errno(err, status, "no proof of the ranks' secret");
+        return err_errno(err, status, "could not compute the proof of the ranks' secret");
     }
     bool is_proved = hmac_is_equal(heard.mac, expected.mac);
     if (!is_proved)
@@ -303,7 +303,7 @@ static int check_called(const struct tcp_bootstrap *bootstrap, struct err *err)
     for (int r = 0; r < bootstrap->options->rank; r++) {
         struct pollfd called = {.fd = bootstrap->sockets[r], .events = POLLRDHUP};
         if (poll(&called, 1, 0) > 0)
-            return err_set(err, -ECONNABORTED, "rank %d left before all had come", r);
+            return err_set(err, -ECONNABORTED, "rank %d left before all ranks had connected", r);
     }
     return 0;
 }

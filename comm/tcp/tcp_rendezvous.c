@@ -99,7 +99,7 @@ static int gather_places(struct tcp_bootstrap *bootstrap, struct err *err)
 {
     int ranks = bootstrap->options->ranks, status = 0;
     if (getrandom(&bootstrap->run, sizeof bootstrap->run, 0) != sizeof bootstrap->run)
-        return err_errno(err, -errno, "no random number");
+        return err_errno(err, -errno, "could not get a random number");
     while (!has_all_above(bootstrap)) {
         struct tcp_hello hello;
         struct sockaddr_storage address;
@@ -111,7 +111,7 @@ static int gather_places(struct tcp_bootstrap *bootstrap, struct err *err)
     }
     for (int r = 1; r < ranks; r++)
         if (!tell_places(bootstrap, r))
-            return err_set(err, -ECONNABORTED, "rank %d left before all had come", r);
+            return err_set(err, -ECONNABORTED, "rank %d left before all ranks had connected", r);
     return 0;
 }
 
@@ -132,7 +132,7 @@ static int refuse_secret(int rank, const struct tcp_hello *own, const struct tcp
                          struct err *err)
 {
     err_set(err, -EACCES, "ranks %d and %d do not have the same secret", own->rank, rank);
-    err_found(err, "%s of rank %d, %s of rank %d", own->has_secret ? "a secret" : "none", own->rank,
+    err_found(err, "%s on rank %d, %s on rank %d", own->has_secret ? "a secret" : "none", own->rank,
               hello->has_secret ? "a secret" : "none", rank);
     err_advise(err, "give all ranks the same " TCP_SECRET_VARIABLE " or " TCP_SECRET_FILE_VARIABLE);
     return -EACCES;
@@ -147,7 +147,7 @@ static int shake_hands(const struct tcp_bootstrap *bootstrap, int made, int rank
     uint8_t heard[sizeof hello];
     int status = tcp_bootstrap_hello(bootstrap, &own);
     if (status)
-        return err_errno(err, status, "no random number");
+        return err_errno(err, status, "could not get a random number");
     if (!tcp_bootstrap_give(made, &own, sizeof own) ||
         !take(bootstrap, made, heard, sizeof heard, TCP_PROOF_NS) ||
         !tcp_hello_decode(heard, own.token, &hello) || hello.rank != rank ||
@@ -157,7 +157,7 @@ static int shake_hands(const struct tcp_bootstrap *bootstrap, int made, int rank
     if (!status)
         status = tcp_bootstrap_prove(bootstrap, TCP_ROLE_CALLED, &own, &hello, &expected);
     if (status)
-        return err_errno(err, status, "no proof of the ranks' secret");
+        return err_errno(err, status, "could not compute the proof of the ranks' secret");
     if (!tcp_bootstrap_give(made, &proof, sizeof proof) ||
         !take(bootstrap, made, &proof, sizeof proof, TCP_PROOF_NS))
         return -EAGAIN;
@@ -251,7 +251,7 @@ static int ask_places(struct tcp_bootstrap *bootstrap, struct err *err)
         return status;
     status = tcp_bootstrap_tell_over(bootstrap, err);
     if (code && status == -ETIMEDOUT) {
-        err_set(err, -EINVAL, "the first rank's address can't be found: %s", gai_strerror(code));
+        err_set(err, -EINVAL, "cannot find the address of the first rank: %s", gai_strerror(code));
         err_found(err, "%.200s", bootstrap->options->address);
         return -EINVAL;
     }
@@ -288,10 +288,10 @@ static int call_other(struct tcp_bootstrap *bootstrap, int rank, struct err *err
         return -EINTR;
     getnameinfo(address, bytes, host, sizeof host, port, sizeof port,
                 NI_NUMERICHOST | NI_NUMERICSERV);
-    err_errno(err, status, "rank %d can't be reached by rank %d", rank, bootstrap->options->rank);
+    err_errno(err, status, "rank %d cannot be reached by rank %d", rank, bootstrap->options->rank);
     err_found(err, "%s port %s", host, port);
     err_advise(err,
-               "look whether it has ended; all ports between the machines of a run must be open");
+               "check whether it has ended; all ports between the machines of a run must be open");
     return status;
 }
 

@@ -19,7 +19,7 @@ static int check_length(size_t bytes, struct err *err)
 {
     if (bytes >= TCP_SECRET_BYTES_MIN && bytes <= TCP_SECRET_BYTES_MAX)
         return 0;
-    err_set(err, -EINVAL, "the secret of the ranks has a wrong length");
+    err_set(err, -EINVAL, "the length of the ranks' secret is out of range");
     err_expected(err, "%d to %d bytes", TCP_SECRET_BYTES_MIN, TCP_SECRET_BYTES_MAX);
     err_found(err, bytes > TCP_SECRET_BYTES_MAX ? "more" : "%zu", bytes);
     err_advise(err, "make one: head -c 32 /dev/urandom | base64");
@@ -31,12 +31,12 @@ static int check_file(int file, const char *path, struct err *err)
     struct stat info;
     if (fstat(file, &info)) {
         int status = -errno;
-        err_errno(err, status, "the secret of the ranks can't be read");
+        err_errno(err, status, "cannot read the secret of the ranks");
         err_at(err, path, ERR_NO_OFFSET);
         return status;
     }
     if (!S_ISREG(info.st_mode)) {
-        err_set(err, -EINVAL, TCP_SECRET_FILE_VARIABLE " names no regular file");
+        err_set(err, -EINVAL, TCP_SECRET_FILE_VARIABLE " does not name a regular file");
         err_at(err, path, ERR_NO_OFFSET);
         return -EINVAL;
     }
@@ -47,7 +47,7 @@ static int check_file(int file, const char *path, struct err *err)
     err_expected(err, "mode 0600 or 0400, owned by this user or root");
     err_found(err, "mode %04o, owned by user %u", (unsigned)(info.st_mode & 07777),
               (unsigned)info.st_uid);
-    err_advise(err, "make it your own and type: chmod 600 FILE");
+    err_advise(err, "make it your own and run: chmod 600 FILE");
     return -EACCES;
 }
 
@@ -64,7 +64,7 @@ static int read_file(int file, const char *path, struct tcp_secret *ret_secret, 
             continue;
         if (count < 0) {
             status = -errno;
-            err_errno(err, status, "the secret of the ranks can't be read");
+            err_errno(err, status, "cannot read the secret of the ranks");
             err_at(err, path, ERR_NO_OFFSET);
         }
         if (count <= 0)
@@ -92,7 +92,7 @@ static int read_path(const char *path, struct tcp_secret *ret_secret, struct err
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) {
         int status = -errno;
-        err_errno(err, status, "the secret of the ranks can't be read");
+        err_errno(err, status, "cannot read the secret of the ranks");
         err_at(err, path, ERR_NO_OFFSET);
         return status;
     }

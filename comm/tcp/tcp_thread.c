@@ -140,13 +140,13 @@ static void end_by_peer(struct tcp_engine *engine, struct tcp_peer *peer, int st
     if (detail)
         snprintf(why, sizeof why, "rank %d: %.150s", own, detail->what);
     else if (status == -ETIMEDOUT)
-        snprintf(why, sizeof why, "rank %d is gone: its machine does not answer rank %d's", rank,
+        snprintf(why, sizeof why, "rank %d is gone: its machine does not answer rank %d", rank,
                  own);
     else if (!peer->has_left)
         snprintf(why, sizeof why, "rank %d is gone: its connection to rank %d has ended", rank,
                  own);
     else if (waits)
-        snprintf(why, sizeof why, "rank %d has left, for which rank %d waits with %.60s", rank, own,
+        snprintf(why, sizeof why, "rank %d has left while rank %d waits for it in %.60s", rank, own,
                  waits->op->base.what);
     else
         return;

@@ -75,7 +75,7 @@ one_rank_alone_in_a_job_of_several_says_so() {
   same "$(SLURM_NTASKS=4 SLURM_PROCID=0 status_of millrace train short.yaml --set run.dir=runs/job)" 0
   contains "$(cat errors)" 'a single rank in a job of 4 tasks'
   same "$(status_of env PMIX_RANK=1 "$MILLRACE" train short.yaml --set run.dir=runs/prte)" 2
-  contains "$(cat errors)" 'PMIX_RANK=1 alone; start the ranks by mpirun'
+  contains "$(cat errors)" 'only PMIX_RANK=1; start the ranks with mpirun'
 }
 
 keys_of_other_trainers_are_named_as_such() {

@@ -177,7 +177,7 @@ a_rank_that_fails_in_the_middle_tells_why_and_ends_all() {
   same "$(ranks 3 ./on 1 MILLRACE_FAULT=read:eio@12+:shard-000000 -- "$MILLRACE" train train.yaml --set run.dir=runs/middle --set run.steps=100000)" 1
   grep -q '^millrace: rank 1: could not read: Input/output error: shards/shard-000000.tar' said
   same "$(grep -c 'Input/output error' said)" 1
-  ! grep -v '^step\|^millrace: rank 1: \|: the run was ended: rank 1 gave it up$' said || fail "other words: $(cat said)"
+  ! grep -v '^step\|^millrace: rank 1: \|: the run was ended: rank 1 aborted it$' said || fail "other words: $(cat said)"
 }
 
 a_rank_that_fails_in_the_middle_of_an_evaluation_tells_why_and_ends_all() {
@@ -185,7 +185,7 @@ a_rank_that_fails_in_the_middle_of_an_evaluation_tells_why_and_ends_all() {
   same "$(ranks 3 ./on 1 MILLRACE_FAULT=read:eio@4+:shard-000000 -- "$MILLRACE" eval train.yaml --set batch.micro=1 --from runs/judged/ckpt)" 1
   grep -q '^millrace: rank 1: could not read.*: Input/output error: shards/shard-000000.tar' said || fail "rank 1 is silent: $(cat said)"
   same "$(grep -c 'Input/output error' said)" 1
-  ! grep -v '^millrace: rank 1: \|: the run was ended: rank 1 gave it up$' said || fail "other words: $(cat said)"
+  ! grep -v '^millrace: rank 1: \|: the run was ended: rank 1 aborted it$' said || fail "other words: $(cat said)"
 }
 
 what_one_rank_finds_damaged_no_other_resumes_from() {

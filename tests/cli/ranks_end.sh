@@ -87,7 +87,7 @@ a_rank_that_does_not_answer_is_named() {
   kill -STOP "$(cat pid.2)"
   end
   [[ $ended != 0 ]] || fail "mpirun saw nothing wrong"
-  contains "$(cat errors)" "rank 2: no answer, as of a process that is stopped"
+  contains "$(cat errors)" "rank 2: no answer, as if the process were stopped"
 }
 
 a_rank_that_is_stuck_is_named_with_what_it_is_at() {

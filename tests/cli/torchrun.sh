@@ -99,13 +99,13 @@ SH
   chmod +x odd
   rm -f pid.* said.*
   ! "$torchrun_sh" 2 ./odd "$MILLRACE" train train.yaml --set run.dir=runs/odd || fail "it ran"
-  contains "$(cat said.0)" "different numbers of ranks"
+  contains "$(cat said.0)" "disagree on the number of ranks"
   contains "$(cat said.0)" "give all ranks the same WORLD_SIZE"
 }
 
 ranks_that_do_not_know_where_to_meet_say_so() {
   same "$(RANK=0 WORLD_SIZE=2 status_of "$MILLRACE" train train.yaml)" 2
-  contains "$(cat errors)" "give MASTER_ADDR and MASTER_PORT as torchrun does"
+  contains "$(cat errors)" "set MASTER_ADDR and MASTER_PORT as torchrun does"
 }
 
 # Of writes that take several times parallel.timeout on one of the ranks.
@@ -163,7 +163,7 @@ SH
   ! MILLRACE_SECRET=the-secret-of-the-ranks "$torchrun_sh" 2 ./other "$MILLRACE" train train.yaml --set run.dir=runs/refused ||
     fail "it ran"
   contains "$(cat said.1)" "ranks 1 and 0 do not have the same secret"
-  contains "$(cat said.0)" "rank 1 called without the same secret"
+  contains "$(cat said.0)" "rank 1 connected without the same secret"
   ! grep -q of-the-ranks said.* || fail "a secret was told"
 }
 

@@ -26,7 +26,7 @@ a_deadline_that_passes_ends_the_run_and_names_the_late_rank() {
 a_rank_that_takes_nothing_is_named() {
   ! end vain || fail "mpirun saw nothing wrong"
   contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the weights"
-  contains "$(cat got.0)" "rank 2 took nothing"
+  contains "$(cat got.0)" "rank 2 received nothing"
   contains "$(cat got.1)" "ECONNABORTED"
   contains "$(cat got.2)" "ECONNABORTED"
 }
@@ -34,13 +34,13 @@ a_rank_that_takes_nothing_is_named() {
 an_abort_ends_all_work_on_all_ranks() {
   ! end abort || fail "mpirun saw nothing wrong"
   for r in 0 1 2; do
-    contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 gave it up"
+    contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 aborted it"
   done
 }
 
 an_abort_is_told_to_who_only_looks() {
   ! end looked || fail "mpirun saw nothing wrong"
-  for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 gave it up"; done
+  for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 aborted it"; done
 }
 
 ranks_that_make_different_calls_are_told_so() {
@@ -51,19 +51,19 @@ ranks_that_make_different_calls_are_told_so() {
 
 calls_that_are_checked_name_the_rank_that_differs() {
   end checked || fail "$(cat said)"
-  same "$(cat got.0)" "EPROTO ranks do not make the same calls: call 2 of rank 1: expected all_gather of 8 bytes for the weights, as rank 0, found all_reduce_i64 of 1 integers' sum for the norm"
+  same "$(cat got.0)" "EPROTO ranks do not make the same calls: call 2 of rank 1: expected all_gather of 8 bytes for the weights, as on rank 0, found all_reduce_i64 of 1 integers (sum) for the norm"
   same "$(cat got.1 got.2 | sort -u)" "EPROTO Protocol error"
 }
 
 slices_that_are_checked_name_who_sends_what_another_does_not_expect() {
   end slices || fail "$(cat said)"
-  same "$(cat got.0)" "EPROTO ranks do not make the same calls: call 2, all_to_all for the rows: rank 1 does not send rank 2 what that expects: expected 4 bytes, found 5"
+  same "$(cat got.0)" "EPROTO ranks do not make the same calls: call 2, all_to_all for the rows: rank 1 does not send what rank 2 expects: expected 4 bytes, found 5"
   same "$(cat got.1 got.2 | sort -u)" "EPROTO Protocol error"
 }
 
 ranks_that_wait_for_each_other_on_different_communicators_are_told_so() {
   ! end elsewhere || fail "mpirun saw nothing wrong"
-  same "$(cat got.0)" "EPROTO ranks do not make the same calls: they wait for each other, rank 0 in call 2 on a communicator of 3 ranks, rank 1 in call 2 on another of 3: expected all_gather of 8 bytes for the weights, as rank 0, found all_reduce_i64 of 1 integers' sum for the norm"
+  same "$(cat got.0)" "EPROTO ranks do not make the same calls: they wait for each other, rank 0 in call 2 on a communicator of 3 ranks, rank 1 in call 2 on another communicator of 3: expected all_gather of 8 bytes for the weights, as on rank 0, found all_reduce_i64 of 1 integers (sum) for the norm"
   same "$(cat got.1 got.2 | sort -u)" "EPROTO Protocol error"
 }
 
@@ -95,7 +95,7 @@ a_rank_that_is_silent_ends_work_without_a_deadline() {
   echo lost >got.1
   ! "$TEST_SOURCE_DIR/tests/support/mpirun.sh" 3 "$ENDS" silent >said 2>&1 || fail "mpirun saw nothing wrong"
   contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the weights"
-  contains "$(cat got.0)" "nothing from rank 1; rank 1: no answer, as of a process that is stopped"
+  contains "$(cat got.0)" "nothing from rank 1; rank 1: no answer, as if the process were stopped"
   contains "$(cat got.2)" "ECONNABORTED the run was ended: rank 0: "
 }
 

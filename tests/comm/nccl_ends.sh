@@ -25,7 +25,7 @@ a_rank_that_does_not_come_ends_the_run_and_is_named() {
 a_transfer_that_never_ends_is_aborted() {
   ! end stuck || fail "mpirun saw nothing wrong"
   contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the weights of step 7"
-  contains "$(cat got.0)" "all ranks came to it, but their GPUs or the network did not move it"
+  contains "$(cat got.0)" "all ranks arrived, but their GPUs or the network made no progress"
   contains "$(cat got.1)" "ECONNABORTED"
   contains "$(cat got.2)" "ECONNABORTED"
 }
@@ -33,30 +33,30 @@ a_transfer_that_never_ends_is_aborted() {
 an_abort_ends_all_work_on_all_ranks() {
   ! end abort || fail "mpirun saw nothing wrong"
   for r in 0 1 2; do
-    contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 gave it up"
+    contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 aborted it"
   done
 }
 
 an_abort_is_told_to_who_only_looks() {
   ! end looked || fail "mpirun saw nothing wrong"
-  for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 gave it up"; done
+  for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 aborted it"; done
 }
 
 what_is_halted_does_not_hold_up_memory() {
   ! end halt || fail "mpirun saw nothing wrong"
-  for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED what was in flight between GPUs was given up"; done
+  for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED operations in flight between GPUs were aborted"; done
   contains "$(cat got.1)" "EIO the disk failed"
 }
 
 what_goes_on_by_two_communicators_ends_together() {
   ! end two || fail "mpirun saw nothing wrong"
-  for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 0 gave it up"; done
+  for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 0 aborted it"; done
 }
 
 calls_that_are_checked_name_the_rank_that_differs() {
   ! end checked || fail "mpirun saw nothing wrong"
   contains "$(cat got.*)" "EPROTO ranks do not make the same calls: call " # the first that finds it ends the others
-  contains "$(cat got.*)" "expected all_reduce_i64 of 1 integers' sum for the weights of step 7, as rank 0, found all_reduce_i64 of 1 integers' sum for the norm"
+  contains "$(cat got.*)" "expected all_reduce_i64 of 1 integers (sum) for the weights of step 7, as on rank 0, found all_reduce_i64 of 1 integers (sum) for the norm"
 }
 
 a_rank_that_dies_ends_the_others() {

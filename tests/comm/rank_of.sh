@@ -17,28 +17,28 @@ tasks_of_slurm_that_mpi_knows_nothing_of_are_refused() {
   [[ -n ${MPI:-} ]] || skip "there is no MPI"
   # What Open MPI itself leaves behind is no matter here.
   same "$(ASAN_OPTIONS=detect_leaks=0 SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 status_of "$RANK_OF")" 1
-  contains "$(cat out)" "expected rank 0 of 4 as Slurm (SLURM_STEP_NUM_TASKS) says, found rank 0 of 1 by MPI; start it by srun --mpi=pmix"
+  contains "$(cat out)" "expected rank 0 of 4 according to Slurm (SLURM_STEP_NUM_TASKS), found rank 0 of 1 according to MPI; start it with srun --mpi=pmix"
 }
 
 tasks_of_other_schedulers_that_mpi_knows_nothing_of_are_refused() {
   [[ -n ${MPI:-} ]] || skip "there is no MPI"
   same "$(ASAN_OPTIONS=detect_leaks=0 FLUX_JOB_SIZE=4 FLUX_TASK_RANK=2 status_of "$RANK_OF")" 1
-  contains "$(cat out)" "expected rank 2 of 4 as Flux (FLUX_JOB_SIZE) says, found rank 0 of 1 by MPI; start it by flux run"
+  contains "$(cat out)" "expected rank 2 of 4 according to Flux (FLUX_JOB_SIZE), found rank 0 of 1 according to MPI; start it with flux run"
   same "$(ASAN_OPTIONS=detect_leaks=0 JSM_NAMESPACE_SIZE=4 JSM_NAMESPACE_RANK=2 status_of "$RANK_OF")" 1
-  contains "$(cat out)" "expected rank 2 of 4 as jsrun (JSM_NAMESPACE_SIZE) says, found rank 0 of 1 by MPI"
+  contains "$(cat out)" "expected rank 2 of 4 according to jsrun (JSM_NAMESPACE_SIZE), found rank 0 of 1 according to MPI"
   same "$(ASAN_OPTIONS=detect_leaks=0 PMI_SIZE=4 PMI_RANK=2 PALS_RANKID=2 status_of "$RANK_OF")" 1
-  contains "$(cat out)" "expected rank 2 of 4 as PALS (PMI_SIZE) says, found rank 0 of 1 by MPI"
+  contains "$(cat out)" "expected rank 2 of 4 according to PALS (PMI_SIZE), found rank 0 of 1 according to MPI"
 }
 
 a_pod_of_an_indexed_job_is_not_rank_0_of_1() {
   same "$(JOB_COMPLETION_INDEX=1 status_of "$RANK_OF")" 1
-  contains "$(cat out)" "JOB_COMPLETION_INDEX=1 alone; set RANK=\$JOB_COMPLETION_INDEX"
+  contains "$(cat out)" "only JOB_COMPLETION_INDEX=1; set RANK=\$JOB_COMPLETION_INDEX"
   same "$(JOB_COMPLETION_INDEX=1 RANK=0 WORLD_SIZE=1 "$RANK_OF")" "rank 0 of 1 by self"
 }
 
 ranks_of_torchrun_are_told_to_come_by_mpirun() {
   same "$(RANK=0 WORLD_SIZE=2 status_of "$RANK_OF")" 1
-  contains "$(cat out)" "start them by mpirun or srun"
+  contains "$(cat out)" "start them with mpirun or srun"
 }
 
 a_process_of_a_batch_script_is_alone() {

@@ -103,7 +103,7 @@ static void a_rank_without_a_count_is_refused_not_taken_for_rank_0_of_1(void **s
 static void a_count_without_a_rank_is_refused_not_taken_for_one_rank(void **state)
 {
     (void)state;
-    check_refused(ENVIRONMENT("WORLD_SIZE=4"), "not which one this is", "found WORLD_SIZE=4 alone");
+    check_refused(ENVIRONMENT("WORLD_SIZE=4"), "not which one this is", "found only WORLD_SIZE=4");
     check(ENVIRONMENT("WORLD_SIZE=1"), RANKS_ALONE, 0, 1, 0);
     check(ENVIRONMENT("WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4",
                       "OMPI_COMM_WORLD_LOCAL_RANK=1"),
@@ -199,7 +199,7 @@ static void contradictions_are_refused_and_named(void **state)
     (void)state;
     check_refused(
         ENVIRONMENT("RANK=1", "WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
-        "rank 1 of 4 as torchrun (WORLD_SIZE) says", "rank 1 of 2 by mpirun");
+        "rank 1 of 4 according to torchrun (WORLD_SIZE)", "rank 1 of 2 according to mpirun");
     check_refused(ENVIRONMENT("SLURM_PROCID=4", "SLURM_STEP_NUM_TASKS=4"), "SLURM_PROCID",
                   "a rank from 0 to 3");
     check_refused(ENVIRONMENT("PMI_SIZE=4"), "PMI_RANK and PMI_SIZE", "none");

@@ -25,7 +25,7 @@ a_deadline_that_passes_over_tcp_ends_the_run_and_names_the_late_rank() {
 
 a_rank_that_is_stopped_gives_no_answer_over_tcp() {
   end stopped 1 137
-  contains "$(cat got.0)" "nothing from rank 1; rank 1: no answer, as of a process that is stopped"
+  contains "$(cat got.0)" "nothing from rank 1; rank 1: no answer, as if the process were stopped"
   contains "$(cat got.2)" "ECONNABORTED the run was ended: rank 0: "
 }
 
@@ -42,7 +42,7 @@ no_deadline_passes_while_a_rank_waits_for_its_disk_over_tcp() {
 a_rank_that_is_silent_ends_work_without_a_deadline_over_tcp() {
   end silent 1 137
   contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the weights"
-  contains "$(cat got.0)" "nothing from rank 1; rank 1: no answer, as of a process that is stopped"
+  contains "$(cat got.0)" "nothing from rank 1; rank 1: no answer, as if the process were stopped"
   contains "$(cat got.2)" "ECONNABORTED the run was ended: rank 0: "
 }
 
@@ -53,12 +53,12 @@ a_split_over_tcp_has_the_timeout_of_the_ranks() {
 
 an_abort_over_tcp_ends_all_work_on_all_ranks() {
   end abort
-  for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 gave it up"; done
+  for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 aborted it"; done
 }
 
 an_abort_over_tcp_is_told_to_who_only_looks() {
   end looked
-  for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 gave it up"; done
+  for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 aborted it"; done
 }
 
 ranks_that_make_different_calls_over_tcp_are_told_so() {
@@ -69,19 +69,19 @@ ranks_that_make_different_calls_over_tcp_are_told_so() {
 
 calls_that_are_checked_over_tcp_name_the_rank_that_differs() {
   end checked
-  same "$(cat got.0)" "EPROTO ranks do not make the same calls: call 2 of rank 1: expected all_gather of 8 bytes for the weights, as rank 0, found all_reduce_i64 of 1 integers' sum for the norm"
+  same "$(cat got.0)" "EPROTO ranks do not make the same calls: call 2 of rank 1: expected all_gather of 8 bytes for the weights, as on rank 0, found all_reduce_i64 of 1 integers (sum) for the norm"
   same "$(cat got.1 got.2 | sort -u)" "EPROTO Protocol error"
 }
 
 slices_that_are_checked_over_tcp_name_who_sends_what_another_does_not_expect() {
   end slices
-  same "$(cat got.0)" "EPROTO ranks do not make the same calls: call 2, all_to_all for the rows: rank 1 does not send rank 2 what that expects: expected 4 bytes, found 5"
+  same "$(cat got.0)" "EPROTO ranks do not make the same calls: call 2, all_to_all for the rows: rank 1 does not send what rank 2 expects: expected 4 bytes, found 5"
   same "$(cat got.1 got.2 | sort -u)" "EPROTO Protocol error"
 }
 
 ranks_that_wait_for_each_other_on_different_communicators_over_tcp_are_told_so() {
   end elsewhere
-  same "$(cat got.0)" "EPROTO ranks do not make the same calls: they wait for each other, rank 0 in call 2 on a communicator of 3 ranks, rank 1 in call 2 on another of 3: expected all_gather of 8 bytes for the weights, as rank 0, found all_reduce_i64 of 1 integers' sum for the norm"
+  same "$(cat got.0)" "EPROTO ranks do not make the same calls: they wait for each other, rank 0 in call 2 on a communicator of 3 ranks, rank 1 in call 2 on another communicator of 3: expected all_gather of 8 bytes for the weights, as on rank 0, found all_reduce_i64 of 1 integers (sum) for the norm"
   same "$(cat got.1 got.2 | sort -u)" "EPROTO Protocol error"
 }
 

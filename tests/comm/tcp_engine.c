@@ -143,7 +143,7 @@ static void more_than_can_be_kept_ends_the_run(void **state)
     const struct other *other = *state;
     const struct tcp_frame frame = {TAG, TCP_KEPT_BYTES_MAX + 1};
     assert_int_equal(send(other->socket, &frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
-    check_ends(other, "rank 0: rank 1 sent too much that nobody wants yet");
+    check_ends(other, "rank 0: rank 1 sent too much data that is not expected yet");
 }
 
 static void a_frame_that_is_none_ends_the_run(void **state)
@@ -151,7 +151,7 @@ static void a_frame_that_is_none_ends_the_run(void **state)
     const struct other *other = *state;
     const struct tcp_frame frame = {UINT64_MAX, 1};
     assert_int_equal(send(other->socket, &frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
-    check_ends(other, "what came from rank 1 is no frame");
+    check_ends(other, "rank 1 sent an invalid frame");
 }
 
 static void nobody_waits_for_a_rank_that_has_left(void **state)
@@ -260,7 +260,7 @@ static void what_a_rank_tells_in_a_split_is_checked(void **state)
         } told = {{ENGINE_TAG_COLLECTIVE, 16}, 0, 1, wrong[i].rank, wrong[i].name};
         assert_int_equal(send(other->socket, &told, sizeof told, MSG_NOSIGNAL), sizeof told);
         assert_int_equal(comm->ops->split(comm, 0, 0, &part, &err), -EPROTO);
-        assert_non_null(strstr(err.what, "rank 1 of the run told a wrong name"));
+        assert_non_null(strstr(err.what, "rank 1 of the run sent an invalid name"));
         assert_null(part);
         close(other->socket);
         comm_close(comm);
@@ -273,7 +273,7 @@ static void a_tag_that_nobody_has_ends_the_run(void **state)
     /* beyond the tags of control frames */
     const struct tcp_frame frame = {UINT64_MAX, TCP_WORDS_BYTES};
     assert_int_equal(send(other->socket, &frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
-    check_ends(other, "what came from rank 1 is no frame");
+    check_ends(other, "rank 1 sent an invalid frame");
 }
 
 int main(void)

@@ -201,8 +201,8 @@ static void who_does_not_come_is_named_with_where_to_come(void **state)
         end(r);
         assert_int_equal(ranks[r].status, -ETIMEDOUT);
         err_format(&ranks[r].err, line, sizeof line);
-        assert_non_null(strstr(line, "did not find all others by 127.0.0.1"));
-        assert_non_null(strstr(line, r ? "nothing of rank 0" : "nothing of rank 1"));
+        assert_non_null(strstr(line, "did not find all the others through 127.0.0.1"));
+        assert_non_null(strstr(line, r ? "nothing from rank 0" : "nothing from rank 1"));
         assert_non_null(strstr(line, "MASTER_ADDR"));
     }
 }
@@ -254,7 +254,7 @@ static void two_numbers_of_ranks_are_told_on_both_sides(void **state)
     for (int r = 0; r < 2; r++) {
         end(r);
         assert_int_equal(ranks[r].status, -EINVAL);
-        assert_non_null(strstr(ranks[r].err.what, "different numbers of ranks"));
+        assert_non_null(strstr(ranks[r].err.what, "disagree on the number of ranks"));
         assert_non_null(strstr(ranks[r].err.advice, "WORLD_SIZE"));
     }
 }
@@ -338,7 +338,7 @@ static void a_rank_that_fails_meanwhile_ends_the_meeting(void **state)
         close(ranks[0].sockets[r]);
     end(1);
     assert_int_equal(ranks[1].status, -ECONNABORTED);
-    assert_non_null(strstr(ranks[1].err.what, "rank 0 left before all had come"));
+    assert_non_null(strstr(ranks[1].err.what, "rank 0 left before all ranks had connected"));
     close(last);
 }
 
@@ -492,7 +492,7 @@ static void a_rank_without_the_secret_is_refused_and_named(void **state)
         atomic_store(&stop, 0);
         assert_int_equal(ranks[0].status, -EINTR);
         err_format(&ranks[0].err, line, sizeof line);
-        assert_non_null(strstr(line, "rank 1 called without the same secret"));
+        assert_non_null(strstr(line, "rank 1 connected without the same secret"));
         assert_null(strstr(line, "horse"));
     }
 }

@@ -38,9 +38,8 @@ static void no_driver_is_one_clear_line(void **state)
     (void)state;
     shim_set_driver(0, 0);
     opening_fails(
-        "no NVIDIA driver on this machine; use device cpu, or install the driver; nvidia-smi tells "
-        "whether it "
-        "works");
+        "no NVIDIA driver on this machine; use device cpu, or install the driver and check "
+        "it with nvidia-smi");
 }
 
 static void an_old_driver_is_told_with_both_versions(void **state)
@@ -61,9 +60,8 @@ static void no_device_names_what_hides_them(void **state)
 {
     (void)state;
     shim_set_driver(CUDART_VERSION, 0);
-    opening_fails("no GPU that CUDA can use; use device cpu; nvidia-smi and CUDA_VISIBLE_DEVICES "
-                  "tell which GPUs there "
-                  "are");
+    opening_fails("there is no GPU that CUDA can use; use device cpu, or check nvidia-smi and "
+                  "CUDA_VISIBLE_DEVICES");
 }
 
 /* root: a tree that contains a GPU's device file. */
@@ -100,11 +98,11 @@ static void auto_refuses_a_gpu_that_it_was_given_and_cannot_use(void **state)
     shim_set_driver(0, 0);
     given_gpu_is_refused(
         root, "no NVIDIA driver on this machine: /dev/nvidia0; use device cpu, or install the "
-              "driver; nvidia-smi tells whether it works");
+              "driver and check it with nvidia-smi");
     shim_set_driver(CUDART_VERSION, 0);
-    given_gpu_is_refused(root,
-                         "no GPU that CUDA can use: /dev/nvidia0; use device cpu; nvidia-smi and "
-                         "CUDA_VISIBLE_DEVICES tell which GPUs there are");
+    given_gpu_is_refused(
+        root, "there is no GPU that CUDA can use: /dev/nvidia0; use device cpu, or check "
+              "nvidia-smi and CUDA_VISIBLE_DEVICES");
     assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0); /* hidden on purpose */
     assert_ok(device_auto_count(root, &gpus, &err), &err);
     assert_int_equal(gpus, 0);

@@ -28,7 +28,7 @@ static int begin_all_to_all(struct comm *comm, const void *send, const size_t *s
 static int look(struct comm_work *work, bool *ret_done, struct err *err)
 {
     if (++looks_count > 1) {
-        work->status = err_set(err, -ECONNABORTED, "the run was ended: rank 1 gave it up");
+        work->status = err_set(err, -ECONNABORTED, "the run was ended: rank 1 aborted it");
         work->done = true;
     }
     *ret_done = work->done;
@@ -114,7 +114,7 @@ static void work_that_fails_while_nobody_waits_is_told_and_not_handed_over(void 
     for (int i = 0; i < 3 && !status; i++)
         status = bucket_exchange_pump(f.exchange, &err);
     assert_int_equal(status, -ECONNABORTED);
-    assert_string_equal(err.what, "the run was ended: rank 1 gave it up");
+    assert_string_equal(err.what, "the run was ended: rank 1 aborted it");
     assert_false(bucket_exchange_is_idle(f.exchange));
     close_fixture(&f);
 }

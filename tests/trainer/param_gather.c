@@ -42,7 +42,7 @@ static void look_until_it_ends(struct param_gather *gather, float *gradients)
     while (!status)
         status = param_gather_pump(gather, &has_room, &err);
     assert_int_equal(status, -ECONNABORTED);
-    assert_string_equal(err.what, "the run was ended: rank 1 gave it up");
+    assert_string_equal(err.what, "the run was ended: rank 1 aborted it");
 }
 
 static void who_looks_at_a_gather_is_told_why_the_run_ended(void **state)

@@ -285,8 +285,7 @@ static void an_nccl_older_than_the_build_is_warned_of(void **state)
         assert_non_null(strstr(warned, "travel through the host, which is much slower"));
         assert_non_null(
             strstr(warned, "rank 0 has no NCCL that can be used; NCCL is older than the one"));
-        assert_non_null(
-            strstr(warned, "found 2.0.0; let LD_LIBRARY_PATH name the newer one first"));
+        assert_non_null(strstr(warned, "found 2.0.0; put the newer one first in LD_LIBRARY_PATH"));
     }
     assert_int_equal(train(world, "refused", nccl, &err), -ENOTSUP);
     assert_string_equal(err.what, "rank 0 has no NCCL that can be used");

@@ -9,7 +9,7 @@ a_rank_that_fails_while_others_wait_by_nccl_tells_why_and_ends_all() {
   "$TEST_SOURCE_DIR/tests/support/mpirun.sh" 3 "$ENDS" >said 2>&1 || status=$?
   ! grep -q 'LeakSanitizer\|AddressSanitizer\|ThreadSanitizer\|cuda_on_cpu: violation' said || fail "$(cat said)"
   contains "$(cat got.1)" "EIO could not read"
-  for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 1 gave it up"; done
+  for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 1 aborted it"; done
 }
 
 run_cases a_rank_that_fails_while_others_wait_by_nccl_tells_why_and_ends_all
