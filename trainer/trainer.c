@@ -72,8 +72,8 @@ static void write_metrics(const struct run *run, const struct trainer_report *li
     struct err err = {0};
     char text[ERR_LINE_BYTES_MAX];
     if (run->metrics && metrics_write(run->metrics, line, &err))
-        log_line(run->options->log, LOG_WARN, "no metrics of step %" PRIu64 ": %s", line->step,
-                 err_format(&err, text, sizeof text));
+        log_line(run->options->log, LOG_WARN, "could not write the metrics of step %" PRIu64 ": %s",
+                 line->step, err_format(&err, text, sizeof text));
 }
 
 static void report_steps(struct loop *loop)
@@ -342,12 +342,12 @@ static int fill_result(const struct loop *loop, enum trainer_end end, struct tra
 /* All ranks', by the first. */
 static int report_usage(const struct run *run, const struct usage *usage, struct err *err)
 {
-    struct comm_options options = run_comm_options(run, "what the ranks took");
+    struct comm_options options = run_comm_options(run, "the resource usage of the ranks");
     struct comm_work work;
     size_t ranks = (size_t)run->comm->ranks;
     struct usage *all = calloc(ranks, sizeof *all);
     if (!all)
-        return err_set(err, -ENOMEM, "out of memory for what %zu ranks took", ranks);
+        return err_set(err, -ENOMEM, "out of memory for the resource usage of %zu ranks", ranks);
     all[run->comm->rank] = *usage;
     all[run->comm->rank].resident_peak_bytes = machine_process_peak_bytes();
     int status = run->comm->ops->all_gather(run->comm, &all[run->comm->rank], all, sizeof *all,

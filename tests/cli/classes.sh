@@ -81,7 +81,7 @@ head = b'{"crc32c":"00000000",' + rest[rest.index(b'"format"'):]
 open(path, "wb").write(head.replace(b"00000000", b"%08x" % crc32c(head), 1))
 PY
   same "$(status_of millrace eval train.yaml --from old --set data.val=shards --json)" 0 "$(cat errors)"
-  contains "$(cat errors)" "old records no class names and no tokenizer: they can't be compared with those of data.val"
+  contains "$(cat errors)" "old records no class names and no tokenizer: they cannot be compared with those of data.val"
   same "$(json 'd["valid_count"], d["loss"], d["accuracy"]' out)" "$(cat expected)"
 }
 

@@ -52,7 +52,7 @@ where_all_are_damaged_nothing_begins_anew() {
   copy_run all
   for step in 04 08 12; do flip "runs/all/ckpt/step-000000$step/rank-00000.safetensors" 9000; done
   same "$(status_of millrace train train.yaml --set run.dir=runs/all)" 1
-  grep -q '^millrace: no checkpoint is left to go on from: all are damaged: runs/all/ckpt; ' errors || { cat errors >&2; fail "no such error"; }
+  grep -q '^millrace: no checkpoint is left to resume from: all are damaged: runs/all/ckpt; ' errors || { cat errors >&2; fail "no such error"; }
   [[ -d runs/all/ckpt/step-00000012 ]]
 }
 

@@ -79,7 +79,7 @@ a_batch_made_by_accumulation_stays_what_the_run_began_with_on_any_ranks() {
     begun whole-$i 4 12 "${set[@]}"
     begun cut-$i 4 4 "${set[@]}"
     begun cut-$i 2 6 "${set[@]}"
-    contains "$(cat errors)" "batch: 16 samples an update in micro-batches of 2, as the run began"
+    contains "$(cat errors)" "batch: 16 samples per update in micro-batches of 2, as when the run began"
     begun cut-$i 3 9 "${set[@]}"
     begun cut-$i 1 12 "${set[@]}"
     same "$(millrace ckpt hash runs/cut-$i/ckpt)" "$(millrace ckpt hash runs/whole-$i/ckpt)" "$given"
@@ -93,9 +93,9 @@ a_batch_made_by_accumulation_stays_what_the_run_began_with_on_any_ranks() {
   # whatever is given must be the run's
   set=(--set run.dir=runs/cut-1 --set run.steps=16 --set batch.accumulation=2)
   same "$(ranks 2 "$MILLRACE" train free.yaml "${set[@]}" --set batch.micro=4)" 2
-  contains "$(cat errors)" "batch.micro can't change in the middle of a run"
+  contains "$(cat errors)" "batch.micro cannot change in the middle of a run"
   same "$(ranks 2 "$MILLRACE" train free.yaml "${set[@]}" --set batch.global=32)" 2
-  contains "$(cat errors)" "batch.global can't change in the middle of a run"
+  contains "$(cat errors)" "batch.global cannot change in the middle of a run"
   begun wide 2 4 batch.micro=8 batch.accumulation=1
   same "$(ranks 3 "$MILLRACE" train free.yaml --set run.dir=runs/wide --set batch.micro=8 --set batch.accumulation=1)" 2
   contains "$(cat errors)" "more ranks than micro-batches"

@@ -103,7 +103,7 @@ other_weights_to_begin_with_are_refused() {
   cp init-3.safetensors same.safetensors
   local begun=("${train[@]}" --set model.init=init-3.safetensors)
   same "$(status_of "$mpirun_sh" 2 ./differs 1 --set model.init=same.safetensors -- "${begun[@]}" --quiet)" 0 "$(cat errors)"
-  refused "fingerprint of the weights to begin with" "give all machines the same files" \
+  refused "fingerprint of the initial weights" "give all machines the same files" \
     "$mpirun_sh" 2 ./differs 1 --set model.init=init-4.safetensors -- "${begun[@]}"
 }
 
@@ -120,7 +120,7 @@ other_kernels_are_refused_or_allowed_aloud() {
   refused numerics_id "(Haswell)" "$mpirun_sh" 2 ./differs 1 OPENBLAS_CORETYPE=$other -- "${train[@]}"
   contains "$(cat errors)" "parallel.mixed: allow"
   same "$(status_of "$mpirun_sh" 2 ./differs 1 OPENBLAS_CORETYPE=$other -- "${train[@]}" --set parallel.mixed=allow)" 0 "$(cat errors)"
-  same "$(grep -c 'ranks compute with different kernels' errors)" 1 "$(cat errors)"
+  same "$(grep -c 'ranks use different kernels' errors)" 1 "$(cat errors)"
   local id
   id=$(millrace inspect runs/a/ckpt/step-00000004 --json | grep -o '"numerics_id": *"[^"]*"')
   contains "$id" "rank 0: cpu: "

@@ -16,7 +16,7 @@ YAML
 millrace train train.yaml >whole.out 2>whole.log || { cat whole.log >&2; exit 1; }
 
 a_run_tells_its_steps_on_stderr_and_its_result_on_stdout() {
-  grep -q '^memory: [0-9.]* MiB; at most 32.0 MiB more while it evaluates$' whole.log
+  grep -q '^memory: [0-9.]* MiB; up to 32.0 MiB more during evaluation$' whole.log
   grep -q '^memory: for weights, gradients (2 buffers), moments, ' whole.log
   grep -q '^step 3/12  loss [0-9.]*  lr .*  grad .* samples/s  time:\( [a-z]* [0-9]*%\)*  left ' whole.log
   grep -q '^step 12/12  validation loss ' whole.log
@@ -68,11 +68,11 @@ data_larger_than_half_of_memory_leave_the_page_cache_alone() {
 a_finished_run_is_done_again_at_once() {
   same "$(status_of millrace train train.yaml)" 0
   cmp out whole.out
-  contains "$(cat errors)" "this run has made all its 12 steps: a larger run.steps lets it go on"
-  [[ $(cat whole.log) != *"made all its"* ]] || fail "said before they were made"
+  contains "$(cat errors)" "this run has completed all its 12 steps: a larger run.steps continues it"
+  [[ $(cat whole.log) != *"completed all its"* ]] || fail "said before they were made"
   same "$(status_of millrace train train.yaml --set run.steps=8)" 0 "done with fewer steps"
   cmp out whole.out
-  contains "$(cat errors)" "this run has made 12 steps, which is more than all of 8: a larger run.steps lets it go on"
+  contains "$(cat errors)" "this run has completed 12 steps, more than its total of 8: a larger run.steps continues it"
 }
 
 # Ranges lie within a step, which lies within the time of all; each as often as steps and micro-batches want.
@@ -112,7 +112,7 @@ a_trace_tells_what_each_thread_did() {
   [[ -z $(compgen -G "runs/a/trace-*") ]] || fail "a trace that nobody asked for"
   mkdir -p runs/untraced/trace-1-2.json/taken
   same "$(status_of millrace train train.yaml --set run.dir=runs/untraced --set run.steps=2 --profile 1:2)" 0
-  contains "$(cat errors)" "no trace of steps 1 to 2"
+  contains "$(cat errors)" "could not write the trace of steps 1 to 2"
 }
 
 # Seen by what NVTX takes for a profiler (tests/device/nvtx_twin.c); only a build with CUDA tells one.
@@ -231,7 +231,7 @@ a_save_that_outlasts_the_deadline_ends_the_run_which_names_the_newest_checkpoint
   wait $pid || status=$?
   trap - EXIT
   same $status 1 "$(cat stopping.log)"
-  contains "$(tail -n 1 stopping.log)" "found that the newest complete checkpoint is step 4; "
+  contains "$(tail -n 1 stopping.log)" "found the newest complete checkpoint at step 4; "
   same "$(ls runs/late/ckpt | grep -c '^step-')" 1
 }
 
@@ -254,7 +254,7 @@ data_that_changed_under_a_run_is_refused() {
   millrace convert dataset photos changing --seed 1 --force --quiet >/dev/null # as many samples, in another order
   same "$(status_of "${command[@]}" --set run.steps=4)" 1
   one_line <(grep '^millrace: ' errors)
-  contains "$(cat errors)" "the training data is not the saved one: runs/changing/ckpt/step-00000002"
+  contains "$(cat errors)" "the training data differs from the saved one: runs/changing/ckpt/step-00000002"
   millrace convert dataset photos changing --force --quiet >/dev/null
   same "$(status_of "${command[@]}" --set run.steps=4)" 0
 }
@@ -265,19 +265,19 @@ a_mix_goes_on_where_it_was_and_names_what_changed() {
   local -a common=(millrace train train.yaml --set schedule.type=constant --set checkpoint.every=0)
   local mix='data.train=[{path: shards, weight: 3}, {path: drawings, weight: 0.5}]'
   same "$(status_of "${common[@]}" --set run.dir=runs/mix --set "$mix")" 0
-  grep -q '^data: a mix of 2 datasets, 77 samples and 4 steps an epoch, order shuffle, read by ' errors
+  grep -q '^data: a mix of 2 datasets, 77 samples and 4 steps per epoch, order shuffle, read with ' errors
   grep -q '^data: weight 6, shards, 56 samples (lanes ' errors
   grep -q '^data: weight 1, drawings, 21 samples (lanes ' errors
-  grep -q '^data: batches are mixed [0-9]* % as well as by a full shuffle' errors
+  grep -q '^data: batches are mixed [0-9]* % as well as with a full shuffle' errors
   same "$(status_of "${common[@]}" --set run.dir=runs/mixed --set run.steps=5 --set "$mix")" 0
   # in the second epoch, and in the second of the smaller dataset: nothing goes on but with the same datasets in the same shares
   millrace convert dataset photos2 redrawn --seed 1 --quiet >/dev/null
   same "$(status_of "${common[@]}" --set run.dir=runs/mixed --set "$mix" --set 'data.train[0].weight=2')" 2
-  contains "$(cat errors)" "the weight of data.train[0], shards/dataset.json, can't change in the middle of a run"
+  contains "$(cat errors)" "the weight of data.train[0], shards/dataset.json, cannot change in the middle of a run"
   same "$(status_of "${common[@]}" --set run.dir=runs/mixed --set "$mix" --set 'data.train[1].path=redrawn')" 1
-  contains "$(cat errors)" "data.train[1], redrawn/dataset.json, is not the dataset that was saved"
+  contains "$(cat errors)" "data.train[1], redrawn/dataset.json, is not the dataset that the run was saved with"
   same "$(status_of "${common[@]}" --set run.dir=runs/mixed)" 2
-  contains "$(cat errors)" "another number of datasets than was saved: runs/mixed/ckpt/step-00000005: expected 2, found 1"
+  contains "$(cat errors)" "the number of training datasets differs from the saved one: runs/mixed/ckpt/step-00000005: expected 2, found 1"
   same "$(status_of "${common[@]}" --set run.dir=runs/mixed --set "$mix" --set 'data.train[0].weight=6' --set 'data.train[1].weight=1')" 0
   same "$(millrace ckpt hash runs/mixed/ckpt)" "$(millrace ckpt hash runs/mix/ckpt)"
   millrace inspect runs/mix --html mix.html >/dev/null
@@ -466,7 +466,7 @@ a_checkpoint_holds_the_moments_of_its_optimizer() {
   rm -r runs/moments
   same "$(moments optimizer.type=sgd optimizer.nesterov=true)" "momentum_buffer"
   same "$(status_of millrace train train.yaml --set run.dir=runs/moments --set run.steps=6)" 2 "status of a resume by adamw"
-  contains "$(tail -1 errors)" "optimizer.type can't change in the middle of a run: runs/moments/ckpt/step-00000004: expected sgd, found adamw"
+  contains "$(tail -1 errors)" "optimizer.type cannot change in the middle of a run: runs/moments/ckpt/step-00000004: expected sgd, found adamw"
 }
 
 a_run_begins_with_the_weights_it_is_given() {

@@ -57,7 +57,7 @@ other_parameters_may_be_frozen_from_a_step_on_which_is_said() {
   train thawed "model.freeze=embed.*" run.steps=4
   train thawed "model.freeze=blocks.0.*" run.steps=8
   contains "$(cat errors)" "model.freeze was embed.*, is now blocks.0.*"
-  contains "$(cat errors)" "6 moments are not in the checkpoint, which kept none of what was frozen: they begin at zero"
+  contains "$(cat errors)" "6 moments are not in the checkpoint because their parameters were frozen: they start at zero"
   train thawed-step run.steps=4 "model.freeze=embed.*"
   same "$(status_of millrace ckpt diff runs/thawed-step/ckpt runs/thawed/ckpt --only 'blocks.0.*')" 0
   same "$(status_of millrace ckpt diff runs/thawed-step/ckpt runs/thawed/ckpt --only 'embed.*')" 1
@@ -176,7 +176,7 @@ rates_follow_epochs_and_grow_with_the_batch() {
   need_python
   local -a common=(log.every=1 eval.every=0 run.steps=10 optimizer.lr=1 schedule.min_lr=0.1)
   train rates "${common[@]}" schedule.type=linear schedule.by=epoch schedule.warmup=1 optimizer.base_batch=64
-  grep -q '^learning rate: 0.25 at most, for a batch of 16, as 1 is for one of 64$' errors
+  grep -q '^learning rate: at most 0.25 for a batch of 16, scaled from 1 for a batch of 64$' errors
   same "$(json '[round(x["lr"], 6) for x in d if "lr" in x]' runs/rates/metrics.jsonl)" \
     "[0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.175, 0.175, 0.175, 0.1]"
   train fall "${common[@]}" schedule.type=warmup_linear schedule.warmup=2
@@ -211,7 +211,7 @@ a_batch_that_grows_by_epoch_delivers_the_order_and_survives_stops() {
   local -a grows=('batch.schedule=1:2, 3:1' run.steps=0 run.epochs=4 log.every=1 optimizer.base_batch=16)
   train grows "${grows[@]}"
   same "$(sed -n 's/^step  *//p' out)" 8
-  same "$(grep -c '^model: .* 2 micro-batches of 8 a step$' errors) $(grep -c '^model: .* 4 micro-batches of 8 a step$' errors)" "2 1"
+  same "$(grep -c '^model: .* 2 micro-batches of 8 per step$' errors) $(grep -c '^model: .* 4 micro-batches of 8 per step$' errors)" "2 1"
   same "$(json '[(x["step"], x["epoch"], x["lr"] / d[-2]["lr"]) for x in d if "lr" in x]' runs/grows/metrics.jsonl)" \
     "[(1, 0, 0.5), (2, 0, 1.0), (3, 0, 1.0), (4, 1, 2.0), (5, 2, 2.0), (6, 3, 1.0), (7, 3, 1.0), (8, 3, 1.0)]"
   # what it saw, by the digest of the same epochs read alone
@@ -236,7 +236,7 @@ a_batch_that_grows_by_epoch_delivers_the_order_and_survives_stops() {
   train grows-cut "${grows[@]}"
   same "$(hash_of grows-cut)" "$(hash_of grows)"
   same "$(status_of millrace train train.yaml --set run.dir=runs/grows --set batch.schedule=1:3 --set run.epochs=5 --set run.steps=0)" 2
-  contains "$(cat errors)" "batch.schedule can't change in the middle of a run"
+  contains "$(cat errors)" "batch.schedule cannot change in the middle of a run"
   same "$(status_of millrace train train.yaml --set run.dir=runs/no --set batch.schedule=1:4)" 2
   contains "$(cat errors)" "the training data is smaller than one batch"
   same "$(status_of millrace train train.yaml --set run.dir=runs/no --set batch.schedule=1)" 2

@@ -179,7 +179,7 @@ static void shards_that_do_not_divide_the_ranks_are_refused(void **state)
     struct partition partition;
     struct err err;
     assert_int_equal(partition_init(&partition, &options, &params, &err), -EINVAL);
-    assert_string_equal(err.expected, "parallel.shard to divide 6 ranks");
+    assert_string_equal(err.expected, "parallel.shard to be a divisor of 6");
     params_deinit(&params);
 }
 

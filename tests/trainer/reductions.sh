@@ -37,7 +37,7 @@ near() {
 }
 
 train 1 canonical
-grep -q 'the promise' "$work"/canonical.{out,errors} && fail "a canonical run says that the promise is off"
+grep -q 'the bits of the result depend' "$work"/canonical.{out,errors} && fail "a canonical run says that its bits depend on the ranks"
 
 fast_comes_close_to_the_tree_and_says_that_the_promise_is_off() {
   local strategy ranks
@@ -45,7 +45,7 @@ fast_comes_close_to_the_tree_and_says_that_the_promise_is_off() {
     read -r strategy ranks <<< "$strategy"
     train "$ranks" "$strategy-$ranks" parallel.strategy="$strategy" parallel.reduction=fast
     near "$strategy-$ranks" canonical "fast, $strategy on $ranks ranks"
-    grep -q "reduction fast on $ranks rank.*the promise that they do not is off" "$work/$strategy-$ranks".{out,errors} || fail "$strategy: it does not say that the promise is off"
+    grep -q "reduction fast on $ranks rank.*the bits of the result depend on the number of ranks" "$work/$strategy-$ranks".{out,errors} || fail "$strategy: it does not say that its bits depend on the ranks"
     [[ $ranks == 1 ]] || grep -q '"numerics_id".*summed by .*MPI' "$work/$strategy-$ranks"/ckpt/step-00000008/manifest.json || fail "$strategy: the checkpoint's numerics_id does not name the library"
     grep -q "reduction fast on $ranks rank" "$work/$strategy-$ranks"/ckpt/step-00000008/manifest.json || fail "$strategy: the checkpoint's numerics_id has no reduction"
   done
@@ -81,7 +81,7 @@ compressed_gradients_train_and_a_resume_says_what_it_loses() {
   train 2 compressed "${keys[@]}" run.steps=4
   grep -q 'reduction powersgd on 2 ranks' "$work"/compressed.{out,errors} || fail "a compressed run does not say so"
   train 2 compressed "${keys[@]}"
-  grep -q 'what was left out of gradients before this step is lost, and Q begins anew' "$work"/compressed.{out,errors} || fail "nothing said of what a resume loses"
+  grep -q 'the error feedback from before this step is lost, and Q starts over' "$work"/compressed.{out,errors} || fail "nothing said of what a resume loses"
   near compressed canonical "compressed" 0.05
 }
 
@@ -125,7 +125,7 @@ local_updates_are_shared_after_so_many_as_configured() {
   train 2 seconds "${plain[@]}" parallel.local_sgd.steps=2 checkpoint.every=100
   "$program" ckpt diff "$work/thirds/ckpt" "$work/thirds-saved/ckpt" > "$work/diff" || { cat "$work/diff" >&2; fail "a mean after every third update is none of three updates"; }
   "$program" ckpt diff "$work/thirds/ckpt" "$work/seconds/ckpt" > /dev/null && fail "a mean after every second update is one after every third"
-  grep -q 'weights travel after every 3 updates' "$work"/thirds.{out,errors} || fail "a run of local updates does not say when weights travel"
+  grep -q 'weights averaged every 3 updates' "$work"/thirds.{out,errors} || fail "a run of local updates does not say when weights travel"
 }
 
 # A save between two means, and one after a mean: moments are each rank's own at both.

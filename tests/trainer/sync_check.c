@@ -111,11 +111,11 @@ static void a_flipped_bit_is_named_by_rank_step_and_tensor(void **state)
         if (world->ranks == 2) {
             assert_has(
                 line,
-                " on rank 0 but other bits on rank 1: one of them is wrong, and which can not "
-                "be told;");
+                " on rank 0 but different bits on rank 1: one of them is wrong, but it is unknown "
+                "which;");
             assert_null(strstr(line, "as on rank"));
         } else {
-            snprintf(found, sizeof found, "found other bits on rank %d;", hurt);
+            snprintf(found, sizeof found, "found different bits on rank %d;", hurt);
             assert_has(line, found);
         }
     }
@@ -134,8 +134,8 @@ static void ranks_of_which_no_part_is_the_larger_are_all_named(void **state)
     if (prints(&err))
         assert_has(err.found,
                    world->ranks == 4
-                       ? " on rank 0, 2 but other bits on rank 1, 3: one of them is wrong"
-                       : " on rank 0 but other bits on rank 1, 2: one of them is wrong");
+                       ? " on rank 0, 2 but different bits on rank 1, 3: one of them is wrong"
+                       : " on rank 0 but different bits on rank 1, 2: one of them is wrong");
 }
 
 /* Either rank of the last pair; a last rank without a partner is not compared. */
@@ -145,7 +145,7 @@ static void pieces_are_compared_among_those_that_hold_the_same_stretch(void **st
     bool is_whole = pair + 1 < world->ranks;
     char found[80];
     (void)state;
-    snprintf(found, sizeof found, " on rank %d but other bits on rank %d: one of them", pair,
+    snprintf(found, sizeof found, " on rank %d but different bits on rank %d: one of them", pair,
              pair + 1);
     for (int hurt = pair; hurt < world->ranks; hurt++) {
         struct err err = {0};

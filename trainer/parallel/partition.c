@@ -123,8 +123,8 @@ int partition_init(struct partition *partition, const struct partition_options *
     assert(options->ranks > 0 && options->rank < options->ranks && options->shards > 0);
     *partition = (struct partition){.options = *options, .params = params};
     if (options->ranks % options->shards != 0) {
-        err_set(err, -EINVAL, "the shards do not divide the ranks");
-        err_expected(err, "parallel.shard to divide %u ranks", options->ranks);
+        err_set(err, -EINVAL, "the number of shards does not divide the number of ranks");
+        err_expected(err, "parallel.shard to be a divisor of %u", options->ranks);
         err_found(err, "%u", options->shards);
         return -EINVAL;
     }

@@ -377,12 +377,11 @@ static const char *tell_lost(const struct reduction *reduction, uint64_t step)
     if (step <= options->start_step)
         return NULL;
     if (!options->error_feedback)
-        return options->warm_start ? "parallel.compression: Q begins anew" : NULL;
+        return options->warm_start ? "parallel.compression: Q starts over" : NULL;
     return options->warm_start
-               ? "parallel.compression: what was left out of gradients before this step is "
-                 "lost, and Q begins anew"
-               : "parallel.compression: what was left out of gradients before this step is "
-                 "lost";
+               ? "parallel.compression: the error feedback from before this step is lost, and Q "
+                 "starts over"
+               : "parallel.compression: the error feedback from before this step is lost";
 }
 
 const struct reduction_ops reduction_powersgd_ops = {

@@ -143,12 +143,10 @@ static int name_change(struct sync_check *check, const struct sync_piece *piece,
     struct err *err = &check->failure;
     err_set(err, -EBADMSG, "after step %" PRIu64 " %s%s%.120s changed without an update",
             check->step, piece->kind ? piece->kind : "", piece->kind ? " of " : "", piece->name);
-    err_expected(err, "%016" PRIx64 ", which this rank alone holds", before);
+    err_expected(err, "%016" PRIx64 ", which only this rank holds", before);
     err_found(err, "%016" PRIx64, now);
-    err_advise(
-        err,
-        "remove a checkpoint of that step, go on from the one before it, and have this machine's "
-        "memory tested");
+    err_advise(err, "remove any checkpoint of that step, resume from the one before it, and test "
+                    "this machine's memory");
     return -EBADMSG;
 }
 
@@ -255,7 +253,7 @@ static int name_difference(const struct sync_check *check, int rank, uint64_t n,
             name->kind ? name->kind : "", name->kind ? " of " : "", name->name);
     if (are_most) {
         err_expected(err, "%016" PRIx64 " everywhere, as on rank %d", hash, most);
-        err_found(err, "other bits on rank %s", others);
+        err_found(err, "different bits on rank %s", others);
         err_advise(
             err,
             "check that this machine has the same libraries and files as the others, then test its "
@@ -263,9 +261,8 @@ static int name_difference(const struct sync_check *check, int rank, uint64_t n,
     } else {
         err_expected(err, "the same bits everywhere");
         err_found(err,
-                  "%016" PRIx64
-                  " on rank %s but other bits on rank %s: one of them is wrong, and which can "
-                  "not be told",
+                  "%016" PRIx64 " on rank %s but different bits on rank %s: one of them is wrong, "
+                                "but it is unknown which",
                   hash, those, others);
         err_advise(
             err,

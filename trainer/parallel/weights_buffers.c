@@ -39,8 +39,8 @@ static int check_buffers(const struct weights_options *options, const struct mod
     uint32_t used = used_at_once(options, model);
     if (!options->shards || options->groups_max == 0 || options->groups_max >= used)
         return 0;
-    err_set(err, -EINVAL, "parallel.groups_at_once is fewer than a pass uses");
-    err_expected(err, "%u or more: the head and the embedding, whose table it shares", used);
+    err_set(err, -EINVAL, "parallel.groups_at_once is less than a pass needs");
+    err_expected(err, "at least %u: the head and the embedding, whose table it shares", used);
     err_found(err, "%u", options->groups_max);
     return -EINVAL;
 }

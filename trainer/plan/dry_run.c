@@ -29,8 +29,9 @@ int trainer_dry_run_model(const struct train_config *config,
     *ret_model = is_cuda ? ops_null_cuda() : ops_null_cpu();
     if (*ret_model)
         return 0;
-    err_set(err, -ENODEV, "this build has no CUDA, and does not know what memory its kernels take");
-    err_advise(err, "give --set device=cpu, or use a build with CUDA");
+    err_set(err, -ENODEV,
+            "this build has no CUDA and cannot tell how much memory its kernels need");
+    err_advise(err, "use --set device=cpu, or a build with CUDA");
     return -ENODEV;
 }
 

@@ -93,7 +93,7 @@ static void describe(const struct usage *usage, uint64_t need, struct err *err)
                        str_format_size(usage->peak_bytes[parts[i].use][MEM_DEVICE], size));
     for (int use = 0; use < MEM_USE_COUNT; use++)
         pinned += usage->peak_bytes[use][MEM_PINNED];
-    err_expected(err, "%s; in the host %s pinned", text, str_format_size(pinned, size));
+    err_expected(err, "%s; %s pinned on the host", text, str_format_size(pinned, size));
 }
 
 int memory_plan_check(const struct trainer_dry_run_options *run, struct device *device,

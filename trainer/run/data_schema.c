@@ -39,8 +39,8 @@ static int copy_texts(const struct json_t *list, const char *tokenizer, struct d
     const char *text;
     for (size_t i = 0; i < count; i++) {
         if (jsonx_text(jsonx_at(list, i), &text))
-            return bad("a class name in the checkpoint's state is no string", schema->schema.path,
-                       err);
+            return bad("a class name in the checkpoint's state is not a string",
+                       schema->schema.path, err);
         bytes += strlen(text) + 1;
     }
     const char **names = malloc(bytes);
@@ -110,7 +110,7 @@ void data_schema_deinit(struct data_schema *schema)
 
 static int differ(const struct loader_schema *saved, const char *what, struct err *err)
 {
-    err_set(err, -ESTALE, "the training data has other %s than when this checkpoint was saved",
+    err_set(err, -ESTALE, "the training data has different %s than when this checkpoint was saved",
             what);
     err_at(err, saved->path, ERR_NO_OFFSET);
     err_advise(err, "resume with the data that the run began with");

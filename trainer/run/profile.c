@@ -77,7 +77,8 @@ static int write_trace(struct profile *profile, struct err *err)
     if (status && err)
         *err = detail;
     else if (!status && written)
-        log_line(run->options->log, LOG_WARN, "no trace of steps %" PRIu64 " to %" PRIu64 ": %s",
+        log_line(run->options->log, LOG_WARN,
+                 "could not write the trace of steps %" PRIu64 " to %" PRIu64 ": %s",
                  profile->made.first, profile->made.last, err_format(&detail, text, sizeof text));
     if (!status && !written && run->comm->rank == 0)
         snprintf(profile->trace, sizeof profile->trace, "%s", path);

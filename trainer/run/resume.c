@@ -32,11 +32,11 @@ static void report_difference(void *context, const struct config_field *field, c
     }
     if (comparison->refused_count++ > 0)
         return;
-    err_set(comparison->err, -EINVAL, "%s can't change in the middle of a run", field->key);
+    err_set(comparison->err, -EINVAL, "%s cannot change in the middle of a run", field->key);
     err_at(comparison->err, comparison->path, ERR_NO_OFFSET);
     err_expected(comparison->err, "%s", saved);
     err_found(comparison->err, "%s", now);
-    err_advise(comparison->err, "set it back, or start another run with another run.dir");
+    err_advise(comparison->err, "set it back, or start a new run with a different run.dir");
 }
 
 /* Keeps the batch that the run began with. batch.accumulation would resolve differently on another
@@ -49,8 +49,8 @@ static void keep_batch(struct run *run, const struct json_t *saved)
     bool is_kept = a_step > 0 && run->given->batch.accumulation == 0;
     if (is_kept && global / micro != a_step)
         run_say(run,
-                "batch: %" PRIu64 " samples an update in micro-batches of %" PRIu64
-                ", as the run began, whatever batch.accumulation is on these ranks",
+                "batch: %" PRIu64 " samples per update in micro-batches of %" PRIu64
+                ", as when the run began, regardless of batch.accumulation on these ranks",
                 global, micro);
 }
 
@@ -71,14 +71,14 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
         status = ckpt_reader_open_collective(run->io, where, &choice, run->comm, ret_reader,
                                              run->options->log, err);
     if (status == -ENOENT && *run->damaged.first) {
-        err_set(err, -EBADMSG, "no checkpoint is left to go on from: all are damaged");
+        err_set(err, -EBADMSG, "no checkpoint is left to resume from: all are damaged");
         err_at(err, where, ERR_NO_OFFSET);
-        err_advise(err, "restore one from a copy, or move the folder away to begin anew");
+        err_advise(err, "restore one from a copy, or move the folder away to start over");
         return -EBADMSG;
     }
     if (status == -EBADMSG && choice.stop_at_damage)
         err_advise(
-            err, "let checkpoint.on_damage be fallback, or resume from another step with --resume");
+            err, "set checkpoint.on_damage to fallback, or resume from another step with --resume");
     if (status == -ENOENT && run->options->resume != CONFIG_RESUME_PATH) {
         err_clear(err); /* nothing to resume: the run begins */
         return 0;
@@ -89,7 +89,7 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
     if (run->options->resume == CONFIG_RESUME_NEVER) {
         err_set(err, -EEXIST, "the run's folder already holds a checkpoint");
         err_at(err, path, ERR_NO_OFFSET);
-        err_advise(err, "go on from it with --resume auto, or give another run.dir");
+        err_advise(err, "resume from it with --resume auto, or give a different run.dir");
         return -EEXIST;
     }
     struct comparison comparison = {.run = run, .path = path, .err = err};
@@ -130,7 +130,7 @@ int resume_check_newest(const struct run *run, struct err *err)
         err_set(err, -EEXIST, "the run's folder holds a later checkpoint than the one to resume");
         err_at(err, path, ERR_NO_OFFSET);
         err_expected(err, "none after step %" PRIu64, run->step);
-        err_advise(err, "give another run.dir for the new branch, or remove the later steps");
+        err_advise(err, "give a different run.dir for the new branch, or remove the later steps");
         return -EEXIST;
     }
     err_set(err, -EAGAIN, "another run saved a checkpoint here a moment ago");
@@ -147,7 +147,7 @@ static int compare_datasets(const struct run *run, const struct json_t *saved, s
     uint64_t now = loader_datasets(run->loader, &list),
              before = jsonx_count(saved) ? jsonx_count(saved) : 1;
     if (now != before) {
-        err_set(err, -EINVAL, "the training data is another number of datasets than was saved");
+        err_set(err, -EINVAL, "the number of training datasets differs from the saved one");
         err_expected(err, "%" PRIu64, before);
         err_found(err, "%" PRIu64, now);
         return -EINVAL;
@@ -160,7 +160,8 @@ static int compare_datasets(const struct run *run, const struct json_t *saved, s
         snprintf(found, sizeof found, "%016" PRIx64, list[i].fingerprint);
         if (jsonx_text(jsonx_get(entry, "fingerprint"), &fingerprint) ||
             strcmp(fingerprint, found) != 0) {
-            err_set(err, -ESTALE, "data.train[%zu], %.200s, is not the dataset that was saved", i,
+            err_set(err, -ESTALE,
+                    "data.train[%zu], %.200s, is not the dataset that the run was saved with", i,
                     list[i].path);
             err_expected(err, "fingerprint %.16s", fingerprint);
             err_found(err, "%s", found);
@@ -168,9 +169,9 @@ static int compare_datasets(const struct run *run, const struct json_t *saved, s
         }
         if (jsonx_u64(jsonx_get(entry, "weight"), &weight) || weight != list[i].weight) {
             err_set(err, -EINVAL,
-                    "the weight of data.train[%zu], %.200s, can't change in the middle of a run", i,
-                    list[i].path);
-            err_expected(err, "%" PRIu64 " (all weights divided by what they have in common)",
+                    "the weight of data.train[%zu], %.200s, cannot change in the middle of a run",
+                    i, list[i].path);
+            err_expected(err, "%" PRIu64 " (all weights divided by their greatest common divisor)",
                          weight);
             err_found(err, "%" PRIu64, list[i].weight);
             return -EINVAL;
@@ -210,8 +211,8 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor,
     }
     status = same_data ? -EINVAL : -ESTALE; /* the fault of the configuration; of the data */
     err_set(err, status,
-            same_data ? "the order of samples is not the saved one"
-                      : "the training data is not the saved one");
+            same_data ? "the order of samples differs from the saved one"
+                      : "the training data differs from the saved one");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(err, "dataset %016" PRIx64 ", order version %u", cursor->fingerprint,
                  cursor->order_version);
@@ -263,11 +264,11 @@ static int check_optimizer(const struct run *run, const struct json_t *state, co
     int status = jsonx_get_string(jsonx_get(state, "optimizer"), "type", &saved, path, err);
     if (status || strcmp(saved, now) == 0)
         return status;
-    err_set(err, -EINVAL, "optimizer.type can't change in the middle of a run");
+    err_set(err, -EINVAL, "optimizer.type cannot change in the middle of a run");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(err, "%s", saved);
     err_found(err, "%s", now);
-    err_advise(err, "set it back, or begin another run with model.init: %.400s", path);
+    err_advise(err, "set it back, or start a new run with model.init: %.400s", path);
     return -EINVAL;
 }
 
@@ -301,7 +302,7 @@ static void restore_early_stop(struct run *run, const struct json_t *state)
     if (early_stop_is_over(&stop))
         run_say(run,
                 "this run ended early, after step %" PRIu64 ": early_stop.patience above %" PRIu64
-                " lets it go on",
+                " continues it",
                 run->step, stop.waited_count);
 }
 
@@ -333,8 +334,8 @@ static int choose_tensors(const struct run *run, const struct manifest *manifest
     }
     if (!status && wanted_count < count)
         run_say(run,
-                "%" PRIu64 " moments are not in the checkpoint, which kept none of what was "
-                "frozen: they begin at zero",
+                "%" PRIu64 " moments are not in the checkpoint because their parameters were "
+                           "frozen: they start at zero",
                 count - wanted_count);
     *ret_count = wanted_count;
     return status;
@@ -369,10 +370,10 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
     restore_early_stop(run, state);
     const char *saved_id = ckpt_reader_numerics_id(reader);
     if (run->comm->rank == 0 && strcmp(saved_id, str_text(&run->numerics_id)) != 0)
-        log_line(
-            run->options->log, LOG_WARN,
-            "the bits may differ from the run that saved this: it was computed with %s, here %s",
-            saved_id, str_text(&run->numerics_id));
+        log_line(run->options->log, LOG_WARN,
+                 "the bits may differ from the run that saved this checkpoint: it used %s, this "
+                 "run uses %s",
+                 saved_id, str_text(&run->numerics_id));
     run_say(run, "resuming at step %" PRIu64 " from %s", run->step, path);
     const char *lost = reduction_tell_lost(run->reduction, saved_id, run->step);
     if (lost)

@@ -62,7 +62,7 @@ int run_compare_data(const struct run *run, const struct loader *loader, const c
     if (loader)
         add_datasets(&record, loader, name);
     add_hex(&record, "data.val fingerprint", run->validation_fingerprint);
-    add_hex(&record, "fingerprint of the weights to begin with", run->weights_fingerprint);
+    add_hex(&record, "fingerprint of the initial weights", run->weights_fingerprint);
     int status = rank_agreement_check(
         run->comm, &record, "give all machines the same files; warnings above name damaged ones",
         &options, err);
@@ -99,7 +99,7 @@ static int allow_mixed(struct run *run, const struct comm_options *options, stru
                                         options, err);
     if (!status && str_status(&all))
         status =
-            err_set(err, -ENOMEM, "out of memory for what %d ranks compute with", run->comm->ranks);
+            err_set(err, -ENOMEM, "out of memory for the numerics of %d ranks", run->comm->ranks);
     status = run_agree(run, status, options->what, err);
     if (!status) {
         str_deinit(&run->numerics_id);
@@ -109,26 +109,25 @@ static int allow_mixed(struct run *run, const struct comm_options *options, stru
     str_deinit(&all);
     if (!status && differs && run->comm->rank == 0)
         log_line(run->options->log, LOG_WARN,
-                 "ranks compute with different kernels, which parallel.mixed: allow permits: the "
-                 "result is "
-                 "not reproducible bit by bit; checkpoints record the numerics_id of every rank");
+                 "ranks use different kernels, as parallel.mixed: allow permits: results are not "
+                 "bitwise reproducible; checkpoints record the numerics_id of every rank");
     return status;
 }
 
 int run_compare_numerics(struct run *run, struct err *err)
 {
-    struct comm_options options = run_comm_options(run, "comparing what the ranks compute with");
+    struct comm_options options = run_comm_options(run, "comparing the numerics of the ranks");
     struct rank_record record = {0};
     if (run->comm->ranks == 1)
         return 0;
     if (run->config->parallel.mixed == CONFIG_MIXED_ALLOW)
         return allow_mixed(run, &options, err);
     rank_record_add(&record, "numerics_id", str_text(&run->numerics_id));
-    int status = rank_agreement_check(run->comm, &record,
-                                      "use machines with the same processors, GPUs and libraries, "
-                                      "or set parallel.mixed: allow, which "
-                                      "gives up reproducible bits",
-                                      &options, err);
+    int status =
+        rank_agreement_check(run->comm, &record,
+                             "use machines with the same processors, GPUs and libraries, or set "
+                             "parallel.mixed: allow, which gives up bitwise reproducibility",
+                             &options, err);
     rank_record_deinit(&record);
     return status;
 }

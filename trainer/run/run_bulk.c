@@ -27,7 +27,8 @@ int run_open_device(struct run *run, struct err *err)
     int count = 0, rank = run->options->local_rank;
     if (config_counts_only(run->config)) {
         err_set(err, -EINVAL, "device null computes nothing");
-        err_advise(err, "give --set device=auto; `millrace train` tells with it what a run takes");
+        err_advise(err, "use --set device=auto; with device null, `millrace train` only reports "
+                        "what a run needs");
         return -EINVAL;
     }
     if (may_be_gpu(run) && rank > 0 && device_cuda_count(&count, NULL) == 0 && count > 0)
@@ -79,10 +80,10 @@ static int check_places(const struct place *places, int ranks, struct hindrance 
         ret_hindrance->has_gpus = ret_hindrance->has_gpus || places[r].is_gpu;
     for (int r = 0; r < ranks; r++) {
         if (!places[r].is_gpu)
-            return err_set(err, -ENOTSUP, "rank %d computes on no GPU", r);
+            return err_set(err, -ENOTSUP, "rank %d does not compute on a GPU", r);
         if (!places[r].has_nccl) {
             ret_hindrance->lacks_nccl = true;
-            return err_set(err, -ENOTSUP, "rank %d has no NCCL that can be used", r);
+            return err_set(err, -ENOTSUP, "rank %d has no usable NCCL", r);
         }
         for (int other = 0; other < r; other++)
             if (places[r].machine == places[other].machine && places[r].gpu == places[other].gpu)
@@ -133,7 +134,8 @@ static int open_nccl(struct run *run, struct err *err)
     int status = comm_nccl_open(run->plain_comm, run->device, run->config->parallel.timeout_ns,
                                 &run->nccl, err);
     if (status) {
-        err_advise(err, "NCCL_DEBUG=INFO tells more; parallel.comm: host does without NCCL");
+        err_advise(err,
+                   "set NCCL_DEBUG=INFO for details, or parallel.comm: host to run without NCCL");
         return status;
     }
     status = run_agree(run, run_count_bulk(run, err), "connecting", err);
@@ -143,9 +145,9 @@ static int open_nccl(struct run *run, struct err *err)
     char library[COMM_NCCL_TEXT_BYTES];
     bool moves = config_moves_gradients(run->config);
     comm_nccl_library(library, NULL);
-    run_say(run, "ranks: %s travel from GPU to GPU by %s%s",
-            moves ? "weights and gradients" : "weights that are gathered", library,
-            moves ? "" : ", sums through the host");
+    run_say(run, "ranks: %s are sent from GPU to GPU with %s%s",
+            moves ? "weights and gradients" : "weights", library,
+            moves ? "" : ", sums go through the host");
     return 0;
 }
 
@@ -157,11 +159,10 @@ static void warn_of_host(const struct run *run, const struct err *lacking)
     if (run->comm->rank != 0)
         return;
     if (comm_nccl_check(&why) == 0)
-        err_advise(&why, "millrace doctor on its machine tells why");
+        err_advise(&why, "run millrace doctor on its machine to see why");
     log_line(run->options->log, LOG_WARN,
-             "weights and gradients travel through the host, which is much slower than from GPU to "
-             "GPU: %s; "
-             "%s; parallel.comm: host asks for this without a warning",
+             "weights and gradients go through the host, which is much slower than from GPU to "
+             "GPU: %s; %s; set parallel.comm: host to silence this warning",
              lacking->what, why.what[0] ? err_format(&why, text, sizeof text) : why.advice);
 }
 
@@ -180,15 +181,13 @@ int run_open_bulk(struct run *run, struct err *err)
         if (hindrance.lacks_nccl)
             warn_of_host(run, &detail);
         else if (hindrance.has_gpus)
-            run_say(run, "ranks: weights and gradients travel through the host, as %s",
+            run_say(run, "ranks: weights and gradients go through the host because %s",
                     detail.what);
         return 0;
     }
     if (status == -ENOTSUP)
-        err_advise(
-            &detail,
-            "give each rank a GPU of its own, see what millrace doctor says of NCCL, or take "
-            "parallel.comm: host");
+        err_advise(&detail, "give each rank its own GPU, check NCCL with millrace doctor, or set "
+                            "parallel.comm: host");
     if (err)
         *err = detail;
     return status;

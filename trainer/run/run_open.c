@@ -92,9 +92,9 @@ int run_open_model(struct run *run, bool trains, struct err *err)
     const struct train_config *c = run->config;
     if (c->model.type == MODEL_VIT && c->model.classes == 0)
         return err_set(err, -EINVAL,
-                       "the data names no classes: give model.classes, how many there are");
+                       "the data has no class names: set model.classes to the number of classes");
     if (c->model.type != MODEL_VIT && c->model.vocabulary == 0)
-        return err_set(err, -EINVAL, "the data names no vocabulary: give model.vocabulary");
+        return err_set(err, -EINVAL, "the data has no vocabulary: set model.vocabulary");
     const struct model_config config = run_model_config(run, trains);
     int status = model_open(&config, run->ops, run->batching.micro, &run->model, err);
     if (status)
@@ -319,7 +319,7 @@ static int look_at_validation(struct run *run, struct err *err)
     struct train_config *c = run->config;
     if (!c->data.val[0]) {
         err_set(err, -EINVAL, "there is nothing to evaluate on");
-        err_advise(err, "give data.val");
+        err_advise(err, "set data.val");
         return -EINVAL;
     }
     struct loader_options options = run_loader_options(run, false);
@@ -358,7 +358,7 @@ static int take_from_checkpoint(struct run *run, const char *from, struct err *e
     run->reference = run->recorded.schema;
     if (!status && !run->recorded.is_recorded)
         run_say(run,
-                "%s records no class names and no tokenizer: they can't be compared with those of "
+                "%s records no class names and no tokenizer: they cannot be compared with those of "
                 "data.val",
                 from);
     return status;

@@ -89,8 +89,8 @@ void run_begin_policies(struct run *run)
     };
     if (config->optimizer.base_batch > 0)
         run_say(run,
-                "learning rate: %g at most, for a batch of %" PRIu64
-                ", as %g is for one of %" PRIu64,
+                "learning rate: at most %g for a batch of %" PRIu64
+                ", scaled from %g for a batch of %" PRIu64,
                 run->schedule.lr, config->batch.global, config->optimizer.lr,
                 config->optimizer.base_batch);
 }

@@ -119,7 +119,7 @@ static int settle_oldest(struct run *run, struct err *err)
     if (!gate->is_finite)
         log_line(
             run->options->log, LOG_INFO,
-            "step %llu is skipped: a gradient overflowed; the loss is scaled by %g now, not %g",
+            "step %llu was skipped because a gradient overflowed; the loss scale is now %g, was %g",
             (unsigned long long)oldest->step, gate->scaler.scale, run->scaler.scale);
     run->scaler = gate->scaler;
     run->optimizer.updates = gate->updates_count;

@@ -145,6 +145,7 @@ int run_check_kept(struct run *run, struct err *err)
         return 0;
     sync_check_begin_again(run->sync_check);
     add_kept(run);
-    struct comm_options options = run_comm_options(run, "looking again at what each rank keeps");
+    struct comm_options options =
+        run_comm_options(run, "rechecking the state that each rank keeps");
     return sync_check_end_again(run->sync_check, 0, &options, err);
 }

@@ -56,9 +56,10 @@ static int count_local_ranks(const struct run *run, uint32_t *ret_count, struct 
     *ret_count = count;
     if (!status)
         return 0;
-    err_set(err, status,
-            "machines have different numbers of ranks, or their ranks are no neighbours");
-    err_advise(err, "give parallel.shard, or start the ranks machine by machine");
+    err_set(
+        err, status,
+        "machines have different numbers of ranks, or the ranks of a machine are not consecutive");
+    err_advise(err, "set parallel.shard, or start the ranks machine by machine");
     return status;
 }
 

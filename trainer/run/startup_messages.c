@@ -20,7 +20,7 @@ static void say_what_is_read(const struct run *run)
     if (count > 1)
         run_say(run,
                 "data: a mix of %" PRIu32 " datasets, %" PRIu64 " samples and %" PRIu64
-                " steps an epoch, order %s, read by %s",
+                " steps per epoch, order %s, read with %s",
                 count, run->shape.samples, run->shape.steps, kind, run->shape.engine);
     for (uint32_t i = 0; i < count; i++) {
         const struct order_params *o = &list[i].order;
@@ -33,8 +33,8 @@ static void say_what_is_read(const struct run *run)
         else
             run_say(run,
                     "data: %s, %" PRIu64 " samples, %" PRIu64
-                    " steps an epoch, order %s (lanes %" PRIu64 ", window %" PRIu64 ", run %" PRIu64
-                    "), read by %s",
+                    " steps per epoch, order %s (lanes %" PRIu64 ", window %" PRIu64
+                    ", run %" PRIu64 "), read with %s",
                     path, o->samples, run->shape.steps, kind, o->lanes, o->window, o->run,
                     run->shape.engine);
     }
@@ -45,21 +45,21 @@ static void say_quality(const struct run *run)
     double ratio;
     if (run->shape.order.kind != ORDER_SHUFFLE || loader_quality(run->loader, &ratio, NULL))
         return;
-    run_say(run, "data: batches are mixed %.0f %% as well as by a full shuffle%s",
+    run_say(run, "data: batches are mixed %.0f %% as well as with a full shuffle%s",
             ratio > 1 ? 100 : ratio * 100,
             ratio < QUALITY_POOR
-                ? "; `millrace read DATASET --quality` tells what would mix them better"
+                ? "; `millrace read DATASET --quality` shows what would mix them better"
                 : "");
 }
 
 static void tell_travel(const struct run *run, char *text, size_t bytes)
 {
     if (run_is_local(run))
-        snprintf(text, bytes, "weights travel after every %" PRIu64 " updates, gradients never",
+        snprintf(text, bytes, "weights averaged every %" PRIu64 " updates, gradients not exchanged",
                  run->config->parallel.local_sgd.steps);
     else
-        snprintf(text, bytes, "gradients travel %s",
-                 run->batching.interleaved ? "after each micro-batch" : "once a step");
+        snprintf(text, bytes, "gradients exchanged %s",
+                 run->batching.interleaved ? "after each micro-batch" : "once per step");
 }
 
 static void say_ranks(const struct run *run)
@@ -67,9 +67,7 @@ static void say_ranks(const struct run *run)
     char travel[80], loss[REDUCTION_LOSS_BYTES];
     reduction_tell_loss(&run->reduction->options, loss, sizeof loss);
     if (loss[0])
-        run_say(run,
-                "%s: the bits depend on the number of ranks, the promise that they do not is off",
-                loss);
+        run_say(run, "%s: the bits of the result depend on the number of ranks", loss);
     if (run->batching.ranks == 1)
         return;
     tell_travel(run, travel, sizeof travel);
@@ -97,24 +95,23 @@ static void say_memory(const struct run *run)
     char evaluating[80] = "", host[80] = "", buffers[48] = "";
     uint32_t buffers_count = reduction_buffers(&run->reduction->options);
     if (!is_host)
-        snprintf(host, sizeof host, " on the device, %s pinned in the host",
+        snprintf(host, sizeof host, " on the device, %s pinned on the host",
                  str_format_size(pinned, there));
     if (config->data.val[0])
-        snprintf(evaluating, sizeof evaluating, "; at most %s more while it evaluates",
+        snprintf(evaluating, sizeof evaluating, "; up to %s more during evaluation",
                  str_format_size(config->data.memory_bytes, more));
     if (buffers_count > 0) /* else no buffer holds all gradients */
         snprintf(buffers, sizeof buffers, " (%u buffer%s)", buffers_count,
                  buffers_count == 1 ? "" : "s");
     run_say(run, "memory: %s%s%s%s", str_format_size(is_host ? all : used, here),
-            run->batching.ranks > 1 ? " a rank" : "", host, evaluating);
-    run_say(
-        run,
-        "memory: for weights, gradients%s, moments, activations, batches, staging of checkpoints",
-        buffers);
+            run->batching.ranks > 1 ? " per rank" : "", host, evaluating);
+    run_say(run,
+            "memory: for weights, gradients%s, moments, activations, batches, checkpoint staging",
+            buffers);
     if (is_host && (config->model.offload > 0 || config->parallel.offload.optimizer ||
                     config->parallel.offload.params))
-        run_say(run, "memory: model.offload and parallel.offload save nothing on the cpu, whose "
-                     "memory is the host's");
+        run_say(run, "memory: model.offload and parallel.offload save nothing on the cpu, because "
+                     "its memory is the host's");
 }
 
 /* If the warm-up is as long as the run, as the default is for a short run, no step has a falling
@@ -143,13 +140,13 @@ void startup_messages(const struct run *run)
     say_quality(run);
     run_say(run,
             "model: %s, %.2f M parameters in %" PRIu64 " groups, %" PRIu64
-            " micro-batches of %" PRIu64 " a step",
+            " micro-batches of %" PRIu64 " per step",
             model_type_name((enum model_type)run->config->model.type), (double)parameters / 1e6,
             run->params->groups_count, batching_micros(&run->batching), run->batching.micro);
     if (frozen_count > 0)
         run_say(
             run,
-            "model: %.2f M of the parameters are frozen: no gradients, moments or updates of them",
+            "model: %.2f M of the parameters are frozen: no gradients, moments or updates for them",
             (double)frozen_count / 1e6);
     const char *id = str_text(&run->numerics_id); /* begins with the device's name */
     const char *rank = "rank 0: ";                /* prefix when it lists all ranks */
@@ -161,11 +158,11 @@ void startup_messages(const struct run *run)
     warn_of_warmup(run);
     const char *limit = run->config->run.steps > 0 ? "run.steps" : "run.epochs";
     if (run->step == run->steps)
-        run_say(run, "this run has made all its %" PRIu64 " steps: a larger %s lets it go on",
+        run_say(run, "this run has completed all its %" PRIu64 " steps: a larger %s continues it",
                 run->steps, limit);
     else if (run->step > run->steps)
         run_say(run,
-                "this run has made %" PRIu64 " steps, which is more than all of %" PRIu64
-                ": a larger %s lets it go on",
+                "this run has completed %" PRIu64 " steps, more than its total of %" PRIu64
+                ": a larger %s continues it",
                 run->step, run->steps, limit);
 }

@@ -148,7 +148,7 @@ static int get_hex64(const struct json_t *object, const char *key, uint64_t *ret
     *ret_value = strtoull(text, &end, 16);
     if (strlen(text) == 16 && *end == '\0')
         return 0;
-    err_set(err, -EBADMSG, "JSON key \"%s\" is no number of 16 hexadecimal digits", key);
+    err_set(err, -EBADMSG, "JSON key \"%s\" is not a number of 16 hexadecimal digits", key);
     err_at(err, path, ERR_NO_OFFSET);
     err_found(err, "%.64s", text);
     return -EBADMSG;

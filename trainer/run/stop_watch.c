@@ -74,7 +74,7 @@ static void answer_again(struct stop_watch *watch, unsigned asks)
                  waited, step, str_format_size(watch->state_bytes, size));
     else
         snprintf(text, sizeof text,
-                 "asked to stop %s ago: waiting for what follows step %" PRIu64
+                 "asked to stop %s ago: waiting for the work after step %" PRIu64
                  ", then for its checkpoint; a second Ctrl-C ends the run without it",
                  waited, step);
     watch->asks = asks;
@@ -94,12 +94,12 @@ static void give_up(struct stop_watch *watch)
             atomic_load(&watch->step));
     err_expected(&err, "a stop within %s", format_seconds(deadline_ns, limit));
     if (newest > 0)
-        err_found(&err, "that the newest complete checkpoint is step %" PRIu64, newest);
+        err_found(&err, "the newest complete checkpoint at step %" PRIu64, newest);
     else
         err_found(&err, "no complete checkpoint");
     err_advise(
         &err,
-        "raise run.stop_deadline if saving takes longer; the same command goes on from there");
+        "raise run.stop_deadline if saving takes longer; the same command resumes from there");
     watch->is_late = true;
     report(watch, TRAINER_STOP_LATE, err_format(&err, line, sizeof line));
 }
@@ -146,7 +146,7 @@ int stop_watch_open(struct stop_watch *watch, const struct run *run, uint64_t sa
     int status = thread_start(&watch->thread, watch_main, watch);
     if (status) {
         pthread_mutex_destroy(&watch->mutex);
-        return err_errno(err, status, "could not start the thread that answers requests to stop");
+        return err_errno(err, status, "could not start the thread that handles stop requests");
     }
     watch->has_thread = true;
     return 0;

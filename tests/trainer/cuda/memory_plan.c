@@ -84,7 +84,7 @@ static void what_is_offloaded_is_told_and_not_advised_again(void **state)
     order_set(0);
     assert_int_equal(check((size_t)80 << 20, &offloaded, &err), -ENOMEM);
     assert_non_null(strstr(err.expected, "moments 0 B"));
-    assert_non_null(strstr(err.expected, "in the host"));
+    assert_non_null(strstr(err.expected, "pinned on the host"));
     assert_null(strstr(err.advice, "parallel.offload"));
 }
 

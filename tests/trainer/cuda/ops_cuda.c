@@ -42,8 +42,8 @@ static void a_head_too_wide_for_the_device_is_told_with_what_to_do(void **state)
     assert_ok(ops->table->plan_attn(ops, &narrow, &err), &err);
     assert_int_equal(ops->table->plan_attn(ops, &wide, &err), -EINVAL);
     assert_non_null(strstr(err.what, "head dimension 128"));
-    assert_string_equal(err.found, "101376 bytes a block");
-    assert_non_null(strstr(err.advice, "more heads"));
+    assert_string_equal(err.found, "101376 bytes per block");
+    assert_non_null(strstr(err.advice, "more and narrower heads"));
     assert_ok(ops->table->sync(ops, &err), &err); /* the error leaves no state behind */
     close_ops(ops, device);
 

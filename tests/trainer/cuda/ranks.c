@@ -167,7 +167,7 @@ static void check_bits(bool by_nccl, size_t order, const char *const *extra)
     snprintf(name, sizeof name, "run-%llu", (unsigned long long)runs_count++);
     assert_ok(train(world, name, extra, &err), &err);
     if (world->rank == 0 && world->ranks > 1)
-        assert_true((strstr(said, "weights and gradients travel from GPU to GPU by NCCL") !=
+        assert_true((strstr(said, "weights and gradients are sent from GPU to GPU with NCCL") !=
                      NULL) == by_nccl);
     if (world->rank == 0)
         check_dry_run(by_nccl);
@@ -234,8 +234,8 @@ static void fast_sums_pass_through_the_host(void **state)
     order_set(0);
     assert_ok(train(world, "fast", sets, &err), &err);
     if (world->rank == 0) {
-        assert_non_null(strstr(said, "weights that are gathered travel from GPU to GPU by NCCL"));
-        assert_non_null(strstr(said, "sums through the host"));
+        assert_non_null(strstr(said, "weights are sent from GPU to GPU with NCCL"));
+        assert_non_null(strstr(said, "sums go through the host"));
         check_dry_run(true);
     }
     ranks_meet();
@@ -263,7 +263,7 @@ static void ranks_that_share_a_gpu_talk_through_the_host(void **state)
     if (world->rank == 0)
         assert_string_equal(
             said,
-            "ranks: weights and gradients travel through the host, as ranks 0 and 1 share a GPU");
+            "ranks: weights and gradients go through the host because ranks 0 and 1 share a GPU");
     assert_int_equal(train(world, "refused", nccl, &err), -ENOTSUP);
     assert_string_equal(err.what, "ranks 0 and 1 share a GPU");
     shim_set_driver(CUDART_VERSION, GPUS);
@@ -282,13 +282,12 @@ static void an_nccl_older_than_the_build_is_warned_of(void **state)
     assert_ok(train(world, "older", by_itself, &err), &err);
     assert_string_equal(said, "");
     if (world->rank == 0) {
-        assert_non_null(strstr(warned, "travel through the host, which is much slower"));
-        assert_non_null(
-            strstr(warned, "rank 0 has no NCCL that can be used; NCCL is older than the one"));
+        assert_non_null(strstr(warned, "go through the host, which is much slower"));
+        assert_non_null(strstr(warned, "rank 0 has no usable NCCL; NCCL is older than the one"));
         assert_non_null(strstr(warned, "found 2.0.0; put the newer one first in LD_LIBRARY_PATH"));
     }
     assert_int_equal(train(world, "refused", nccl, &err), -ENOTSUP);
-    assert_string_equal(err.what, "rank 0 has no NCCL that can be used");
+    assert_string_equal(err.what, "rank 0 has no usable NCCL");
     shim_set_nccl(0);
     ranks_meet();
 }

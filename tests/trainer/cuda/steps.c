@@ -196,7 +196,7 @@ static void count_skipped(void *context, enum log_level level, const char *line)
 {
     struct outcome *outcome = context;
     (void)level;
-    outcome->skipped_count += strstr(line, "is skipped") != NULL;
+    outcome->skipped_count += strstr(line, "was skipped") != NULL;
 }
 
 /* stop_each: requests a stop at once, so that the run makes one step. */

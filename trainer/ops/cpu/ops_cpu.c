@@ -149,11 +149,11 @@ int ops_cpu_plan_attn(struct ops *ops, const struct attn_shape *shape, struct er
     struct ops_cpu *cpu = ops_cpu_of(ops);
     if (shape->batch == 0 || shape->tokens == 0 || shape->head_dim == 0 || shape->kv_heads == 0 ||
         shape->heads == 0 || shape->heads % shape->kv_heads != 0)
-        return err_set(
-            err, -EINVAL,
-            "no attention of %llu tokens, %llu heads, %llu key-value heads, head dimension %llu",
-            (unsigned long long)shape->tokens, (unsigned long long)shape->heads,
-            (unsigned long long)shape->kv_heads, (unsigned long long)shape->head_dim);
+        return err_set(err, -EINVAL,
+                       "cannot compute attention of %llu tokens, %llu heads, %llu key-value heads, "
+                       "head dimension %llu",
+                       (unsigned long long)shape->tokens, (unsigned long long)shape->heads,
+                       (unsigned long long)shape->kv_heads, (unsigned long long)shape->head_dim);
     uint64_t width_max = BLAS_SIZE_MAX / 3;
     if (shape->tokens > width_max || shape->heads > width_max ||
         shape->head_dim > width_max / shape->heads)

@@ -171,10 +171,10 @@ static int too_wide_a_head(const struct ops *ops, const struct attn_shape *shape
     const struct device_cuda_info *info = device_cuda_info(ops->device);
     cudaGetLastError(); /* told once */
     err_set(err, -EINVAL,
-            "attention of head dimension %" PRIu64 " takes more shared memory than %s has",
+            "attention of head dimension %" PRIu64 " needs more shared memory than %s has",
             shape->head_dim, info->name);
-    err_found(err, "%" PRIu64 " bytes a block", info->shared_bytes_max);
-    err_advise(err, "choose more heads, which are narrower%s",
+    err_found(err, "%" PRIu64 " bytes per block", info->shared_bytes_max);
+    err_advise(err, "choose more and narrower heads%s",
                ops->compute == DTYPE_F32 ? "" : ", or precision.compute: fp32");
     return -EINVAL;
 }
@@ -184,7 +184,7 @@ static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err
     if (shape->batch == 0 || shape->tokens == 0 || shape->heads == 0 || shape->kv_heads == 0 ||
         shape->heads % shape->kv_heads != 0 || !cuda_attention_takes(ops->compute, shape)) {
         err_set(err, -EINVAL,
-                "no attention of %" PRIu64 " tokens, %" PRIu64 " heads, %" PRIu64
+                "cannot compute attention of %" PRIu64 " tokens, %" PRIu64 " heads, %" PRIu64
                 " key-value heads, head dimension %" PRIu64 " on a GPU",
                 shape->tokens, shape->heads, shape->kv_heads, shape->head_dim);
         err_expected(err, "a head dimension of at most 256, a multiple of 8 in %s",
@@ -407,7 +407,7 @@ static void gate_update(struct ops *ops, struct update_gate *gate, const int64_t
                         const int64_t *squares, const struct update_gate_request *request)
 {
     check(cuda_of(ops), cuda_gate_update(gate, losses, squares, request, cuda_of(ops)->stream),
-          "the decision about an update");
+          "the update gate");
 }
 
 static void to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)
@@ -434,7 +434,7 @@ static void count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint
 
 static void turn(struct ops *ops, struct time_parts *parts, enum time_part part)
 {
-    check(cuda_of(ops), cuda_turn(parts, part, cuda_of(ops)->stream), "a look at the clock");
+    check(cuda_of(ops), cuda_turn(parts, part, cuda_of(ops)->stream), "a clock reading");
 }
 
 static void numerics_id(struct ops *ops, struct str *out)

@@ -68,7 +68,7 @@ static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err
     (void)ops;
     if (shape->batch == 0 || shape->tokens == 0 || shape->head_dim == 0 || shape->heads == 0 ||
         shape->kv_heads == 0 || shape->heads % shape->kv_heads != 0)
-        return err_set(err, -EINVAL, "no such attention can be");
+        return err_set(err, -EINVAL, "the shape of the attention is invalid");
     return 0;
 }
 

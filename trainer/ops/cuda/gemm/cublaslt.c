@@ -184,7 +184,7 @@ static int choose_algorithm(struct cublaslt *lt, struct cublaslt_plan *plan, str
     if (preference)
         lt->library->MatmulPreferenceDestroy(preference);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
-        return err_set(err, -ENOTSUP, "cuBLASLt has no algorithm for a product");
+        return err_set(err, -ENOTSUP, "cuBLASLt has no algorithm for this product");
     if (status == CUBLAS_STATUS_SUCCESS)
         status = result.state;
     if (status != CUBLAS_STATUS_SUCCESS)

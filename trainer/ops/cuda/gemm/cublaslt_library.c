@@ -40,7 +40,7 @@ static int find_functions(void *library, struct cublaslt_library *ret_table, str
     const char *lacking = dynlib_find(library, wanted, sizeof wanted / sizeof wanted[0]);
     if (lacking) {
         err_set(err, -ELIBACC, "this cuBLASLt lacks %s", lacking);
-        err_advise(err, "install that of CUDA 12 or 13");
+        err_advise(err, "install the one from CUDA 12 or 13");
         return -ELIBACC;
     }
     *ret_table = t;
@@ -56,7 +56,7 @@ static int load(struct cublaslt_library *ret_table, struct err *err)
     if (!library) {
         err_set(err, -ELIBACC, "could not load cuBLASLt: %s", dlerror());
         err_advise(err,
-                   "install the CUDA toolkit's libcublas, or set LD_LIBRARY_PATH to where it is");
+                   "install the CUDA toolkit's libcublas, or add its folder to LD_LIBRARY_PATH");
         return -ELIBACC;
     }
     return find_functions(library, ret_table, err);
