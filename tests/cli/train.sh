@@ -306,7 +306,7 @@ mixup_and_cutmix_train_to_the_same_weights_whatever_computes_them() {
   same "$(json 'd[-1]["val_loss"], d[-1]["val_accuracy"]' mixed-0.json)" "$(json 'd["loss"], d["accuracy"]' unmixed)"
   for way in data.image.mixup=0.5 data.image.cutmix=0 data.image.mix_prob=0.9 data.image.mix_switch_prob=0; do
     same "$(status_of "${common[@]}" --set run.dir=runs/mixed-0 --set run.steps=20 --set $way)" 2 "status of a resume with $way"
-    contains "$(tail -1 errors)" "${way%=*} can't change"
+    contains "$(tail -1 errors)" "${way%=*} cannot change"
   done
   same "$(status_of "${common[@]}" --set run.dir=runs/no --set batch.micro=1)" 2
   contains "$(cat errors)" "mixing needs at least two images per micro-batch"
@@ -441,7 +441,7 @@ a_configuration_that_can_not_be_is_wrong_usage_whenever_that_shows() {
     one_line errors
   done
   same "$(status_of millrace train train.yaml --set run.steps=20 --set run.seed=8)" 2 "status of a resume under another seed"
-  contains "$(tail -1 errors)" "run.seed can't change"
+  contains "$(tail -1 errors)" "run.seed cannot change"
   same "$(status_of millrace eval train.yaml --from runs/a/ckpt --set data.val=)" 2 "status of an evaluation of nothing"
   for set in data.train=nowhere model.init=nowhere; do
     same "$(status_of millrace train train.yaml --resume never --set run.dir=runs/no --set "$set")" 1 "status with $set"
