@@ -30,7 +30,7 @@ int transaction_taken(const char *path, struct err *err)
 {
     err_set(err, -EEXIST, "the path already exists");
     err_at(err, path, ERR_NO_OFFSET);
-    err_advise(err, "remove it, choose another name, or allow it to be replaced");
+    err_advise(err, "remove it, choose another name, or ask for it to be replaced");
     return -EEXIST;
 }
 
