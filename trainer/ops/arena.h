@@ -1,5 +1,5 @@
 /*
- * arena — where tensors lie in an arena, computed before there is memory. Header only.
+ * arena — computes the offsets of tensors in an arena before it is allocated. Header only.
  *
  *     struct arena_layout layout = {0};
  *     uint64_t normed = arena_take(&layout, rows * width, ops_compute_bytes(ops));
@@ -13,15 +13,15 @@
 
 enum { ARENA_ALIGN_BYTES = 256 };
 
-/* More is refused when a model is opened; sums and products saturate here, so that no size wraps
- * around on its way. */
+/* Sums and products saturate here, so no size wraps around. Opening a model rejects anything
+ * larger. */
 #define ARENA_BYTES_MAX (UINT64_C(1) << 56)
 
 struct arena_layout {
     uint64_t bytes; /* ARENA_BYTES_MAX: too large */
 };
 
-/* The offset of a tensor, in bytes. */
+/* Returns the tensor's offset in bytes. */
 static inline uint64_t arena_take(struct arena_layout *layout, uint64_t elements,
                                   size_t element_bytes)
 {

@@ -1,17 +1,17 @@
 /*
- * ops — the compute table: what a model is computed with, on one device in one precision.
+ * ops — the compute table: all operations of a model, on one device in one precision.
  *
- * Matrices are row-major and dense. Every operation is a pure function of its arguments in a fixed
- * order of additions that depends on shapes alone, never on threads: the bits are the same whatever
- * the pool. Operations are queued on the ops' stream (the cpu runs them at once) and return
- * nothing; a failure is remembered and `sync` tells it, once a step. All arrays lie in device
- * memory; pinned memory is the device's too.
+ * Matrices are row-major and dense. Every operation is a pure function of its arguments. Its order
+ * of additions depends on shapes alone, never on threads, so pools of any size give the same bits.
+ * Operations are queued on the ops' stream (the cpu runs them at once) and return nothing. The ops
+ * remember the first failure, and `sync`, called once a step, returns it. All arrays lie in device
+ * memory; pinned memory counts as device memory.
  *
- * Two element types: `compute` for activations and the weights that products use, `master` for
- * parameters, gradients and moments. On the cpu both are F32 (F64 for tests by central
- * differences); on a GPU compute is F32, BF16 or F16, and master F32.
+ * There are two element types: `compute` for activations and the weights used in products, `master`
+ * for parameters, gradients and moments. On the cpu both are F32 (F64 for gradient checks by
+ * central differences). On a GPU compute is F32, BF16 or F16, and master is F32.
  *
- * Threads: an ops belongs to one thread, which works in its pool.
+ * Threads: only the owner thread may call an ops; it takes part in the work of its pool.
  */
 #ifndef MILLRACE_TRAINER_OPS_OPS_H
 #define MILLRACE_TRAINER_OPS_OPS_H
@@ -31,20 +31,21 @@
 struct ops;
 struct trace;
 
-/* C[m,n] = op(A) op(B) (+ bias[n] on each row) (+ C). A is [m,k], or [k,m] where trans_a; B is
- * [k,n], or [n,k] where trans_b. */
+/* C[m,n] = op(A) op(B) (+ bias[n] on each row) (+ C). A is [m,k], or [k,m] with trans_a; B is
+ * [k,n], or [n,k] with trans_b. */
 struct gemm_shape {
     uint64_t m, n, k;
     bool trans_a, trans_b;
     bool bias;          /* of the compute type */
-    bool accumulate;    /* add to what C holds */
-    bool master_output; /* C is of the master type (gradients), else of the compute type */
+    bool accumulate;    /* add to C */
+    bool master_output; /* C has the master type (gradients), else the compute type */
 };
 
-/* One algorithm and workspace a shape, fixed when planned. Immutable; lives as long as its ops. */
+/* The algorithm and workspace for one shape, fixed when planned. Immutable; lives as long as its
+ * ops. */
 struct gemm_plan {
     struct gemm_shape shape;
-    const void *algorithm; /* the backend's */
+    const void *algorithm; /* owned by the backend */
     uint32_t algorithm_id; /* part of numerics_id */
 };
 
@@ -70,46 +71,45 @@ SHARED_INLINE uint64_t norm_row_offset(const struct norm_shape *shape, uint64_t 
 /* Columns of a norm whose gradient can be computed in place. */
 enum { NORM_IN_PLACE_COLS_MAX = 256 };
 
-/* qkv is [batch * tokens, (heads + 2 * kv_heads) * head_dim]: all q heads, then k, then v. Scale is
- * 1/sqrt(head_dim). heads is a multiple of kv_heads (grouped-query attention; equal:
- * multi-head). */
+/* qkv is [batch * tokens, (heads + 2 * kv_heads) * head_dim]: all q heads, then k, then v. Scores
+ * are scaled by 1/sqrt(head_dim). heads is a multiple of kv_heads (grouped-query attention;
+ * multi-head if equal). */
 struct attn_shape {
     uint64_t batch, tokens, heads, kv_heads, head_dim;
     bool causal;
 };
 
 /* Row item * tokens + t of the logits has the target targets[item * target_stride + t]. stride:
- * elements from a row to the next, at least classes; what lies between is padding. */
+ * elements from one row to the next, at least classes; elements past classes are padding. */
 struct xent_shape {
     uint64_t items, tokens, target_stride, classes, stride;
 };
 
-/* A second target a row, of pictures that were mixed with another; device memory, elements where
- * those of the targets are. */
+/* A second target per row, for mixed images. In device memory, indexed like the targets. */
 struct xent_mix {
     const int32_t *targets;
-    const float *weights; /* what the first target counts, 0..1; the second counts the rest */
+    const float *weights; /* weight of the first target, 0..1; the second gets the rest */
 };
 
-/* Weight decay is decided for so many elements at a time. */
+/* Granularity of weight decay: each block of this many elements either decays or does not. */
 enum { OPS_DECAY_ELEMENTS = 64 };
 
-/* What an update reads and changes: `count` elements of each, decays excepted. Master type, compute
- * excepted. */
+/* Arrays that an update reads and changes. Each except decays has `count` elements; each except
+ * compute has the master type. */
 struct update_arrays {
     void *params;
     void *compute; /* set to the weights in the compute type; NULL: that is the master type */
-    void *moment1, *moment2; /* changed in place; subnormals become 0; NULL where a rule has none */
+    void *moment1, *moment2; /* changed in place; subnormals become 0; NULL if the rule has none */
     const void *gradients;   /* sums over all items */
-    const uint8_t *decays;   /* [i / OPS_DECAY_ELEMENTS] is 1 where element i decays, else 0 */
+    const uint8_t *decays;   /* [i / OPS_DECAY_ELEMENTS] is 1 if element i decays, else 0 */
     uint64_t count;
 };
 
 struct update_gate; /* trainer/ops/update_gate.h */
 struct update_gate_request;
 
-/* All hooks are required but those that say so. Sizes are in elements; rows and columns of
- * row-major matrices. Targets and sources do not overlap unless said. */
+/* All hooks are required unless marked optional. Sizes are in elements; rows and columns are those
+ * of row-major matrices. Outputs and inputs do not overlap unless stated. */
 struct ops_table {
     const char *name; /* "cpu", "cuda" */
 
@@ -117,8 +117,8 @@ struct ops_table {
                      struct err *err);
     void (*gemm)(struct ops *ops, const struct gemm_plan *plan, const void *a, const void *b,
                  const void *bias, void *c);
-    /* Reserves what bias_bwd, norm_bwd and embed_bwd of a matrix of gradients [rows, cols] work in;
-     * to be called before the first of them. -ENOMEM. */
+    /* Reserves the workspace of bias_bwd, norm_bwd and embed_bwd for a gradient matrix [rows,
+     * cols]. Call it before the first of them. -ENOMEM. */
     int (*plan_rows)(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err);
     /* bias[cols] (master) = column sums of d_out[rows, cols] (+ bias). */
     void (*bias_bwd)(struct ops *ops, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols,
@@ -128,38 +128,39 @@ struct ops_table {
      * type. */
     void (*norm_fwd)(struct ops *ops, const struct norm_shape *shape, void *out, void *mean,
                      void *rstd, const void *x, const void *weight, const void *bias);
-    /* d_x += ..., d_weight and d_bias (master; NULL for RMS) = sums over rows (+ what they hold,
-     * where accumulate). d_out NULL: d_x holds the gradient of out and becomes that of x; cols is
+    /* d_x += ..., d_weight and d_bias (master; NULL for RMS) = sums over rows (+ their old values
+     * if accumulate). d_out NULL: d_x holds the gradient of out and becomes that of x; cols is
      * then at most NORM_IN_PLACE_COLS_MAX. out, x, d_out and d_x are laid out as shape says. */
     void (*norm_bwd)(struct ops *ops, const struct norm_shape *shape, void *d_x, void *d_weight,
                      void *d_bias, const void *d_out, const void *x, const void *mean,
                      const void *rstd, const void *weight, bool accumulate);
 
-    /* Reserves what attention of this shape works in; to be called before the first attn_fwd or
-     * attn_bwd of it. -EINVAL with detail where no such attention can be. */
+    /* Reserves the workspace for attention of this shape. Call it before the first attn_fwd or
+     * attn_bwd of the shape. -EINVAL with detail if the backend does not support the shape. */
     int (*plan_attn)(struct ops *ops, const struct attn_shape *shape, struct err *err);
-    /* out: [batch * tokens, heads * head_dim]; lse: [batch, heads, tokens], master: the log-sum-exp
+    /* out: [batch * tokens, heads * head_dim]. lse: [batch, heads, tokens], master: the log-sum-exp
      * of each row of scores. Memory is linear in tokens. */
-    /* row_starts: of each of batch * tokens rows the first key that it sees, at most its own; NULL:
-     * all see key 0, and the bits are those of zeros. */
+    /* row_starts: for each of batch * tokens rows, the first key it attends to, at most the row's
+     * own position. NULL: all rows start at key 0, with the same bits as an array of zeros. */
     void (*attn_fwd)(struct ops *ops, const struct attn_shape *shape, void *out, void *lse,
                      const void *qkv, const int32_t *row_starts);
-    /* Every element of d_qkv is written. scratch: attn_bwd_scratch elements of the master type;
-     * NULL where that is 0. row_starts: as in the forward pass. */
+    /* Writes every element of d_qkv. scratch: attn_bwd_scratch elements of the master type; NULL if
+     * that is 0. row_starts: as in the forward pass. */
     void (*attn_bwd)(struct ops *ops, const struct attn_shape *shape, void *d_qkv,
                      const void *d_out, const void *qkv, const void *out, const void *lse,
                      const int32_t *row_starts, void *scratch);
     uint64_t (*attn_bwd_scratch)(struct ops *ops, const struct attn_shape *shape);
-    /* Makes the angles that rope of this shape turns by; to be called before the first of it.
-     * -ENOMEM, -EINVAL. */
+    /* Computes the angles for rope of this shape. Call it before the first such rope. -ENOMEM,
+     * -EINVAL. */
     int (*plan_rope)(struct ops *ops, const struct attn_shape *shape, const struct rope_spec *spec,
                      struct err *err);
-    /* Rotary positions in place on the q and k heads of qkv (Su et al., "RoFormer", 2021), pairs
-     * (d, d + head_dim/2) as Hugging Face; backward turns the other way. */
+    /* Rotary position embedding, in place on the q and k heads of qkv (Su et al., "RoFormer",
+     * 2021). Pairs are (d, d + head_dim/2), as in Hugging Face. backward rotates the other way. */
     void (*rope)(struct ops *ops, const struct attn_shape *shape, void *qkv,
                  const struct rope_spec *spec, bool backward);
 
-    /* GELU, tanh approximation (Hendrycks and Gimpel, 2016), as GPT-2. d_x = d_out * gelu'(x). */
+    /* GELU, tanh approximation (Hendrycks and Gimpel, 2016), as in GPT-2. d_x = d_out *
+     * gelu'(x). */
     void (*gelu_fwd)(struct ops *ops, void *out, const void *x, uint64_t count);
     void (*gelu_bwd)(struct ops *ops, void *d_x, const void *d_out, const void *x, uint64_t count);
     /* gate_up is [rows, 2 * cols]: gate, then up. out = silu(gate) * up (Shazeer, "GLU variants
@@ -168,56 +169,57 @@ struct ops_table {
                        uint64_t cols);
     void (*swiglu_bwd)(struct ops *ops, void *d_gate_up, const void *d_out, const void *gate_up,
                        uint64_t rows, uint64_t cols);
-    void (*add)(struct ops *ops, void *out, const void *a, const void *b,
-                uint64_t count); /* out may be a or b */
+    /* out may be a or b. */
+    void (*add)(struct ops *ops, void *out, const void *a, const void *b, uint64_t count);
 
     /* out[item * tokens + t] = table[ids[item * id_stride + t]] (+ positions[t]; may be NULL). Ids
-     * are rows of the table: who lets them in checks them. */
+     * must be rows of the table; the code that accepts them from outside checks this. */
     void (*embed_fwd)(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride,
                       const void *table, const void *positions, uint64_t items, uint64_t tokens,
                       uint64_t cols);
-    /* d_table (vocabulary rows; all are written), master: sums in order of rows, no atomics. by_id:
-     * the rows of d_out (item * tokens + t) by rising id, those of equal ids by rising row; NULL
-     * where embed_bwd_wants_order is false. */
+    /* d_table (vocabulary rows, all written), master: sums in row order, without atomics. by_id:
+     * the rows of d_out (item * tokens + t) sorted by id, then by row; NULL if
+     * embed_bwd_wants_order is false. */
     void (*embed_bwd)(struct ops *ops, void *d_table, const void *d_out, const int32_t *ids,
                       uint64_t id_stride, const int32_t *by_id, uint64_t items, uint64_t tokens,
                       uint64_t cols, uint64_t vocabulary, bool accumulate);
     bool embed_bwd_wants_order;
-    /* out[item * rows + r] = x[item * rows + r] + positions[r], and its backward: d_positions =
-     * sums over items. */
+    /* out[item * rows + r] = x[item * rows + r] + positions[r]. Backward: d_positions = sums over
+     * items. */
     void (*positions_fwd)(struct ops *ops, void *out, const void *x, const void *positions,
                           uint64_t items, uint64_t rows, uint64_t cols);
     void (*positions_bwd)(struct ops *ops, void *d_positions, const void *d_out, uint64_t items,
                           uint64_t rows, uint64_t cols, bool accumulate);
-    /* uint8 images [items, side, side, 3] to rows of patches [items * (side/patch)^2, patch * patch
-     * * 3] (row-major within the patch, colours last), value (u/255 - mean[c]) / deviation[c]. */
+    /* Converts uint8 images [items, side, side, 3] to rows of patches [items * (side/patch)^2,
+     * patch * patch * 3], row-major within a patch, colors last. Values are (u/255 - mean[c]) /
+     * deviation[c]. */
     void (*patches)(struct ops *ops, void *out, const uint8_t *images, uint64_t items,
                     uint64_t side, uint64_t patch, const float mean[3], const float deviation[3]);
-    /* out[item] = mean of its rows; the backward spreads d_out / rows over them. */
+    /* out[item] = mean of its rows; backward spreads d_out / rows over them. */
     void (*pool_fwd)(struct ops *ops, void *out, const void *x, uint64_t items, uint64_t rows,
                      uint64_t cols);
     void (*pool_bwd)(struct ops *ops, void *d_x, const void *d_out, uint64_t items, uint64_t rows,
                      uint64_t cols);
 
-    /* Softmax cross-entropy. Where gradient_scale (device memory) is not NULL, logits[rows,
+    /* Softmax cross-entropy. With gradient_scale (device memory; may be NULL), logits[rows,
      * classes] become d_logits = *gradient_scale * (softmax - onehot), the gradient of the scaled
-     * *sum* of losses, and their padding 0. Rows with target < 0 get a gradient of zero and lose
-     * nothing. losses: F64 [rows]; correct: U8 [rows], 1 where the first largest logit is the
-     * target. mix: where it is not NULL, onehot is that of both targets, weighted, losses are so
-     * too, and correct is asked of the one that counts more, the first where both count the same; a
-     * weight of 1 gives the bits that are there without. */
+     * *sum* of losses; padding becomes 0. Rows with target < 0 have zero gradient and loss. losses:
+     * F64 [rows]. correct: U8 [rows], 1 if the first largest logit is the target.
+     *
+     * With mix (may be NULL), onehot and loss are weighted sums over both targets, and correct
+     * refers to the target with the larger weight (the first on a tie). A weight of 1 gives the
+     * same bits as no mix. */
     void (*xent)(struct ops *ops, const struct xent_shape *shape, void *logits, double *losses,
                  uint8_t *correct, const int32_t *targets, const struct xent_mix *mix,
                  const double *gradient_scale);
-    uint32_t
-        /* products are fast where rows of logits are a multiple of so many elements; a power of
-         * two */
-        logits_align;
+    /* Products are fast if rows of logits are a multiple of this many elements. A power of two. */
+    uint32_t logits_align;
 
-    /* Master type. target += source: one node of the canonical tree. */
+    /* Master type. target += source: one node of the fixed reduction tree. */
     void (*tree_add)(struct ops *ops, void *target, const void *source, uint64_t count);
-    /* out (DTYPE_BF16 or DTYPE_F16) = x (master) * scale, rounded to nearest, ties to even; what is
-     * too large is infinite. And back: out (master) = x * scale. scale: a power of two. */
+    /* narrow: out (DTYPE_BF16 or DTYPE_F16) = x (master) * scale, rounded to nearest, ties to even;
+     * values out of range become infinite. widen: out (master) = x * scale. scale: a power of
+     * two. */
     void (*narrow)(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
                    uint64_t count);
     void (*widen)(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
@@ -228,54 +230,57 @@ struct ops_table {
     void (*to_compute)(struct ops *ops, void *compute, const void *master, uint64_t count);
     /* sums[row] = sum of squares of x[row, ...] (master), in fp64 and a fixed order. */
     void (*row_sumsq)(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols);
-    /* The words of a struct exact_sum (base/exact_sum.h) += terms. */
+    /* Adds terms to the words of a struct exact_sum (base/exact_sum.h). */
     void (*exact_add)(struct ops *ops, int64_t *words, const double *terms, uint64_t count);
-    /* *word += how many flags are 1; the others are 0. */
+    /* *word += number of flags that are 1; all others are 0. */
     void (*count_add)(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
 
-    /* update_gate_apply (trainer/ops/update_gate.h), of all in device memory but the request. */
+    /* update_gate_apply (trainer/ops/update_gate.h). All arguments except the request are in device
+     * memory. */
     void (*gate_update)(struct ops *ops, struct update_gate *gate, const int64_t *losses,
                         const int64_t *squares, const struct update_gate_request *request);
 
-    /* Optional: time_parts_turn by the device's own clock, when it comes to it. parts: device
-     * memory, zero at first. */
+    /* Optional: queues time_parts_turn, which uses the device's clock. parts: device memory, zeroed
+     * at first. */
     void (*turn)(struct ops *ops, struct time_parts *parts, enum time_part part);
 
-    /* Everything that the bits depend on: device model, libraries with versions, algorithms.
-     * Appends text. */
+    /* Appends a text of everything the bits depend on: device model, library versions,
+     * algorithms. */
     void (*numerics_id)(struct ops *ops, struct str *out);
-    int (*sync)(struct ops *ops,
-                struct err *err); /* blocks; the first failure since the last call */
-    /* Does not block: the failure that sync would tell, as far as it is known, and tells again. */
+    /* Blocks. Returns the first failure since the last call. */
+    int (*sync)(struct ops *ops, struct err *err);
+    /* Does not block and does not clear: the failure that sync would return, as far as it is known
+     * yet. */
     int (*status)(const struct ops *ops, struct err *err);
-    /* Addresses have no memory behind them (ops_null.h): what the host itself would do to numbers
-     * between operations is left out. */
+    /* Addresses have no memory behind them (ops_null.h). The host must skip its own accesses to the
+     * numbers. */
     bool is_imaginary;
-    /* Optional: the threads of the pool add to the trace, which outlives the ops, from now on. */
+    /* Optional: from now on, the pool's threads record events in the trace, which must outlive the
+     * ops. */
     void (*add_tracks)(struct ops *ops, struct trace *trace);
     void (*close)(struct ops *ops);
 };
 
-/* Backends embed it first. Immutable. */
+/* Backends embed it as their first member. Immutable. */
 struct ops {
     const struct ops_table *table;
     struct device *device;
-    /* Of the device: what is queued on it runs in one order with the operations. */
+    /* Of the device. Work queued on it runs in order with the operations. */
     struct device_stream *stream;
     enum dtype compute, master;
 };
 
-/* compute: DTYPE_F32, or DTYPE_F64 (tests). threads: 0 takes one a CPU. Borrows the device; NULL:
- * an ops without a stream, on any memory. Gives the ops. */
+/* compute: DTYPE_F32, or DTYPE_F64 (tests). threads: 0 means one per CPU. Borrows the device; NULL:
+ * an ops without a stream, on any memory. The caller owns *ret_ops. */
 int ops_cpu_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
                  struct err *err);
-/* The ops of that device: compute DTYPE_F32 on the cpu, also DTYPE_BF16 and DTYPE_F16 on a GPU.
- * -EINVAL names what it can't. */
+/* Opens the ops of the device: compute DTYPE_F32 on the cpu, also DTYPE_BF16 and DTYPE_F16 on a
+ * GPU. -EINVAL, naming the combination, if it is unsupported. */
 int ops_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
              struct err *err);
 void ops_close(struct ops *ops); /* NULL is fine */
-/* The instruction set that the cpu's own kernels use here: "avx512f", "avx2", "baseline". The
- * products' are OpenBLAS's. */
+/* The instruction set of the cpu's own kernels on this machine: "avx512f", "avx2", "baseline".
+ * Products use OpenBLAS's choice. */
 const char *ops_cpu_kernels(void);
 
 static inline size_t ops_compute_bytes(const struct ops *ops)

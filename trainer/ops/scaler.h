@@ -1,17 +1,17 @@
 /*
- * scaler — the factor on the loss that keeps gradients of a narrow type (fp16) away from zero and
- * from infinity.
+ * scaler — loss scaling: the factor on the loss that keeps gradients of a narrow type (fp16) from
+ * underflow and overflow.
  *
- * Doubles after `window` steps without an overflow, halves at an overflow, whose step is skipped
- * (Micikevicius et al., "Mixed precision training", ICLR 2018; PyTorch's GradScaler). With a
- * hysteresis of n the first n - 1 overflows after a doubling cost their step alone (as
- * DeepSpeed's). Powers of two: what is multiplied and later divided is exact.
+ * The scale doubles after `window` steps without an overflow. At an overflow it halves and the step
+ * is skipped (Micikevicius et al., "Mixed precision training", ICLR 2018; PyTorch's GradScaler).
+ * With a hysteresis of n, the first n - 1 overflows after a doubling only skip their step (as in
+ * DeepSpeed). All scales are powers of two, so scaling and unscaling are exact.
  *
- * The scale is that of a micro-batch's mean loss, as elsewhere. Gradients here are of the sum over
- * its rows, so what multiplies them is the scale over the number of rows, rounded up to a power of
+ * As elsewhere, the scale applies to a micro-batch's mean loss. Gradients here are of the sum over
+ * its rows, so they are multiplied by the scale over the number of rows, rounded up to a power of
  * two.
  *
- * It follows the steps where their gradients are: kernels share what a step does to it.
+ * The scaler lives with the gradients; CPU code and kernels share the update rule.
  */
 #ifndef MILLRACE_TRAINER_OPS_SCALER_H
 #define MILLRACE_TRAINER_OPS_SCALER_H
@@ -23,37 +23,39 @@
 
 enum { SCALER_FIRST = 1 << 16, SCALER_LEAST = 1, SCALER_MOST = 1 << 24, SCALER_CLEAN_STEPS = 2000 };
 
-/* Immutable. first and least: powers of two, SCALER_LEAST to SCALER_MOST. window, hysteresis: at
- * least 1. */
+/* Immutable. first and least: powers of two, from SCALER_LEAST to SCALER_MOST. window, hysteresis:
+ * at least 1. */
 struct scaler_options {
     double first, least;
     uint64_t window, hysteresis;
 };
 
-/* By value in every checkpoint, but for the options. Not dynamic: scale stays 1, and no overflow is
- * forgiven. */
+/* Stored by value in every checkpoint, except the options. If not dynamic, the scale stays 1 and
+ * every overflow is an error. */
 struct scaler {
     struct scaler_options options;
     bool is_dynamic;
     double scale;
-    uint64_t clean_steps_count; /* since the scale changed, or an overflow */
-    uint64_t overflows_count;   /* since the scale doubled, up to the hysteresis */
-    double rows; /* a power of two, at least those of a micro-batch; not part of a checkpoint */
+    uint64_t clean_steps_count; /* since the scale changed or overflowed */
+    uint64_t overflows_count;   /* since the scale doubled, at most the hysteresis */
+    double rows; /* a power of two, at least the rows of a micro-batch; not in checkpoints */
 };
 
-/* By default: SCALER_FIRST, SCALER_LEAST, a window of SCALER_CLEAN_STEPS, no hysteresis. */
+/* Defaults: SCALER_FIRST, SCALER_LEAST, a window of SCALER_CLEAN_STEPS, no hysteresis. */
 struct scaler scaler_begin(bool is_dynamic, uint64_t rows);
-struct scaler scaler_begin_with(const struct scaler_options *options, uint64_t rows); /* dynamic */
-bool scaler_is_valid(const struct scaler *scaler); /* a power of two within the limits */
+/* Always dynamic. */
+struct scaler scaler_begin_with(const struct scaler_options *options, uint64_t rows);
+/* True if the scale is a power of two within the limits. */
+bool scaler_is_valid(const struct scaler *scaler);
 
-/* Of the sum of a micro-batch's losses. */
+/* The factor on the sum of a micro-batch's losses. */
 SHARED_INLINE double scaler_factor(const struct scaler *scaler)
 {
     return scaler->scale / scaler->rows;
 }
 
-/* After a step: were its loss and gradients finite? False where they were not and the scale can't
- * be lowered. */
+/* Call after each step. is_finite: loss and gradients are finite. Returns false if they are not and
+ * the scale cannot be lowered. */
 SHARED_INLINE bool scaler_update(struct scaler *scaler, bool is_finite)
 {
     if (!scaler->is_dynamic)

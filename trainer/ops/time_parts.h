@@ -1,12 +1,12 @@
 /*
- * time_parts — where a run's time goes, in parts that add up to all of it.
+ * time_parts — splits a run's time into parts that add up to the total.
  *
- * A clock that always runs for exactly one part: whoever begins another thing turns it. So the
- * parts are the time that passed by construction, and the remainder is a part like the others. A
- * turn reads the clock and adds, nothing else.
+ * The clock always runs for exactly one part; code that begins another activity switches the clock
+ * to its part. So the parts add up to the elapsed time by construction, and the remainder is a part
+ * like the others. A switch only reads the clock and adds.
  *
- * Threads: one owner. A GPU has a clock of its own for its work, turned by its own time when it
- * comes to it (ops.h's turn).
+ * Threads: one owner. A GPU has a separate clock, which reads the GPU's own time when the switch
+ * executes in its stream (`turn` in ops.h).
  */
 #ifndef MILLRACE_TRAINER_OPS_TIME_PARTS_H
 #define MILLRACE_TRAINER_OPS_TIME_PARTS_H
@@ -16,16 +16,17 @@
 #include <stdint.h>
 
 enum time_part {
-    TIME_OTHER,   /* what is none of the others: lines of progress, the program around steps */
-    TIME_LOAD,    /* waiting for a micro-batch, and its copy to where it is used */
-    TIME_FORWARD, /* where the device queues: not known apart, as are backward, reduce and update */
-    TIME_BACKWARD, /* with the losses */
-    TIME_REDUCE,   /* sums of gradients, over micro-batches and ranks, and their norm */
-    TIME_UPDATE,   /* of the weights */
-    TIME_QUEUE,    /* only where the device queues: the host's time for giving it its work */
-    TIME_DEVICE,   /* likewise: the host waits for the device, which computes */
-    TIME_SAVE,     /* what the run does, or waits, for checkpoints */
-    TIME_EVALUATE, /* no part of training */
+    TIME_OTHER, /* everything else: progress lines, the program around steps */
+    TIME_LOAD,  /* waiting for a micro-batch, and copying it to its destination */
+    /* if the device queues, not measured separately; nor are backward, reduce, update */
+    TIME_FORWARD,
+    TIME_BACKWARD, /* including losses */
+    TIME_REDUCE,   /* summing gradients over micro-batches and ranks, and their norm */
+    TIME_UPDATE,
+    TIME_QUEUE,    /* only if the device queues: host time to queue its work */
+    TIME_DEVICE,   /* likewise: the host waits for the device to compute */
+    TIME_SAVE,     /* work and waits for checkpoints */
+    TIME_EVALUATE, /* not part of training */
     TIME_PARTS
 };
 
@@ -36,12 +37,12 @@ struct time_spent {
 
 struct time_parts {
     struct time_spent spent;
-    uint64_t turned_ns; /* spent counts until then */
+    uint64_t turned_ns; /* spent is up to date until then */
     enum time_part part;
 };
 
 void time_parts_start(struct time_parts *parts, uint64_t now_ns);
-/* From now on the time is that of part. */
+/* Charges the time from now on to part. */
 SHARED_INLINE void time_parts_turn(struct time_parts *parts, enum time_part part, uint64_t now_ns)
 {
     parts->spent.ns[parts->part] += now_ns - parts->turned_ns;
@@ -49,12 +50,12 @@ SHARED_INLINE void time_parts_turn(struct time_parts *parts, enum time_part part
     parts->part = part;
 }
 
-/* What was spent since the start, or the last time that this was called, until now; the clock goes
- * on for the part that it runs for. */
+/* Returns the time spent since the start or the last call and resets it. The clock keeps running
+ * for its current part. */
 struct time_spent time_parts_take(struct time_parts *parts, uint64_t now_ns);
-/* What of `now` came after `before`. */
+/* The difference now - before. */
 struct time_spent time_spent_since(const struct time_spent *now, const struct time_spent *before);
-/* Of all parts but TIME_EVALUATE. */
+/* The sum of all parts except TIME_EVALUATE. */
 uint64_t time_spent_in_training(const struct time_spent *spent);
 /* "forward" */
 const char *time_part_name(enum time_part part);

@@ -1,11 +1,11 @@
 /*
- * update_gate — decides what happens to the gradients of a step: by how much they are scaled, and
- * whether the weights are updated at all. Header only: the CPU and a CUDA kernel use the same
- * arithmetic where the sums and gradients are, so that the host waits for neither.
+ * update_gate — decides what happens to the gradients of a step: how they are scaled, and whether
+ * the weights are updated at all. Header only: the CPU and a CUDA kernel use the same arithmetic
+ * next to the sums and gradients, so the host waits for neither.
  *
- * A step whose loss or gradients are not finite changes neither weights nor moments. If the scaler
- * does not tolerate it, no later step changes them either: the host, which looks at results some
- * steps later, finds everything as it was before that step.
+ * A step with a non-finite loss or gradient changes neither weights nor moments. If the scaler does
+ * not tolerate the overflow, later steps change nothing either. The host reads results some steps
+ * late and finds the state from before the failed step.
  */
 #ifndef MILLRACE_TRAINER_OPS_UPDATE_GATE_H
 #define MILLRACE_TRAINER_OPS_UPDATE_GATE_H
@@ -19,36 +19,36 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Steps that may be queued whose decisions the host has not seen. */
+/* How many queued steps may have decisions that the host has not seen. */
 enum { UPDATE_GATE_AHEAD_MAX = 2 };
 
-/* Of one update, by its number alone. */
+/* Factors of one update, a function of its number alone. */
 struct update_gate_factors {
-    double lr, correction1, correction2; /* as update_scalars has them */
+    double lr, correction1, correction2; /* see update_scalars */
 };
 
-/* What the host knows of a step. */
+/* The host's inputs for a step. */
 struct update_gate_request {
-    int64_t valid_count; /* of the whole global batch: what the gradients are sums over */
-    double clip_norm;    /* 0: none */
-    double clip_value;   /* of each element, once the norm is clipped; 0: none */
-    /* Of the updates that may be next: factors[i] where first_update + i were made before. Not
-     * skipping any, the last one is. */
+    int64_t valid_count; /* of the global batch; gradients are sums over these items */
+    double clip_norm;    /* 0: off */
+    double clip_value;   /* limit per element, applied after norm clipping; 0: off */
+    /* Factors of the possible next updates: factors[i] applies after first_update + i updates. The
+     * last one applies if no step is skipped. */
     uint64_t first_update;
     struct update_gate_factors factors[UPDATE_GATE_AHEAD_MAX + 1];
 };
 
-/* Goes on from step to step, in device memory: what the next one begins with, then what the last
- * one came to. */
+/* State carried from step to step, in device memory: inputs of the next step first, then results of
+ * the last one. */
 struct update_gate {
     struct scaler scaler;
     double loss_factor; /* scaler_factor(&scaler) */
     uint64_t updates_count;
-    bool has_failed; /* no update is made any more */
+    bool has_failed; /* no further updates */
 
-    bool is_finite;                /* loss and gradients are */
+    bool is_finite;                /* loss and gradients of the last step */
     double norm;                   /* of the gradients of the mean loss, before clipping */
-    struct update_scalars scalars; /* of the update, or of that which is skipped */
+    struct update_scalars scalars; /* of the last update, made or skipped */
 };
 
 static inline struct update_gate update_gate_begin(const struct scaler *scaler,
@@ -62,9 +62,9 @@ static inline struct update_gate update_gate_begin(const struct scaler *scaler,
     return gate;
 }
 
-/* losses, squares: the words of their exact sums. Gradients are brought to their mean and clipped:
- * they are multiplied by 1/divisor * min(1, clip / (norm + 1e-6)), norm = sqrt(squares) / divisor,
- * divisor: how many valid items they are sums over, times the loss's factor. */
+/* losses, squares: the words of their exact sums. Gradients are multiplied by 1/divisor * min(1,
+ * clip / (norm + 1e-6)), which takes their mean and clips it. norm = sqrt(squares) / divisor;
+ * divisor = valid items * loss factor. */
 SHARED_INLINE void update_gate_apply(struct update_gate *d, const int64_t *losses,
                                      const int64_t *squares,
                                      const struct update_gate_request *request)

@@ -1,15 +1,15 @@
 /*
- * ops_cpu_blas — the one place that knows OpenBLAS: single-threaded matrix products for the cpu's
- * compute ops.
+ * ops_cpu_blas — the only file that depends on OpenBLAS: single-threaded matrix products for the
+ * cpu's compute ops.
  *
- * The library is loaded when the first ops is opened, not linked: it decides once, while it is
- * being loaded, which kernels this processor gets, and older versions take the slowest ones (five
- * times slower) for every processor newer than themselves. So the choice is made here, by
- * instruction set, unless the user has made it (OPENBLAS_CORETYPE): then one version gives the same
- * bits on all processors of an instruction set. It also spares the programs that never multiply
- * from starting a pool of threads.
+ * The library is loaded when the first ops is opened, not linked. OpenBLAS selects its kernels for
+ * the processor once, while loading. Older versions select the slowest ones (five times slower) on
+ * every processor newer than themselves. So this file selects them, by instruction set, unless the
+ * user did (OPENBLAS_CORETYPE). One version then gives the same bits on all processors with the
+ * same instruction set. Loading late also saves programs without products from starting OpenBLAS's
+ * thread pool.
  *
- * Another library is put in its place by writing these three functions for it.
+ * To use another library, implement these three functions for it.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_BLAS_H
 #define MILLRACE_TRAINER_OPS_CPU_BLAS_H
@@ -20,8 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* C[m,n] = alpha op(A) op(B) + beta C; row-major with leading dimensions, all in elements and at
- * most BLAS_SIZE_MAX. */
+/* C[m,n] = alpha op(A) op(B) + beta C; row-major with leading dimensions. All sizes are in elements
+ * and at most BLAS_SIZE_MAX. */
 struct blas_product {
     bool trans_a, trans_b;
     uint64_t m, n, k;
@@ -42,13 +42,14 @@ typedef void blas_dgemm_function(int layout, int trans_a, int trans_b, int m, in
 struct blas {
     blas_sgemm_function *sgemm;
     blas_dgemm_function *dgemm;
-    const char *config, *core; /* the library's own words: version and options, kernels */
+    const char *config, *core; /* strings of the library: version and options, kernels */
 };
 
-/* Changes the environment for the moment of loading: not while other threads read it. -ELIBACC with
- * what to install. */
+/* Changes the environment during the load, so no other thread may read it meanwhile. -ELIBACC,
+ * naming what to install. */
 int blas_open(struct blas *ret_blas, struct err *err);
-void blas_describe(const struct blas *blas, struct str *out); /* all that its bits depend on */
+/* Appends everything that its bits depend on. */
+void blas_describe(const struct blas *blas, struct str *out);
 
 enum { BLAS_ROW_MAJOR = 101, BLAS_NO_TRANS = 111, BLAS_TRANS = 112 };
 

@@ -1,11 +1,10 @@
 /*
- * ops_cpu_math — exp, log and sums for the cpu's kernels, written so that the bits depend on
- * nothing but the arguments.
+ * ops_cpu_math — exp, log and sums for the cpu's kernels. Their bits depend on the arguments alone.
  *
- * The float exp is ours, since a vectorised loop can't call libm, and libm's bits change with its
- * version; the double one is libm's (only tests by differences use it). Sums run in LANES
- * interleaved partial sums, folded in halves: an order that vector registers of any width can keep.
- * Nothing here is compiled with fused or reassociated operations (mr_flags).
+ * The float exp is ours: a vectorized loop cannot call libm, and libm's bits change with its
+ * version. The double exp is libm's; only gradient checks by differences use it. Sums run in LANES
+ * interleaved partial sums, folded in halves, an order that vector registers of any width can keep.
+ * This code is compiled without fused or reassociated operations (mr_flags).
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_MATH_H
 #define MILLRACE_TRAINER_OPS_CPU_MATH_H
@@ -15,12 +14,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A kernel is compiled for several instruction sets and the loader takes the best; as all of them
- * do the same IEEE operations, the bits are the same. clang and the sanitizers do without. */
+/* Compiles a kernel for several instruction sets; the loader picks the best. All do the same IEEE
+ * operations, so the bits are the same. Not with clang or the sanitizers. */
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && !defined MR_SANITIZED
 #define KERNEL __attribute__((target_clones("avx512f", "avx2", "default")))
-/* The instruction set that KERNEL gets here: the questions that the compiler's resolver asks, in
- * its order. */
+/* The instruction set that KERNEL selects here; checks the same features as the compiler's
+ * resolver, in the same order. */
 static inline const char *kernel_set(void)
 {
     return __builtin_cpu_supports("avx512f") ? "avx512f"
@@ -34,11 +33,11 @@ static inline const char *kernel_set(void)
     return "baseline";
 }
 #endif
-/* Must become part of the kernel that calls it, to be compiled for its instruction set. */
+/* Must be inlined into the calling kernel, to be compiled for its instruction set. */
 #define IN_KERNEL static inline __attribute__((always_inline))
 
-/* e^x within 2 units in the last place; 0 below the smallest normal float, infinity and NaN as they
- * should be. Range reduction by Cody and Waite, polynomial of Cephes' expf (Moshier). */
+/* e^x within 2 units in the last place; 0 below the smallest normal float; infinity and NaN as
+ * IEEE. Range reduction by Cody and Waite, polynomial of Cephes' expf (Moshier). */
 IN_KERNEL float exp_f32(float x)
 {
     const float lowest = -87.33654f, highest = 88.72283f; /* log of FLT_MIN, FLT_MAX */
@@ -56,14 +55,15 @@ IN_KERNEL float exp_f32(float x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    uint32_t power,
-        bits; /* times 2^whole: added to the exponent; the shift drops all of round's own bits */
+    /* Multiplies by 2^whole by adding to the exponent; the shift drops the bits of `round`
+     * itself. */
+    uint32_t power, bits;
     memcpy(&power, &shifted, sizeof power);
     memcpy(&bits, &p, sizeof bits);
     bits += power << 23;
     memcpy(&p, &bits, sizeof p);
     p = x < lowest ? 0.0f : p;
-    return x <= highest ? p : x * 3.4028235e38f; /* too large: infinity; NaN: NaN */
+    return x <= highest ? p : x * 3.4028235e38f; /* overflow to infinity; keeps NaN */
 }
 
 IN_KERNEL double exp_f64(double x)
@@ -72,15 +72,14 @@ IN_KERNEL double exp_f64(double x)
 }
 
 /* The natural logarithm of x >= 1 within 2 units in the last place: 2 atanh((m - 1) / (m + 1)) of
- * the mantissa m in [sqrt(1/2), sqrt(2)). Without branches, so that a loop over it becomes
- * vectors. */
+ * the mantissa m in [sqrt(1/2), sqrt(2)). Branch-free, so that loops over it vectorize. */
 IN_KERNEL double log_from_one(double x)
 {
     const uint64_t one = UINT64_C(0x3ff) << 52;         /* the bits of 1 */
     const uint64_t half = UINT64_C(0x3fe6a09e667f3bcd); /* the bits of sqrt(1/2) */
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
-    uint64_t exponent = (bits - half) >> 52; /* of 2, x = m 2^exponent */
+    uint64_t exponent = (bits - half) >> 52; /* x = m 2^exponent */
     bits -= exponent << 52;
     double m, exponent_as_double;
     memcpy(&m, &bits, sizeof m);

@@ -1,6 +1,5 @@
 /*
- * ops_cpu_real — the element type of one compilation of the ops_cpu_*.inc files: REAL_BITS is 32 or
- * 64.
+ * ops_cpu_real — the element type of one compilation of cpu/*.inc: REAL_BITS is 32 or 64.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_REAL_H
 #define MILLRACE_TRAINER_OPS_CPU_REAL_H
@@ -35,7 +34,7 @@ typedef double real;
 
 enum { LANES = OPS_CPU_SCORES_ALIGN }; /* partial sums */
 
-/* The part of count that tile covers. */
+/* The part of count that a tile covers. */
 struct span {
     uint64_t first, count;
 };
@@ -51,13 +50,13 @@ static inline size_t tiles_of(uint64_t count, uint64_t grain)
     return (size_t)((count + grain - 1) / grain);
 }
 
-/* A number of parts: 1 to max. */
+/* Clamps a number of parts to 1..max. */
 static inline uint64_t at_most(uint64_t count, uint64_t max)
 {
     return count < 1 ? 1 : count > max ? max : count;
 }
 
-/* Rows of so many columns that a tile takes. */
+/* Rows of a tile of a matrix with cols columns. */
 static inline uint64_t row_grain(uint64_t cols)
 {
     return cols >= OPS_CPU_GRAIN ? 1 : OPS_CPU_GRAIN / cols;
@@ -95,7 +94,7 @@ IN_KERNEL real dot_of(const real *x, const real *y, uint64_t count)
     return fold_sum(lanes);
 }
 
-/* Does not see NaN. */
+/* Ignores NaN. */
 IN_KERNEL real max_of(const real *x, uint64_t count)
 {
     real lanes[LANES];

@@ -1,5 +1,5 @@
 /*
- * dispatch — from an enum dtype to the type that a kernel is compiled for. C++ only.
+ * dispatch — maps an enum dtype to the type that a kernel is compiled for. C++ only.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_DISPATCH_H
 #define MILLRACE_TRAINER_OPS_CUDA_DISPATCH_H
@@ -11,7 +11,7 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-/* Calls launch(T()) for the compute type; cudaErrorInvalidValue where kernels have none such. */
+/* Calls launch(T()) for the compute type; cudaErrorInvalidValue if kernels do not support it. */
 template <typename F> inline cudaError_t dispatch_type(enum dtype type, F launch)
 {
     switch (type) {
@@ -26,8 +26,7 @@ template <typename F> inline cudaError_t dispatch_type(enum dtype type, F launch
     }
 }
 
-/* Whether rows of cols elements of T, one after another, all begin where 16 bytes may be moved at
- * once. */
+/* Whether each of consecutive rows of cols elements of T begins at a multiple of 16 bytes. */
 template <typename T> inline bool rows_are_packed(uint64_t cols)
 {
     return cols % (16 / sizeof(T)) == 0;

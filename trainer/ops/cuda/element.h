@@ -1,6 +1,6 @@
 /*
- * element — the types that kernels compute in: read as float, written rounded to nearest even,
- * eight at a time where 16 bytes allow. C++ only.
+ * element — the element types of kernels: read as float, written with rounding to nearest even, up
+ * to 16 bytes at a time. C++ only.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_ELEMENT_H
 #define MILLRACE_TRAINER_OPS_CUDA_ELEMENT_H
@@ -42,8 +42,8 @@ template <> __device__ inline __half from_float<__half>(float x)
     return __float2half_rn(x);
 }
 
-/* N elements that are moved by one instruction: as many as 16 bytes hold, or 8, at an address that
- * is a multiple of that, or one. */
+/* N elements moved by one instruction: 16 bytes, 8 bytes or one element, at an address aligned to
+ * that size. */
 template <typename T, int N = 16 / (int)sizeof(T)> struct alignas(N * sizeof(T)) packed {
     static_assert(N == 1 || N * sizeof(T) == 16 || N * sizeof(T) == 8, "one load");
     static constexpr int count = N;

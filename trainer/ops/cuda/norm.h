@@ -1,8 +1,8 @@
 /*
- * norm — LayerNorm and RMSNorm, forward and backward. ops.h has what they compute.
+ * norm — LayerNorm and RMSNorm, forward and backward. ops.h defines what they compute.
  *
- * x, out and their gradients are of the compute type, as are weight and bias; statistics and the
- * gradients of weight and bias float. All is queued on the stream.
+ * x, out, their gradients, weight and bias have the compute type; statistics and the gradients of
+ * weight and bias are float. All calls queue on the stream.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_NORM_H
 #define MILLRACE_TRAINER_OPS_CUDA_NORM_H
@@ -21,15 +21,15 @@ struct norm_shape;
 
 struct cuda_norm_fwd_arrays {
     void *out;
-    float *mean, *rstd; /* mean: of LayerNorm alone */
+    float *mean, *rstd; /* mean: LayerNorm only */
     const void *x, *weight, *bias;
 };
 cudaError_t cuda_norm_fwd(enum dtype type, const struct norm_shape *shape,
                           const struct cuda_norm_fwd_arrays *arrays, cudaStream_t stream);
 
 struct cuda_norm_bwd_arrays {
-    void *d_x;                /* added to; in place where d_out is NULL */
-    float *d_weight, *d_bias; /* d_bias: of LayerNorm alone */
+    void *d_x;                /* added to; in place if d_out is NULL */
+    float *d_weight, *d_bias; /* d_bias: LayerNorm only */
     const void *d_out, *x, *weight;
     const float *mean, *rstd;
     float *workspace; /* cuda_norm_bwd_workspace floats */

@@ -1,5 +1,6 @@
 /*
- * patches — images to the rows of patches that a ViT reads, normalised. ops.h has what it computes.
+ * patches — converts images to the normalized rows of patches that a ViT reads. ops.h defines what
+ * it computes.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_PATCHES_H
 #define MILLRACE_TRAINER_OPS_CUDA_PATCHES_H
@@ -13,17 +14,17 @@
 extern "C" {
 #endif
 
-/* Sizes are at least 1, side a multiple of patch; a row of images has fewer than 2^31 bytes. */
+/* Sizes are at least 1, side is a multiple of patch, and a row of images has fewer than 2^31
+ * bytes. */
 struct cuda_images {
     uint64_t items, side, patch;
-    const float *mean,
-        /* of 3 colours, in host memory; read before the call returns. Deviations: normal numbers */
-        *deviation;
+    /* Of 3 colors, in host memory; read before the call returns. Deviations are normal numbers. */
+    const float *mean, *deviation;
 };
 
-/* out: of the type (DTYPE_F32, DTYPE_BF16, DTYPE_F16; another is cudaErrorInvalidValue), 16-byte
- * aligned, as are images. Before they are rounded to it, values are those of the cpu in float, bit
- * for bit. Queued on the stream. */
+/* type: of out, DTYPE_F32, DTYPE_BF16 or DTYPE_F16, else cudaErrorInvalidValue. out and images are
+ * 16-byte aligned. Before rounding to type, values equal the cpu's in float, bit for bit. Queued on
+ * the stream. */
 cudaError_t cuda_patches(enum dtype type, const struct cuda_images *shape, void *out,
                          const uint8_t *images, cudaStream_t stream);
 

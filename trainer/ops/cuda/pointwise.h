@@ -1,8 +1,8 @@
 /*
- * pointwise — activations, sums and conversions, element by element. ops.h has what they compute.
+ * pointwise — elementwise activations, sums and conversions. ops.h defines what they compute.
  *
- * Types: DTYPE_F32, DTYPE_BF16, DTYPE_F16; another is cudaErrorInvalidValue. Arrays of the calls
- * with a count are 16-byte aligned. All are queued on the stream.
+ * Types: DTYPE_F32, DTYPE_BF16, DTYPE_F16; else cudaErrorInvalidValue. Arrays of calls with a count
+ * are 16-byte aligned. All calls queue on the stream.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_POINTWISE_H
 #define MILLRACE_TRAINER_OPS_CUDA_POINTWISE_H
@@ -29,7 +29,7 @@ cudaError_t cuda_add(enum dtype type, void *out, const void *a, const void *b, u
                      cudaStream_t stream);
 cudaError_t cuda_from_f32(enum dtype type, void *out, const float *x, uint64_t count,
                           cudaStream_t stream);
-/* Of DTYPE_BF16 or DTYPE_F16: out = x * scale. */
+/* type: DTYPE_BF16 or DTYPE_F16. out = x * scale. */
 cudaError_t cuda_narrow(enum dtype type, void *out, const float *x, float scale, uint64_t count,
                         cudaStream_t stream);
 cudaError_t cuda_widen(enum dtype type, float *out, const void *x, float scale, uint64_t count,

@@ -1,6 +1,6 @@
 /*
- * reduce — sums and maxima over a warp and over a block, in an order that the number of threads
- * alone decides. C++ only.
+ * reduce — sums and maxima over a warp and over a block, in an order that depends only on the
+ * number of threads. C++ only.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_REDUCE_H
 #define MILLRACE_TRAINER_OPS_CUDA_REDUCE_H
@@ -35,8 +35,8 @@ __device__ inline int warp_max(int x)
     return x;
 }
 
-/* Of a block of blockDim.x threads, a multiple of 32; warps[WARPS_MAX] in shared memory, free again
- * on return. All get the sum. */
+/* Sums over a block of blockDim.x threads, a multiple of 32. warps[WARPS_MAX] is in shared memory
+ * and reusable on return. All threads get the sum. */
 template <typename T> __device__ inline T block_sum(T x, T *warps)
 {
     int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;

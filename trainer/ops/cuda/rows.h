@@ -1,17 +1,17 @@
 /*
- * rows — what copies and sums whole rows: embeddings, positions, pooling. ops.h has what they
+ * rows — copies and sums of whole rows: embeddings, positions, pooling. ops.h defines what they
  * compute.
  *
- * Activations and tables are of the type (DTYPE_F32, DTYPE_BF16, DTYPE_F16; another is
- * cudaErrorInvalidValue), gradients of tables float. Arrays are 16-byte aligned and do not overlap,
- * sizes at least 1. All is queued on the stream.
+ * Activations and tables have the given type (DTYPE_F32, DTYPE_BF16, DTYPE_F16; else
+ * cudaErrorInvalidValue); gradients of tables are float. Arrays are 16-byte aligned and do not
+ * overlap; sizes are at least 1. All calls queue on the stream.
  *
- * The gradient of a table is summed without atomics. The rows, in the order by_id, are cut into
- * pieces of CUDA_EMBED_PIECE_ROWS; a warp sums the rows of a piece in order, one sum a run of equal
- * ids. A run has one owner, the piece in which it begins, which adds its own part to the table.
- * What reaches into later pieces they leave in the workspace, one row each at most; a second kernel
- * adds those up and the sum to the table: of eight warps each takes every eighth piece, in order,
- * and then the warps' sums are added in order. So the bits depend on ids and shapes alone.
+ * The gradient of a table is summed without atomics. The rows, in by_id order, are cut into pieces
+ * of CUDA_EMBED_PIECE_ROWS. A warp sums the rows of one piece in order, one sum per run of equal
+ * ids. The piece in which a run begins owns the run and adds its part to the table. Each later
+ * piece of the run leaves its part in the workspace, at most one row per piece. A second kernel
+ * adds those parts and adds the sum to the table: each of eight warps takes every eighth piece in
+ * order, then the warps' sums are added in order. So the bits depend on ids and shapes alone.
  *
  *        by_id   | 3 3 3 5 5 7 7 7 | 7 7 7 7 7 7 7 7 | 7 7 8 8 8 9 9 9 |
  *        table     3     5   7                             8     9
@@ -37,7 +37,7 @@ struct cuda_embed {
     const int32_t *ids; /* device memory */
     uint64_t id_stride, items, tokens, cols;
 };
-/* positions: NULL where there are none. */
+/* positions may be NULL. */
 cudaError_t cuda_embed_fwd(enum dtype type, const struct cuda_embed *embed, void *out,
                            const void *table, const void *positions, cudaStream_t stream);
 
@@ -48,21 +48,21 @@ struct cuda_embed_bwd_arrays {
     float *workspace; /* cuda_embed_bwd_workspace floats */
 };
 uint64_t cuda_embed_bwd_workspace(uint64_t rows, uint64_t cols);
-/* Below 2^31 rows. */
+/* rows < 2^31. */
 cudaError_t cuda_embed_bwd(enum dtype type, const struct cuda_embed *embed,
                            const struct cuda_embed_bwd_arrays *arrays, uint64_t vocabulary,
                            bool accumulate, cudaStream_t stream);
 
-/* A batch of so many matrices. */
+/* A batch of matrices. */
 struct cuda_items {
     uint64_t items, rows, cols;
 };
 cudaError_t cuda_positions_fwd(enum dtype type, const struct cuda_items *shape, void *out,
                                const void *x, const void *positions, cudaStream_t stream);
-/* Sums over items in their order. */
+/* Sums over items in order. */
 cudaError_t cuda_positions_bwd(enum dtype type, const struct cuda_items *shape, float *d_positions,
                                const void *d_out, bool accumulate, cudaStream_t stream);
-/* Sums over rows in their order. */
+/* Sums over rows in order. */
 cudaError_t cuda_pool_fwd(enum dtype type, const struct cuda_items *shape, void *out, const void *x,
                           cudaStream_t stream);
 cudaError_t cuda_pool_bwd(enum dtype type, const struct cuda_items *shape, void *d_x,

@@ -1,17 +1,19 @@
 /*
- * tensor_core — the instructions that C++ has no words for: asynchronous copies to shared memory,
- * matrix fragments, and products of them. Each is one inline function; under the tests' compiler
- * its twin in plain C++ (tests/cuda_on_cpu/). C++ only.
+ * tensor_core — wrappers of PTX instructions without a C++ equivalent: asynchronous copies to
+ * shared memory, loads of matrix fragments, and their products. The tests' compiler uses plain C++
+ * versions instead (tests/cuda_on_cpu/). C++ only.
  *
- * Fragments of mma.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16"): with lane = threadIdx.x
- * % 32, group = lane / 4, pair = lane % 4, and element pairs packed low half first,
+ * Fragments of mma.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16"), with lane = threadIdx.x
+ * % 32, group = lane / 4, pair = lane % 4, and element pairs packed low half first:
  *
- *     A (16 x 16, row-major)   a[0]: row group, columns 2 pair, +1 a[1]: row group + 8, the same
- *                              columns
- *                              a[2]: row group,     columns 2 pair + 8, +9 a[3]: row group + 8, the
- *                                                   same columns
- *     B (16 x 8, by columns)   b[0]: rows 2 pair, +1 of column group b[1]: rows 2 pair + 8, +9
- *     C, D (16 x 8, float)     c[0], c[1]: row group, columns 2 pair, +1 c[2], c[3]: row group + 8
+ *     A (16 x 16, row-major)   a[0]: row group,     columns 2 pair, +1
+ *                              a[1]: row group + 8, columns 2 pair, +1
+ *                              a[2]: row group,     columns 2 pair + 8, +9
+ *                              a[3]: row group + 8, columns 2 pair + 8, +9
+ *     B (16 x 8, by columns)   b[0]: column group, rows 2 pair, +1
+ *                              b[1]: column group, rows 2 pair + 8, +9
+ *     C, D (16 x 8, float)     c[0], c[1]: row group,     columns 2 pair, +1
+ *                              c[2], c[3]: row group + 8, columns 2 pair, +1
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_TENSOR_CORE_H
 #define MILLRACE_TRAINER_OPS_CUDA_TENSOR_CORE_H
@@ -28,8 +30,8 @@ __device__ inline uint32_t shared_address(const void *shared)
     return (uint32_t)__cvta_generic_to_shared(shared);
 }
 
-/* Begins to copy 16 bytes from global to shared memory, both 16-byte aligned; zeros where not valid
- * (source is then not read). */
+/* Starts a copy of 16 bytes from global to shared memory, both 16-byte aligned. If not valid,
+ * writes zeros and does not read the source. */
 __device__ inline void copy_async_16(void *shared, const void *global, bool valid)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(shared)),
@@ -37,21 +39,21 @@ __device__ inline void copy_async_16(void *shared, const void *global, bool vali
                  : "memory");
 }
 
-/* Closes the group of this thread's copies since the last. */
+/* Closes the group of copies that this thread started since the last commit. */
 __device__ inline void copy_async_commit()
 {
     asm volatile("cp.async.commit_group;\n" ::: "memory");
 }
 
-/* Until at most `pending` of this thread's newest groups are in progress. What others copied needs
- * a barrier after it. */
+/* Waits until at most `pending` of this thread's newest groups are in progress. To see the copies
+ * of other threads, use a barrier afterwards. */
 template <int pending> __device__ inline void copy_async_wait()
 {
     asm volatile("cp.async.wait_group %0;\n" ::"n"(pending) : "memory");
 }
 
-/* threadIdx.x, read again: what is computed from it is computed again too, instead of held in
- * registers over a loop that has none to spare. */
+/* Reads threadIdx.x again, so values derived from it are recomputed instead of occupying registers
+ * across a loop with none to spare. */
 __device__ inline unsigned thread_again()
 {
     unsigned thread;
@@ -59,9 +61,9 @@ __device__ inline unsigned thread_again()
     return thread;
 }
 
-/* Four 8 x 8 matrices of 16-bit elements from shared memory: lane l gives the address (16-byte
- * aligned) of row l % 8 of matrix l / 8; r[m] gets of matrix m, row lane / 4, the elements 2 (lane
- * % 4) and the next; `transposed`: of its transpose. */
+/* Loads four 8 x 8 matrices of 16-bit elements from shared memory. Lane l passes the address
+ * (16-byte aligned) of row l % 8 of matrix l / 8. r[m] receives elements 2 (lane % 4) and the next
+ * from row lane / 4 of matrix m, or of its transpose if `transposed`. */
 template <bool transposed>
 __device__ inline void load_matrices(uint32_t r[4], const void *shared_row)
 {
@@ -77,8 +79,8 @@ __device__ inline void load_matrices(uint32_t r[4], const void *shared_row)
                      : "memory");
 }
 
-/* 2^x with a relative error of at most 2^-22; 0 where that is below the smallest normal number,
- * exactly 1 of 0. */
+/* 2^x with a relative error of at most 2^-22; 0 if the result is below the smallest normal number;
+ * exactly 1 for x = 0. */
 __device__ inline float exp2_approximate(float x)
 {
     float power;
@@ -86,7 +88,7 @@ __device__ inline float exp2_approximate(float x)
     return power;
 }
 
-/* c += a b, accumulated in float. T: __nv_bfloat16 or __half, the type of the elements. */
+/* c += a b, accumulated in float. T: element type, __nv_bfloat16 or __half. */
 template <typename T>
 __device__ inline void multiply_add(float c[4], const uint32_t a[4], const uint32_t b[2]);
 

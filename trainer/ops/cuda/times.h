@@ -1,7 +1,7 @@
 /*
- * times — where the time of a device goes, by its own clock: trainer/ops/time_parts.h in its
- * memory, turned in the order of a stream, within graphs too. What was queued before has ended when
- * the time of the next part begins.
+ * times — measures where the device's time goes, by its own clock: a struct time_parts
+ * (trainer/ops/time_parts.h) in device memory, switched in stream order, also within graphs. A part
+ * begins when all earlier work in the stream has ended.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_TIMES_H
 #define MILLRACE_TRAINER_OPS_CUDA_TIMES_H

@@ -1,10 +1,11 @@
 /*
- * xent — softmax cross-entropy, its gradient in place of the logits. ops.h has what it computes.
+ * xent — softmax cross-entropy, with its gradient in place of the logits. ops.h defines what it
+ * computes.
  *
- * A row is read, and read again where the gradient is wanted, then mostly from a cache: maximum and
- * sum of exponentials come of one pass. Few classes: a warp a row, else a block. A thread sums in
- * double, and the sums of threads are added in double, in an order that the number of classes alone
- * decides.
+ * One pass over a row computes the maximum and the sum of exponentials. A second pass writes the
+ * gradient if requested, mostly from cache. With few classes a warp handles a row, else a block.
+ * Threads sum in double, and their sums are added in double, in an order that depends only on the
+ * number of classes.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_XENT_H
 #define MILLRACE_TRAINER_OPS_CUDA_XENT_H
@@ -26,18 +27,17 @@ struct cuda_xent_arrays {
     double *losses;
     uint8_t *correct;
     const int32_t *targets;
-    const int32_t *
-        /* with weights, those of struct xent_mix (ops.h); both NULL: a row has one target */
-        second_targets;
+    /* With weights, as in struct xent_mix (ops.h). Both NULL: one target per row. */
+    const int32_t *second_targets;
     const float *weights;
-    const double *gradient_scale; /* NULL: the logits stay as they are */
+    const double *gradient_scale; /* NULL: the logits stay unchanged */
 };
 
-/* Queued on the stream. Sizes are at least 1. Padding is not part of the softmax, and 0 in the
- * gradient. logits: of the type DTYPE_F32, DTYPE_BF16 or DTYPE_F16; another, or a stride below
- * classes or above 2^30, is cudaErrorInvalidValue. Fastest where stride is a multiple of 8 (F32:
- * 4). A target that is no class, or a second one beside a first that is, loses NaN and has a
- * gradient of zero. */
+/* Queued on the stream. Sizes are at least 1. Padding is not part of the softmax and gets gradient
+ * 0. type: of the logits, DTYPE_F32, DTYPE_BF16 or DTYPE_F16. Another type, or a stride below
+ * classes or above 2^30, is cudaErrorInvalidValue. Fastest if stride is a multiple of 8 (F32: 4).
+ * If a target is not a class, or the second is not one while the first is, the loss is NaN and the
+ * gradient zero. */
 cudaError_t cuda_xent(enum dtype type, const struct xent_shape *shape,
                       const struct cuda_xent_arrays *arrays, cudaStream_t stream);
 

@@ -1,36 +1,36 @@
 /*
- * ops_null — a compute table that computes nothing: it counts the floating-point operations it is
- * asked for, and takes the memory that the backend it stands for would take. On a null device
- * (device.h) a whole run can be simulated on it.
+ * ops_null — a compute table that computes nothing: it counts the requested floating-point
+ * operations and reserves the memory that the simulated backend would reserve. With a null device
+ * (device.h) it simulates a whole run.
  */
 #ifndef MILLRACE_TRAINER_OPS_NULL_OPS_NULL_H
 #define MILLRACE_TRAINER_OPS_NULL_OPS_NULL_H
 
 #include "trainer/ops/ops.h"
 
-/* What of a backend decides how much memory a model takes. Sizes are 0 where a hook is NULL.
+/* The properties of a backend that determine a model's memory. A NULL hook means size 0.
  * Immutable. */
 struct ops_null_model {
-    bool is_host; /* of its devices, see device.h */
+    bool is_host; /* of its device, see device.h */
     bool embed_bwd_wants_order;
     uint32_t logits_align;
-    uint64_t fixed_bytes; /* taken when it opens */
-    /* Reserved when planned; of the first two one piece each, of the largest that was asked for. */
+    uint64_t fixed_bytes; /* allocated on open */
+    /* Reserved on planning. gemm and rows each keep one piece, of the largest request. */
     uint64_t (*gemm_bytes)(const struct gemm_shape *shape);
     uint64_t (*rows_bytes)(uint64_t rows, uint64_t cols);
     uint64_t (*rope_bytes)(const struct attn_shape *shape);
-    uint64_t (*attn_bwd_scratch)(const struct attn_shape *shape); /* elements, as ops.h has it */
+    uint64_t (*attn_bwd_scratch)(const struct attn_shape *shape); /* elements, see ops.h */
 };
 
-/* That of the cpu; that of a GPU, NULL in a build without one. */
+/* The models of the cpu and of a GPU; the latter is NULL in a build without CUDA. */
 const struct ops_null_model *ops_null_cpu(void);
 const struct ops_null_model *ops_null_cuda(void);
 
-/* Opens the null device that suits the model, too. Gives both. */
+/* Also opens the null device that fits the model. The caller owns both. */
 int ops_null_open(const struct ops_null_model *model, enum dtype compute, enum dtype master,
                   struct device **ret_device, struct ops **ret_ops, struct err *err);
-/* Of the products asked for since it was opened: 2 a multiplication, of causal attention those of
- * the lower triangle. */
+/* Floating-point operations of the products requested since opening: 2 per multiplication; causal
+ * attention counts the lower triangle only. */
 double ops_null_flops(const struct ops *ops);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * attention_kernels — what the kernels of attention share: where things lie, who sees whom, and the
- * launchers of each kind of kernel, among which attention.cu chooses. C++ only.
+ * attention_kernels — what the attention kernels share: memory layout, masks, and the launchers of
+ * each kind of kernel, among which attention_launch.cu chooses. C++ only.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_ATTENTION_ATTENTION_KERNELS_H
 #define MILLRACE_TRAINER_OPS_CUDA_ATTENTION_ATTENTION_KERNELS_H
@@ -12,7 +12,7 @@
 #include <limits.h>
 #include <math.h>
 
-/* Scores are turned into powers of two, log-sum-exps back. */
+/* Scores are scaled so that softmax uses powers of two; log-sum-exps are scaled back. */
 #define LOG2_E 1.44269504088896340736f
 #define LN_2   0.69314718055994530942f
 
@@ -21,8 +21,8 @@ __host__ __device__ static inline int tiles_of(int count, int tile)
     return (count + tile - 1) / tile;
 }
 
-/* Of queries, the backward pass keeps statistics, padded to so many; and of so many the bounds of
- * their starts. */
+/* The backward pass pads its per-query statistics to a multiple of the first, and keeps the bounds
+ * of the starts for each group of the second. */
 enum { ATTENTION_STATS_ROWS = 128, ATTENTION_BOUNDS_ROWS = 64 };
 
 __host__ __device__ static inline int attention_padded(int tokens)
@@ -30,18 +30,18 @@ __host__ __device__ static inline int attention_padded(int tokens)
     return tiles_of(tokens, ATTENTION_STATS_ROWS) * ATTENTION_STATS_ROWS;
 }
 
-/* The smallest and the largest start of some queries: keys before min are seen by none of them,
- * keys from max on by all, but for the causal mask. */
+/* The smallest and largest start of a group of queries. No query attends to keys before min; apart
+ * from the causal mask, all attend to keys from max on. */
 struct start_bounds {
     int min, max;
 };
 
-/* The keys that a query sees. */
+/* The keys that a query attends to. */
 struct key_span {
     int first, end;
 };
 
-/* The shape as kernels take it. Offsets are in elements. */
+/* The shape in the form that kernels use. Offsets are in elements. */
 struct attention_geometry {
     int tokens, heads, kv_heads, head_dim;
     bool causal;
@@ -55,7 +55,7 @@ struct attention_geometry {
     {
         return (uint64_t)heads * head_dim;
     }
-    /* Token 0 of a q, k or v head in qkv, and of a head in out. */
+    /* Offsets of token 0: of a q, k or v head in qkv, and of a head in out. */
     __device__ uint64_t q_at(int batch, int head) const
     {
         return (uint64_t)batch * tokens * qkv_width() + (uint64_t)head * head_dim;
@@ -72,8 +72,8 @@ struct attention_geometry {
     {
         return (uint64_t)batch * tokens * out_width() + (uint64_t)head * head_dim;
     }
-    /* starts: of the item's token 0, or NULL. Queries past the tokens, which fill up a tile, see
-     * all keys. */
+    /* starts: of the item's token 0, or NULL. Queries past the last token, which pad a tile, attend
+     * to all keys. */
     __device__ struct key_span seen_by(int query, const int32_t *starts) const
     {
         if (query >= tokens)
@@ -88,19 +88,19 @@ static inline struct attention_geometry attention_geometry_of(const struct attn_
             (int)shape->head_dim, shape->causal,     (float)(1.0 / sqrt((double)shape->head_dim))};
 }
 
-/* What the backward pass first makes of its inputs. A padding query has the log-sum-exp infinity,
- * hence no probabilities. */
+/* Intermediate results of the backward pass. Padding queries have log-sum-exp infinity, hence zero
+ * probabilities. */
 struct attention_stats {
     float2 *queries; /* [batch, heads, padded tokens]: {log-sum-exp * log2(e), d_out . out} */
-    struct start_bounds
-        *bounds; /* [batch, padded tokens / ATTENTION_BOUNDS_ROWS]; NULL: no starts */
+    /* [batch, padded tokens / ATTENTION_BOUNDS_ROWS]; NULL: no starts. */
+    struct start_bounds *bounds;
 };
 
 cudaError_t attention_stats_fill(enum dtype type, const struct attn_shape *shape,
                                  const struct cuda_attention_bwd_arrays *arrays,
                                  const struct attention_stats *stats, cudaStream_t stream);
 
-/* On tensor cores, by mma.sync: BF16 and F16. */
+/* On tensor cores with mma.sync: BF16 and F16. */
 cudaError_t attention_mma_fwd_prepare(enum dtype type, const struct attn_shape *shape);
 cudaError_t attention_mma_fwd(enum dtype type, const struct attn_shape *shape,
                               const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream);

@@ -1,9 +1,9 @@
 /*
- * attention_tile — tiles of 16-bit elements in shared memory, and the fragments that tensor cores
- * take from them. C++ only.
+ * attention_tile — tiles of 16-bit elements in shared memory, and the tensor-core fragments loaded
+ * from them. C++ only.
  *
- * A tile is rows of COLUMNS elements. A fragment is read eight rows at a time, 16 bytes of each; so
- * that these lie in different banks, the 16-byte chunk c of row r stands at c ^ f(r):
+ * A tile is rows of COLUMNS elements. A fragment load reads eight rows at a time, 16 bytes of each.
+ * To put these in different banks, 16-byte chunk c of row r is stored at c ^ f(r):
  *
  *     row 0   0 1 2 3 4 5 6 7        row 2   2 3 0 1 6 7 4 5        of 64 columns
  *     row 1   1 0 3 2 5 4 7 6        row 3   3 2 1 0 7 6 5 4
@@ -20,15 +20,15 @@
 
 enum { CHUNK_ELEMENTS = 8, MMA_ROWS = 16, MMA_COLUMNS = 8, MMA_DEPTH = 16 };
 
-/* Of rows of 128 bytes all eight chunks are turned, of shorter and odd ones as many as divide
- * them. */
+/* Number of chunks that the XOR permutes together: all eight of rows of 128 bytes, four of rows
+ * whose chunks are no multiple of eight. */
 template <int COLUMNS> struct tile_layout {
     static constexpr int chunks = COLUMNS / CHUNK_ELEMENTS;
     static constexpr int turned = chunks % 8 == 0 ? 8 : 4;
     static_assert(chunks % turned == 0, "whole turns");
 };
 
-/* Where a chunk of a row lies, in elements. */
+/* The offset of a chunk of a row, in elements. */
 template <int COLUMNS> __device__ inline int tile_at(int row, int chunk)
 {
     using layout = tile_layout<COLUMNS>;
@@ -36,9 +36,9 @@ template <int COLUMNS> __device__ inline int tile_at(int row, int chunk)
     return (row * layout::chunks + (chunk ^ turn)) * CHUNK_ELEMENTS;
 }
 
-/* launch(T(), std::integral_constant<int, COLUMNS>()) for 16-bit T and the narrowest tiles that
- * hold a head: so many kernels are compiled, and other heads are padded with zeros in shared
- * memory. */
+/* Calls launch(T(), std::integral_constant<int, COLUMNS>()) for 16-bit T and the narrowest tiles
+ * that hold a head. This limits the number of compiled kernels; other heads are padded with zeros
+ * in shared memory. */
 template <typename F>
 static cudaError_t dispatch_head(enum dtype type, uint64_t head_dim, const F &launch)
 {
@@ -56,9 +56,9 @@ static cudaError_t dispatch_head(enum dtype type, uint64_t head_dim, const F &la
     return type == DTYPE_BF16 ? launch_columns(__nv_bfloat16()) : launch_columns(__half());
 }
 
-/* Begins to copy rows x columns elements, rows `stride` apart, into a tile of ROWS x COLUMNS, by
- * all threads of a block of THREADS; the rest of the tile becomes zeros. columns is a multiple of
- * 8. */
+/* Starts a copy of rows x columns elements, with rows `stride` apart, into a tile of ROWS x
+ * COLUMNS, and zeros the rest of the tile. All threads of a block of THREADS take part. columns is
+ * a multiple of 8. */
 template <int ROWS, int COLUMNS, int THREADS, typename T>
 __device__ inline void tile_copy_async(T *tile, const T *source, uint64_t stride, int rows,
                                        int columns)
@@ -84,10 +84,10 @@ __device__ inline void tile_copy_async(T *tile, const T *source, uint64_t stride
     }
 }
 
-/* Where the 16 bytes lie that a lane reads of a fragment at row (a multiple of 8) and column (of
- * 16): lane_row further, and lane_chunk, 0 or 1. What depends on the lane is kept apart from what
- * depends on the place, which is a constant where loops are unrolled: so an address is one
- * operation, and few are held in registers. */
+/* The offset of the 16 bytes that a lane reads of a fragment at row (a multiple of 8) and column
+ * (of 16). The lane adds lane_row and lane_chunk (0 or 1). The lane's part is separate from the
+ * position's part, a constant in unrolled loops: an address takes one operation, and few occupy
+ * registers. */
 template <int COLUMNS>
 __device__ inline int fragment_at(int row, int column, int lane_row, int lane_chunk)
 {
@@ -98,7 +98,7 @@ __device__ inline int fragment_at(int row, int column, int lane_row, int lane_ch
     return (row + lane_row) * COLUMNS + turned_chunk * CHUNK_ELEMENTS;
 }
 
-/* A of mma: rows row..row + 15 and columns column..column + 15 of the tile. */
+/* Loads A of mma: rows row..row + 15 and columns column..column + 15 of the tile. */
 template <int COLUMNS, typename T>
 __device__ inline void load_a(uint32_t a[4], const T *tile, int row, int column)
 {
@@ -106,13 +106,13 @@ __device__ inline void load_a(uint32_t a[4], const T *tile, int row, int column)
     load_matrices<false>(a, tile + fragment_at<COLUMNS>(row, column, lane % 16, lane / 16));
 }
 
-/* The A of a warp's TILES x 16 rows of a tile, in all its columns: HELD in registers, or read again
- * each time. */
+/* The A fragments of a warp's TILES x 16 rows of a tile, in all columns. HELD: kept in registers;
+ * otherwise read again each time. */
 template <typename T, int COLUMNS, int TILES, bool HELD> struct row_fragments {
-    const T *rows; /* the first of the warp */
+    const T *rows; /* first row of the warp */
     uint32_t held[HELD ? COLUMNS / MMA_DEPTH : 1][TILES][4];
 
-    /* Once, when the tile has landed. */
+    /* Call once, after the tile has arrived. */
     __device__ void hold()
     {
         if constexpr (HELD) {
@@ -139,8 +139,8 @@ template <typename T, int COLUMNS, int TILES, bool HELD> struct row_fragments {
     }
 };
 
-/* Two neighbouring B, b[0..1] and b[2..3], of the tile's transpose: the tile's rows row..row + 15
- * are B's columns, its columns column..column + 15 B's rows. */
+/* Loads two neighboring B, b[0..1] and b[2..3], of the tile's transpose: the tile's rows row..row +
+ * 15 are B's columns, its columns column..column + 15 are B's rows. */
 template <int COLUMNS, typename T>
 __device__ inline void load_b_of_rows(uint32_t b[4], const T *tile, int row, int column)
 {
@@ -149,8 +149,8 @@ __device__ inline void load_b_of_rows(uint32_t b[4], const T *tile, int row, int
         b, tile + fragment_at<COLUMNS>(row, column, lane % 8 + lane / 16 * 8, lane / 8 % 2));
 }
 
-/* Two neighbouring B, b[0..1] and b[2..3], of the tile itself: its rows row..row + 15 are B's rows,
- * its columns column..column + 15 B's columns. */
+/* Loads two neighboring B, b[0..1] and b[2..3], of the tile itself: its rows row..row + 15 are B's
+ * rows, its columns column..column + 15 are B's columns. */
 template <int COLUMNS, typename T>
 __device__ inline void load_b_of_columns(uint32_t b[4], const T *tile, int row, int column)
 {
@@ -168,7 +168,7 @@ __device__ inline uint32_t bits_of(__half2 pair)
     return *reinterpret_cast<uint32_t *>(&pair);
 }
 
-/* Two floats rounded, low half first. */
+/* Rounds two floats; low goes to the low half. */
 template <typename T> __device__ inline uint32_t pack_pair(float low, float high);
 
 template <> __device__ inline uint32_t pack_pair<__nv_bfloat16>(float low, float high)
@@ -181,8 +181,8 @@ template <> __device__ inline uint32_t pack_pair<__half>(float low, float high)
     return bits_of(__floats2half2_rn(low, high));
 }
 
-/* Two neighbouring C, 16 x 16 together, rounded and turned into the A of a following product: no
- * thread needs another's. */
+/* Rounds two neighboring C, together 16 x 16, into the A of a following product. No data moves
+ * between threads. */
 template <typename T> __device__ inline void pack_a(uint32_t a[4], const float c[2][4])
 {
     a[0] = pack_pair<T>(c[0][0], c[0][1]);
@@ -192,9 +192,8 @@ template <typename T> __device__ inline void pack_a(uint32_t a[4], const float c
 }
 
 /* Writes a warp's TILES x 16 rows of accumulators times factor, rounded, to rows of `target` that
- * are `stride` apart: of them the first rows x columns. It goes through `staging`, those rows of a
- * tile of COLUMNS that belong to this warp alone, so that 16 bytes are written at a time. All lanes
- * of the warp call it. */
+ * are `stride` apart; only the first rows x columns. `staging` is the part of a tile of COLUMNS
+ * that belongs to this warp alone; it allows 16-byte writes. All lanes of the warp must call it. */
 template <int COLUMNS, int TILES, int OUT, typename T>
 __device__ inline void store_rows(T *staging, const float (&c)[TILES][OUT / MMA_COLUMNS][4],
                                   float factor, T *target, uint64_t stride, int rows, int columns)

@@ -1,7 +1,6 @@
 /*
- * cublaslt_library — the functions of cuBLASLt in use, by their names without the prefix: of the
- * library that is loaded when it is first asked for, so that programs start where it is absent, or
- * in tests on the CPU of one that stands in for it.
+ * cublaslt_library — the cuBLASLt functions in use, by their names without the prefix. The library
+ * is loaded on first use, so that programs start without it; tests on the CPU provide a stand-in.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_GEMM_CUBLASLT_LIBRARY_H
 #define MILLRACE_TRAINER_OPS_CUDA_GEMM_CUBLASLT_LIBRARY_H
@@ -49,7 +48,7 @@ struct cublaslt_library {
                              void *workspace, size_t workspace_bytes, cudaStream_t stream);
 };
 
-/* It lives for ever. -ELIBACC with what to install. Any thread. */
+/* *ret_library is never freed. -ELIBACC, naming what to install. Any thread. */
 int cublaslt_library_load(const struct cublaslt_library **ret_library, struct err *err);
 
 #endif
