@@ -1,6 +1,5 @@
 /*
- * ops_cpu — see ops_cpu.h: opening, planning of scratch, failures, and the adapter to OpenBLAS
- * (ops_cpu_blas.h).
+ * ops_cpu — see ops_cpu.h: opening, scratch planning, failures, and loading of OpenBLAS (blas.h).
  */
 #include "trainer/ops/cpu/ops_cpu.h"
 
@@ -20,7 +19,7 @@
 
 static const char CORETYPE[] = "OPENBLAS_CORETYPE", NUM_THREADS[] = "OPENBLAS_NUM_THREADS";
 
-/* The kernels for this processor's instruction set, NULL where the library shall choose. */
+/* The kernels for this processor's instruction set; NULL leaves the choice to the library. */
 static const char *blas_core_wanted(void)
 {
 #ifdef __x86_64__
@@ -130,7 +129,7 @@ int ops_cpu_sync(struct ops *ops, struct err *err)
     return status;
 }
 
-/* Sums over rows and angles need no memory here. */
+/* plan_rows and plan_rope reserve nothing: the cpu needs no memory for them. */
 int ops_cpu_plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err)
 {
     (void)ops, (void)rows, (void)cols, (void)err;
@@ -160,7 +159,7 @@ int ops_cpu_plan_attn(struct ops *ops, const struct attn_shape *shape, struct er
         return err_set(err, -EINVAL, "attention of %llu tokens and width %llu is too large",
                        (unsigned long long)shape->tokens,
                        (unsigned long long)(shape->heads * shape->head_dim));
-    /* scores and their gradients, and two numbers a query */
+    /* scores, their gradients, and factors per query */
     size_t elements = ops_cpu_query_rows(shape) * (2 * ops_cpu_score_stride(shape) + 16);
     size_t worker_bytes = elements * dtype_bytes(ops->compute);
     worker_bytes =
@@ -179,7 +178,7 @@ uint64_t ops_cpu_attn_bwd_scratch(struct ops *ops, const struct attn_shape *shap
 
 void ops_cpu_to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)
 {
-    memcpy(compute, master, count * ops_master_bytes(ops)); /* one type here */
+    memcpy(compute, master, count * ops_master_bytes(ops)); /* both types are the same here */
 }
 
 void ops_cpu_exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count)

@@ -30,7 +30,7 @@ uint64_t cuda_bias_bwd_workspace(uint64_t rows, uint64_t cols)
     return cuda_columns_chunks_of(rows).count * cols;
 }
 
-/* A block: one chunk of rows of 32 * N columns. A lane has N of them, warps take rows in turn. */
+/* A block sums one chunk of rows in 32 * N columns, N per lane. Its warps take rows in turn. */
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
     column_sums(float *partials, const T *x, uint64_t rows, uint64_t cols, uint64_t chunk_rows)
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* A thread adds N columns of few chunks. */
+/* A thread adds N columns of a few chunks. */
 template <int N>
 __global__ void __launch_bounds__(THREADS) fold(float *out, const float *partials, uint32_t chunks,
                                                 uint64_t stride, uint64_t cols, bool accumulate)
@@ -80,8 +80,8 @@ __global__ void __launch_bounds__(THREADS) fold(float *out, const float *partial
     store_packed(out + col, sum);
 }
 
-/* A block: 32 columns of many chunks, that warps take in turn: the columns are few, and a thread
- * alone would wait for each chunk. */
+/* A block adds 32 columns of many chunks; its warps take chunks in turn. With few columns, one
+ * thread per column would wait for each chunk. */
 __global__ void __launch_bounds__(FOLD_THREADS)
     fold_many(float *out, const float *partials, uint32_t chunks, uint64_t stride, uint64_t cols,
               bool accumulate)

@@ -1,7 +1,7 @@
 /*
- * norm — see norm.h. A warp takes a row; what it reads again comes from the nearest cache.
+ * norm — see norm.h. A warp handles a row; it rereads from the nearest cache.
  *
- * Two passes over a row, since the difference of two large sums would lose the variance.
+ * Two passes over a row: the difference of two large sums would lose the variance.
  */
 #include "trainer/ops/cuda/norm.h"
 
@@ -90,9 +90,9 @@ template <typename T> struct norm_bwd_kernel_arrays {
     const float *mean, *rstd;
 };
 
-/* A block: one chunk of rows, one panel of 32 * N * PACKS columns. Each warp takes rows in turn,
- * and a lane keeps the sums of its columns over them. The statistics of a row need all its columns,
- * whatever the panel.
+/* A block handles one chunk of rows and one panel of 32 * N * PACKS columns. Its warps take rows in
+ * turn; a lane sums its columns over the rows of its warp. The statistics of a row need all
+ * columns, not only the panel's.
  *
  * With n = (x - mean) * rstd and g = d_out * weight: d_x += rstd * (g - mean(g) - n * mean(g * n));
  * RMS has no mean(g). In place, a warp has read all of a row before it writes any of it. */
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(THREADS)
             store_packed(a.d_x + offset + col, d_x);
         }
     }
-    for (int w = 0; w < WARPS; w++) { /* warps add in their order */
+    for (int w = 0; w < WARPS; w++) { /* warps add in order */
         if (warp == w) {
 #pragma unroll
             for (int k = 0; k < PACKS; k++) {
@@ -184,7 +184,7 @@ static cudaError_t launch_bwd(const struct norm_shape *s, const struct cuda_norm
     return LAUNCH((norm_bwd_rows<T, N, PACKS>), grid, THREADS, 0, stream, arrays, *s, chunks.rows);
 }
 
-/* One panel where registers allow: 64 sums a lane at most of each kind. */
+/* Uses one panel if registers allow: at most 64 sums of each kind per lane. */
 template <typename T>
 static cudaError_t launch_bwd_panels(const struct norm_shape *s,
                                      const struct cuda_norm_bwd_arrays *a, cudaStream_t stream)

@@ -1,11 +1,10 @@
 /*
- * ops_cuda — see ops_cuda.h: the table over the kernels of trainer/ops/cuda/, their workspace, and
+ * ops_cuda — see ops_cuda.h: the table over the kernels in trainer/ops/cuda/, their workspace, and
  * failures.
  *
- * Nothing here waits for the device but sync, and nothing allocates but opening and planning. A
- * kernel that could not be queued is remembered and told by sync, as is what the device itself
- * reports. The workspace is as large as what was planned needs, and shared by operations that
- * follow one another on the one stream.
+ * Only sync waits for the device; only opening and planning allocate. sync returns a failure to
+ * queue a kernel as well as failures that the device reports. The workspace has the size that the
+ * planned operations need; operations share it, since they run in order on one stream.
  */
 #include "trainer/ops/cuda/ops_cuda.h"
 
@@ -31,13 +30,12 @@
 #include <string.h>
 
 enum {
-    /* Counts up with every change of a kernel that may change bits. */
+    /* Increment this with every change to a kernel that may change bits. */
     OPS_CUDA_KERNELS_VERSION = 1,
-    NATIVE_CAPABILITY_MAJOR =
-        9, /* what kernels are machine code for; others' drivers compile them */
-    LOGITS_ALIGN =
-        64, /* tiles of products are of 64 columns, and their rows are read by 16 bytes */
-    ROPE_TABLES_MAX = 4, /* different shapes of rotary positions in one run */
+    /* Compute capability of the compiled kernels; elsewhere the driver compiles them. */
+    NATIVE_CAPABILITY_MAJOR = 9,
+    LOGITS_ALIGN = 64,   /* product tiles have 64 columns; rows are read in 16-byte units */
+    ROPE_TABLES_MAX = 4, /* different rope shapes in one run */
 };
 
 /* Angles for up to `tokens` positions. */
@@ -61,7 +59,7 @@ struct ops_cuda {
     uint64_t workspace_bytes;
     struct rope_table ropes[ROPE_TABLES_MAX];
     int ropes_count;
-    int status; /* the first failure since the last sync */
+    int status; /* first failure since the last sync */
     struct err failure;
 };
 
@@ -78,7 +76,7 @@ static void remember(struct ops_cuda *cuda, int status, const struct err *detail
     cuda->failure = *detail;
 }
 
-/* What a launcher said. */
+/* Records a launcher's failure. */
 static void check(struct ops_cuda *cuda, cudaError_t code, const char *what)
 {
     struct err detail = {0};
@@ -86,10 +84,10 @@ static void check(struct ops_cuda *cuda, cudaError_t code, const char *what)
         remember(cuda, device_cuda_status(cuda->ops.device, (int)code, what, &detail), &detail);
 }
 
-/* For an operation's partial sums, which plan_rows reserved. */
+/* The workspace for an operation's partial sums, reserved by plan_rows. */
 static float *workspace_of(const struct ops_cuda *cuda, uint64_t floats)
 {
-    (void)floats; /* where asserts are off */
+    (void)floats; /* unused without asserts */
     assert(floats * sizeof(float) <= cuda->workspace_bytes);
     return cuda->workspace;
 }
@@ -165,11 +163,11 @@ static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x,
           "the gradient of a norm");
 }
 
-/* Kernels take such attention, but the device does not take the kernels. */
+/* The error if the kernels support the shape, but the device lacks the shared memory. */
 static int too_wide_a_head(const struct ops *ops, const struct attn_shape *shape, struct err *err)
 {
     const struct device_cuda_info *info = device_cuda_info(ops->device);
-    cudaGetLastError(); /* told once */
+    cudaGetLastError(); /* clear the error */
     err_set(err, -EINVAL,
             "attention of head dimension %" PRIu64 " needs more shared memory than %s has",
             shape->head_dim, info->name);
@@ -221,7 +219,7 @@ static uint64_t attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape
     return cuda_attention_bwd_workspace(shape);
 }
 
-/* The angles for a shape, NULL where none are planned. */
+/* The angles for a shape, or NULL if not planned. */
 static const float *rope_angles(const struct ops_cuda *cuda, const struct attn_shape *shape,
                                 const struct rope_spec *spec)
 {
@@ -460,7 +458,8 @@ static int cuda_status(const struct ops *ops, struct err *err)
 static int cuda_sync(struct ops *ops, struct err *err)
 {
     int synced = ops->device->ops->stream_sync(ops->device, ops->stream, err);
-    int status = cuda_status(ops, err); /* the first cause, also where the device failed for it */
+    /* The first cause, even if the device failed because of it. */
+    int status = cuda_status(ops, err);
     cuda_of(ops)->status = 0;
     return status ? status : synced;
 }

@@ -1,5 +1,5 @@
 /*
- * ops_cuda_absent — ops_cuda.h in a build without CUDA, where no such device can be opened either.
+ * ops_cuda_absent — ops_cuda.h in a build without CUDA.
  */
 #include "trainer/ops/cuda/ops_cuda.h"
 #include "trainer/ops/null/ops_null.h"

@@ -1,6 +1,6 @@
 /*
- * patches — see patches.h. A warp takes a row of patches, a lane as many pixels' colours as 16
- * bytes hold of the result.
+ * patches — see patches.h. A warp handles a row of patches; a lane produces 16 bytes of the result
+ * at a time.
  */
 #include "trainer/ops/cuda/patches.h"
 
@@ -17,13 +17,14 @@ struct colour {
 
 struct layout {
     uint64_t patches;     /* of all images */
-    uint32_t across;      /* patches of a row of an image */
-    uint32_t line, patch; /* values of a row of a patch, and rows of it */
+    uint32_t across;      /* patches in a row of an image */
+    uint32_t line, patch; /* values in a row of a patch; rows of a patch */
     struct colour colours[COLOURS];
 };
 
-/* a / b to the nearest, given 1 / b to the nearest (Markstein, "Computation of elementary functions
- * on the IBM RISC System/6000", 1990): the bits of the division, in a third of its time. */
+/* a / b rounded to nearest, given 1 / b rounded to nearest (Markstein, "Computation of elementary
+ * functions on the IBM RISC System/6000", 1990): same bits as a division, in a third of the
+ * time. */
 __device__ static float quotient(float a, float b, float per_b)
 {
     float q = a * per_b;
@@ -36,13 +37,13 @@ __device__ static float normalised(uint8_t value, const struct colour &colour)
     return quotient(x, colour.deviation, colour.per_deviation);
 }
 
-/* What one load reads. */
+/* The bytes that one load reads. */
 template <int N> struct alignas(N) bytes {
     uint8_t at[N];
 };
 
-/* ALIGNED: the N values that a lane takes are N bytes of an image, at an address that is a multiple
- * of N. */
+/* ALIGNED: the N values of a lane are N consecutive bytes of an image, at an address that is a
+ * multiple of N. */
 template <typename T, int N, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS)
     patch_rows(T *out, const uint8_t *images, struct layout layout)
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(THREADS)
     uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS;
     if (row >= layout.patches)
         return;
-    uint64_t band = row / layout.across; /* of patches, counted through all images */
+    uint64_t band = row / layout.across; /* row of patches, counted through all images */
     uint64_t stride = (uint64_t)layout.across * layout.line;
     uint32_t line = layout.line, values = line * layout.patch;
     const uint8_t *from = images + band * layout.patch * stride + row % layout.across * line;
@@ -96,7 +97,7 @@ cudaError_t cuda_patches(enum dtype type, const struct cuda_images *shape, void 
             return LAUNCH(kernel, blocks_of(layout.patches, WARPS), THREADS, 0, stream, (T *)out,
                           images, layout);
         };
-        if (rows_are_packed<T>(layout.line)) /* then rows of images are, too */
+        if (rows_are_packed<T>(layout.line)) /* then rows of images are packed, too */
             return launch(patch_rows<T, width, true>);
         if (rows_are_packed<T>(layout.line * shape->patch))
             return launch(patch_rows<T, width, false>);

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(TABLE_THREADS)
     table[at] = {(float)cos(angle), (float)sin(angle)};
 }
 
-/* PACKED: 16 bytes of pairs at a time; low and high lie half a head apart. */
+/* PACKED: 16 bytes of pairs at a time. low and high are half a head apart. */
 template <typename T, bool PACKED>
 __device__ inline void rope_turn_pairs(T *low, T *high, const float2 *turns, float sign)
 {
@@ -52,7 +52,7 @@ __device__ inline void rope_turn_pairs(T *low, T *high, const float2 *turns, flo
     }
 }
 
-/* A block a row of qkv: `heads` heads of it, from the first on. */
+/* One block per row of qkv; it rotates the first `heads` heads. */
 template <typename T, bool PACKED>
 __global__ void __launch_bounds__(ROPE_THREADS)
     rope_kernel(T *qkv, const float2 *table, int tokens, int heads, int pairs, uint64_t width,

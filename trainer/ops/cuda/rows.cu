@@ -1,5 +1,5 @@
 /*
- * rows — see rows.h. A lane moves 16 bytes at once, or one element where rows are not aligned.
+ * rows — see rows.h. A lane moves 16 bytes at once, or one element if rows are not aligned.
  */
 #include "trainer/ops/cuda/rows.h"
 
@@ -13,11 +13,11 @@
 enum {
     THREADS = 256,
     WARPS = THREADS / WARP_THREADS,
-    LOADS = 8, /* of rows to be added, in progress at a time */
+    LOADS = 8, /* row loads in flight at a time */
     GRID_Y_MAX = 65535,
 };
 
-/* launch(N), as a constant: how many elements of T are moved at once where rows have so many. */
+/* Calls launch(N) with a constant: the elements of T to move at once for rows of cols elements. */
 template <typename T, typename F> static cudaError_t dispatch_width(uint64_t cols, F launch)
 {
     if (rows_are_packed<T>(cols))
@@ -25,7 +25,7 @@ template <typename T, typename F> static cudaError_t dispatch_width(uint64_t col
     return launch(std::integral_constant<int, 1>());
 }
 
-/* sum += x[0 ...], x[stride ...], ...: so many rows in their order. */
+/* sum += x[0 ...], x[stride ...], ..., over rows in order. */
 template <typename T, int N>
 __device__ inline void add_rows(float (&sum)[N], const T *x, uint64_t rows, uint64_t stride)
 {
@@ -62,7 +62,7 @@ __device__ inline int32_t id_of(const struct cuda_embed &embed, uint64_t row)
     return embed.ids[row / embed.tokens * embed.id_stride + row % embed.tokens];
 }
 
-/* A warp a row. */
+/* One warp per row. */
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
     embed_rows(T *out, const T *table, const T *positions, struct cuda_embed embed)
@@ -96,7 +96,7 @@ cudaError_t cuda_embed_fwd(enum dtype type, const struct cuda_embed *embed, void
     });
 }
 
-/* The rows in the order of their ids. */
+/* The rows in id order. */
 struct embed_order {
     struct cuda_embed embed;
     const int32_t *by_id;
@@ -108,7 +108,7 @@ __device__ inline int32_t id_at(const struct embed_order &order, uint64_t positi
     return id_of(order.embed, (uint64_t)order.by_id[position]);
 }
 
-/* A warp: one piece, one panel of 32 * N columns. Lane i knows the i-th row. */
+/* A warp sums one piece, in one panel of 32 * N columns. Lane i handles the id of the i-th row. */
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
     embed_bwd_pieces(float *d_table, float *partials, const T *d_out, struct embed_order order,
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* A block: the run that begins in a piece and goes on in later ones, if there is one; one panel of
+/* A block sums the run that begins in a piece and continues in later ones, if any, in one panel of
  * 32 * N columns. */
 template <int N>
 __global__ void __launch_bounds__(THREADS)
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(THREADS)
     int32_t id = next < order.rows ? id_at(order, next) : 0;
     if (next >= order.rows || id_at(order, next - 1) != id ||
         (piece > 0 && id_at(order, first - 1) == id))
-        return; /* the whole block: no such run */
+        return; /* no such run; the whole block returns */
     float sum[N] = {};
     for (uint64_t begin = piece + 1 + warp, count = WARP_THREADS; count == WARP_THREADS;
          begin += WARPS * WARP_THREADS) {
@@ -224,7 +224,7 @@ cudaError_t cuda_embed_bwd(enum dtype type, const struct cuda_embed *embed,
     });
 }
 
-/* A thread: N elements of a matrix, of every gridDim.y-th item. */
+/* A thread handles N elements of a matrix, in every gridDim.y-th item. */
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
     positions_add(T *out, const T *x, const T *positions, uint64_t items, uint64_t count)
@@ -256,7 +256,7 @@ cudaError_t cuda_positions_fwd(enum dtype type, const struct cuda_items *shape, 
     });
 }
 
-/* A thread: N elements of the sum of all items. */
+/* A thread sums N elements over all items. */
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
     items_sum(float *out, const T *x, uint64_t items, uint64_t count, bool accumulate)
@@ -282,7 +282,7 @@ cudaError_t cuda_positions_bwd(enum dtype type, const struct cuda_items *shape, 
     });
 }
 
-/* A thread: N columns of an item. */
+/* A thread handles N columns of an item. */
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS) pool_rows(T *out, const T *x, struct cuda_items shape)
 {
@@ -310,7 +310,7 @@ cudaError_t cuda_pool_fwd(enum dtype type, const struct cuda_items *shape, void 
     });
 }
 
-/* A warp a row. */
+/* One warp per row. */
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
     pool_spread(T *d_x, const T *d_out, struct cuda_items shape)

@@ -7,7 +7,7 @@
 #include "trainer/ops/cuda/launch.h"
 #include "trainer/ops/cuda/reduce.h"
 
-/* One thread's work; a block is a warp. */
+/* Only one thread works; a block is a warp. */
 __global__ void __launch_bounds__(WARP_THREADS) turn(struct time_parts *parts, enum time_part part)
 {
     if (threadIdx.x == 0)

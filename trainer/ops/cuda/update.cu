@@ -102,7 +102,7 @@ cudaError_t cuda_update(enum update_rule rule, const struct update_options *opti
     return cudaErrorInvalidValue;
 }
 
-/* One thread's work; a block is a warp. */
+/* Only one thread works; a block is a warp. */
 __global__ void __launch_bounds__(WARP_THREADS)
     gate_update(struct update_gate *gate, const int64_t *losses, const int64_t *squares,
                 struct update_gate_request request)
@@ -118,7 +118,7 @@ cudaError_t cuda_gate_update(struct update_gate *gate, const int64_t *losses,
     return LAUNCH(gate_update, 1, WARP_THREADS, 0, stream, gate, losses, squares, *request);
 }
 
-/* A warp a row; a lane moves N elements at once. */
+/* One warp per row; a lane moves N elements at once. */
 template <int N>
 __global__ void __launch_bounds__(THREADS)
     row_sumsq_wide(double *sums, const float *x, uint64_t rows, uint64_t cols)
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(THREADS)
         sums[row] = sum;
 }
 
-/* A thread a row: biases and the weights of norms have rows of one element. */
+/* One thread per row: biases and norm weights have rows of one element. */
 __global__ void __launch_bounds__(THREADS)
     row_sumsq_narrow(double *sums, const float *x, uint64_t rows, uint64_t cols)
 {
@@ -165,13 +165,14 @@ cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t
 
 __device__ static void add_integer(int64_t *word, int64_t value)
 {
-    if (value != 0) /* two's complement: unsigned addition is the same */
+    if (value != 0) /* two's complement: unsigned addition gives the same bits */
         atomicAdd((unsigned long long *)word, (unsigned long long)value);
 }
 
-/* Each block gathers its terms, then adds its words: integers, so that the order does not matter.
- * Terms are mostly of like size and have their digits in the same words, where threads would wait
- * for each other: a warp whose terms all have adds them up first. */
+/* Each block collects its terms, then adds its words to the total. Integers make the order
+ * irrelevant. Terms mostly have similar magnitudes, so their digits hit the same words and threads
+ * would wait for each other. A warp whose terms all share their words therefore adds them up
+ * first. */
 __global__ void __launch_bounds__(THREADS)
     exact_add(int64_t *words, const double *terms, uint64_t count)
 {

@@ -12,21 +12,20 @@
 #include <float.h>
 #include <math.h>
 
-/* Threads of a row, by its classes. */
+/* Threads per row, by number of classes. */
 enum {
     MANY_CLASSES = 4096,
     MANY_THREADS = 512,
-    MANY_BLOCKS =
-        3, /* of a multiprocessor at a time, so that while one waits at a barrier others read */
+    MANY_BLOCKS = 3, /* per multiprocessor: while one waits at a barrier, others read */
     SOME_CLASSES = 512,
     SOME_THREADS = 256,
-    FEW_THREADS = WARP_THREADS, /* several rows a block of SOME_THREADS */
+    FEW_THREADS = WARP_THREADS, /* several rows per block of SOME_THREADS */
 };
 
-/* So that columns, and a block's step beyond them, are of 32 bits. */
+/* Columns, plus a block's step beyond them, must fit in 32 bits. */
 static const uint64_t STRIDE_MAX = UINT64_C(1) << 30;
 
-/* What concerns few packs of elements stands behind a branch, here and below: exponentials keep the
+/* Here and below, code for rare packs of elements is behind a branch: exponentials keep the
  * arithmetic units busy enough. */
 template <int N>
 __device__ static void fill_padding(float (&x)[N], int col, int classes, float value)
@@ -44,23 +43,22 @@ template <typename T, int N> __device__ static void load_floats(float (&x)[N], c
         x[i] = to_float(p.element[i]);
 }
 
-/* What a row is held against: part of the first, the rest of the second. */
+/* The target distribution of a row: `part` on the first class, the rest on the second. */
 struct row_target {
     int first, second;
     float part;
 };
 
-/* What a thread knows of a row after it read its part. */
+/* A thread's result after reading its part of a row. */
 struct softmax {
     float max;
     double sum; /* of e^(logit - max) */
-    bool
-        /* a logit before the target is equal to it; of no meaning where a larger one is */
-        has_earlier;
+    /* A logit before the target equals it. Meaningless if a larger logit exists. */
+    bool has_earlier;
 };
 
-/* N: elements that a thread moves at once; GROUP: threads of the row. The maximum begins with a
- * number, for exponentials of differences from it to be defined. */
+/* N: elements that a thread moves at once. GROUP: threads per row. The maximum starts finite, so
+ * that exponentials of differences from it are defined. */
 template <typename T, int N, int GROUP>
 __device__ static struct softmax softmax_part(const T *x, int classes, int target,
                                               float target_logit)
@@ -95,8 +93,8 @@ template <int N> __device__ static void subtract_at(float (&x)[N], int col, int 
         x[i] -= col + i == target ? value : 0.0f;
 }
 
-/* Backwards: what was read last is in the nearest cache. All is 0 where the first target is
- * negative. */
+/* Iterates backwards, since what was read last is in the nearest cache. Writes zeros if the first
+ * target is negative. */
 template <typename T, int N, int GROUP, bool MIXED>
 __device__ static void write_gradient(T *x, struct xent_shape shape,
                                       const struct row_target &target, const struct softmax &row,
@@ -164,7 +162,7 @@ __global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
         whole.max = warp_max(part.max);
         whole.sum = warp_sum(part.sum * (double)expf(part.max - whole.max));
         whole.has_earlier = __any_sync(FULL_MASK, part.has_earlier);
-        __syncwarp(); /* all have read the target's logit, which may be overwritten now */
+        __syncwarp(); /* all lanes have read the target's logit; it may be overwritten now */
     } else {
         whole.max = block_max(part.max, maxima);
         whole.sum = block_sum(part.sum * (double)expf(part.max - whole.max), sums);

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A piece of memory that grows. */
+/* A memory block that only grows. */
 struct piece {
     void *memory;
     uint64_t bytes;
@@ -18,7 +18,7 @@ enum { ROPES_MAX = 4 };
 
 struct ops_null {
     struct ops ops;
-    struct ops_table table; /* with what the model says */
+    struct ops_table table; /* null_table with the model's settings */
     const struct ops_null_model *model;
     struct piece fixed, gemm, rows, ropes[ROPES_MAX];
     struct attn_shape rope_shapes[ROPES_MAX];
@@ -31,7 +31,7 @@ static struct ops_null *null_of(struct ops *ops)
     return (struct ops_null *)ops; /* the first member */
 }
 
-/* Takes the larger piece before it gives the smaller one back, as the backends do. */
+/* Allocates the larger piece before freeing the smaller one, like the backends. */
 static int reserve(struct ops *ops, struct piece *piece, uint64_t bytes, struct err *err)
 {
     const struct device_ops *device = ops->device->ops;
@@ -101,7 +101,7 @@ static void gemm(struct ops *ops, const struct gemm_plan *plan, const void *a, c
         2.0 * (double)plan->shape.m * (double)plan->shape.n * (double)plan->shape.k;
 }
 
-/* Of the scores, and of their products with the values. */
+/* Operations of the scores and of their products with the values. */
 static double attention_flops(const struct attn_shape *shape)
 {
     double tokens = (double)shape->tokens;
@@ -116,7 +116,7 @@ static void attn_fwd(struct ops *ops, const struct attn_shape *shape, void *out,
     null_of(ops)->flops += attention_flops(shape);
 }
 
-/* Twice as many; the scores that are made again are not counted. */
+/* Twice the forward operations; recomputed scores are not counted. */
 static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qkv,
                      const void *d_out, const void *qkv, const void *out, const void *lse,
                      const int32_t *row_starts, void *scratch)
@@ -125,7 +125,7 @@ static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qk
     null_of(ops)->flops += 2 * attention_flops(shape);
 }
 
-/* ---- What is neither a product nor a plan. ---- */
+/* ---- Operations other than products and plans. ---- */
 
 static void bias_bwd(struct ops *ops, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols,
                      bool accumulate)
@@ -241,14 +241,14 @@ static void tree_add(struct ops *ops, void *target, const void *source, uint64_t
     (void)ops, (void)target, (void)source, (void)count;
 }
 
-/* Also back: widen. */
+/* Also serves as widen. */
 static void narrow(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
                    uint64_t count)
 {
     (void)ops, (void)type, (void)out, (void)x, (void)scale, (void)count;
 }
 
-/* An update reads and writes what lies in the host's memory over the link. */
+/* Counts the link traffic of an update: it reads and writes arrays in host memory over the link. */
 static void cross_update(struct ops *ops, const struct update_arrays *arrays)
 {
     const void *const both_ways[] = {arrays->params, arrays->moment1, arrays->moment2};

@@ -1,7 +1,7 @@
 /*
- * attention_f32 — attention in plain float, for those who want its digits more than its speed: the
- * same tiles, passes and order as on tensor cores (attention_forward.cu, attention_backward.cu),
- * each product a loop over shared memory.
+ * attention_f32 — attention in plain float, for accuracy rather than speed: the same tiles, passes
+ * and order as on tensor cores (attention_mma_fwd.cu, attention_mma_bwd.cu), with each product a
+ * loop over shared memory.
  */
 #include "trainer/ops/cuda/attention/attention_kernels.h"
 #include "trainer/ops/cuda/reduce.h"
@@ -11,11 +11,11 @@
 
 enum { F32_THREADS = 256 };
 
-/* A tile has ROWS rows; they are head_dim + 1 floats apart in shared memory, so that a column lies
- * in different banks. */
+/* A tile has ROWS rows, head_dim + 1 floats apart in shared memory, so that the elements of a
+ * column are in different banks. */
 template <int ROWS> struct f32_tiles {
     static constexpr int scores_stride = ROWS + 1;
-    static constexpr int row_lanes = F32_THREADS / ROWS; /* that share a row's softmax */
+    static constexpr int row_lanes = F32_THREADS / ROWS; /* lanes that share a row's softmax */
     static_assert(ATTENTION_BOUNDS_ROWS % ROWS == 0 && WARP_THREADS % row_lanes == 0,
                   "whole tiles and warps");
 
@@ -31,8 +31,8 @@ template <int ROWS> struct f32_tiles {
 
 enum { F32_NARROW_HEAD = 64, F32_WIDE_HEAD = 256 };
 
-/* Wide heads have lower tiles: six of them fit into the shared memory of any device since compute
- * capability 8. */
+/* Wide heads use lower tiles. Six of them fit into shared memory on any device of compute
+ * capability 8 or later. */
 template <typename Call>
 static cudaError_t f32_dispatch(const struct attn_shape *shape, const Call &call)
 {
@@ -42,7 +42,7 @@ static cudaError_t f32_dispatch(const struct attn_shape *shape, const Call &call
 
 enum { F32_FWD_TILES = 4, F32_FWD_SCORES = 1, F32_BWD_TILES = 6, F32_BWD_SCORES = 2 };
 
-/* Zeros past the rows that there are. */
+/* Pads missing rows with zeros. */
 template <int ROWS>
 __device__ inline void f32_load(float *tile, const float *source, uint64_t stride, int rows,
                                 int columns)
@@ -53,7 +53,7 @@ __device__ inline void f32_load(float *tile, const float *source, uint64_t strid
     }
 }
 
-/* Each thread clears, adds to and stores the same sums: threadIdx.x + i * F32_THREADS of rows x
+/* In clear, add and store a thread handles the same sums: threadIdx.x + i * F32_THREADS of rows x
  * columns. */
 template <int ROWS> __device__ inline void f32_clear(float *sums, int columns)
 {
@@ -80,8 +80,8 @@ __device__ inline float f32_dot(const float *a, const float *b, int count)
     return sum;
 }
 
-/* sums[row] = sums[row] * rescale[row] + weights[row] times the streamed rows; rescale: NULL for
- * ones. */
+/* sums[row] = sums[row] * rescale[row] + weights[row] times the streamed rows. rescale may be NULL,
+ * for ones. */
 template <int ROWS>
 __device__ inline void f32_add(float *sums, const float *rescale, const float *weights,
                                const float *streamed, int columns)
@@ -98,8 +98,8 @@ __device__ inline void f32_add(float *sums, const float *rescale, const float *w
     }
 }
 
-/* A row's scores become e^(score * scale - base) by its lanes; base and total are theirs alike.
- * Returns what sums so far are to be multiplied by. */
+/* The lanes of a row turn its scores into e^(score * scale - base); all get the same base and
+ * total. Returns the factor to rescale earlier sums. */
 template <int ROWS>
 __device__ inline float f32_softmax(float *scores, float scale, float *base, float *total)
 {
@@ -122,7 +122,7 @@ __device__ inline float f32_softmax(float *scores, float scale, float *base, flo
     return rescale;
 }
 
-/* The grid has a block for each tile of queries of each head. */
+/* The grid has one block per tile of queries of each head. */
 template <int ROWS>
 __global__ void __launch_bounds__(F32_THREADS)
     attention_f32_fwd_kernel(struct attention_geometry geometry, float *out, float *lse,
@@ -190,8 +190,8 @@ __global__ void __launch_bounds__(F32_THREADS)
                     geometry.out_width(), sums, 1, rows_left, columns);
 }
 
-/* As the kernel of attention_backward.cu: of keys or of queries. The grid has a block for each tile
- * of rows of each head. */
+/* As in attention_mma_bwd.cu: of keys or of queries. The grid has one block per tile of rows of
+ * each head. */
 template <int ROWS, bool OF_KEYS>
 __global__ void __launch_bounds__(F32_THREADS)
     attention_f32_bwd_kernel(struct attention_geometry geometry, float *d_qkv, const float *d_out,
@@ -203,7 +203,8 @@ __global__ void __launch_bounds__(F32_THREADS)
     int columns = geometry.head_dim, elements = tiles::elements(columns), stride = columns + 1;
     float *d_row_tile = row_tile + elements, *streamed = d_row_tile + elements,
           *d_streamed = streamed + elements;
-    float *sums = d_streamed + elements, *d_sums = sums + elements; /* of dS: dK or dQ; of P': dV */
+    /* sums: dK or dQ, of dS; d_sums: dV, of P'. */
+    float *sums = d_streamed + elements, *d_sums = sums + elements;
     float *p = d_sums + elements, *d = p + ROWS * tiles::scores_stride;
 
     int row_tiles = tiles_of(geometry.tokens, ROWS), unit = (int)blockIdx.x / row_tiles;
@@ -237,7 +238,7 @@ __global__ void __launch_bounds__(F32_THREADS)
         int end =
             !OF_KEYS && geometry.causal ? min(first + ROWS, geometry.tokens) : geometry.tokens;
         for (; token < end; token += ROWS) {
-            /* The queries of the two tiles' bounds see none of the keys: zeros would be added. */
+            /* No query within the bounds attends to these keys: they would add zeros. */
             int last_key = (OF_KEYS ? first : token) + ROWS - 1;
             if (item_bounds != NULL &&
                 last_key < item_bounds[(OF_KEYS ? token : first) / ATTENTION_BOUNDS_ROWS].min)
@@ -291,8 +292,8 @@ static cudaError_t f32_bwd_launch(const struct attn_shape *shape,
                   arrays->row_starts);
 }
 
-/* What a kernel may have is its property, whatever the shape: enough for the widest head that it
- * takes. */
+/* The shared memory limit is a property of a kernel, not of the shape. Sets it for the widest head
+ * that the kernel supports. */
 cudaError_t attention_f32_prepare(const struct attn_shape *shape)
 {
     return f32_dispatch(shape, [&](auto rows) {

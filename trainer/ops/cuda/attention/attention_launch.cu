@@ -1,16 +1,16 @@
 /*
- * attention_launch — see attention.h: which kernels run what, and how the workspace is cut.
+ * attention_launch — see attention.h: chooses kernels and divides the workspace.
  */
 #include "trainer/ops/cuda/attention/attention_kernels.h"
 
-enum { HEAD_DIM_MAX = 256, HEAD_DIM_ALIGN = 8 /* 16 bytes, as asynchronous copies move them */ };
+enum { HEAD_DIM_MAX = 256, HEAD_DIM_ALIGN = 8 /* 16 bytes, the unit of asynchronous copies */ };
 
 static bool runs_on_tensor_cores(enum dtype type)
 {
     return type == DTYPE_BF16 || type == DTYPE_F16;
 }
 
-/* Kernels count tokens and blocks in int: the queries of all heads, padded, are as many at most. */
+/* Kernels count tokens and blocks in int, so the padded queries of all heads must fit in one. */
 static bool is_countable(const struct attn_shape *shape)
 {
     const uint64_t most = INT_MAX;
@@ -51,7 +51,7 @@ cudaError_t cuda_attention_fwd(enum dtype type, const struct attn_shape *shape,
                                       : attention_f32_fwd(shape, arrays, stream);
 }
 
-/* The workspace: statistics of queries, then bounds of starts. */
+/* The workspace holds the statistics of queries, then the bounds of starts. */
 static uint64_t query_stats_count(const struct attn_shape *shape)
 {
     return shape->batch * shape->heads * attention_padded((int)shape->tokens);

@@ -1,40 +1,40 @@
 /*
- * attention_mma_bwd — the backward pass on tensor cores: two kernels, neither of which adds to what
- * another block adds to.
+ * attention_mma_bwd — the backward pass on tensor cores: two kernels, in which each output element
+ * has a single writer block.
  *
- *     of keys       a block has a tile of keys of one key-value head, and walks over the queries of
- *                   all heads that read it:
+ *     of keys       a block owns a tile of keys of one key-value head and iterates over the queries
+ *                   of all heads that attend to it:
  *                   S' = K Q^T;  P' = 2^(S' - lse);  dP' = V dO^T;  dS' = P' (dP' - D);
  *                   dV += P' dO;  dK += dS' Q
- *     of queries    a block has a tile of queries of one head, and walks over the keys:
+ *     of queries    a block owns a tile of queries of one head and iterates over the keys:
  *                   S = Q K^T;   P = 2^(S - lse);    dP = dO V^T;   dS = P (dP - D);
  *                   dQ += dS K
  *
- * where ' is the transpose, so that the rows are always those of the block's own tile and P and dS
- * come out of one product as the A of the next. Seven products where five would do; in return dQ
- * needs no atomics and the bits depend on nothing but the shape.
+ * where ' is the transpose. The rows are always those of the block's own tile, so P and dS leave
+ * one product in the layout of A for the next. This takes seven products instead of five, but dQ
+ * needs no atomics, and the bits depend only on the shape.
  *
- *     shared memory    the block's rows: K V or Q dO | streamed tile: Q dO or K V | the next, under
- *                      way | their {lse, D}
- *     a step           wait for its tile; barrier: all have left the other buffer; begin the next
- *                      copy; sixteen columns at a time.
+ *     shared memory    own rows: K V or Q dO | streamed tile: Q dO or K V | the next, in progress |
+ *                      their {lse, D}
+ *     a step           wait for its tile; barrier: all warps are done with the other buffer; start
+ *                      the next copy; process sixteen columns at a time
  */
 #include "trainer/ops/cuda/attention/attention_kernels.h"
 #include "trainer/ops/cuda/attention/attention_tile.h"
 
-/* Tiles by the columns that a head is padded to: what the registers of a thread hold. The keys of
- * wide heads are summed in parts, each by a block of its own. */
+/* Tile sizes by the columns that a head is padded to; limited by the registers of a thread. The
+ * sums over keys of wide heads are split into parts of the columns, one block each. */
 template <int COLUMNS, bool OF_KEYS> struct bwd_tiles {
     static constexpr int warps = COLUMNS == 96 || COLUMNS == 128 ? 8 : 4,
                          threads = warps * WARP_THREADS;
-    static constexpr int row_tiles = COLUMNS <= 64 ? 2 : 1; /* of 16 rows, a warp */
+    static constexpr int row_tiles = COLUMNS <= 64 ? 2 : 1; /* of 16 rows, per warp */
     static constexpr int warp_rows = row_tiles * MMA_ROWS, rows = warps * warp_rows;
     static constexpr int streamed = COLUMNS <= 128 ? 64 : 32;
     static constexpr int out_columns = COLUMNS > 128 && OF_KEYS ? 128 : COLUMNS,
                          parts = COLUMNS / out_columns;
     static constexpr bool holds_rows = COLUMNS <= 128;
     static constexpr int step_elements = 2 * streamed * COLUMNS;
-    /* Elements of 2 bytes, and statistics of two steps. */
+    /* Elements of 2 bytes, and statistics for two steps. */
     static constexpr int shared_bytes = (2 * rows * COLUMNS + 2 * step_elements) * 2 +
                                         (OF_KEYS ? 2 * streamed * (int)sizeof(float2) : 0);
     static_assert(rows <= ATTENTION_STATS_ROWS && ATTENTION_STATS_ROWS % rows == 0,
@@ -43,24 +43,25 @@ template <int COLUMNS, bool OF_KEYS> struct bwd_tiles {
                   "one bound");
 };
 
-/* What is streamed next: tile `tile` of head `head` of those that the block walks over. */
+/* The next step of the stream: tile `tile` of head `head`, among those that the block iterates
+ * over. */
 struct bwd_step {
     int head, tile;
 };
 
-/* Where a block stands, and over what it walks. Its own rows are keys and values (OF_KEYS) or
- * queries and gradients of the output; what is streamed is the other pair. `d_` marks the values
- * and the gradients. */
+/* The position of a block and the range that it iterates over. Its own rows are keys and values
+ * (OF_KEYS) or queries and output gradients; it streams the other pair. `d_` marks values and
+ * gradients. */
 template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
     struct attention_geometry geometry;
     const T *qkv, *d_out;
-    const float2 *stats;               /* of the item, as are the bounds and starts */
-    const struct start_bounds *bounds; /* or NULL, as starts */
+    const float2 *stats;               /* of the item, like bounds and starts */
+    const struct start_bounds *bounds; /* may be NULL, like starts */
     const int32_t *starts;
-    /* By bwd_place. */
-    int part = 0, batch = 0, head = 0, kv_head = 0, first = 0; /* head: the first of a group */
-    int heads = 0, first_tile = 0, end_tile = 0;               /* of what is streamed */
+    /* Set by bwd_place. */
+    int part = 0, batch = 0, head = 0, kv_head = 0, first = 0; /* head: first of its group */
+    int heads = 0, first_tile = 0, end_tile = 0;               /* streamed range */
 
     __device__ struct start_bounds bounds_of(int query) const
     {
@@ -77,7 +78,7 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
         return OF_KEYS ? geometry.qkv_width() : geometry.out_width();
     }
 
-    /* Token 0 of the block's own rows. */
+    /* Token 0 of the block's own rows and of their d_ counterparts. */
     __device__ const T *rows() const
     {
         return qkv + (OF_KEYS ? geometry.k_at(batch, kv_head) : geometry.q_at(batch, head));
@@ -88,8 +89,8 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
         return OF_KEYS ? qkv + geometry.v_at(batch, kv_head) : d_out + geometry.out_at(batch, head);
     }
 
-    /* The first step from the given one on; its tile is end_tile where there is none. Tiles of
-     * queries that all begin after the keys are left out. */
+    /* Returns the first step at or after the given one; its tile is end_tile if there is none.
+     * Skips tiles of queries whose starts are all past the block's keys. */
     __device__ struct bwd_step step_from(struct bwd_step step) const
     {
         for (;;) {
@@ -137,8 +138,8 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
     }
 };
 
-/* The block that blockIdx says: those of a head run at about the same time, and find what they
- * stream in the cache. */
+/* Sets the position from blockIdx. Blocks of a head run at about the same time, so their streamed
+ * data stays in the cache. */
 template <typename T, int COLUMNS, bool OF_KEYS>
 __device__ inline void bwd_place(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
 {
@@ -153,7 +154,7 @@ __device__ inline void bwd_place(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
     block.batch = unit / unit_heads;
     block.head = OF_KEYS ? unit % unit_heads * group : unit % unit_heads;
     block.kv_head = block.head / group;
-    /* What a causal mask leaves most to comes first, so that the device's last blocks are short:
+    /* Blocks with the most work under a causal mask go first, so that the last blocks are short:
      * the first keys, the last queries. */
     block.first = (OF_KEYS ? turn : row_tiles - 1 - turn) * tiles::rows;
 
@@ -178,8 +179,8 @@ __device__ inline void bwd_place(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
         block.end_tile = min(block.end_tile, tiles_of(block.first + tiles::rows, tiles::streamed));
 }
 
-/* Sixteen rows by sixteen columns, twice: scores and the gradient of the probabilities; then the
- * probabilities and the gradient of the scores. */
+/* Two results of sixteen rows by sixteen columns: first scores and the gradient of the
+ * probabilities, then the probabilities and the gradient of the scores. */
 template <int TILES> struct bwd_products {
     float p[TILES][2][4], d[TILES][2][4];
 };
@@ -209,7 +210,7 @@ __device__ inline void bwd_multiply(struct bwd_products<TILES> &products, const 
     }
 }
 
-/* Scores that their query does not see become -infinity, hence probabilities of zero. */
+/* Sets masked scores to -infinity, hence their probabilities to zero. */
 template <bool OF_KEYS, int TILES>
 __device__ inline void bwd_mask(struct bwd_products<TILES> &products,
                                 const struct attention_geometry &geometry, const int32_t *starts,
@@ -231,8 +232,8 @@ __device__ inline void bwd_mask(struct bwd_products<TILES> &products,
             }
 }
 
-/* of_rows: statistics of this thread's rows. of_columns: in shared memory, of the columns of these
- * products. The one or the other are queries. */
+/* of_rows: statistics of this thread's rows. of_columns: statistics of the products' columns, in
+ * shared memory. Queries are either the rows or the columns. */
 template <bool OF_KEYS, int TILES>
 __device__ inline void bwd_softmax(struct bwd_products<TILES> &products,
                                    const float2 (&of_rows)[TILES][2], const float2 *of_columns,
@@ -255,7 +256,7 @@ __device__ inline void bwd_softmax(struct bwd_products<TILES> &products,
         }
 }
 
-/* sums += A B of sixteen of B's rows: those of the streamed tile from `row` on, its columns from
+/* sums += A B for sixteen rows of B: those of the streamed tile from `row` on, its columns from
  * `column` on. */
 template <typename T, int COLUMNS, int TILES, int OUT>
 __device__ inline void bwd_add(float (&sums)[TILES][OUT / MMA_COLUMNS][4],
@@ -274,18 +275,18 @@ __device__ inline void bwd_add(float (&sums)[TILES][OUT / MMA_COLUMNS][4],
     }
 }
 
-/* A warp's rows and what is summed for them. */
+/* A warp's rows and their sums. */
 template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_warp {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
     static constexpr int TILES = tiles::row_tiles, OUT = tiles::out_columns;
     int first;
     struct row_fragments<T, COLUMNS, TILES, tiles::holds_rows> rows, d_rows;
-    float2 stats[TILES][2];                  /* of rows that are queries */
-    float sums[TILES][OUT / MMA_COLUMNS][4]; /* of dS and the streamed rows: dK or dQ */
-    float d_sums[OF_KEYS ? TILES : 1][OUT / MMA_COLUMNS][4]; /* of P' and dO: dV; of keys alone */
+    float2 stats[TILES][2];                  /* if rows are queries */
+    float sums[TILES][OUT / MMA_COLUMNS][4]; /* dS times the streamed rows: dK or dQ */
+    float d_sums[OF_KEYS ? TILES : 1][OUT / MMA_COLUMNS][4]; /* P' dO: dV; only OF_KEYS */
 };
 
-/* Adds what sixteen streamed rows give, those from `column` on of a tile that begins at token
+/* Adds the contribution of sixteen streamed rows, from `column` on in a tile that begins at token
  * `token`. seen_from: bounds of the starts of the queries among rows or columns. */
 template <typename T, int COLUMNS, bool OF_KEYS>
 __device__ inline void bwd_add_columns(struct bwd_warp<T, COLUMNS, OF_KEYS> &warp,
@@ -300,7 +301,7 @@ __device__ inline void bwd_add_columns(struct bwd_warp<T, COLUMNS, OF_KEYS> &war
         warp_last = warp.first + tiles::warp_rows - 1;
     int first_query = OF_KEYS ? first : warp.first, last_query = OF_KEYS ? last : warp_last;
     int first_key = OF_KEYS ? warp.first : first, last_key = OF_KEYS ? warp_last : last;
-    /* What nobody sees would add zeros. */
+    /* Fully masked pairs would add zeros. */
     if ((geometry.causal && first_key > last_query) || last_key < seen_from.min)
         return;
     const T *d_streamed = streamed + tiles::streamed * COLUMNS;
@@ -324,8 +325,8 @@ __device__ inline void bwd_add_columns(struct bwd_warp<T, COLUMNS, OF_KEYS> &war
     bwd_add<T, COLUMNS, TILES, OUT>(warp.sums, a, streamed, column, block.part * OUT);
 }
 
-/* The grid has a block for each part of each tile of rows of each head: of key-value heads
- * (OF_KEYS), or of heads. */
+/* The grid has one block per part of each tile of rows of each head: key-value heads (OF_KEYS) or
+ * query heads. */
 template <typename T, int COLUMNS, bool OF_KEYS>
 __global__ void __launch_bounds__((bwd_tiles<COLUMNS, OF_KEYS>::threads))
     attention_mma_bwd_kernel(struct attention_geometry geometry, T *d_qkv, const T *d_out,

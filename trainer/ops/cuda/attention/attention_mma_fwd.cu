@@ -1,13 +1,13 @@
 /*
  * attention_mma_fwd — the forward pass on tensor cores, after FlashAttention-2 (Dao, 2023).
  *
- * A block has a tile of queries of one head, each of its four warps whole rows of it, and walks
- * over the tiles of keys with an online softmax: sums of exponentials relative to the largest score
- * so far, rescaled when a larger one comes.
+ * A block owns a tile of queries of one head; each of its four warps owns whole rows of the tile.
+ * It iterates over the tiles of keys with an online softmax: sums of exponentials relative to the
+ * largest score so far, rescaled when a larger one appears.
  *
  *     shared memory    Q | K V of this step | K V of the next, in progress
- *     a step           wait for its K V; barrier: all have left the other buffer; begin the next
- *                      copy;
+ *     a step           wait for its K V; barrier: all warps are done with the other buffer; start
+ *                      the next copy;
  *                      S = Q K^T;  P = 2^(S - base);  O = O * rescale + P V
  */
 #include "trainer/ops/cuda/attention/attention_kernels.h"
@@ -17,9 +17,9 @@
 
 enum { FWD_WARPS = 4, FWD_THREADS = FWD_WARPS * WARP_THREADS };
 
-/* Tiles by the columns that a head is padded to: what the registers of a thread hold. */
+/* Tile sizes by the columns that a head is padded to; limited by the registers of a thread. */
 template <int COLUMNS> struct fwd_tiles {
-    static constexpr int row_tiles = COLUMNS <= 128 ? 2 : 1; /* of 16 queries, a warp */
+    static constexpr int row_tiles = COLUMNS <= 128 ? 2 : 1; /* of 16 queries, per warp */
     static constexpr int warp_rows = row_tiles * MMA_ROWS, queries = FWD_WARPS * warp_rows;
     static constexpr int keys = COLUMNS <= 128 ? 64 : 32;
     static constexpr bool holds_q = COLUMNS <= 64;
@@ -27,14 +27,15 @@ template <int COLUMNS> struct fwd_tiles {
     static constexpr int shared_bytes = (queries * COLUMNS + 2 * step_elements) * 2;
 };
 
-/* Scores relative to base, in powers of two. */
+/* Sums over keys; scores are relative to base, in powers of two. */
 template <int TILES, int COLUMNS> struct fwd_sums {
     float out[TILES][COLUMNS / MMA_COLUMNS][4]; /* sums of P V */
-    float base[TILES][2];                       /* the largest score so far */
+    float base[TILES][2];                       /* largest score so far */
     float total[TILES][2];                      /* this thread's part of the sum of P */
 };
 
-/* The bounds of the starts of a warp's ROWS queries from first on. All lanes call it. */
+/* Returns the bounds of the starts of a warp's ROWS queries from first on. All lanes must call
+ * it. */
 template <int ROWS>
 __device__ inline struct start_bounds fwd_bounds(const int32_t *starts, int first, int tokens)
 {
@@ -88,8 +89,8 @@ __device__ inline void fwd_mask(float (&scores)[TILES][KEYS / MMA_COLUMNS][4],
         }
 }
 
-/* Scores become 2^(score * scale - base), and the sums so far relative to the new base. A row that
- * has seen nothing yet keeps the lowest base, of which its zeros stay zeros. */
+/* Turns scores into 2^(score * scale - base) and rescales the sums so far to the new base. A row
+ * without visible keys so far keeps the lowest base, so its zeros stay zeros. */
 template <int TILES, int KEYS, int COLUMNS>
 __device__ inline void fwd_softmax(float (&scores)[TILES][KEYS / MMA_COLUMNS][4],
                                    struct fwd_sums<TILES, COLUMNS> &sums, float scale)
@@ -148,7 +149,7 @@ __device__ inline void fwd_values(struct fwd_sums<TILES, COLUMNS> &sums,
     }
 }
 
-/* Divides by the rows' sums; lse: of the head's query 0. */
+/* Divides by the rows' sums. lse: of the head's query 0. */
 template <int TILES, int COLUMNS>
 __device__ inline void fwd_normalise(struct fwd_sums<TILES, COLUMNS> &sums, float *lse, int first,
                                      int tokens)
@@ -173,7 +174,7 @@ __device__ inline void fwd_normalise(struct fwd_sums<TILES, COLUMNS> &sums, floa
         }
 }
 
-/* Begins to copy K and V of a step's keys. k: of the item's token 0. */
+/* Starts a copy of K and V of a step's keys. k: of the item's token 0. */
 template <typename T, int COLUMNS>
 __device__ inline void fwd_copy_keys(T *target, const T *k, int step,
                                      const struct attention_geometry &geometry)
@@ -187,8 +188,8 @@ __device__ inline void fwd_copy_keys(T *target, const T *k, int step,
                                                 rows, geometry.head_dim);
 }
 
-/* The grid has a block for each tile of queries of each head: those of a head run at about the same
- * time, and find its keys in the cache. */
+/* The grid has one block per tile of queries of each head. Blocks of a head run at about the same
+ * time, so its keys stay in the cache. */
 template <typename T, int COLUMNS>
 __global__ void __launch_bounds__(FWD_THREADS)
     attention_mma_fwd_kernel(struct attention_geometry geometry, T *out, float *lse, const T *qkv,
@@ -201,7 +202,7 @@ __global__ void __launch_bounds__(FWD_THREADS)
     T *kv_tiles = q_tile + tiles::queries * COLUMNS;
 
     int warp = threadIdx.x / WARP_THREADS;
-    /* Under a causal mask the last queries see most: they come first, so that the device's last
+    /* Under a causal mask the last queries have the most keys; they go first, so that the last
      * blocks are short. */
     int query_tiles = tiles_of(geometry.tokens, tiles::queries),
         unit = (int)blockIdx.x / query_tiles;
@@ -251,7 +252,7 @@ __global__ void __launch_bounds__(FWD_THREADS)
         copy_async_commit();
         int key = step * KEYS, last_key = key + KEYS - 1,
             last_query = warp_first + tiles::warp_rows - 1;
-        /* What no row of this warp sees would add zeros and rescale by one. */
+        /* Fully masked keys would add zeros and rescale by one. */
         if ((geometry.causal && key > last_query) || last_key < bounds[warp].min)
             continue;
         const T *k_tile = kv_tiles + step % 2 * tiles::step_elements;

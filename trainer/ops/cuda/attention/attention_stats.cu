@@ -1,5 +1,5 @@
 /*
- * attention_stats — what the backward pass makes of its inputs before all else; see struct
+ * attention_stats — computes the intermediate results of the backward pass; see struct
  * attention_stats.
  */
 #include "trainer/ops/cuda/attention/attention_kernels.h"
@@ -7,10 +7,10 @@
 #include "trainer/ops/cuda/element.h"
 #include "trainer/ops/cuda/reduce.h"
 
-/* So many lanes work on one head of a query; the four of a warp are neighbours in memory. */
+/* STATS_LANES lanes work on one head of a query; a warp's four heads are adjacent in memory. */
 enum { STATS_THREADS = 256, STATS_LANES = 8, STATS_HEADS = STATS_THREADS / STATS_LANES };
 
-/* The lanes' parts are added up. PACKED: 16 bytes are read at a time. */
+/* The dot product, summed over the lanes. PACKED: reads 16 bytes at a time. */
 template <typename T, bool PACKED>
 __device__ inline float stats_dot(const T *a, const T *b, int count)
 {
@@ -32,7 +32,7 @@ __device__ inline float stats_dot(const T *a, const T *b, int count)
     return sum;
 }
 
-/* Of all heads of batch * padded queries. */
+/* Handles all heads of batch * padded queries. */
 template <typename T, bool PACKED>
 __global__ void __launch_bounds__(STATS_THREADS)
     attention_stats_kernel(struct attention_geometry geometry, int batches, float2 *stats,
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(STATS_THREADS)
     }
 }
 
-/* A warp for each so many queries. */
+/* One warp per ATTENTION_BOUNDS_ROWS queries. */
 __global__ void __launch_bounds__(WARP_THREADS)
     attention_bounds_kernel(int tokens, struct start_bounds *bounds, const int32_t *row_starts)
 {

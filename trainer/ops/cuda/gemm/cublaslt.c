@@ -1,8 +1,8 @@
 /*
  * cublaslt — see cublaslt.h.
  *
- * The library's matrices are stored by columns: a row-major C = op(A) op(B) is its C' = op(B)'
- * op(A)', so A and B change places and nothing is copied.
+ * The library's matrices are column-major: a row-major C = op(A) op(B) is its C' = op(B)' op(A)'.
+ * So A and B are swapped and nothing is copied.
  */
 #include "trainer/ops/cuda/gemm/cublaslt.h"
 
@@ -70,7 +70,7 @@ static cudaDataType_t type_of(enum dtype dtype)
     return dtype == DTYPE_BF16 ? CUDA_R_16BF : dtype == DTYPE_F16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-/* A row-major matrix of rows x cols as the library sees it: its transpose. */
+/* A row-major rows x cols matrix in the library's terms: its transpose. */
 static cublasStatus_t make_layout(const struct cublaslt_library *l, cublasLtMatrixLayout_t *layout,
                                   enum dtype dtype, uint64_t rows, uint64_t cols, uint32_t batch,
                                   uint64_t stride)
@@ -91,8 +91,8 @@ static cublasStatus_t make_layout(const struct cublaslt_library *l, cublasLtMatr
 
 enum { ALIGN_BYTES = 16 };
 
-/* The bias is none yet, but as well aligned as all will be: the choice of an algorithm looks at its
- * address. */
+/* The bias is a placeholder with the guaranteed alignment, because the library looks at its address
+ * to choose an algorithm. */
 static cublasStatus_t make_desc(const struct cublaslt_library *l, const struct cublaslt_product *p,
                                 cublasLtMatmulDesc_t *desc)
 {
@@ -117,7 +117,7 @@ static cublasStatus_t make_desc(const struct cublaslt_library *l, const struct c
     return status;
 }
 
-/* Nothing that splits sums over blocks, and no more than the alignment that is promised. */
+/* Excludes split reductions, and allows only the guaranteed alignment. */
 static cublasStatus_t make_preference(const struct cublaslt *lt,
                                       cublasLtMatmulPreference_t *preference)
 {
@@ -143,8 +143,8 @@ static cublasStatus_t make_preference(const struct cublaslt *lt,
     return status;
 }
 
-/* What makes one algorithm differ from another. The library tells nothing where it is asked for
- * another number of bytes than it keeps. */
+/* Hashes what distinguishes algorithms. The sizes must match the library's exactly, else it returns
+ * nothing. */
 static uint32_t algorithm_id(const struct cublaslt_library *l,
                              const cublasLtMatmulAlgo_t *algorithm)
 {
@@ -162,7 +162,8 @@ static uint32_t algorithm_id(const struct cublaslt_library *l,
         {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, sizeof(uint16_t)},
         {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, sizeof(uint16_t)},
     };
-    uint64_t values[sizeof parts / sizeof parts[0]] = {0}; /* what an algorithm lacks stays 0 */
+    /* Attributes an algorithm lacks stay 0. */
+    uint64_t values[sizeof parts / sizeof parts[0]] = {0};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         size_t bytes = 0;
         l->MatmulAlgoConfigGetAttribute(algorithm, parts[i].name, &values[i], parts[i].bytes,

@@ -1,5 +1,6 @@
 /*
- * cublaslt_library — see cublaslt_library.h: the library by the system's loader, at most once.
+ * cublaslt_library — see cublaslt_library.h: loads the library with the system's loader, at most
+ * once.
  */
 #include "trainer/ops/cuda/gemm/cublaslt_library.h"
 
@@ -10,7 +11,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Guarded by the mutex; is_loaded: the table is complete and no longer changes. */
+/* Guarded by the mutex. Once is_loaded, the table is complete and no longer changes. */
 static struct {
     pthread_mutex_t mutex;
     bool is_loaded;

@@ -14,13 +14,13 @@
 #include <string.h>
 
 enum {
-    TILE = 128,         /* of output that a block computes, about */
-    TILES_WANTED = 128, /* that occupy a device */
+    TILE = 128,         /* approximate output tile of a block */
+    TILES_WANTED = 128, /* enough to occupy a device */
     PARTS_MAX = 16,
-    PART_LEAST = 2048, /* of the inner dimension in a part */
+    PART_LEAST = 2048, /* minimum inner dimension of a part */
 };
 
-/* A shape that was planned; its parts, where it is cut. */
+/* A planned shape, with its number of parts. */
 struct entry {
     struct gemm_shape shape;
     uint32_t parts;
@@ -117,7 +117,7 @@ static int reserve_partials(struct cuda_gemm *gemm, uint64_t bytes, struct err *
     return 0;
 }
 
-/* The product of all parts at once, or of the whole. */
+/* The product of all parts in one batch, or of the whole. */
 static struct cublaslt_product product_of(const struct cuda_gemm *gemm,
                                           const struct gemm_shape *shape, uint32_t parts)
 {
@@ -191,7 +191,7 @@ int cuda_gemm_run(struct cuda_gemm *gemm, const struct gemm_plan *plan, const vo
 
 void cuda_gemm_describe(const struct cuda_gemm *gemm, struct str *out)
 {
-    uint64_t ids = 0; /* whatever the order in which they were planned */
+    uint64_t ids = 0; /* the sum does not depend on the planning order */
     for (const struct entry *entry = gemm->entries; entry; entry = entry->next) {
         const uint64_t parts[] = {entry->shape.m, entry->shape.n, entry->shape.k, entry->parts,
                                   entry->id};
