@@ -24,13 +24,13 @@ bool bucket_narrows(const struct bucket_exchange_options *options)
     return options->wire.type == DTYPE_BF16 || options->wire.type == DTYPE_F16;
 }
 
-/* Does the library add? It knows neither 16-bit type. */
+/* Whether the library adds. It supports neither 16-bit type. */
 static bool is_summed(const struct bucket_exchange_options *options)
 {
     return options->sums && !bucket_narrows(options);
 }
 
-/* The device's memory goes as it is; nothing is narrowed or added on the way. */
+/* Device memory is sent directly, without narrowing or adding. */
 static bool is_direct(const struct bucket_exchange_options *options)
 {
     return options->comm->takes_device_memory;
@@ -100,7 +100,7 @@ void bucket_close(struct bucket_exchange *exchange, struct bucket *bucket)
     struct device *device = options->ops->device;
     if (bucket->copied)
         device->ops->event_close(device, bucket->copied);
-    /* what is still in progress may be written to until the process exits */
+    /* operations in progress may write to it until the process exits */
     bool is_idle = bucket->state != BUCKET_SENDING;
     if (is_idle && bucket->send)
         device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), bucket->send,
@@ -117,7 +117,7 @@ void bucket_close(struct bucket_exchange *exchange, struct bucket *bucket)
     comm_retain(bucket->works);
 }
 
-/* Elements of a part that a chunk which begins there has. */
+/* Elements of a part in the chunk that begins at first. */
 static uint64_t elements_of_chunk(const struct bucket_exchange *exchange, uint64_t part_elements,
                                   uint64_t first)
 {
@@ -132,7 +132,7 @@ struct span bucket_part(const struct bucket_exchange *exchange, uint64_t group, 
     return partition_trained_part(exchange->options.partition, group, rank);
 }
 
-/* Of that rank's part. */
+/* Elements of the chunk in that rank's part. */
 static uint64_t slice_elements(const struct bucket_exchange *exchange, const struct bucket *bucket,
                                uint32_t rank)
 {
@@ -140,7 +140,7 @@ static uint64_t slice_elements(const struct bucket_exchange *exchange, const str
                              bucket->first);
 }
 
-/* Where, of the group, the chunk of that rank's part begins: elements. */
+/* Offset in the group, in elements, of the chunk of that rank's part. */
 static uint64_t place_of(const struct bucket_exchange *exchange, const struct bucket *bucket,
                          uint32_t rank)
 {
@@ -149,8 +149,8 @@ static uint64_t place_of(const struct bucket_exchange *exchange, const struct bu
            bucket->first;
 }
 
-/* Of slices in the bucket's own memory: from one to the next. The library takes them one behind the
- * other, all as long as the longest. */
+/* Distance between slices in the bucket's memory. For sums, the library requires contiguous slices,
+ * all as long as the longest. */
 static uint64_t stride_of(const struct bucket_exchange *exchange, const struct bucket *bucket)
 {
     uint64_t most = 0;
@@ -162,7 +162,7 @@ static uint64_t stride_of(const struct bucket_exchange *exchange, const struct b
     return most;
 }
 
-/* To where it is sent from. */
+/* Copies a slice to the send memory. */
 static int pack_slice(struct bucket_exchange *exchange, void *target, const void *source,
                       uint64_t elements, struct err *err)
 {
@@ -293,7 +293,7 @@ int bucket_ask(struct bucket_exchange *exchange, struct bucket *bucket, bool blo
     return 0;
 }
 
-/* What has come there, in the master type. */
+/* Returns the received slice in the master type. */
 static const void *unpack_slice(struct bucket_exchange *exchange, const struct bucket *bucket,
                                 uint64_t at, uint64_t elements)
 {

@@ -1,22 +1,21 @@
 /*
- * bucket_exchange — gradients on their way to those who sum them: an all-to-all of the parts of a
- * group, in chunks, beside the backward pass.
+ * bucket_exchange — sends gradients to the ranks that sum them: an all-to-all of the parts of a
+ * group, in chunks, overlapped with the backward pass.
  *
- * Each rank gives pieces of a group's gradients (leaves, or sums of several); each gets, for the
- * part that it sums, everybody's pieces. A ring's reduce-scatter moves as many bytes; here the
- * additions are the receiver's, in an order of its own choosing. Where that is nobody's concern,
- * the library's own reduce-scatter takes the place of the all-to-all.
+ * Each rank contributes pieces of a group's gradients (leaves, or sums of several) and receives all
+ * ranks' pieces of the part that it sums. A ring reduce-scatter moves the same number of bytes;
+ * here the receiver adds, in an order that it chooses. If the order does not matter, the library's
+ * reduce-scatter replaces the all-to-all.
  *
- *     // the pieces stay as they are until it is done
+ *     // the pieces must not change until it is done
  *     bucket_exchange_begin(&exchange, group, &pieces, err);
- *     // now and then: starts and ends what can be, never blocks
+ *     // call repeatedly: starts and completes what it can, never blocks
  *     bucket_exchange_pump(&exchange, err);
  *     bucket_exchange_drain(&exchange, err);                       // blocks until all is done
  *
- * Chunks bound the memory: of a part no more than chunk_elements are in progress in each of
- * BUCKET_EXCHANGE_BUCKETS. All ranks begin the same groups in the same order. Where device memory
- * is not the host's, and the communicator takes only that, bytes pass through pinned memory, copied
- * beside the computation.
+ * Chunks bound the memory: each of BUCKET_EXCHANGE_BUCKETS holds at most chunk_elements of a part.
+ * All ranks begin the same groups in the same order. If the communicator cannot access device
+ * memory, bytes pass through pinned memory, in copies that overlap with computation.
  */
 #ifndef MILLRACE_TRAINER_PARALLEL_BUCKET_EXCHANGE_H
 #define MILLRACE_TRAINER_PARALLEL_BUCKET_EXCHANGE_H
@@ -31,73 +30,71 @@
 
 enum { BUCKET_EXCHANGE_BUCKETS = 4, BUCKET_EXCHANGE_PIECES_MAX = TREE_LEVELS_MAX };
 
-/* What has come of a part. Queued reads of the sources end before they are written again. */
+/* A received chunk of a part. Queued reads of the sources finish before the sources are
+ * overwritten. */
 struct bucket_exchange_chunk {
-    uint64_t group, first,
-        /* of the part; a part that is shorter than others has chunks of none at its end */
-        elements;
+    /* Of the part. Parts that are shorter than others end with empty chunks. */
+    uint64_t group, first, elements;
     bool is_last;               /* of the group */
-    const void *const *sources; /* the pieces, in the order of ranks and then of theirs */
+    const void *const *sources; /* the pieces, by rank, then in each rank's order */
     uint32_t sources_count;
 };
 
-/* -errno ends the run. */
+/* -errno stops the run. */
 typedef int bucket_exchange_received(void *context, const struct bucket_exchange_chunk *chunk,
                                      struct err *err);
 
 struct bucket_exchange_options {
-    /* Borrowed; nothing else is done on it. One that takes device memory neither sums nor
-     * narrows. */
+    /* Borrowed, for exclusive use. If it takes device memory, `sums` and a narrower wire type are
+     * not supported. */
     struct comm *comm;
-    struct ops *ops; /* borrowed: the pieces are made, and what has come is used, on its stream */
+    struct ops *ops; /* borrowed; its stream makes the pieces and uses the received chunks */
     const struct partition *partition; /* borrowed */
     uint64_t chunk_elements;
     uint32_t pieces_max;       /* of one rank */
     uint32_t pieces_total_max; /* of all ranks together */
-    /* Each rank gives one piece, and the library may add them on the way: one source comes, unless
-     * they travel in another type. */
+    /* Each rank contributes one piece, and the library may add them: then one source arrives,
+     * unless the wire type differs. */
     bool sums;
     struct bucket_exchange_wire {
-        enum dtype
-            /* in which they travel: DTYPE_BF16, DTYPE_F16; any other: in the master type, as they
-             * are */
-            type;
-        float scale; /* what is rounded is so much of them: a power of two */
+        /* DTYPE_BF16 or DTYPE_F16; any other value means the master type, unchanged. */
+        enum dtype type;
+        float scale; /* factor before rounding; a power of two */
     } wire;
-    uint64_t timeout_ns; /* of a chunk; 0: none */
+    uint64_t timeout_ns; /* per chunk; 0: none */
     bucket_exchange_received *received;
     void *context;
 };
 
-/* Of one group. Texts and arrays live until bucket_exchange_drain. */
+/* The pieces of one group. Arrays must live until bucket_exchange_drain. */
 struct bucket_exchange_pieces {
-    const void *sources
-        [BUCKET_EXCHANGE_PIECES_MAX]; /* where the group begins in each of this rank's pieces */
-    const uint32_t *counts;           /* [ranks], of each rank's; this rank's among them */
+    /* Start of the group in each of this rank's pieces. */
+    const void *sources[BUCKET_EXCHANGE_PIECES_MAX];
+    const uint32_t *counts; /* [ranks], number of pieces per rank, including this one */
 };
 
 struct bucket_exchange;
 
-/* Allocates all that it will take. -ENOMEM. Gives the exchange. */
+/* Allocates all memory up front. -ENOMEM. The caller owns *ret_exchange. */
 int bucket_exchange_open(const struct bucket_exchange_options *options,
                          struct bucket_exchange **ret_exchange, struct err *err);
-void bucket_exchange_close(
-    struct bucket_exchange *exchange); /* NULL is fine. What is in progress is let go: see comm.h */
+/* NULL is fine. Abandons operations in progress: see comm.h. */
+void bucket_exchange_close(struct bucket_exchange *exchange);
 
-/* Once the writes of the pieces are queued; returns at once. Of a group that is in progress: other
- * pieces, which end after those. -EIO. What one of these calls failed with is what all of them fail
- * with afterwards, and nothing is handed over any more. */
+/* Call after queueing the writes of the pieces; returns at once. A group may be begun again with
+ * other pieces while in progress; they finish after the earlier ones. -EIO. After a failure, all
+ * these calls return the same failure and deliver nothing more. */
 int bucket_exchange_begin(struct bucket_exchange *exchange, uint64_t group,
                           const struct bucket_exchange_pieces *pieces, struct err *err);
 int bucket_exchange_pump(struct bucket_exchange *exchange, struct err *err);
-/* Blocks until nobody reads from there any more; source: the first of what was begun. */
+/* Blocks until no operation reads from source, the first source of a begun exchange. */
 int bucket_exchange_wait(struct bucket_exchange *exchange, const void *source, struct err *err);
 int bucket_exchange_drain(struct bucket_exchange *exchange, struct err *err);
-/* How long the last two have blocked, all together: what of the exchanges was not hidden behind the
- * passes. NULL: 0. */
+/* Total time blocked in the two calls above: the part of the exchanges not hidden by the passes.
+ * NULL: 0. */
 uint64_t bucket_exchange_waited_ns(const struct bucket_exchange *exchange);
-/* Nothing is in progress: else, after a failure, the pieces may be read until the process exits
- * (comm.h). NULL is idle. */
+/* True if nothing is in progress. If not, after a failure, the pieces may be read until the process
+ * exits (comm.h). NULL is idle. */
 bool bucket_exchange_is_idle(const struct bucket_exchange *exchange);
 
 #endif

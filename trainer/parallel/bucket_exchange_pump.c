@@ -1,8 +1,8 @@
 /*
- * bucket_exchange_pump — see bucket_exchange.h: which chunk goes through which bucket, and when.
+ * bucket_exchange_pump — see bucket_exchange.h: schedules chunks on buckets.
  *
- * Chunks start in the order in which their groups were begun, and end in that order too, so that
- * additions are queued in the same order on every rank and in every run.
+ * Chunks start and complete in the order in which their groups were begun, so that additions are
+ * queued in the same order on every rank and in every run.
  */
 #include "trainer/parallel/bucket_exchange.h"
 
@@ -14,8 +14,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Each group once, or, where each micro-batch is exchanged, what leaves have room for: with few
- * groups, one of them more than once. */
+/* Each group once. If each micro-batch is exchanged, at most one entry per leaf; with few groups, a
+ * group may be waiting more than once. */
 static uint64_t waiting_max(uint64_t groups_count)
 {
     return groups_count > GRADIENT_LEAVES_COUNT ? groups_count : GRADIENT_LEAVES_COUNT;
@@ -84,7 +84,7 @@ void bucket_exchange_close(struct bucket_exchange *exchange)
     free(exchange);
 }
 
-/* Is the event of the bucket past? Blocks for it where told to. */
+/* Checks whether the bucket's event has passed; if blocks, waits for it. */
 static int event_is_past(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks,
                          bool *ret_past, struct err *err)
 {
@@ -95,7 +95,7 @@ static int event_is_past(struct bucket_exchange *exchange, struct bucket *bucket
     return device->ops->event_done(device, bucket->copied, ret_past, err);
 }
 
-/* Starts the next chunk of the group that waits longest, where its bucket is free. */
+/* Starts the next chunk of the group that has waited longest, if its bucket is free. */
 static int start_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_started,
                        struct err *err)
 {
@@ -126,7 +126,7 @@ static int start_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_
     return bucket_pack(exchange, bucket, err);
 }
 
-/* Sends what has been copied, in order. */
+/* Sends buckets whose copies are done, in order. */
 static int send_copied(struct bucket_exchange *exchange, bool blocks, struct err *err)
 {
     int status = 0;
@@ -144,7 +144,7 @@ static int send_copied(struct bucket_exchange *exchange, bool blocks, struct err
     return status;
 }
 
-/* Ends the oldest chunk where it has come. */
+/* Completes the oldest chunk if it has arrived. */
 static int end_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_ended,
                      struct err *err)
 {
@@ -159,14 +159,14 @@ static int end_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_en
     bucket->state = BUCKET_FREE;
     exchange->ended++;
     status = bucket_deliver(exchange, bucket, err);
-    bucket->is_used =
-        !exchange->options.comm->takes_device_memory; /* else the next one follows this use */
+    /* Otherwise the next receive is queued after this use. */
+    bucket->is_used = !exchange->options.comm->takes_device_memory;
     if (!status && bucket->is_used)
         status = ops->device->ops->event_record(ops->device, bucket->copied, ops->stream, err);
     return status;
 }
 
-/* One round of what can be done; blocks for the oldest chunk where told to. */
+/* Makes one round of progress; if blocks, waits for the oldest chunk. */
 static int make_round(struct bucket_exchange *exchange, bool blocks, bool *ret_moved,
                       struct err *err)
 {
@@ -204,7 +204,7 @@ int bucket_exchange_pump(struct bucket_exchange *exchange, struct err *err)
 int bucket_exchange_begin(struct bucket_exchange *exchange, uint64_t group,
                           const struct bucket_exchange_pieces *pieces, struct err *err)
 {
-    uint64_t end = 1; /* a group without elements has a chunk, too */
+    uint64_t end = 1; /* a group without elements still has a chunk */
     for (uint32_t rank = 0; rank < (uint32_t)exchange->options.comm->ranks; rank++)
         if (bucket_part(exchange, group, rank).elements > end)
             end = bucket_part(exchange, group, rank).elements;
@@ -220,7 +220,7 @@ bool bucket_exchange_is_idle(const struct bucket_exchange *exchange)
     return !exchange || (exchange->waiting_count == 0 && exchange->ended == exchange->started);
 }
 
-/* Does a chunk that has not ended read from there? */
+/* Whether an unfinished chunk reads from source. */
 static bool reads(const struct bucket_exchange *exchange, const void *source)
 {
     for (uint64_t i = 0; i < exchange->waiting_count; i++)
@@ -233,7 +233,7 @@ static bool reads(const struct bucket_exchange *exchange, const void *source)
     return false;
 }
 
-/* NULL: until nothing is in progress. */
+/* source NULL: waits until nothing is in progress. */
 static int wait_for(struct bucket_exchange *exchange, const void *source, struct err *err)
 {
     uint64_t began_ns = clock_now_ns();

@@ -42,7 +42,7 @@ void gradient_leaves_deinit(struct gradient_leaves *leaves, bool is_idle)
     *leaves = (struct gradient_leaves){0};
 }
 
-/* Between the tensors of a group, and behind them, is padding that is zero in every arena. */
+/* Zeroes the padding between and after the tensors of a group; it is zero in every arena. */
 static int zero_padding(const struct gradient_leaves *leaves, uint64_t group, char *leaf,
                         struct err *err)
 {
@@ -50,7 +50,7 @@ static int zero_padding(const struct gradient_leaves *leaves, uint64_t group, ch
     const struct params *params = leaves->partition->params;
     const struct param_group *g = &params->groups[group];
     size_t element_bytes = ops_master_bytes(leaves->ops);
-    uint64_t place = 0; /* behind the last tensor */
+    uint64_t place = 0; /* end of the last tensor */
     int status = 0;
     for (uint64_t i = 0; i <= g->count && !status; i++) {
         const struct param *param = i < g->count ? &params->list[g->first + i] : NULL;
@@ -68,7 +68,7 @@ static int zero_padding(const struct gradient_leaves *leaves, uint64_t group, ch
 int gradient_leaves_take(struct gradient_leaves *leaves, uint64_t group, void **ret_memory,
                          struct err *err)
 {
-    struct leaf *leaf = NULL; /* the one that was taken longest ago */
+    struct leaf *leaf = NULL; /* least recently taken */
     for (int i = 0; i < GRADIENT_LEAVES_COUNT; i++) {
         struct leaf *other = &leaves->list[i];
         if (!other->is_taken && (!leaf || other->turn < leaf->turn))

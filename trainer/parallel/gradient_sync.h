@@ -1,20 +1,20 @@
 /*
- * gradient_sync — parts of gradients on their way to the ranks that sum them, and sums to all ranks
- * that hold the same shard: what ways of summing have in common whose ranks sum parts.
+ * gradient_sync — sends parts of gradients to the ranks that sum them, and sums to all ranks that
+ * hold the same shard. Shared by the reduction methods whose ranks sum parts.
  *
  *     gradient_sync_open(&sync, &options, err);
  *     gradient_sync_connect(...); gradient_sync_open_exchange(...);
- *     where each micro-batch is exchanged: gradient_sync_need before a group is written
- *     // its chunks come to options.received, here and on the others
+ *     if each micro-batch is exchanged: gradient_sync_need before a group is written
+ *     // its chunks arrive in options.received, here and on the other ranks
  *     gradient_sync_send(&sync, group, &pieces, err);
  *     // from there, once this rank's part of a group is summed
  *     gradient_sync_share(&sync, group, sum, arena, err);
  *     gradient_sync_finish(&sync, err);
- *     gradient_sync_wait(&sync, group, err);  // the shard at gradient_sync_shard is whole
+ *     gradient_sync_wait(&sync, group, err);  // the shard at gradient_sync_shard is complete
  *
- * Sums come about when pieces come, at one place of the pass here, at another there. So none waits
- * there for the other ranks, which may wait for this one to go on: sums for which the gather has no
- * room wait for the next call, and at last for gradient_sync_finish.
+ * A sum completes when its pieces arrive, at different points of the pass on different ranks. So
+ * sharing a sum never waits for other ranks, which may be waiting for this one. Sums that the
+ * gather has no room for wait until the next call, at the latest gradient_sync_finish.
  */
 #ifndef MILLRACE_TRAINER_PARALLEL_GRADIENT_SYNC_H
 #define MILLRACE_TRAINER_PARALLEL_GRADIENT_SYNC_H
@@ -26,13 +26,14 @@
 
 struct gradient_sync_options {
     struct reduction_options reduction;
-    uint32_t pieces_max, pieces_total_max; /* of exchange_options, as the next ones */
+    /* As in bucket_exchange_options, like the fields below. */
+    uint32_t pieces_max, pieces_total_max;
     bool sums;
     bucket_exchange_received *received;
     void *context;
 };
 
-/* A group whose part is summed, and which is not gathered yet. */
+/* A group whose part is summed but not yet gathered. */
 struct gradient_sync_sum {
     uint64_t group;
     void *buffer;
@@ -41,45 +42,47 @@ struct gradient_sync_sum {
 /* Owner thread. */
 struct gradient_sync {
     struct gradient_sync_options options;
-    struct comm *exchange_comm, *gather_comm; /* owned; NULL where nothing is gathered */
+    /* Owned; gather_comm is NULL if nothing is gathered. */
+    struct comm *exchange_comm, *gather_comm;
     struct bucket_exchange *exchange;
-    struct param_gather *gather; /* NULL where no shard has more than one part; as are sums */
-    struct gradient_sync_sum
-        *sums; /* [groups_count]: of this step, of which so many are being gathered */
+    struct param_gather *gather; /* NULL, like sums, if no shard has more than one part */
+    /* [groups_count]: sums_count of this step; the gather has begun sums_begun of them. */
+    struct gradient_sync_sum *sums;
     uint64_t sums_count, sums_begun;
-    struct gradient_leaves leaves; /* unused unless each micro-batch is exchanged */
-    void *
-        /* gradients of this rank's shards, where they are gathered and have no other place */
-        shards;
+    struct gradient_leaves leaves; /* used only if each micro-batch is exchanged */
+    /* Gradients of this rank's shards, if they are gathered and stored nowhere else. */
+    void *shards;
 };
 
-/* Of more ranks than one. */
+/* Requires more than one rank. */
 int gradient_sync_open(struct gradient_sync *sync, const struct gradient_sync_options *options,
                        struct err *err);
 int gradient_sync_connect(struct gradient_sync *sync, struct err *err); /* collective */
 int gradient_sync_open_exchange(struct gradient_sync *sync, struct err *err);
-/* Nothing is in progress: else, after a failure, what was sent from and gathered to stays until the
- * process exits (comm.h). */
+/* True if nothing is in progress. If not, after a failure, the buffers of sends and gathers stay
+ * allocated until the process exits (comm.h). */
 bool gradient_sync_is_idle(const struct gradient_sync *sync);
 void gradient_sync_close(struct gradient_sync *sync); /* safe on a zeroed one */
 
-/* Where a pass writes the group's gradients; a rank that computes nothing in this round waits where
- * the others do, so that none runs away from what it still has to receive. */
+/* Returns where a pass writes the group's gradients. A rank that computes nothing in this round
+ * blocks at the same points as the others, so that it does not run ahead of its receives. */
 int gradient_sync_need(struct gradient_sync *sync, uint64_t group, void **ret_gradients,
                        struct err *err);
 int gradient_sync_send(struct gradient_sync *sync, uint64_t group,
                        const struct bucket_exchange_pieces *pieces, struct err *err);
-/* arena: of all that is trained, whose gradients of this group were sent; NULL: the delivery has
- * its own place. sum: of this rank's part; may be at its place in the arena. Nothing where the part
- * is all that this rank holds. */
+/* sum: of this rank's part; may be at its place in the arena. arena: of everything trained; its
+ * gradients of this group have been sent. NULL: gradient_sync has separate memory. Does nothing if
+ * this rank holds only the part. */
 int gradient_sync_share(struct gradient_sync *sync, uint64_t group, const void *sum, void *arena,
                         struct err *err);
 int gradient_sync_finish(struct gradient_sync *sync, struct err *err);
 
-/* Do others sum parts of what this rank holds of the group? Then where that is put together. */
+/* gathers: whether other ranks sum parts of this rank's shard of the group. If so, shard returns
+ * where the shard is assembled. */
 bool gradient_sync_gathers(const struct gradient_sync *sync, uint64_t group);
 void *gradient_sync_shard(const struct gradient_sync *sync, uint64_t group, void *arena);
 int gradient_sync_wait(struct gradient_sync *sync, uint64_t group, struct err *err);
-uint64_t gradient_sync_waited_ns(const struct gradient_sync *sync); /* blocked in all of these */
+/* Time blocked in all of these calls. */
+uint64_t gradient_sync_waited_ns(const struct gradient_sync *sync);
 
 #endif

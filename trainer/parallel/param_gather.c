@@ -13,10 +13,10 @@ struct slot {
     enum param_gather_level level;
     char *buffer;
     size_t element_bytes;
-    char *staging; /* where the communicator does not take the device's memory: a group */
-    struct device_event
-        *copied;     /* of this rank's piece to staging; then of the others' from there */
-    bool is_started; /* else its piece is being copied */
+    char *staging; /* if the communicator cannot access device memory: a group */
+    /* Copy of this rank's piece to staging, then of the other pieces from it. */
+    struct device_event *copied;
+    bool is_started; /* otherwise its piece is still being copied */
     struct comm_work work;
 };
 
@@ -24,9 +24,9 @@ struct slot {
 struct param_gather {
     struct param_gather_options options;
     struct slot slots[PARAM_GATHER_SLOTS];
-    uint64_t begun, ended;               /* number n uses slot n % PARAM_GATHER_SLOTS */
-    size_t *offsets, *bytes;             /* [ranks]: of what each gives */
-    size_t *own_offsets, *own_bytes;     /* [ranks]: of what this one gives to each */
+    uint64_t begun, ended;               /* gather n uses slot n % PARAM_GATHER_SLOTS */
+    size_t *offsets, *bytes;             /* [ranks]: what each rank contributes */
+    size_t *own_offsets, *own_bytes;     /* [ranks]: what this rank sends to each */
     char (*whats)[PARTITION_WHAT_BYTES]; /* [groups_count] */
     uint64_t waited_ns;
 };
@@ -104,8 +104,8 @@ void param_gather_close(struct param_gather *gather)
     if (!gather)
         return;
     struct device *device = gather->options.ops->device;
-    bool is_idle =
-        gather->begun == gather->ended; /* else staging may be written to until the process exits */
+    /* Otherwise staging may be written until the process exits. */
+    bool is_idle = gather->begun == gather->ended;
     for (int i = 0; i < PARAM_GATHER_SLOTS; i++) {
         if (gather->slots[i].copied)
             device->ops->event_close(device, gather->slots[i].copied);
@@ -120,7 +120,7 @@ void param_gather_close(struct param_gather *gather)
     if (is_idle) {
         free(gather->whats);
         free(gather);
-    } else { /* with the handles of what is in progress */
+    } else { /* contains the handles of operations in progress */
         comm_retain(gather->whats);
         comm_retain(gather);
     }
@@ -139,7 +139,7 @@ static bool is_member(const struct param_gather *gather, const struct slot *slot
                : partition_is_together(partition, slot->group, rank, rank_of(gather));
 }
 
-/* What a member gives, from where the buffer begins. */
+/* A member's piece, relative to the start of the buffer. */
 static struct span piece_of(const struct param_gather *gather, const struct slot *slot,
                             uint32_t rank)
 {
@@ -188,11 +188,11 @@ static int start(struct param_gather *gather, struct slot *slot, struct err *err
     }
     int status = comm->ops->all_to_all(comm, memory, gather->own_offsets, gather->own_bytes, memory,
                                        gather->offsets, gather->bytes, &options, &slot->work, err);
-    slot->is_started = status == 0; /* else whoever waits for it fails as this does */
+    slot->is_started = status == 0; /* on failure, waiting for it fails in the same way */
     return status;
 }
 
-/* The oldest: its piece is sent, the others' have come and are where they belong. */
+/* Completes the oldest gather: its piece is sent, and the others are received and in place. */
 static int end_oldest(struct param_gather *gather, struct err *err)
 {
     struct ops *ops = gather->options.ops;
@@ -220,7 +220,7 @@ static int end_oldest(struct param_gather *gather, struct err *err)
     return status;
 }
 
-/* Starts what has been copied, in order; never blocks. */
+/* Starts gathers whose copies are done, in order; never blocks. */
 static int start_copied(struct param_gather *gather, struct err *err)
 {
     struct device *device = gather->options.ops->device;
@@ -239,7 +239,7 @@ static int start_copied(struct param_gather *gather, struct err *err)
     return status;
 }
 
-/* Has the oldest come? */
+/* Whether the oldest gather is done. */
 static int ask_oldest(struct param_gather *gather, bool *ret_done, struct err *err)
 {
     struct slot *slot = slot_of(gather, gather->ended);
@@ -276,7 +276,7 @@ int param_gather_begin(struct param_gather *gather, uint64_t group, enum param_g
     if (status)
         return status;
     struct slot *slot = slot_of(gather, gather->begun);
-    if (slot->staging && gather->begun >= PARAM_GATHER_SLOTS) /* until its last use is past */
+    if (slot->staging && gather->begun >= PARAM_GATHER_SLOTS) /* wait for its last use */
         status = ops->device->ops->event_wait(ops->device, slot->copied, err);
     if (status)
         return status;

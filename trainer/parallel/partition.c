@@ -16,8 +16,8 @@ static bool is_aligned(uint64_t element)
     return element % PARAMS_ALIGN == 0;
 }
 
-/* The first place at or behind `at` where a cut may be. Aligned places behind a tensor's last
- * element are padding. */
+/* The first allowed cut at or after `at`. Aligned positions after a tensor's last element are
+ * padding. */
 static uint64_t next_cut(const struct params *params, const struct param_group *group, uint64_t at)
 {
     uint64_t end = group->offset + group->elements;
@@ -32,13 +32,13 @@ static uint64_t next_cut(const struct params *params, const struct param_group *
             cut += row;
         if (is_aligned(cut))
             return cut < end ? cut : end;
-        at = cut; /* a neighbour begins within the same aligned elements */
+        at = cut; /* the next tensor begins within the same aligned elements */
     }
     uint64_t cut = bytes_round_up(at, PARAMS_ALIGN);
     return cut < end ? cut : end;
 }
 
-/* What is trained before a cut. */
+/* The position of a cut among trained elements. */
 static uint64_t trained_place(const struct params *params, const struct param_group *group,
                               uint64_t cut)
 {
@@ -58,7 +58,7 @@ static void cut_group(struct partition *partition, uint64_t g)
     uint64_t *cuts = partition->cuts + g * (ranks + 1);
     cuts[0] = group->offset;
     for (uint32_t i = 1; i < ranks; i++) {
-        /* i/ranks of the elements, without a product that overflows */
+        /* i/ranks of the elements, without overflow */
         uint64_t ideal = group->elements / ranks * i + group->elements % ranks * i / ranks;
         uint64_t cut = next_cut(partition->params, group, group->offset + ideal);
         cuts[i] = cut > cuts[i - 1] ? cut : cuts[i - 1];
@@ -95,7 +95,7 @@ static void measure(struct partition *partition)
         for (uint32_t r = 0; r < partition->options.ranks; r++)
             grow(&partition->trained_part_elements_max, partition_trained_part(partition, g, r));
     }
-    /* a model may be too small for so many ranks */
+    /* a model may be too small for this many ranks */
     for (size_t i = 0; i < sizeof arenas / sizeof arenas[0]; i++)
         if (arenas[i]->elements == 0)
             arenas[i]->elements = PARAMS_ALIGN;
@@ -165,8 +165,8 @@ uint32_t partition_replicas(const struct partition *partition, uint64_t group)
     return partition->options.ranks / shards_of(partition, group);
 }
 
-/* rank = replica * shards + shard: the ranks of a shard group are neighbours. Parts go the other
- * way round, so that those of a shard are. */
+/* rank = replica * shards + shard, so the ranks of a shard group are neighbors. Parts are numbered
+ * the other way round, so that the parts of a shard are neighbors. */
 static uint32_t part_index(const struct partition *partition, uint64_t group, uint32_t rank)
 {
     uint32_t shards = shards_of(partition, group);

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define LENGTH_LEAST 1e-8 /* is added to the length of a column: one of zeros stays so */
+#define LENGTH_LEAST 1e-8 /* added to a column's length; keeps a column of zeros zero */
 
 uint64_t powersgd_rank_of(const struct powersgd_options *options, const struct param *param)
 {

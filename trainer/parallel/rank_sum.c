@@ -1,5 +1,5 @@
 /*
- * rank_sum — see rank_sum.h. Each rank adds a slice of a bucket, and all gather the slices.
+ * rank_sum — see rank_sum.h. Each rank adds one slice of a bucket, then all gather the slices.
  */
 #include "trainer/parallel/rank_sum.h"
 
@@ -63,7 +63,7 @@ void rank_sum_close(struct rank_sum *sum)
     *sum = (struct rank_sum){0};
 }
 
-/* What is queued is done. */
+/* Blocks until queued copies are done. */
 static int wait_for_copy(struct rank_sum *sum, struct err *err)
 {
     struct ops *ops = sum->options.ops;
@@ -79,7 +79,8 @@ static void divide(void *values, uint64_t count, enum dtype dtype, int divisor)
         ((double *)values)[i] /= divisor;
 }
 
-/* The bucket becomes the sum of all ranks' buckets, over the divisor: `slice` elements a rank. */
+/* Replaces the bucket by the sum of all ranks' buckets, over the divisor. `slice`: elements per
+ * rank. */
 static int add_bucket(struct rank_sum *sum, uint64_t slice, int divisor, struct err *err)
 {
     struct comm *comm = sum->comm;
@@ -119,12 +120,12 @@ static int add(struct rank_sum *sum, void *memory, uint64_t elements, int diviso
             device->ops->copy(device, ops->stream, sum->bucket, place, count * element_bytes, err);
         if (!status)
             status = wait_for_copy(sum, err);
-        if (!status) /* what lies behind the last slice is added, and of no interest */
+        if (!status) /* bytes after the last slice are added, too, but ignored */
             status = add_bucket(sum, (count + ranks - 1) / ranks, divisor, err);
         if (!status)
             status = device->ops->copy(device, ops->stream, place, sum->bucket,
                                        count * element_bytes, err);
-        if (!status) /* before the bucket is written again */
+        if (!status) /* before the bucket is overwritten */
             status = wait_for_copy(sum, err);
     }
     return status;

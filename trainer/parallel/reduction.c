@@ -1,5 +1,5 @@
 /*
- * reduction — what all ways of summing have in common. See reduction.h.
+ * reduction — what all reduction methods share. See reduction.h.
  */
 #include "trainer/parallel/reduction.h"
 
@@ -54,7 +54,8 @@ void reduction_tell_loss(const struct reduction_options *options, char *text, si
                  reduction_exchanges_each(options) ? ", each micro-batch's gradients in turn" : "");
 }
 
-/* On how many ranks gradients were summed this way before the checkpoint; 0: in another one. */
+/* The number of ranks that summed gradients with this method before the checkpoint; 0: another
+ * method. */
 static unsigned ranks_before(const struct reduction *reduction, const char *numerics_id)
 {
     char words[REDUCTION_LOSS_BYTES];
@@ -122,8 +123,8 @@ uint64_t reduction_rounds(const struct reduction *reduction)
     uint64_t ranks = options->batching.ranks;
     if (reduction_exchanges_each(options))
         return (reduction_micros(options) + ranks - 1) / ranks;
-    return batching_owned_count(
-        &options->batching); /* ranks exchange in their last round, whichever that is */
+    /* ranks exchange in their last round, which may differ */
+    return batching_owned_count(&options->batching);
 }
 
 bool reduction_computes(const struct reduction *reduction, uint64_t round)
@@ -158,7 +159,7 @@ static void note_failure(struct reduction *reduction, int status, const struct e
     reduction->err = *err;
 }
 
-/* Does the pass of this round make gradients of the group that travel? */
+/* Whether the pass of this round makes gradients of the group that are exchanged. */
 static bool travels(const struct reduction *reduction, uint64_t group)
 {
     return reduction->options.partition->params->groups[group].trained_elements > 0 &&

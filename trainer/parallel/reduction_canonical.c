@@ -1,13 +1,13 @@
 /*
- * reduction_canonical — the same bits whatever the ranks: the leaves are the micro-batches, and the
- * tree is tree.h's. See reduction.h.
+ * reduction_canonical — the same bits for any number of ranks: the leaves are the micro-batches,
+ * summed by tree.h. See reduction.h.
  *
- * Each rank sums its part of each group (partition.h): it gets the others' pieces by an exchange
- * and pushes them in the order of micro-batches. The pieces are
+ * Each rank sums its part of each group (partition.h): it receives the other ranks' pieces by an
+ * exchange and pushes them in micro-batch order. The pieces are
  *
- * - once a step: a rank first sums its own neighbouring micro-batches, as far as they are subtrees
- *   of the whole tree;
- * - after each micro-batch: leaves, of ranks that take turns.
+ * - once per step: a rank first sums its own neighboring micro-batches, as far as they form
+ *   subtrees of the whole tree;
+ * - after each micro-batch: leaves, from ranks in turn.
  */
 #include "trainer/parallel/gradient_sync.h"
 #include "trainer/parallel/tree.h"
@@ -20,13 +20,13 @@
 /* Owner thread. */
 struct canonical {
     struct reduction base;
-    struct gradient_sync sync; /* unused with one rank, as are the next ones but local */
-    struct tree local; /* leaves of all groups, this rank's; unused where each is exchanged */
-    struct tree parts; /* sums of this rank's parts */
-    struct tree *group_parts; /* [groups_count]: views of it */
-    uint64_t *sizes;          /* of the pieces of all ranks, in order: leaves that each sums */
-    uint32_t *counts;         /* [ranks]: of the pieces that each gives */
-    uint32_t *last_counts;    /* the same in the last round */
+    struct gradient_sync sync; /* unused with one rank, like all below except local */
+    struct tree local;         /* this rank's leaves, of all groups; unused if each is exchanged */
+    struct tree parts;         /* sums of this rank's parts */
+    struct tree *group_parts;  /* [groups_count]: views of parts */
+    uint64_t *sizes;           /* leaves in each piece, over all ranks in order */
+    uint32_t *counts;          /* [ranks]: number of pieces per rank */
+    uint32_t *last_counts;     /* the same in the last round */
 };
 
 static struct canonical *canonical_of(struct reduction *reduction)
@@ -34,7 +34,7 @@ static struct canonical *canonical_of(struct reduction *reduction)
     return (struct canonical *)reduction;
 }
 
-/* The micro-batches of that rank, where they are neighbours. */
+/* The micro-batches of that rank; they must be neighbors. */
 static void owned_range(const struct reduction_options *options, uint32_t rank, uint64_t *ret_first,
                         uint64_t *ret_count)
 {
@@ -57,7 +57,7 @@ static uint32_t pieces_of(const struct reduction_options *options, uint32_t rank
 
 static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err);
 
-/* What ranks give: most of one, and of all together. */
+/* Sets the number of pieces: the maximum per rank, and the total. */
 static struct gradient_sync_options
 gradient_sync_options_of(const struct reduction_options *options, void *context)
 {
@@ -80,8 +80,8 @@ static uint32_t buffers(const struct reduction_options *options)
     return reduction_exchanges_each(options) ? 0 : tree_buffers(first, count);
 }
 
-/* Of all groups: what shards are put together in, once its leaves have been sent; NULL where there
- * is none. */
+/* The arena of all groups where shards are assembled, after its leaves have been sent; NULL if
+ * none. */
 static void *arena_of(const struct canonical *canonical)
 {
     return canonical->local.buffers[0];
@@ -117,7 +117,7 @@ static int list_pieces(struct canonical *canonical, const struct reduction_optio
     if (!canonical->sizes || !canonical->counts || !canonical->last_counts)
         return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
     uint64_t at_piece = 0,
-             last = (reduction_micros(options) - 1) % ranks; /* who computes the last micro-batch */
+             last = (reduction_micros(options) - 1) % ranks; /* rank of the last micro-batch */
     for (uint32_t rank = 0; rank < ranks; rank++) {
         uint64_t sizes[TREE_LEVELS_MAX];
         uint32_t count = pieces_of(options, rank, sizes);
@@ -232,7 +232,7 @@ static int need_group(struct reduction *reduction, uint64_t group, struct err *e
                               &reduction->group_gradients[group], err);
 }
 
-/* The subtrees that this rank's leaves make up, of one group. */
+/* Sets pieces to the subtrees of one group that this rank's leaves form. */
 static void push_last_leaf(struct canonical *canonical, uint64_t group,
                            struct bucket_exchange_pieces *pieces)
 {

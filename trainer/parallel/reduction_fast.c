@@ -1,12 +1,10 @@
 /*
- * reduction_fast — as little work and memory as sums can take: bits depend on how many ranks there
- * are. See reduction.h.
+ * reduction_fast — the sum with the least work and memory; its bits depend on the number of ranks.
+ * See reduction.h.
  *
- * - Once a step: a rank's passes add to one buffer. A part of it goes to the rank that it belongs
- *   to, which the library adds on the way (exchange.h), and the sum takes the place of the rank's
- *   own part.
- * - After each micro-batch: the library's sums of one round after the other are added at this
- *   rank's parts.
+ * - Once per step: a rank's passes add to one buffer. The library adds each part across ranks while
+ *   sending it to its rank (bucket_exchange.h); the sum replaces that rank's own part.
+ * - After each micro-batch: the library's sums of successive rounds are added to this rank's parts.
  */
 #include "trainer/parallel/gradient_sync.h"
 
@@ -16,11 +14,11 @@
 /* Owner thread. */
 struct fast {
     struct reduction base;
-    struct gradient_sync sync; /* unused with one rank, as are counts */
-    uint32_t *counts;          /* [ranks]: of pieces that each gives: 1 */
-    uint64_t *rounds;          /* [groups_count]: that have come, of this step */
-    void *arena; /* gradients of all groups; NULL where each micro-batch is exchanged */
-    void *parts; /* sums of this rank's parts; NULL else */
+    struct gradient_sync sync; /* unused with one rank, like counts */
+    uint32_t *counts;          /* [ranks]: pieces from each rank: 1 */
+    uint64_t *rounds;          /* [groups_count]: rounds received in this step */
+    void *arena;               /* gradients of all groups; NULL if each micro-batch is exchanged */
+    void *parts;               /* sums of this rank's parts; otherwise NULL */
 };
 
 static struct fast *fast_of(struct reduction *reduction)
@@ -52,7 +50,7 @@ static uint32_t buffers(const struct reduction_options *options)
     return !reduction_exchanges_each(options);
 }
 
-/* Where this rank's part of a group is summed. */
+/* The place of the sum of this rank's part of a group. */
 static void *part_place(const struct fast *fast, uint64_t group)
 {
     const struct reduction_options *options = &fast->base.options;
@@ -171,10 +169,10 @@ static void *leaf(struct reduction *reduction)
 
 static void end_leaf(struct reduction *reduction)
 {
-    (void)reduction; /* it was added to */
+    (void)reduction; /* passes already added to it */
 }
 
-/* A rank that has no micro-batch in this round gives zeros. */
+/* A rank without a micro-batch in this round contributes zeros. */
 static int need_group(struct reduction *reduction, uint64_t group, struct err *err)
 {
     struct ops *ops = reduction->options.ops;

@@ -1,13 +1,14 @@
 /*
- * reduction_powersgd — what travels of a matrix of gradients are two thin ones (powersgd.h). See
+ * reduction_powersgd — exchanges a matrix of gradients as two thin ones (powersgd.h). See
  * reduction.h.
  *
- * A rank's passes add to one buffer. Once a step, after the last backward pass, two arrays are
- * added over ranks: all that is not compressed, with the P of all matrices; then their Q. Sums stay
- * sums: P is made orthonormal, so that its size does not matter, and P Q' is the sum of what all
- * ranks would have sent; each keeps what its own gradient lacks of its share of that.
+ * A rank's passes add to one buffer. Once per step, after the last backward pass, two arrays are
+ * added over ranks: first the uncompressed tensors with the P of all matrices, then the Q of all
+ * matrices. Sums are not divided: P is made orthonormal, so its scale does not matter, and P Q' is
+ * the sum over ranks. Each rank keeps the difference between its own gradient and its share of that
+ * sum.
  *
- * Before start_step, and on a rank alone, gradients are added as they are.
+ * Before start_step, and with a single rank, gradients are added uncompressed.
  */
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -19,12 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is summed of a parameter. rank 0: it travels as it is. */
+/* A parameter to be summed. rank 0: uncompressed. */
 struct piece {
     const struct param *param;
     uint64_t rank;
-    /* Where in the first sum the tensor itself, or its P, lies; its share of P; in the second sum
-     * its Q. */
+    /* Offsets: first: the tensor, or its P, in the first sum; share: its share of P; second: its Q
+     * in the second sum. */
     struct places {
         uint64_t first, share, second;
     } at;
@@ -34,15 +35,15 @@ struct piece {
 /* Owner thread. */
 struct powersgd {
     struct reduction base;
-    void *gradients;      /* of all that is trained */
-    void *errors;         /* likewise: what was left out so far; NULL without error feedback */
-    struct rank_sum sum;  /* the rest is unused with one rank */
-    struct piece *pieces; /* [pieces_count]: of what is trained */
+    void *gradients;      /* of all trained parameters */
+    void *errors;         /* likewise: residuals so far; NULL without error feedback */
+    struct rank_sum sum;  /* this and the fields below are unused with one rank */
+    struct piece *pieces; /* [pieces_count]: trained parameters */
     uint64_t pieces_count;
-    struct places ends;             /* of all pieces */
+    struct places ends;             /* totals over all pieces */
     float *first, *shares, *second; /* pinned; shares: -P / ranks */
     uint64_t step, waited_ns;
-    bool has_q; /* of the last step */
+    bool has_q; /* second holds the last step's Q */
 };
 
 static struct powersgd *powersgd_of(struct reduction *reduction)
@@ -60,14 +61,14 @@ static uint64_t cols_of(const struct param *param)
     return param->count / param->shape[0];
 }
 
-/* Libraries multiply matrices that begin as parameters do. What lies between two is added, and of
- * no interest. */
+/* Matrices start at the alignment of parameters, which libraries require. The gaps are added, too,
+ * but ignored. */
 static uint64_t aligned(uint64_t elements)
 {
     return (elements + PARAMS_ALIGN - 1) / PARAMS_ALIGN * PARAMS_ALIGN;
 }
 
-/* What the two sums have. */
+/* Lays out the two sums. */
 static int list_pieces(struct powersgd *powersgd, const struct reduction_options *options,
                        struct err *err)
 {
@@ -128,7 +129,7 @@ static int plan_piece(struct ops *ops, struct piece *piece, struct err *err)
     return status ? status : ops->table->plan_gemm(ops, &back, &piece->subtract, err);
 }
 
-/* Some, even where nothing is compressed. */
+/* At least one element, even if nothing is compressed. */
 static size_t pinned_bytes(uint64_t elements)
 {
     return (elements + 1) * sizeof(float);
@@ -225,7 +226,7 @@ static void *leaf(struct reduction *reduction)
 
 static void end_leaf(struct reduction *reduction)
 {
-    (void)reduction; /* it was added to */
+    (void)reduction; /* passes already added to it */
 }
 
 static void *gradient_of(const struct powersgd *powersgd, const struct piece *piece, void *arena)
@@ -234,7 +235,7 @@ static void *gradient_of(const struct powersgd *powersgd, const struct piece *pi
            piece->param->trained_offset * ops_master_bytes(powersgd->base.options.ops);
 }
 
-/* The Q that this step begins with, on the host, where nothing is queued that uses it. */
+/* Sets the initial Q of this step, on the host; no queued work may use it. */
 static void begin_q(struct powersgd *powersgd)
 {
     const struct powersgd_options *options = &powersgd->base.options.powersgd;
@@ -249,8 +250,8 @@ static void begin_q(struct powersgd *powersgd)
     powersgd->has_q = true;
 }
 
-/* What is sent first of a tensor; of a matrix what was left out so far counts, and is the matrix
- * itself until more is known. */
+/* Queues a tensor's contribution to the first sum. For a matrix, first adds the residual to the
+ * gradient; the residual buffer then holds the result until P Q' is subtracted. */
 static int make_first(struct powersgd *powersgd, const struct piece *piece, struct err *err)
 {
     struct ops *ops = powersgd->base.options.ops;
@@ -270,7 +271,7 @@ static int make_first(struct powersgd *powersgd, const struct piece *piece, stru
     return status;
 }
 
-/* P, summed, becomes orthonormal. On the host: it has come. */
+/* Makes the summed P orthonormal, on the host, after it has arrived. */
 static void finish_p(struct powersgd *powersgd, const struct piece *piece)
 {
     uint64_t elements = piece->param->shape[0] * piece->rank;

@@ -17,7 +17,7 @@ struct held {
     uint64_t offset_bytes, bytes, hash;
 };
 
-/* What a rank holds of the tensor that is looked at. */
+/* A rank's piece of the current tensor. */
 struct holder {
     struct held held;
     int rank;
@@ -30,16 +30,16 @@ struct sync_check {
         const char *kind, *name;
     } * names; /* [pieces_max] */
     uint64_t pieces_count, pieces_max;
-    struct held *own, *all; /* [pieces_max], of this rank; [ranks][pieces_count] */
-    bool *is_alone;         /* [pieces_max]: no other rank holds it */
+    struct held *own, *all; /* own: [pieces_max]; all: [ranks][pieces_count] */
+    bool *is_alone;         /* [pieces_max]: no other rank holds the piece */
     struct holder *holders; /* [ranks] */
     struct hash_stream *stream;
-    char *block; /* of an array on a device; NULL where that is the host, as copies */
+    char *block; /* staging of a device array; NULL, like copies, if the device is the host */
     struct device_stream *copies;
-    uint64_t step;        /* of the comparison */
-    bool watches, again;  /* it found no difference; its pieces are looked at once more */
-    uint64_t again_count; /* so many of them */
-    int status;           /* of reading, or of what this rank alone holds */
+    uint64_t step;        /* of the last comparison */
+    bool watches, again;  /* watches: no difference found; again: pieces are being checked again */
+    uint64_t again_count; /* pieces checked again so far */
+    int status;           /* of reading, or of pieces that this rank alone holds */
     struct err failure;
     bool has_failed;
 };
@@ -150,7 +150,7 @@ static int name_change(struct sync_check *check, const struct sync_piece *piece,
     return -EBADMSG;
 }
 
-/* One that others hold as well is for the next comparison. */
+/* Checks a piece again. Pieces that others hold as well are left to the next comparison. */
 static void look_again(struct sync_check *check, const struct sync_piece *piece)
 {
     uint64_t n = check->again_count++, hash = 0;
@@ -198,8 +198,8 @@ static bool differs(const struct sync_check *check, int rank, int other, uint64_
     return is_comparable(a, b) && a->hash != b->hash;
 }
 
-/* Of the ranks that hold the same stretch as this one: one that holds what most do, the first of
- * them. are_most: as many hold nothing else. */
+/* Among the ranks that hold the same range as this one, returns the first with the most common
+ * bits. are_most: no other bits are as common. */
 static int find_most(const struct sync_check *check, int rank, uint64_t n, bool *ret_are_most)
 {
     int most = rank, best = 0;
@@ -223,8 +223,7 @@ static int find_most(const struct sync_check *check, int rank, uint64_t n, bool 
 
 enum { NAMED_BYTES_MAX = 80 };
 
-/* "0, 2": those that hold what the rank does, or something else than it; as many as there is room
- * for. */
+/* Writes "0, 2": the ranks that hold the same bits as the rank, or other bits; as many as fit. */
 static void name_ranks(const struct sync_check *check, int rank, bool alike, uint64_t n,
                        char names[NAMED_BYTES_MAX])
 {
@@ -272,7 +271,7 @@ static int name_difference(const struct sync_check *check, int rank, uint64_t n,
     return -EBADMSG;
 }
 
-/* Those that hold the same stretch become neighbours, the first rank before the others. */
+/* Orders holders of the same range next to each other, by rank. */
 static int by_stretch(const void *left, const void *right)
 {
     const struct holder *a = left, *b = right;
@@ -289,7 +288,7 @@ static bool are_neighbours(const struct sync_check *check, size_t left, size_t r
            is_comparable(&check->holders[left].held, &check->holders[right].held);
 }
 
-/* Each rank with a neighbour that holds the same stretch. */
+/* Compares neighbors in that order. Also sets is_alone of this rank's pieces. */
 static int find_difference(struct sync_check *check, uint64_t step, struct err *err)
 {
     size_t ranks = (size_t)check->comm->ranks;

@@ -16,15 +16,15 @@ void tree_retain(struct tree *tree)
     *tree = (struct tree){0};
 }
 
-/* Sums that merge: of equal size, and of the same node of the larger tree. place: of the leaf
- * behind them both. */
+/* Whether two sums merge: they have equal size and belong to the same node of the larger tree.
+ * place: of the leaf after both. */
 static bool is_pair(uint64_t below, uint64_t top, uint64_t place)
 {
     return below == top && (place - 2 * top) % (2 * top) == 0;
 }
 
-/* The stack's sizes once the leaves first.. are pushed; its largest depth on the way, the leaf
- * being filled included. */
+/* Computes the stack's sizes after pushing the leaves first.., and the largest depth on the way,
+ * including the leaf being filled. */
 static uint32_t run_stack(uint64_t first, uint64_t leaves, uint64_t sizes[TREE_LEVELS_MAX],
                           uint32_t *ret_depth_max)
 {
@@ -100,7 +100,7 @@ void tree_reset(struct tree *tree)
 
 void *tree_leaf(struct tree *tree)
 {
-    assert(tree->depth < tree->buffers_count); /* more leaves than tree_init was told */
+    assert(tree->depth < tree->buffers_count); /* else more leaves than passed to tree_init */
     return tree->buffers[tree->depth];
 }
 
@@ -125,7 +125,7 @@ static bool top_is_pair(const struct tree *tree)
     return depth > 1 && is_pair(tree->sizes[depth - 2], tree->sizes[depth - 1], tree->next);
 }
 
-/* A subtree of `leaves` leaves, on the stack or about to be, is what comes next. */
+/* Advances past a subtree of `leaves` leaves. */
 static void pass_leaves(struct tree *tree, uint64_t leaves)
 {
     assert(leaves > 0 && (leaves & (leaves - 1)) == 0);

@@ -12,7 +12,7 @@ uint64_t weights_buffer_bytes(const struct weights_options *options)
     return options->partition->group_elements_max * ops_compute_bytes(options->ops);
 }
 
-/* A pass uses one group, and with a tied head that of the embedding beside its own. */
+/* A pass uses one group at a time; with a tied head, also that of the embedding. */
 static uint32_t used_at_once(const struct weights_options *options, const struct model *model)
 {
     const struct params *params = options->partition->params;
@@ -65,7 +65,7 @@ static int allocate_buffers(struct weights *weights, const struct model *model, 
     return status;
 }
 
-/* A stream for what comes from pinned memory, and what orders it and the passes. */
+/* Opens a stream for copies from pinned memory, and the events that order it with the passes. */
 static int open_stream(struct weights *weights, struct err *err)
 {
     struct device *device = weights->options.ops->device;
@@ -157,7 +157,7 @@ void weights_buffers_forget(struct weights *weights, uint64_t group)
     struct weights_buffer *buffer = buffer_with(weights, group);
     if (!buffer)
         return;
-    assert(!buffer->is_coming); /* a pass before the update needed it */
+    assert(!buffer->is_coming); /* a pass before the update used it */
     buffer->group = UINT64_MAX;
 }
 
@@ -170,7 +170,7 @@ int weights_begin_pass(struct weights *weights, struct err *err)
     return weights->whole ? weights_settle(weights, err) : 0;
 }
 
-/* Is the group needed before `end` of the order? */
+/* Whether the group is needed before `end` of the order. */
 static bool is_near(const struct weights *weights, uint64_t group, uint64_t end)
 {
     for (uint64_t i = weights->order_next; i < end && i < weights->order_count; i++)
@@ -179,8 +179,8 @@ static bool is_near(const struct weights *weights, uint64_t group, uint64_t end)
     return false;
 }
 
-/* The buffer that is free longest and holds nothing that is needed before `end`; NULL where there
- * is none. */
+/* The least recently used buffer that is free and holds nothing needed before `end`; NULL if
+ * none. */
 static struct weights_buffer *free_buffer(struct weights *weights, uint64_t end)
 {
     struct weights_buffer *best = NULL;
@@ -201,20 +201,20 @@ static void note_failure(struct weights *weights, int status, const struct err *
     weights->err = *err;
 }
 
-/* Passes find it where it is kept. */
+/* Whether passes use the group in place. */
 static bool is_kept(const struct weights *weights, uint64_t group)
 {
     return partition_is_whole(weights->options.partition, group) && !weights->options.offloads;
 }
 
-/* In the type that passes compute with. */
+/* The shard in the compute type. */
 static const void *kept_shard(const struct weights *weights, uint64_t group)
 {
     const void *compute = weights_compute_shard(weights, group);
     return compute ? compute : weights_shard(weights, group);
 }
 
-/* This rank's shard into the buffer, once its last use has passed. */
+/* Copies this rank's shard into the buffer, after the buffer's last use. */
 static int copy_shard(struct weights *weights, struct weights_buffer *buffer, uint64_t group,
                       struct err *err)
 {
@@ -236,7 +236,7 @@ static int copy_shard(struct weights *weights, struct weights_buffer *buffer, ui
     return status;
 }
 
-/* What others hold of the buffer's group has come. */
+/* Waits for the other shards of the buffer's group. */
 static int await(struct weights *weights, struct weights_buffer *buffer, struct err *err)
 {
     struct device *device = weights->options.ops->device;
@@ -249,7 +249,7 @@ static int await(struct weights *weights, struct weights_buffer *buffer, struct 
     return status;
 }
 
-/* This rank's shard into the buffer, and the others' on their way. */
+/* Copies this rank's shard into the buffer and begins to gather the others. */
 static int fill_buffer(struct weights *weights, struct weights_buffer *buffer, uint64_t group,
                        struct err *err)
 {
@@ -264,7 +264,7 @@ static int fill_buffer(struct weights *weights, struct weights_buffer *buffer, u
                               ops_compute_bytes(weights->options.ops), err);
 }
 
-/* Begins to gather what comes next, as far as buffers are free. */
+/* Begins to fill buffers for the next groups, as long as buffers are free. */
 static int look_ahead(struct weights *weights, struct err *err)
 {
     uint64_t end = weights->order_next + weights->options.ahead;

@@ -12,7 +12,7 @@ static bool has_own_compute(const struct weights_options *options)
     return options->ops->compute != options->ops->master;
 }
 
-/* Master weights lie in the whole arena. */
+/* True if the master weights are stored in the whole arena. */
 static bool master_is_whole(const struct weights_options *options)
 {
     return !options->shards && !has_own_compute(options);
@@ -47,7 +47,7 @@ static uint64_t compute_shard_bytes(const struct weights_options *options)
                : 0;
 }
 
-/* Does this rank need others for its weights? */
+/* Whether this rank gathers weights from others. */
 static bool gathers(const struct weights_options *options)
 {
     for (uint64_t g = 0; g < options->partition->params->groups_count; g++)
@@ -138,8 +138,7 @@ void weights_deinit(struct weights *weights)
     const struct weights_options *options = &weights->options;
     if (!options->ops)
         return;
-    if (options->offloads &&
-        weights->stream) /* its copies read what the gather stages, and write buffers */
+    if (options->offloads && weights->stream) /* its copies read gather staging and write buffers */
         options->ops->device->ops->stream_sync(options->ops->device, weights->stream, NULL);
     bool is_idle = param_gather_is_idle(weights->gather);
     param_gather_close(weights->gather);
