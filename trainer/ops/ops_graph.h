@@ -7,8 +7,8 @@
  *
  * The queued operations, including addresses and numbers, must depend on the variant alone; all
  * other inputs lie in device memory. The very first run is queued directly, so that lazily created
- * resources exist. After that, the first run of each variant is recorded and later runs launch the
- * recording. If the device cannot record, every run is queued directly. The bits are the same.
+ * resources exist. Afterwards, the first run of each variant is recorded and later runs launch the
+ * recording. Without support for graphs, every run is queued directly. The bits are the same.
  */
 #ifndef MILLRACE_TRAINER_OPS_OPS_GRAPH_H
 #define MILLRACE_TRAINER_OPS_OPS_GRAPH_H

@@ -1,9 +1,9 @@
 /*
  * time_parts — splits a run's time into parts that add up to the total.
  *
- * The clock always runs for exactly one part; code that begins another activity switches the clock
- * to its part. So the parts add up to the elapsed time by construction, and the remainder is a part
- * like the others. A switch only reads the clock and adds.
+ * The clock always runs for exactly one part; code that begins another activity switches it. So the
+ * parts add up by construction, and the remainder is a part like the others. A switch only reads
+ * the clock and adds.
  *
  * Threads: one owner. A GPU has a separate clock, which reads the GPU's own time when the switch
  * executes in its stream (`turn` in ops.h).
@@ -30,7 +30,6 @@ enum time_part {
     TIME_PARTS
 };
 
-/* Nanoseconds by part. */
 struct time_spent {
     uint64_t ns[TIME_PARTS];
 };

@@ -84,7 +84,7 @@ void bucket_exchange_close(struct bucket_exchange *exchange)
     free(exchange);
 }
 
-/* Checks whether the bucket's event has passed; if blocks, waits for it. */
+/* If blocks, waits for the event. */
 static int event_is_past(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks,
                          bool *ret_past, struct err *err)
 {

@@ -70,7 +70,7 @@ int gradient_sync_need(struct gradient_sync *sync, uint64_t group, void **ret_gr
                        struct err *err);
 int gradient_sync_send(struct gradient_sync *sync, uint64_t group,
                        const struct bucket_exchange_pieces *pieces, struct err *err);
-/* sum: of this rank's part; may be at its place in the arena. arena: of everything trained; its
+/* sum: of this rank's part; may be at its place in the arena. arena: of all trained parameters; its
  * gradients of this group have been sent. NULL: gradient_sync has separate memory. Does nothing if
  * this rank holds only the part. */
 int gradient_sync_share(struct gradient_sync *sync, uint64_t group, const void *sum, void *arena,

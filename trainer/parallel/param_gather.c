@@ -239,7 +239,6 @@ static int start_copied(struct param_gather *gather, struct err *err)
     return status;
 }
 
-/* Whether the oldest gather is done. */
 static int ask_oldest(struct param_gather *gather, bool *ret_done, struct err *err)
 {
     struct slot *slot = slot_of(gather, gather->ended);

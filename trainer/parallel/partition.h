@@ -84,8 +84,7 @@ bool partition_is_together(const struct partition *partition, uint64_t group, ui
                            uint32_t other);
 
 enum { PARTITION_WHAT_BYTES = PARAMS_NAME_BYTES_MAX + 16 };
-/* Texts for errors, what is waited for: [groups_count], "gradients of blocks.3". malloc'ed; NULL if
- * out of memory. */
+/* Texts for errors: [groups_count], "gradients of blocks.3". malloc'ed; NULL if out of memory. */
 char (*partition_whats(const struct partition *partition, const char *kind))[PARTITION_WHAT_BYTES];
 
 /* Rows of a parameter. */

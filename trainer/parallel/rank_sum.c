@@ -63,7 +63,6 @@ void rank_sum_close(struct rank_sum *sum)
     *sum = (struct rank_sum){0};
 }
 
-/* Blocks until queued copies are done. */
 static int wait_for_copy(struct rank_sum *sum, struct err *err)
 {
     struct ops *ops = sum->options.ops;

@@ -3,10 +3,11 @@
  *
  * Each reduction method is a table of operations in its own file:
  *
- * | method | sum | same bits for any number of ranks | |---|---|---| | canonical | a tree over the
- * micro-batches (tree.h), at the rank of a part (partition.h) | yes | | fast | each rank
- * accumulates its own micro-batches, the library adds ranks | no | | powersgd | as fast, but
- * matrices are exchanged as two thin ones (powersgd.h) | no |
+ * | method | sum | same bits for any number of ranks |
+ * |---|---|---|
+ * | canonical | a tree over the micro-batches (tree.h), at the rank of a part (partition.h) | yes |
+ * | fast | each rank accumulates its own micro-batches, the library adds ranks | no |
+ * | powersgd | as fast, but matrices are exchanged as two thin ones (powersgd.h) | no |
  *
  * Gradients are exchanged once per step, when a rank's last micro-batch makes them final. With
  * interleaved batching they are exchanged after each micro-batch; then no rank holds more gradients
@@ -56,8 +57,8 @@ struct reduction_options {
     struct batching batching;
     uint64_t bucket_bytes; /* of an exchange: bytes of all parts sent at a time */
     uint64_t timeout_ns;   /* 0: none */
-    struct bucket_exchange_wire
-        wire; /* Type of gradients on the wire; sums are sent in the master type. */
+    /* Type of gradients on the wire; sums are sent in the master type. */
+    struct bucket_exchange_wire wire;
     struct powersgd_options powersgd;
     /* Borrowed. While set, an exchange completes before the pass continues. Otherwise the order of
      * calls on its communicator and on the gather's depends on timing, which ranks that compare

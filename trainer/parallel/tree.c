@@ -110,7 +110,6 @@ static void add(struct tree *tree, void *target, const void *source)
         tree->ops->table->tree_add(tree->ops, target, source, tree->elements);
 }
 
-/* Adds the sum on top of the stack to the one below it. */
 static void merge_top(struct tree *tree)
 {
     uint32_t top = tree->depth - 1;
@@ -129,7 +128,7 @@ static bool top_is_pair(const struct tree *tree)
 static void pass_leaves(struct tree *tree, uint64_t leaves)
 {
     assert(leaves > 0 && (leaves & (leaves - 1)) == 0);
-    assert(tree->next % leaves == 0); /* aligned */
+    assert(tree->next % leaves == 0);
     tree->next += leaves;
 }
 

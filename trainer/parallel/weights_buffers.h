@@ -1,11 +1,10 @@
 /*
- * weights_buffers — internal to weights: device buffers for sharded weights, which hold whole
- * groups only during passes; and weights_begin_pass, weights_need and weights_done, which fill
- * them.
+ * weights_buffers — internal to weights: device buffers for sharded weights, which are whole only
+ * during passes; and weights_begin_pass, weights_need and weights_done, which fill them.
  *
  * A buffer is filled when its group is needed, or up to `ahead` groups earlier: this rank's shard
- * is copied, the other shards are gathered. Offloaded shards are copied on a separate stream.
- * Events make it wait for the buffer's last use, and make the passes wait for it.
+ * is copied, the others are gathered. Offloaded shards are copied on a separate stream, ordered by
+ * events after the buffer's last use and before the passes that need it.
  *
  *     stream   | copy of 2 | copy of 3 |           | copy of 4 |
  *     passes   | uses 1    | uses 2    | uses 3    |

@@ -36,7 +36,7 @@ struct cuda_xent_arrays {
 /* Queued on the stream. Sizes are at least 1. Padding is not part of the softmax and gets gradient
  * 0. type: of the logits, DTYPE_F32, DTYPE_BF16 or DTYPE_F16. Another type, or a stride below
  * classes or above 2^30, is cudaErrorInvalidValue. Fastest if stride is a multiple of 8 (F32: 4).
- * If a target is not a class, or the second is not one while the first is, the loss is NaN and the
+ * If the first target is not negative, but it or the second is not a class, the loss is NaN and the
  * gradient zero. */
 cudaError_t cuda_xent(enum dtype type, const struct xent_shape *shape,
                       const struct cuda_xent_arrays *arrays, cudaStream_t stream);

@@ -85,9 +85,9 @@ __device__ inline void tile_copy_async(T *tile, const T *source, uint64_t stride
 }
 
 /* The offset of the 16 bytes that a lane reads of a fragment at row (a multiple of 8) and column
- * (of 16). The lane adds lane_row and lane_chunk (0 or 1). The lane's part is separate from the
- * position's part, a constant in unrolled loops: an address takes one operation, and few occupy
- * registers. */
+ * (of 16). The lane adds lane_row and lane_chunk (0 or 1). Terms of the lane are kept separate from
+ * terms of the position, which are constant in unrolled loops: an address takes one operation, and
+ * few occupy registers. */
 template <int COLUMNS>
 __device__ inline int fragment_at(int row, int column, int lane_row, int lane_chunk)
 {
