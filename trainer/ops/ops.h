@@ -1,15 +1,14 @@
 /*
  * ops — the compute table: all operations of a model, on one device in one precision.
  *
- * Matrices are row-major and dense. Every operation is a pure function of its arguments. Its order
- * of additions depends on shapes alone, never on threads, so pools of any size give the same bits.
- * Operations are queued on the ops' stream (the cpu runs them at once) and return nothing. The ops
- * remember the first failure, and `sync`, called once a step, returns it. All arrays lie in device
- * memory; pinned memory counts as device memory.
+ * Matrices are row-major and dense. Operations are pure functions of their arguments. Their order
+ * of additions depends on shapes alone, so pools of any size give the same bits. Operations are
+ * queued on the ops' stream (the cpu runs them at once) and return nothing; `sync`, called once a
+ * step, returns the first failure. All arrays lie in device memory; pinned memory counts as such.
  *
- * There are two element types: `compute` for activations and the weights used in products, `master`
- * for parameters, gradients and moments. On the cpu both are F32 (F64 for gradient checks by
- * central differences). On a GPU compute is F32, BF16 or F16, and master is F32.
+ * Element types: `compute` for activations and the weights used in products, `master` for
+ * parameters, gradients and moments. On the cpu both are F32 (F64 for gradient checks by central
+ * differences). On a GPU compute is F32, BF16 or F16, and master is F32.
  *
  * Threads: only the owner thread may call an ops; it takes part in the work of its pool.
  */
@@ -72,15 +71,14 @@ SHARED_INLINE uint64_t norm_row_offset(const struct norm_shape *shape, uint64_t 
 enum { NORM_IN_PLACE_COLS_MAX = 256 };
 
 /* qkv is [batch * tokens, (heads + 2 * kv_heads) * head_dim]: all q heads, then k, then v. Scores
- * are scaled by 1/sqrt(head_dim). heads is a multiple of kv_heads (grouped-query attention;
- * multi-head if equal). */
+ * are scaled by 1/sqrt(head_dim). heads is a multiple of kv_heads (grouped-query attention). */
 struct attn_shape {
     uint64_t batch, tokens, heads, kv_heads, head_dim;
     bool causal;
 };
 
 /* Row item * tokens + t of the logits has the target targets[item * target_stride + t]. stride:
- * elements from one row to the next, at least classes; elements past classes are padding. */
+ * elements from one row to the next; those past classes are padding. */
 struct xent_shape {
     uint64_t items, tokens, target_stride, classes, stride;
 };
@@ -91,11 +89,10 @@ struct xent_mix {
     const float *weights; /* weight of the first target, 0..1; the second gets the rest */
 };
 
-/* Granularity of weight decay: each block of this many elements either decays or does not. */
+/* Weight decay is on or off for each block of this many elements. */
 enum { OPS_DECAY_ELEMENTS = 64 };
 
-/* Arrays that an update reads and changes. Each except decays has `count` elements; each except
- * compute has the master type. */
+/* Arrays of `count` elements (except decays), of the master type (except compute). */
 struct update_arrays {
     void *params;
     void *compute; /* set to the weights in the compute type; NULL: that is the master type */
@@ -108,8 +105,8 @@ struct update_arrays {
 struct update_gate; /* trainer/ops/update_gate.h */
 struct update_gate_request;
 
-/* All hooks are required unless marked optional. Sizes are in elements; rows and columns are those
- * of row-major matrices. Outputs and inputs do not overlap unless stated. */
+/* Hooks are required unless marked optional. Sizes are in elements. Outputs and inputs do not
+ * overlap unless stated. */
 struct ops_table {
     const char *name; /* "cpu", "cuda" */
 
@@ -118,7 +115,7 @@ struct ops_table {
     void (*gemm)(struct ops *ops, const struct gemm_plan *plan, const void *a, const void *b,
                  const void *bias, void *c);
     /* Reserves the workspace of bias_bwd, norm_bwd and embed_bwd for a gradient matrix [rows,
-     * cols]. Call it before the first of them. -ENOMEM. */
+     * cols]; call it before them. -ENOMEM. */
     int (*plan_rows)(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err);
     /* bias[cols] (master) = column sums of d_out[rows, cols] (+ bias). */
     void (*bias_bwd)(struct ops *ops, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols,
@@ -135,13 +132,13 @@ struct ops_table {
                      void *d_bias, const void *d_out, const void *x, const void *mean,
                      const void *rstd, const void *weight, bool accumulate);
 
-    /* Reserves the workspace for attention of this shape. Call it before the first attn_fwd or
-     * attn_bwd of the shape. -EINVAL with detail if the backend does not support the shape. */
+    /* Reserves the workspace for attention of this shape; call it before attn_fwd and attn_bwd.
+     * -EINVAL with detail if the backend does not support the shape. */
     int (*plan_attn)(struct ops *ops, const struct attn_shape *shape, struct err *err);
     /* out: [batch * tokens, heads * head_dim]. lse: [batch, heads, tokens], master: the log-sum-exp
      * of each row of scores. Memory is linear in tokens. */
-    /* row_starts: for each of batch * tokens rows, the first key it attends to, at most the row's
-     * own position. NULL: all rows start at key 0, with the same bits as an array of zeros. */
+    /* row_starts: the first key that each of batch * tokens rows attends to, at most its own
+     * position. NULL: all 0, with the same bits. */
     void (*attn_fwd)(struct ops *ops, const struct attn_shape *shape, void *out, void *lse,
                      const void *qkv, const int32_t *row_starts);
     /* Writes every element of d_qkv. scratch: attn_bwd_scratch elements of the master type; NULL if
@@ -172,8 +169,8 @@ struct ops_table {
     /* out may be a or b. */
     void (*add)(struct ops *ops, void *out, const void *a, const void *b, uint64_t count);
 
-    /* out[item * tokens + t] = table[ids[item * id_stride + t]] (+ positions[t]; may be NULL). Ids
-     * must be rows of the table; the code that accepts them from outside checks this. */
+    /* out[item * tokens + t] = table[ids[item * id_stride + t]] (+ positions[t]; may be NULL). The
+     * caller guarantees that ids are rows of the table. */
     void (*embed_fwd)(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride,
                       const void *table, const void *positions, uint64_t items, uint64_t tokens,
                       uint64_t cols);
@@ -235,8 +232,7 @@ struct ops_table {
     /* *word += number of flags that are 1; all others are 0. */
     void (*count_add)(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
 
-    /* update_gate_apply (trainer/ops/update_gate.h). All arguments except the request are in device
-     * memory. */
+    /* update_gate_apply (trainer/ops/update_gate.h), with all but the request in device memory. */
     void (*gate_update)(struct ops *ops, struct update_gate *gate, const int64_t *losses,
                         const int64_t *squares, const struct update_gate_request *request);
 
@@ -244,19 +240,16 @@ struct ops_table {
      * at first. */
     void (*turn)(struct ops *ops, struct time_parts *parts, enum time_part part);
 
-    /* Appends a text of everything the bits depend on: device model, library versions,
-     * algorithms. */
+    /* Appends everything the bits depend on: device model, library versions, algorithms. */
     void (*numerics_id)(struct ops *ops, struct str *out);
     /* Blocks. Returns the first failure since the last call. */
     int (*sync)(struct ops *ops, struct err *err);
-    /* Does not block and does not clear: the failure that sync would return, as far as it is known
-     * yet. */
+    /* Does not block or clear: the failure that sync would return, as far as known yet. */
     int (*status)(const struct ops *ops, struct err *err);
     /* Addresses have no memory behind them (ops_null.h). The host must skip its own accesses to the
      * numbers. */
     bool is_imaginary;
-    /* Optional: from now on, the pool's threads record events in the trace, which must outlive the
-     * ops. */
+    /* Optional: from now on, the pool's threads record in the trace, which must outlive the ops. */
     void (*add_tracks)(struct ops *ops, struct trace *trace);
     void (*close)(struct ops *ops);
 };
@@ -275,7 +268,7 @@ struct ops {
 int ops_cpu_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
                  struct err *err);
 /* Opens the ops of the device: compute DTYPE_F32 on the cpu, also DTYPE_BF16 and DTYPE_F16 on a
- * GPU. -EINVAL, naming the combination, if it is unsupported. */
+ * GPU. -EINVAL if unsupported; the error says what. */
 int ops_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
              struct err *err);
 void ops_close(struct ops *ops); /* NULL is fine */

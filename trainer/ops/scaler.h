@@ -1,17 +1,16 @@
 /*
- * scaler — loss scaling: the factor on the loss that keeps gradients of a narrow type (fp16) from
- * underflow and overflow.
+ * scaler — loss scaling: the factor on the loss that keeps fp16 gradients from underflow and
+ * overflow.
  *
  * The scale doubles after `window` steps without an overflow. At an overflow it halves and the step
  * is skipped (Micikevicius et al., "Mixed precision training", ICLR 2018; PyTorch's GradScaler).
  * With a hysteresis of n, the first n - 1 overflows after a doubling only skip their step (as in
- * DeepSpeed). All scales are powers of two, so scaling and unscaling are exact.
+ * DeepSpeed). Scales are powers of two, so scaling and unscaling are exact.
  *
- * As elsewhere, the scale applies to a micro-batch's mean loss. Gradients here are of the sum over
- * its rows, so they are multiplied by the scale over the number of rows, rounded up to a power of
- * two.
+ * The scale applies to a micro-batch's mean loss. Gradients here are of the sum over its rows, so
+ * they are multiplied by the scale over the number of rows, rounded up to a power of two.
  *
- * The scaler lives with the gradients; CPU code and kernels share the update rule.
+ * CPU code and kernels share the update rule.
  */
 #ifndef MILLRACE_TRAINER_OPS_SCALER_H
 #define MILLRACE_TRAINER_OPS_SCALER_H

@@ -1,11 +1,11 @@
 /*
- * update_gate — decides what happens to the gradients of a step: how they are scaled, and whether
- * the weights are updated at all. Header only: the CPU and a CUDA kernel use the same arithmetic
- * next to the sums and gradients, so the host waits for neither.
+ * update_gate — decides how the gradients of a step are scaled, and whether the weights are
+ * updated. Header only: the CPU and a CUDA kernel run the same arithmetic next to the sums and
+ * gradients, so the host waits for neither.
  *
  * A step with a non-finite loss or gradient changes neither weights nor moments. If the scaler does
- * not tolerate the overflow, later steps change nothing either. The host reads results some steps
- * late and finds the state from before the failed step.
+ * not tolerate the overflow, later steps change nothing either: the host, which reads results some
+ * steps late, finds the state from before the failed step.
  */
 #ifndef MILLRACE_TRAINER_OPS_UPDATE_GATE_H
 #define MILLRACE_TRAINER_OPS_UPDATE_GATE_H
@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* How many queued steps may have decisions that the host has not seen. */
+/* Queued steps whose decisions the host has not seen, at most. */
 enum { UPDATE_GATE_AHEAD_MAX = 2 };
 
 /* Factors of one update, a function of its number alone. */
@@ -63,8 +63,8 @@ static inline struct update_gate update_gate_begin(const struct scaler *scaler,
 }
 
 /* losses, squares: the words of their exact sums. Gradients are multiplied by 1/divisor * min(1,
- * clip / (norm + 1e-6)), which takes their mean and clips it. norm = sqrt(squares) / divisor;
- * divisor = valid items * loss factor. */
+ * clip / (norm + 1e-6)): averaged, then clipped. norm = sqrt(squares) / divisor; divisor = valid
+ * items * loss factor. */
 SHARED_INLINE void update_gate_apply(struct update_gate *d, const int64_t *losses,
                                      const int64_t *squares,
                                      const struct update_gate_request *request)

@@ -81,9 +81,9 @@ int bucket_exchange_open(const struct bucket_exchange_options *options,
 /* NULL is fine. Abandons operations in progress: see comm.h. */
 void bucket_exchange_close(struct bucket_exchange *exchange);
 
-/* Call after queueing the writes of the pieces; returns at once. A group may be begun again with
- * other pieces while in progress; they finish after the earlier ones. -EIO. After a failure, all
- * these calls return the same failure and deliver nothing more. */
+/* Call after queueing the writes of the pieces; returns at once. A group in progress may be begun
+ * again with other pieces, which finish later. -EIO. After a failure, all these calls return it
+ * again and deliver nothing more. */
 int bucket_exchange_begin(struct bucket_exchange *exchange, uint64_t group,
                           const struct bucket_exchange_pieces *pieces, struct err *err);
 int bucket_exchange_pump(struct bucket_exchange *exchange, struct err *err);

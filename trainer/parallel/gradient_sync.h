@@ -1,6 +1,6 @@
 /*
  * gradient_sync — sends parts of gradients to the ranks that sum them, and sums to all ranks that
- * hold the same shard. Shared by the reduction methods whose ranks sum parts.
+ * hold the same shard. For the reduction methods whose ranks sum parts.
  *
  *     gradient_sync_open(&sync, &options, err);
  *     gradient_sync_connect(...); gradient_sync_open_exchange(...);
@@ -12,9 +12,9 @@
  *     gradient_sync_finish(&sync, err);
  *     gradient_sync_wait(&sync, group, err);  // the shard at gradient_sync_shard is complete
  *
- * A sum completes when its pieces arrive, at different points of the pass on different ranks. So
- * sharing a sum never waits for other ranks, which may be waiting for this one. Sums that the
- * gather has no room for wait until the next call, at the latest gradient_sync_finish.
+ * Sums complete at different points of the pass on different ranks. So sharing a sum never waits
+ * for other ranks, which may be waiting for this one. Sums that the gather has no room for wait
+ * until the next call, at the latest gradient_sync_finish.
  */
 #ifndef MILLRACE_TRAINER_PARALLEL_GRADIENT_SYNC_H
 #define MILLRACE_TRAINER_PARALLEL_GRADIENT_SYNC_H
@@ -59,13 +59,13 @@ int gradient_sync_open(struct gradient_sync *sync, const struct gradient_sync_op
                        struct err *err);
 int gradient_sync_connect(struct gradient_sync *sync, struct err *err); /* collective */
 int gradient_sync_open_exchange(struct gradient_sync *sync, struct err *err);
-/* True if nothing is in progress. If not, after a failure, the buffers of sends and gathers stay
- * allocated until the process exits (comm.h). */
+/* True if nothing is in progress. If not, after a failure, the buffers stay allocated until the
+ * process exits (comm.h). */
 bool gradient_sync_is_idle(const struct gradient_sync *sync);
 void gradient_sync_close(struct gradient_sync *sync); /* safe on a zeroed one */
 
 /* Returns where a pass writes the group's gradients. A rank that computes nothing in this round
- * blocks at the same points as the others, so that it does not run ahead of its receives. */
+ * blocks where the others do, so that it does not run ahead of its receives. */
 int gradient_sync_need(struct gradient_sync *sync, uint64_t group, void **ret_gradients,
                        struct err *err);
 int gradient_sync_send(struct gradient_sync *sync, uint64_t group,

@@ -60,9 +60,9 @@ struct reduction_options {
     /* Type of gradients on the wire; sums are sent in the master type. */
     struct bucket_exchange_wire wire;
     struct powersgd_options powersgd;
-    /* Borrowed. While set, an exchange completes before the pass continues. Otherwise the order of
-     * calls on its communicator and on the gather's depends on timing, which ranks that compare
-     * their calls (comm_checked.h) cannot allow. NULL: never set. */
+    /* Borrowed. While set, an exchange completes before the pass continues. Otherwise its calls and
+     * the gather's run in an order that depends on timing, which comm_checked.h does not allow.
+     * NULL: never set. */
     const bool *in_turn;
     /* Each rank keeps the sum of its own micro-batches. Nothing is exchanged, and the partition is
      * that of one rank. */
@@ -82,19 +82,19 @@ struct reduction_ops {
     /* Allocates the method's memory. The caller fills in the base of *ret_reduction. */
     int (*open)(const struct reduction_options *options, struct reduction **ret_reduction,
                 struct err *err);
-    /* Both optional, called with more than one rank. connect, collective, finds the other ranks;
+    /* Both optional, called with more than one rank. connect (collective) finds the other ranks;
      * open_exchange then allocates what communication needs. */
     int (*connect)(struct reduction *reduction, struct err *err);
     int (*open_exchange)(struct reduction *reduction, struct err *err);
     void (*close)(struct reduction *reduction);
 
     int (*begin)(struct reduction *reduction, uint64_t step, struct err *err);
-    /* Returns where the gradients of all groups go in this round, after setting base.buffer to its
-     * number; NULL: base.group_gradients says where. */
+    /* Returns where this round's gradients of all groups go and sets base.buffer to its number;
+     * NULL: they go to base.group_gradients. */
     void *(*leaf)(struct reduction *reduction);
     void (*end_leaf)(struct reduction *reduction); /* a plain round's buffer is filled */
     /* For rounds that are not plain: called before a group's gradients are written, and when they
-     * are final. Both NULL: all rounds are plain, and nothing is exchanged before finish. */
+     * are final. Both NULL: all rounds are plain; nothing is exchanged before finish. */
     int (*need_group)(struct reduction *reduction, uint64_t group, struct err *err);
     int (*done_group)(struct reduction *reduction, uint64_t group, struct err *err);
     int (*finish)(struct reduction *reduction, struct err *err);
@@ -131,9 +131,8 @@ uint32_t reduction_buffers(const struct reduction_options *options);
  * nothing does. */
 enum { REDUCTION_LOSS_BYTES = 128 };
 void reduction_tell_loss(const struct reduction_options *options, char *text, size_t bytes);
-/* Returns a sentence that says which state of the sums the checkpoint does not contain, for a run
- * resumed at this step; NULL if none. numerics_id: from the checkpoint, contains the text of
- * reduction_tell_loss. */
+/* For a run resumed at this step: a sentence on the state of the sums that the checkpoint lacks;
+ * NULL if none. numerics_id: from the checkpoint, contains the text of reduction_tell_loss. */
 const char *reduction_tell_lost(const struct reduction *reduction, const char *numerics_id,
                                 uint64_t step);
 /* Whether passes must add to the gradients (model_config). Does not use the partition. */
@@ -158,12 +157,12 @@ int reduction_end_round(struct reduction *reduction, uint64_t round, struct err 
 int reduction_finish(struct reduction *reduction, struct err *err);
 
 /* The queued sums of a group with trained parameters, valid until the next begin: of this rank's
- * part, and of its shard. reduction_shard blocks until the shard has arrived. */
+ * part, and of its shard. The latter blocks until it has arrived. */
 const void *reduction_part(const struct reduction *reduction, uint64_t group);
 int reduction_shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
                     struct err *err);
 
-/* Total time this rank waited for gradients of other ranks: the part of the exchanges not hidden by
+/* Total time spent waiting for gradients of other ranks: the part of the exchanges not hidden by
  * the passes. */
 uint64_t reduction_waited_ns(const struct reduction *reduction);
 

@@ -3,10 +3,9 @@
  * reduction.h.
  *
  * A rank's passes add to one buffer. Once per step, after the last backward pass, two arrays are
- * added over ranks: first the uncompressed tensors with the P of all matrices, then the Q of all
- * matrices. Sums are not divided: P is made orthonormal, so its scale does not matter, and P Q' is
- * the sum over ranks. Each rank keeps the difference between its own gradient and its share of that
- * sum.
+ * added over ranks: first the uncompressed tensors and P of all matrices, then Q of all matrices.
+ * Sums are not divided: P is made orthonormal, so its scale does not matter, and P Q' is the sum
+ * over ranks. Each rank keeps the difference between its gradient and its share of that sum.
  *
  * Before start_step, and with a single rank, gradients are added uncompressed.
  */

@@ -1,15 +1,15 @@
 /*
- * weights — the weights of a run: what this rank keeps for the optimizer, and how the passes get
- * whole weights.
+ * weights — the weights of a run: what this rank keeps for the optimizer, and how passes get whole
+ * weights.
  *
  * The master weights are an arena of this rank's shards (partition.h). Passes use weights in the
  * compute type, which are either
  *
  * - whole, kept from step to step: an updated shard is gathered with the others; or
  * - sharded: a group is gathered into a buffer when a pass needs it, some groups ahead. With few
- *   buffers, a buffer is reused soon after the pass is done with it. With one per group, it is
- *   valid until the update. Offloaded shards lie in pinned memory, in both types; groups are copied
- *   to the buffers on a separate stream, even those that one rank holds alone.
+ *   buffers, one is reused soon after its pass; with one per group, it is valid until the update.
+ *   Offloaded shards lie in pinned memory, in both types; groups are copied to the buffers on a
+ *   separate stream, even those that one rank holds alone.
  *
  * If both types are the same and the weights are whole, the master weights are stored in the whole
  * arena.
@@ -80,7 +80,7 @@ struct weights {
     struct err err;
 };
 
-/* init allocates memory; connect, collective, finds the other ranks; open_gather allocates what
+/* init allocates memory; connect (collective) finds the other ranks; open_gather allocates what
  * communication needs. -EINVAL if groups_max is less than a pass uses at a time. */
 int weights_init(struct weights *weights, const struct weights_options *options,
                  const struct model *model, const struct model_stage *stage, struct err *err);

@@ -3,11 +3,10 @@
  * cpu's compute ops.
  *
  * The library is loaded when the first ops is opened, not linked. OpenBLAS selects its kernels for
- * the processor once, while loading. Older versions select the slowest ones (five times slower) on
- * every processor newer than themselves. So this file selects them, by instruction set, unless the
- * user did (OPENBLAS_CORETYPE). One version then gives the same bits on all processors with the
- * same instruction set. Loading late also saves programs without products from starting OpenBLAS's
- * thread pool.
+ * the processor while loading, and older versions select the slowest ones (five times slower) on
+ * every newer processor. So this file selects them, by instruction set, unless the user did
+ * (OPENBLAS_CORETYPE). One version then gives the same bits on all processors with the same
+ * instruction set. Loading late also spares programs without products OpenBLAS's thread pool.
  *
  * To use another library, implement these three functions for it.
  */

@@ -7,11 +7,11 @@
  * overlap; sizes are at least 1. All calls queue on the stream.
  *
  * The gradient of a table is summed without atomics. The rows, in by_id order, are cut into pieces
- * of CUDA_EMBED_PIECE_ROWS. A warp sums the rows of one piece in order, one sum per run of equal
- * ids. The piece in which a run begins owns the run and adds its part to the table. Each later
- * piece of the run leaves its part in the workspace, at most one row per piece. A second kernel
- * adds those parts and adds the sum to the table: each of eight warps takes every eighth piece in
- * order, then the warps' sums are added in order. So the bits depend on ids and shapes alone.
+ * of CUDA_EMBED_PIECE_ROWS. A warp sums a piece in order, one sum per run of equal ids. The piece
+ * in which a run begins adds its part to the table; each later piece of the run leaves its part in
+ * the workspace, at most one row per piece. A second kernel adds those parts to the table: each of
+ * eight warps sums every eighth piece in order, then the warps' sums are added in order. So the
+ * bits depend on ids and shapes alone.
  *
  *        by_id   | 3 3 3 5 5 7 7 7 | 7 7 7 7 7 7 7 7 | 7 7 8 8 8 9 9 9 |
  *        table     3     5   7                             8     9

@@ -138,8 +138,8 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
     }
 };
 
-/* Sets the position from blockIdx. Blocks of a head run at about the same time, so their streamed
- * data stays in the cache. */
+/* Sets the position from blockIdx. Blocks of a head run at about the same time and share their
+ * streamed data in the cache. */
 template <typename T, int COLUMNS, bool OF_KEYS>
 __device__ inline void bwd_place(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
 {
@@ -179,8 +179,8 @@ __device__ inline void bwd_place(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
         block.end_tile = min(block.end_tile, tiles_of(block.first + tiles::rows, tiles::streamed));
 }
 
-/* Two results of sixteen rows by sixteen columns: first scores and the gradient of the
- * probabilities, then the probabilities and the gradient of the scores. */
+/* Two results of 16 x 16: scores and the gradient of the probabilities, then probabilities and the
+ * gradient of the scores. */
 template <int TILES> struct bwd_products {
     float p[TILES][2][4], d[TILES][2][4];
 };
@@ -232,8 +232,8 @@ __device__ inline void bwd_mask(struct bwd_products<TILES> &products,
             }
 }
 
-/* of_rows: statistics of this thread's rows. of_columns: statistics of the products' columns, in
- * shared memory. Queries are either the rows or the columns. */
+/* of_rows: statistics of this thread's rows. of_columns: of the products' columns, in shared
+ * memory. Queries are either rows or columns. */
 template <bool OF_KEYS, int TILES>
 __device__ inline void bwd_softmax(struct bwd_products<TILES> &products,
                                    const float2 (&of_rows)[TILES][2], const float2 *of_columns,
@@ -256,7 +256,7 @@ __device__ inline void bwd_softmax(struct bwd_products<TILES> &products,
         }
 }
 
-/* sums += A B for sixteen rows of B: those of the streamed tile from `row` on, its columns from
+/* sums += A B for sixteen rows of B: those of the streamed tile from `row` on, in columns from
  * `column` on. */
 template <typename T, int COLUMNS, int TILES, int OUT>
 __device__ inline void bwd_add(float (&sums)[TILES][OUT / MMA_COLUMNS][4],
@@ -286,8 +286,8 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_warp {
     float d_sums[OF_KEYS ? TILES : 1][OUT / MMA_COLUMNS][4]; /* P' dO: dV; only OF_KEYS */
 };
 
-/* Adds the contribution of sixteen streamed rows, from `column` on in a tile that begins at token
- * `token`. seen_from: bounds of the starts of the queries among rows or columns. */
+/* Adds the contribution of sixteen streamed rows, from `column` on in a tile that begins at
+ * `token`. seen_from: bounds of the queries' starts. */
 template <typename T, int COLUMNS, bool OF_KEYS>
 __device__ inline void bwd_add_columns(struct bwd_warp<T, COLUMNS, OF_KEYS> &warp,
                                        const struct bwd_block<T, COLUMNS, OF_KEYS> &block,

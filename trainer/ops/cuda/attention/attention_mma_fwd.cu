@@ -189,7 +189,7 @@ __device__ inline void fwd_copy_keys(T *target, const T *k, int step,
 }
 
 /* The grid has one block per tile of queries of each head. Blocks of a head run at about the same
- * time, so its keys stay in the cache. */
+ * time and share its keys in the cache. */
 template <typename T, int COLUMNS>
 __global__ void __launch_bounds__(FWD_THREADS)
     attention_mma_fwd_kernel(struct attention_geometry geometry, T *out, float *lse, const T *qkv,

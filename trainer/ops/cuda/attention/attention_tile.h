@@ -36,9 +36,8 @@ template <int COLUMNS> __device__ inline int tile_at(int row, int chunk)
     return (row * layout::chunks + (chunk ^ turn)) * CHUNK_ELEMENTS;
 }
 
-/* Calls launch(T(), std::integral_constant<int, COLUMNS>()) for 16-bit T and the narrowest tiles
- * that hold a head. This limits the number of compiled kernels; other heads are padded with zeros
- * in shared memory. */
+/* Calls launch(T(), std::integral_constant<int, COLUMNS>()) for 16-bit T and the narrowest compiled
+ * tiles that hold a head; smaller heads are padded with zeros in shared memory. */
 template <typename F>
 static cudaError_t dispatch_head(enum dtype type, uint64_t head_dim, const F &launch)
 {
@@ -56,9 +55,9 @@ static cudaError_t dispatch_head(enum dtype type, uint64_t head_dim, const F &la
     return type == DTYPE_BF16 ? launch_columns(__nv_bfloat16()) : launch_columns(__half());
 }
 
-/* Starts a copy of rows x columns elements, with rows `stride` apart, into a tile of ROWS x
- * COLUMNS, and zeros the rest of the tile. All threads of a block of THREADS take part. columns is
- * a multiple of 8. */
+/* All threads of a block of THREADS start a copy of rows x columns elements, with rows `stride`
+ * apart, into a tile of ROWS x COLUMNS; the rest of the tile becomes zeros. columns is a multiple
+ * of 8. */
 template <int ROWS, int COLUMNS, int THREADS, typename T>
 __device__ inline void tile_copy_async(T *tile, const T *source, uint64_t stride, int rows,
                                        int columns)
@@ -140,7 +139,7 @@ template <typename T, int COLUMNS, int TILES, bool HELD> struct row_fragments {
 };
 
 /* Loads two neighboring B, b[0..1] and b[2..3], of the tile's transpose: the tile's rows row..row +
- * 15 are B's columns, its columns column..column + 15 are B's rows. */
+ * 15 are B's columns, its columns column..column + 15 B's rows. */
 template <int COLUMNS, typename T>
 __device__ inline void load_b_of_rows(uint32_t b[4], const T *tile, int row, int column)
 {
@@ -149,8 +148,8 @@ __device__ inline void load_b_of_rows(uint32_t b[4], const T *tile, int row, int
         b, tile + fragment_at<COLUMNS>(row, column, lane % 8 + lane / 16 * 8, lane / 8 % 2));
 }
 
-/* Loads two neighboring B, b[0..1] and b[2..3], of the tile itself: its rows row..row + 15 are B's
- * rows, its columns column..column + 15 are B's columns. */
+/* Loads two neighboring B of the tile itself: its rows row..row + 15 are B's rows, its columns
+ * column..column + 15 B's columns. */
 template <int COLUMNS, typename T>
 __device__ inline void load_b_of_columns(uint32_t b[4], const T *tile, int row, int column)
 {
@@ -191,9 +190,9 @@ template <typename T> __device__ inline void pack_a(uint32_t a[4], const float c
     a[3] = pack_pair<T>(c[1][2], c[1][3]);
 }
 
-/* Writes a warp's TILES x 16 rows of accumulators times factor, rounded, to rows of `target` that
- * are `stride` apart; only the first rows x columns. `staging` is the part of a tile of COLUMNS
- * that belongs to this warp alone; it allows 16-byte writes. All lanes of the warp must call it. */
+/* Writes a warp's TILES x 16 rows of accumulators times factor, rounded, to `target`; only the
+ * first rows x columns. Rows of target are `stride` apart. `staging`, this warp's rows of a tile of
+ * COLUMNS, allows 16-byte writes. All lanes of the warp must call it. */
 template <int COLUMNS, int TILES, int OUT, typename T>
 __device__ inline void store_rows(T *staging, const float (&c)[TILES][OUT / MMA_COLUMNS][4],
                                   float factor, T *target, uint64_t stride, int rows, int columns)
