@@ -285,7 +285,7 @@ static bool choose_save(struct search *search)
     if (search->comm->rank == 0)
         log_line(search->log, LOG_WARN,
                  "step %" PRIu64 " was saved again, but not on all nodes: using the previous save, "
-                                 "which some of them set aside",
+                 "which some of them set aside",
                  first->step);
     return true;
 }

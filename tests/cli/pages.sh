@@ -167,7 +167,7 @@ what_has_no_page_is_told() {
   millrace convert dataset photos many --split a=0.5,b=0.5 --quiet --force >/dev/null
   same "$(status_of millrace inspect many --html no.html)" 1
   one_line errors
-  contains "$(cat errors)" "no page of datasets"
+  contains "$(cat errors)" "cannot make a page of datasets: many"
 }
 
 pages=0

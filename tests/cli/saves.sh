@@ -131,7 +131,7 @@ a_run_counts_its_limit_from_when_it_is_told_that_it_began() {
   MILLRACE_BEGAN=yesterday
   same "$(train never run.steps=2)" 2
   one_line errors
-  contains "$(cat errors)" "MILLRACE_BEGAN is no time: expected seconds since 1970"
+  contains "$(cat errors)" "MILLRACE_BEGAN in the environment is not a time: expected seconds since 1970"
 }
 
 # A save is taken to last 0.38 s here, until one was measured: the last one, which is faster, does not change what ended the run.

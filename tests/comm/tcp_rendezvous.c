@@ -484,7 +484,7 @@ static void a_rank_without_the_secret_is_refused_and_named(void **state)
         err_format(&ranks[1].err, line, sizeof line);
         assert_non_null(strstr(line, "ranks 1 and 0 do not have the same secret"));
         assert_non_null(
-            strstr(line, i ? "none of rank 1, a secret of rank 0" : "a secret of rank 1"));
+            strstr(line, i ? "none on rank 1, a secret on rank 0" : "a secret on rank 1"));
         assert_non_null(strstr(line, "MILLRACE_SECRET"));
         assert_null(strstr(line, "horse"));
         atomic_store(&stop, 15);

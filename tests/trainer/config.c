@@ -153,7 +153,7 @@ static void wrong_mixes_are_named_with_their_line(void **state)
     expect_refusal(MIX "weigth: 2\n", NULL, "data.train[1].weigth at line 6",
                    "did you mean weight");
     expect_refusal(MIX "weight: [2]\n", NULL, "data.train[1].weight at line 6", NULL);
-    expect_refusal(MIX "weight: 0.333333\n", NULL, "too fine at line 3", "the nearest are");
+    expect_refusal(MIX "weight: 0.333333\n", NULL, "too fine-grained at line 3", "the nearest are");
     expect_refusal("run: {steps: 5}\ndata: {train: [{path: a}, {weight: 2}]}\n", NULL,
                    "data.train[1].path is not set at line 2", NULL);
     expect_refusal("run: {steps: 5}\ndata: {train: [{path: a}, b]}\n", NULL, "a list mixes", NULL);

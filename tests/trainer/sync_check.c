@@ -98,7 +98,7 @@ static void a_flipped_bit_is_named_by_rank_step_and_tensor(void **state)
     (void)state;
     for (int hurt = 0; world->ranks > 1 && hurt < world->ranks; hurt++) {
         struct err err = {0};
-        char line[ERR_LINE_BYTES_MAX], found[40];
+        char line[ERR_LINE_BYTES_MAX], found[64];
         if (world->rank == hurt)
             flip(1);
         assert_int_equal(look(40, &err), -EBADMSG);

@@ -261,7 +261,7 @@ static int name_difference(const struct sync_check *check, int rank, uint64_t n,
         err_expected(err, "the same bits everywhere");
         err_found(err,
                   "%016" PRIx64 " on rank %s but different bits on rank %s: one of them is wrong, "
-                                "but it is unknown which",
+                  "but it is unknown which",
                   hash, those, others);
         err_advise(
             err,

@@ -335,7 +335,7 @@ static int choose_tensors(const struct run *run, const struct manifest *manifest
     if (!status && wanted_count < count)
         run_say(run,
                 "%" PRIu64 " moments are not in the checkpoint because their parameters were "
-                           "frozen: they start at zero",
+                "frozen: they start at zero",
                 count - wanted_count);
     *ret_count = wanted_count;
     return status;

@@ -2,7 +2,7 @@
  * ops_cpu — what the files of the cpu's compute ops share: the opened ops, its thread pool and its
  * scratch memory.
  *
- * The operations are written once, in cpu/*.inc, for an element type called `real`; ops_f32.c and
+ * The operations are written once, in .inc files, for an element type called `real`; ops_f32.c and
  * ops_f64.c compile them. Work is cut into tiles by shape alone. Each tile writes only its own
  * outputs and sums in a fixed order. So the pool's size affects only the time.
  */

@@ -1,5 +1,5 @@
 /*
- * ops_cpu_real — the element type of one compilation of cpu/*.inc: REAL_BITS is 32 or 64.
+ * ops_cpu_real — the element type of one compilation of the .inc files: REAL_BITS is 32 or 64.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_REAL_H
 #define MILLRACE_TRAINER_OPS_CPU_REAL_H

@@ -23,8 +23,7 @@ __global__ void __launch_bounds__(THREADS)
     uint64_t rows = shape.rows, cols = shape.cols;
     uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS;
     uint64_t lane = threadIdx.x % WARP_THREADS, step = WARP_THREADS * N;
-    uint64_t end =
-        row < rows ? cols : 0; /* a warp without a row takes part in nothing but the sums */
+    uint64_t end = row < rows ? cols : 0; /* warps without a row only take part in the sums */
     uint64_t offset = norm_row_offset(&shape, row);
     x += offset;
     out += offset;
