@@ -12,9 +12,9 @@
  */
 #include "base/clock.h"
 #include "image/crop.h"
-#include "image/jpeg.h"
-#include "image/jpeg_tile.h"
-#include "image/pipeline.h"
+#include "image/jpeg/jpeg.h"
+#include "image/jpeg/jpeg_tile.h"
+#include "image/pipeline/pipeline.h"
 #include "io/file_util.h"
 
 #include <getopt.h>

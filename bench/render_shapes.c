@@ -10,7 +10,7 @@
  * number).
  */
 #include "base/philox.h"
-#include "image/jpeg.h"
+#include "image/jpeg/jpeg.h"
 #include "io/file_util.h"
 #include "io/io.h"
 

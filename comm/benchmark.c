@@ -4,7 +4,7 @@
 #include "comm/benchmark.h"
 
 #include "base/clock.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
 
 #include <assert.h>
 #include <errno.h>

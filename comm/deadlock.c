@@ -4,7 +4,7 @@
 #include "comm/deadlock.h"
 
 #include "base/clock.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -15,7 +15,7 @@
 enum { CONVERT_SHARD_BYTES_DEFAULT = 256 << 20 };
 
 enum convert_jpeg {
-    /* transcoded without loss, so that parts can be cut out (image/jpeg_tile.h) */
+    /* transcoded without loss, so that parts can be cut out (image/jpeg/jpeg_tile.h) */
     CONVERT_JPEG_TILE,
     CONVERT_JPEG_KEEP,     /* byte for byte */
     CONVERT_JPEG_REENCODE, /* decoded, scaled down, encoded again */

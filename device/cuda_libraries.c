@@ -3,7 +3,7 @@
  */
 #include "device/cuda_libraries.h"
 
-#include "base/dynlib.h"
+#include "base/os/dynlib.h"
 
 #include <assert.h>
 

@@ -3,7 +3,7 @@
  */
 #include "device/gpu_probe.h"
 
-#include "base/machine.h"
+#include "base/os/machine.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  */
 #include "device/nvml.h"
 
-#include "base/dynlib.h"
+#include "base/os/dynlib.h"
 
 #include <dlfcn.h>
 #include <errno.h>

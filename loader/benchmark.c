@@ -5,9 +5,9 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "image/check.h"
+#include "image/pipeline/check.h"
 #include "loader/state.h"
-#include "shards/dataset.h"
+#include "shards/dataset/dataset.h"
 
 #include <errno.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "loader/state.h"
 
 #include "base/bytes.h"
-#include "shards/class_number.h"
+#include "shards/dataset/class_number.h"
 
 #include <errno.h>
 #include <inttypes.h>

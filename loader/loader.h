@@ -60,8 +60,8 @@ enum loader_decode {
 };
 
 /* What happens to a sample that cannot be used. Except under LOADER_BAD_STOP, a damaged tar of
- * another tool yields its complete samples (shards/foreign.h); what is left out is logged when the
- * loader opens, and counted. */
+ * another tool yields its complete samples (shards/format/foreign.h); what is left out is logged
+ * when the loader opens, and counted. */
 enum loader_bad_policy {
     LOADER_BAD_STOP, /* the first bad sample is an error, and so is a damaged tar */
     /* Another sample, chosen deterministically (docs/reference/order.md), takes its place with its

@@ -9,9 +9,9 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/thread.h"
-#include "base/thread_pool.h"
-#include "image/pixels.h"
+#include "base/os/thread.h"
+#include "base/os/thread_pool.h"
+#include "image/formats/pixels.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -8,8 +8,8 @@
 #include "loader/state.h"
 
 #include "base/bytes.h"
-#include "base/cgroup.h"
-#include "base/machine.h"
+#include "base/os/cgroup.h"
+#include "base/os/machine.h"
 #include "sampler/quality.h"
 
 #include <errno.h>

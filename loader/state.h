@@ -27,13 +27,13 @@
 #ifndef MILLRACE_LOADER_STATE_H
 #define MILLRACE_LOADER_STATE_H
 
-#include "base/trace.h"
-#include "image/jpeg.h"
-#include "image/pipeline.h"
+#include "base/os/trace.h"
+#include "image/jpeg/jpeg.h"
+#include "image/pipeline/pipeline.h"
 #include "loader/loader.h"
-#include "loader/plan.h"
-#include "loader/read_arena.h"
-#include "loader/shard_cache.h"
+#include "loader/parts/plan.h"
+#include "loader/parts/read_arena.h"
+#include "loader/parts/shard_cache.h"
 #include "loader/view.h"
 
 #include <pthread.h>

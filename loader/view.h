@@ -7,9 +7,9 @@
 #ifndef MILLRACE_LOADER_VIEW_H
 #define MILLRACE_LOADER_VIEW_H
 
-#include "image/pipeline.h"
+#include "image/pipeline/pipeline.h"
 #include "loader/loader.h"
-#include "loader/windows.h"
+#include "loader/parts/windows.h"
 
 struct view;
 

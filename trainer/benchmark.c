@@ -4,7 +4,7 @@
 #include "trainer/benchmark.h"
 
 #include "base/clock.h"
-#include "base/thread_pool.h"
+#include "base/os/thread_pool.h"
 #include "io/benchmark.h"
 #include "trainer/ops/cpu/blas.h"
 #include "trainer/plan/memory_plan.h"

@@ -4,7 +4,7 @@
 #include "trainer/trainer.h"
 
 #include "base/clock.h"
-#include "base/machine.h"
+#include "base/os/machine.h"
 #include "trainer/plan/memory_plan.h"
 #include "trainer/report/device_metrics.h"
 #include "trainer/run/profile.h"

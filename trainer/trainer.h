@@ -14,8 +14,8 @@
 
 #include "base/err.h"
 #include "loader/loader.h"
+#include "trainer/control/trainer_options.h"
 #include "trainer/report/range.h"
-#include "trainer/run/trainer_options.h"
 
 #include <stdbool.h>
 #include <stdint.h>

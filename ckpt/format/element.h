@@ -11,7 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/dtype.h"
-#include "base/half.h"
+#include "base/numeric/half.h"
 
 #include <math.h>
 #include <stdbool.h>

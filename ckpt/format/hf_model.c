@@ -3,7 +3,7 @@
  */
 #include "ckpt/format/hf_model.h"
 
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 
 #include <errno.h>
 #include <math.h>

@@ -9,7 +9,7 @@
 #define MILLRACE_CKPT_FORMAT_HF_MODEL_H
 
 #include "base/err.h"
-#include "base/jsonx_writer.h"
+#include "base/json/jsonx_writer.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -13,7 +13,7 @@
 #include "base/dtype.h"
 #include "base/err.h"
 #include "base/hash.h"
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "base/str.h"
 #include "io/io.h"
 

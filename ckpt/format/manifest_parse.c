@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/crc.h"
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "ckpt/format/box.h"
 #include "ckpt/format/manifest_scan.h"
 #include "io/io.h"

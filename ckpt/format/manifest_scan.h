@@ -9,7 +9,7 @@
 #ifndef MILLRACE_CKPT_FORMAT_MANIFEST_SCAN_H
 #define MILLRACE_CKPT_FORMAT_MANIFEST_SCAN_H
 
-#include "base/jsonx_scan.h"
+#include "base/json/jsonx_scan.h"
 #include "ckpt/format/manifest.h"
 
 /* Sets manifest's tensors, chunks and names; *ret_array is the array's place in the text. -EAGAIN:

@@ -4,7 +4,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/crc.h"
-#include "base/jsonx_writer.h"
+#include "base/json/jsonx_writer.h"
 #include "ckpt/format/manifest.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include "ckpt/format/safetensors.h"
 
 #include "base/bytes.h"
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "ckpt/format/box.h"
 #include "io/file_util.h"
 

@@ -2,7 +2,7 @@
  * safetensors_write — canonical headers; see safetensors.h.
  */
 #include "base/bytes.h"
-#include "base/jsonx_writer.h"
+#include "base/json/jsonx_writer.h"
 #include "ckpt/format/box.h"
 #include "ckpt/format/safetensors.h"
 

@@ -11,7 +11,7 @@
  *                                else they search below the step
  */
 #include "base/hash.h"
-#include "base/jsonx_format.h"
+#include "base/json/jsonx_format.h"
 #include "base/str.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/collective.h"

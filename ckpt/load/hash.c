@@ -4,7 +4,7 @@
 #include "ckpt/load/hash.h"
 
 #include "base/bytes.h"
-#include "base/jsonx_format.h"
+#include "base/json/jsonx_format.h"
 #include "ckpt/format/box.h"
 #include "ckpt/load/flat.h"
 

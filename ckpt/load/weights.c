@@ -3,7 +3,7 @@
  */
 #include "ckpt/load/weights.h"
 
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "io/file_util.h"
 
 #include <errno.h>

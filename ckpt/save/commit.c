@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/jsonx_format.h"
+#include "base/json/jsonx_format.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/collective.h"
 #include "ckpt/format/folder.h"

@@ -8,7 +8,7 @@
 #define MILLRACE_CKPT_SAVE_IMAGE_WRITER_H
 
 #include "base/err.h"
-#include "base/trace.h"
+#include "base/os/trace.h"
 #include "ckpt/save/snapshot.h"
 #include "io/io.h"
 

@@ -4,7 +4,7 @@
 #include "ckpt/save/layout.h"
 
 #include "base/bytes.h"
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "ckpt/format/safetensors.h"
 #include "ckpt/load/hash.h"
 

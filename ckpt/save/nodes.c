@@ -3,7 +3,7 @@
  */
 #include "ckpt/save/nodes.h"
 
-#include "base/machine.h"
+#include "base/os/machine.h"
 #include "ckpt/collective.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
 #include "ckpt/save/saver.h"
 
 #include "base/clock.h"
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 
 #include <errno.h>
 #include <string.h>

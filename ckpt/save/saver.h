@@ -5,8 +5,8 @@
 #ifndef MILLRACE_CKPT_SAVE_SAVER_H
 #define MILLRACE_CKPT_SAVE_SAVER_H
 
+#include "base/os/trace.h"
 #include "base/str.h"
-#include "base/trace.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/save/commit.h"
 #include "ckpt/save/consolidated.h"

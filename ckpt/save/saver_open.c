@@ -3,7 +3,7 @@
  */
 #include "ckpt/save/saver.h"
 
-#include "base/thread.h"
+#include "base/os/thread.h"
 #include "ckpt/collective.h"
 #include "ckpt/format/folder.h"
 

@@ -10,7 +10,7 @@
 #include "ckpt/format/manifest.h"
 #include "ckpt/load/reader.h"
 #include "io/file_util.h"
-#include "io/page_cache.h"
+#include "io/local/page_cache.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
  */
 #include "ckpt/tools/jsonx_diff.h"
 
-#include "base/jsonx_format.h"
+#include "base/json/jsonx_format.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #ifndef MILLRACE_CKPT_TOOLS_JSONX_DIFF_H
 #define MILLRACE_CKPT_TOOLS_JSONX_DIFF_H
 
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 
 #include <stddef.h>
 

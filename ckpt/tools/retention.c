@@ -3,7 +3,7 @@
  */
 #include "ckpt/tools/retention.h"
 
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 
 #include <math.h>
 #include <stdio.h>

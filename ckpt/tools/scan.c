@@ -3,7 +3,7 @@
  */
 #include "ckpt/tools/scan.h"
 
-#include "base/thread_pool.h"
+#include "base/os/thread_pool.h"
 #include "ckpt/load/blocks.h"
 
 #include <pthread.h>

@@ -4,7 +4,7 @@
  */
 #include "ckpt/tools/verify.h"
 
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "ckpt/format/box.h"
 #include "ckpt/format/folder.h"
 #include "ckpt/format/safetensors.h"

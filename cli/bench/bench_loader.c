@@ -3,9 +3,9 @@
  */
 #include "cli/bench/bench_loader.h"
 
-#include "image/check.h"
-#include "shards/dataset.h"
-#include "shards/drop_cache.h"
+#include "image/pipeline/check.h"
+#include "shards/dataset/dataset.h"
+#include "shards/dataset/drop_cache.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -5,8 +5,8 @@
 
 #include "base/philox.h"
 #include "base/str.h"
-#include "convert/dataset.h"
-#include "convert/made_photos.h"
+#include "convert/dataset/dataset.h"
+#include "convert/dataset/made_photos.h"
 #include "io/file_util.h"
 
 #include <errno.h>

@@ -14,7 +14,7 @@
 #include "cli/core/signals.h"
 #include "cli/core/verbs.h"
 #include "io/file_util.h"
-#include "io/page_cache.h"
+#include "io/local/page_cache.h"
 
 #include <assert.h>
 #include <errno.h>

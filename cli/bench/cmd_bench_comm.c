@@ -7,7 +7,7 @@
  * same ranks measure both separately.
  */
 #include "base/clock.h"
-#include "base/thread_pool.h"
+#include "base/os/thread_pool.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/verbs.h"

@@ -13,8 +13,8 @@
 #include "cli/core/verbs.h"
 #include "io/benchmark.h"
 #include "io/file_util.h"
-#include "io/page_cache.h"
-#include "io/probe.h"
+#include "io/local/page_cache.h"
+#include "io/local/probe.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -3,14 +3,14 @@
  * decodes a dataset. bench_loader.h describes the measurements and their limits.
  */
 #include "base/clock.h"
-#include "base/thread_pool.h"
+#include "base/os/thread_pool.h"
 #include "cli/bench/bench_loader.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/verbs.h"
-#include "convert/made_photos.h"
+#include "convert/dataset/made_photos.h"
 #include "io/file_util.h"
-#include "io/temporary_registry.h"
+#include "io/files/temporary_registry.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * compares it with their matrix products alone, and shows where the time goes.
  */
 #include "base/clock.h"
-#include "base/thread_pool.h"
+#include "base/os/thread_pool.h"
 #include "cli/bench/bench_models.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"

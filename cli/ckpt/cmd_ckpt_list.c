@@ -2,8 +2,8 @@
  * cmd_ckpt_list — `millrace ckpt list DIR`.
  */
 #include "base/clock.h"
-#include "base/jsonx.h"
-#include "base/jsonx_format.h"
+#include "base/json/jsonx.h"
+#include "base/json/jsonx_format.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/format/folder.h"
 #include "cli/core/output.h"

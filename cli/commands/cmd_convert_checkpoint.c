@@ -4,8 +4,8 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/verbs.h"
-#include "convert/checkpoint.h"
-#include "convert/pieces.h"
+#include "convert/checkpoint/checkpoint.h"
+#include "convert/checkpoint/pieces.h"
 
 #include <errno.h>
 #include <string.h>

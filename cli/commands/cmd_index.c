@@ -4,9 +4,9 @@
 #include "cli/core/output.h"
 #include "cli/core/verbs.h"
 #include "io/file_util.h"
-#include "shards/dali.h"
-#include "shards/index_cache.h"
-#include "shards/url_list.h"
+#include "shards/dataset/dali.h"
+#include "shards/dataset/url_list.h"
+#include "shards/format/index_cache.h"
 
 #include <errno.h>
 #include <inttypes.h>

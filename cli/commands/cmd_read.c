@@ -11,9 +11,9 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/verbs.h"
-#include "io/io_fault.h"
+#include "io/backends/io_fault.h"
 #include "io/within.h"
-#include "shards/drop_cache.h"
+#include "shards/dataset/drop_cache.h"
 
 #include <assert.h>
 #include <errno.h>

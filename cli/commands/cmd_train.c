@@ -2,8 +2,8 @@
  * cmd_train — `millrace train CONFIG.yaml`.
  */
 #include "base/clock.h"
-#include "base/jsonx.h"
-#include "base/trace.h"
+#include "base/json/jsonx.h"
+#include "base/os/trace.h"
 #include "cli/commands/dry_run.h"
 #include "cli/commands/stage_advice.h"
 #include "cli/core/began.h"
@@ -13,7 +13,7 @@
 #include "cli/ranks/rank_session.h"
 #include "cli/report/step_line.h"
 #include "cli/report/usage_json.h"
-#include "io/temporary_registry.h"
+#include "io/files/temporary_registry.h"
 #include "trainer/report/scalars.h"
 #include "trainer/trainer.h"
 

@@ -5,7 +5,7 @@
 #ifndef MILLRACE_CLI_COMMANDS_READ_MIX_H
 #define MILLRACE_CLI_COMMANDS_READ_MIX_H
 
-#include "base/jsonx_writer.h"
+#include "base/json/jsonx_writer.h"
 #include "cli/core/options.h"
 #include "loader/loader.h"
 

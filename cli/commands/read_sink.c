@@ -4,10 +4,10 @@
 #include "cli/commands/read_sink.h"
 
 #include "base/display.h"
-#include "base/jsonx_writer.h"
+#include "base/json/jsonx_writer.h"
 #include "io/file_util.h"
-#include "shards/class_number.h"
-#include "shards/npy.h"
+#include "shards/dataset/class_number.h"
+#include "shards/format/npy.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,8 +3,8 @@
  */
 #include "cli/commands/verify_decode.h"
 
+#include "base/os/thread_pool.h"
 #include "base/str.h"
-#include "base/thread_pool.h"
 #include "cli/commands/verify_member.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #define MILLRACE_CLI_COMMANDS_VERIFY_DECODE_H
 
 #include "base/err.h"
-#include "shards/verify.h"
+#include "shards/verify/verify.h"
 
 enum {
     VERIFY_DECODE_MEMBERS_MAX = 256,    /* per batch */

@@ -4,9 +4,9 @@
 #include "cli/commands/verify_member.h"
 
 #include "base/bytes.h"
-#include "image/ppm.h"
-#include "shards/class_number.h"
-#include "shards/npy.h"
+#include "image/formats/ppm.h"
+#include "shards/dataset/class_number.h"
+#include "shards/format/npy.h"
 
 #include <errno.h>
 #include <inttypes.h>

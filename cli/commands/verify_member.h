@@ -6,9 +6,9 @@
 #define MILLRACE_CLI_COMMANDS_VERIFY_MEMBER_H
 
 #include "base/err.h"
-#include "image/check.h"
-#include "shards/dataset.h"
-#include "shards/verify.h"
+#include "image/pipeline/check.h"
+#include "shards/dataset/dataset.h"
+#include "shards/verify/verify.h"
 
 /* For a member that is not an image; dataset may be NULL. 0, or -EBADMSG with *ret_kind and a
  * detail that names the member and its position in the shard. */

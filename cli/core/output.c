@@ -4,7 +4,7 @@
 #include "cli/core/output.h"
 
 #include "base/display.h"
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "cli/core/console.h"
 
 #include <errno.h>

@@ -15,7 +15,7 @@
 #define MILLRACE_CLI_CORE_OUTPUT_H
 
 #include "base/err.h"
-#include "base/jsonx_writer.h"
+#include "base/json/jsonx_writer.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -6,11 +6,11 @@
 #include "base/bytes.h"
 #include "ckpt/format/manifest.h"
 #include "ckpt/format/safetensors.h"
-#include "image/pixels.h"
+#include "image/formats/pixels.h"
 #include "io/file_util.h"
-#include "shards/index.h"
-#include "shards/npy_header.h"
-#include "shards/url_list.h"
+#include "shards/dataset/url_list.h"
+#include "shards/format/index.h"
+#include "shards/format/npy_header.h"
 
 #include <errno.h>
 #include <stdio.h>

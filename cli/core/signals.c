@@ -5,7 +5,7 @@
 
 #include "cli/core/exit_status.h"
 
-#include "io/temporary_registry.h"
+#include "io/files/temporary_registry.h"
 
 #include <assert.h>
 #include <signal.h>

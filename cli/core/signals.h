@@ -2,8 +2,8 @@
  * signals — a stop request, as a flag that long work polls.
  *
  * SIGTERM, SIGINT and SIGUSR1 set the flag. A second SIGINT removes half-written files
- * (io/temporary_registry.h) and exits immediately with status 130, unless signals are counted.
- * SIGTERM and SIGUSR1 may repeat, because batch systems and timeout(1) resend them.
+ * (io/files/temporary_registry.h) and exits immediately with status 130, unless signals are
+ * counted. SIGTERM and SIGUSR1 may repeat, because batch systems and timeout(1) resend them.
  */
 #ifndef MILLRACE_CLI_CORE_SIGNALS_H
 #define MILLRACE_CLI_CORE_SIGNALS_H

@@ -9,9 +9,9 @@
 #define MILLRACE_CLI_DOCTOR_DOCTOR_H
 
 #include "base/err.h"
-#include "base/jsonx_writer.h"
+#include "base/json/jsonx_writer.h"
 #include "base/str.h"
-#include "io/probe.h"
+#include "io/local/probe.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /*
- * doctor_disk — checks the file system of a folder. See doctor.h; io/probe.h makes the tests.
+ * doctor_disk — checks the file system of a folder. See doctor.h; io/local/probe.h makes the tests.
  */
 #include "cli/doctor/doctor.h"
 

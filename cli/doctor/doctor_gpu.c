@@ -4,7 +4,7 @@
  */
 #include "cli/doctor/doctor.h"
 
-#include "base/machine.h"
+#include "base/os/machine.h"
 #include "device/cuda_libraries.h"
 #include "device/device_cuda.h"
 #include "device/gpu_probe.h"

@@ -3,14 +3,14 @@
  */
 #include "cli/doctor/doctor.h"
 
-#include "base/cgroup.h"
 #include "base/clock.h"
-#include "base/machine.h"
-#include "base/open_files.h"
-#include "base/thread_pool.h"
-#include "image/kernels.h"
+#include "base/os/cgroup.h"
+#include "base/os/machine.h"
+#include "base/os/open_files.h"
+#include "base/os/thread_pool.h"
+#include "image/kernels/kernels.h"
 #include "loader/loader.h"
-#include "loader/shard_cache.h"
+#include "loader/parts/shard_cache.h"
 #include "trainer/ops/ops.h"
 
 #include <inttypes.h>

@@ -3,13 +3,13 @@
  */
 #include "cli/doctor/doctor.h"
 
-#include "base/machine.h"
+#include "base/os/machine.h"
 #include "base/versions.h"
 #include "cli/core/first_line.h"
 #include "comm/ranks/ranks.h"
 #include "device/device.h"
-#include "image/jpeg.h"
-#include "shards/index_cache.h"
+#include "image/jpeg/jpeg.h"
+#include "shards/format/index_cache.h"
 #include "trainer/config/yaml.h"
 #include "trainer/ops/cpu/blas.h"
 #include "trainer/ops/ops.h"

@@ -5,7 +5,7 @@
 #define MILLRACE_CLI_INSPECT_INSPECT_H
 
 #include "base/err.h"
-#include "base/jsonx_writer.h"
+#include "base/json/jsonx_writer.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "io/io.h"

@@ -2,7 +2,7 @@
  * inspect_checkpoint — describes a checkpoint, from its manifest, and a safetensors file.
  */
 #include "base/clock.h"
-#include "base/jsonx_format.h"
+#include "base/json/jsonx_format.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/format/manifest.h"
 #include "ckpt/format/safetensors.h"

@@ -3,7 +3,7 @@
  */
 #include "cli/core/path_kind.h"
 #include "cli/inspect/inspect.h"
-#include "shards/dataset.h"
+#include "shards/dataset/dataset.h"
 
 #include <inttypes.h>
 #include <stdio.h>

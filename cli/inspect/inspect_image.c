@@ -4,9 +4,9 @@
  */
 #include "base/bytes.h"
 #include "cli/inspect/inspect.h"
-#include "image/check.h"
-#include "image/png.h"
-#include "image/webp.h"
+#include "image/formats/png.h"
+#include "image/formats/webp.h"
+#include "image/pipeline/check.h"
 #include "io/file_util.h"
 
 #include <errno.h>

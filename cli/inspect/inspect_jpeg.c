@@ -3,7 +3,7 @@
  */
 #include "base/bytes.h"
 #include "cli/inspect/inspect.h"
-#include "image/jpeg_cut.h"
+#include "image/jpeg/jpeg_cut.h"
 #include "io/file_util.h"
 
 #include <errno.h>

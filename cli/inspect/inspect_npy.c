@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "cli/inspect/inspect.h"
 #include "io/file_util.h"
-#include "shards/npy_header.h"
+#include "shards/format/npy_header.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,8 +3,8 @@
  * mpirun.
  */
 #include "base/clock.h"
-#include "base/cpu_share.h"
-#include "base/thread_pool.h"
+#include "base/os/cpu_share.h"
+#include "base/os/thread_pool.h"
 #include "ckpt/ckpt.h"
 #include "cli/core/began.h"
 #include "cli/core/output.h"

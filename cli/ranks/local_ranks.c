@@ -3,7 +3,7 @@
  */
 #include "cli/ranks/local_ranks.h"
 
-#include "base/thread_pool.h"
+#include "base/os/thread_pool.h"
 #include "cli/core/signals.h"
 #include "cli/ranks/launch.h"
 #include "comm/ranks/ranks.h"

@@ -16,7 +16,7 @@
 
 #include "cli/core/verb.h"
 #include "comm/comm.h"
-#include "trainer/run/rank_agreement.h"
+#include "trainer/control/rank_agreement.h"
 
 /* Opens the communicator of all ranks and sets the console's rank. ret_local_rank: as in struct
  * ranks; may be NULL. -EINVAL if the environment contradicts itself or MPI. */

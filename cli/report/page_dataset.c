@@ -3,7 +3,7 @@
  */
 #include "cli/report/page_dataset.h"
 
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "cli/report/page.h"
 #include "cli/report/page_chart.h"
 #include "cli/report/page_sheet.h"

@@ -4,7 +4,7 @@
 #include "cli/report/page_run.h"
 
 #include "base/clock.h"
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "ckpt/ckpt.h"
 #include "cli/report/page.h"
 #include "cli/report/page_chart.h"

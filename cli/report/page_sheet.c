@@ -4,8 +4,8 @@
 #include "cli/report/page_sheet.h"
 
 #include "cli/report/page.h"
-#include "image/jpeg.h"
-#include "image/pipeline.h"
+#include "image/jpeg/jpeg.h"
+#include "image/pipeline/pipeline.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "cli/report/page.h"
-#include "shards/npy.h"
+#include "shards/format/npy.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef MILLRACE_CLI_REPORT_PAGE_VALUES_H
 #define MILLRACE_CLI_REPORT_PAGE_VALUES_H
 
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "base/str.h"
 
 /* Rows only, for a table begun with two columns. Keys of nested objects are joined by dots:

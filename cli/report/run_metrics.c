@@ -4,7 +4,7 @@
 #include "cli/report/run_metrics.h"
 
 #include "base/bytes.h"
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "io/file_util.h"
 
 #include <errno.h>

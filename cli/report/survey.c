@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "io/file_util.h"
-#include "shards/class_number.h"
+#include "shards/dataset/class_number.h"
 
 #include <assert.h>
 #include <errno.h>

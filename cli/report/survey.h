@@ -10,8 +10,8 @@
 #ifndef MILLRACE_CLI_REPORT_SURVEY_H
 #define MILLRACE_CLI_REPORT_SURVEY_H
 
-#include "image/check.h"
-#include "shards/dataset.h"
+#include "image/pipeline/check.h"
+#include "shards/dataset/dataset.h"
 
 enum {
     SURVEY_SHARDS_MAX = 64,

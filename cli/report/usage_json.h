@@ -5,7 +5,7 @@
 #ifndef MILLRACE_CLI_REPORT_USAGE_JSON_H
 #define MILLRACE_CLI_REPORT_USAGE_JSON_H
 
-#include "base/jsonx_writer.h"
+#include "base/json/jsonx_writer.h"
 #include "trainer/report/usage.h"
 
 /* "parameters", ...; static. */

@@ -4,7 +4,7 @@
 #include "comm/engine/engine_thread.h"
 
 #include "base/clock.h"
-#include "base/trace.h"
+#include "base/os/trace.h"
 
 #include <errno.h>
 #include <stdio.h>

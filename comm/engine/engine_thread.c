@@ -5,7 +5,7 @@
 #include "comm/engine/engine_thread.h"
 
 #include "base/clock.h"
-#include "base/trace.h"
+#include "base/os/trace.h"
 
 #include <assert.h>
 #include <errno.h>

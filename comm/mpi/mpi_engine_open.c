@@ -3,7 +3,7 @@
  */
 #include "comm/mpi/mpi_engine.h"
 
-#include "base/thread.h"
+#include "base/os/thread.h"
 #include "comm/mpi/mpi_op.h"
 #include "comm/mpi/mpi_thread.h"
 

@@ -4,7 +4,7 @@
 #include "comm/mpi/mpi_thread.h"
 
 #include "base/clock.h"
-#include "base/trace.h"
+#include "base/os/trace.h"
 #include "comm/engine/engine_thread.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  */
 #include "comm/nccl/nccl_library.h"
 
-#include "base/dynlib.h"
+#include "base/os/dynlib.h"
 
 #include <dlfcn.h>
 #include <errno.h>

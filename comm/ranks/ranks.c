@@ -4,8 +4,8 @@
 #include "comm/ranks/ranks.h"
 
 #include "base/clock.h"
-#include "base/dynlib.h"
 #include "base/hash.h"
+#include "base/os/dynlib.h"
 #include "comm/comm_mpi.h"
 #include "comm/tcp/comm_tcp.h"
 

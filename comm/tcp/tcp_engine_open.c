@@ -3,7 +3,7 @@
  */
 #include "comm/tcp/tcp_engine.h"
 
-#include "base/thread.h"
+#include "base/os/thread.h"
 #include "comm/tcp/tcp_thread.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
  * cgroup — limits in trees laid out as by the kernel, of both cgroup versions, in and out of
  * containers.
  */
-#include "base/cgroup.h"
-#include "base/thread_pool.h"
+#include "base/os/cgroup.h"
+#include "base/os/thread_pool.h"
 #include "tests/support/test.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
  * cpu_share — the share of a host's CPUs that each of several processes gets.
  */
-#include "base/cpu_share.h"
-#include "base/thread_pool.h"
+#include "base/os/cpu_share.h"
+#include "base/os/thread_pool.h"
 #include "tests/support/test.h"
 
 #include <sched.h>

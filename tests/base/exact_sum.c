@@ -1,7 +1,7 @@
 /*
  * exact_sum — the same bits for any order and grouping, equal to Python's math.fsum.
  */
-#include "base/exact_sum.h"
+#include "base/numeric/exact_sum.h"
 #include "base/philox.h"
 #include "tests/support/test.h"
 

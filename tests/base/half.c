@@ -1,7 +1,7 @@
 /*
  * half (test) — all 65536 numbers of binary16, compared with the definition.
  */
-#include "base/half.h"
+#include "base/numeric/half.h"
 
 #include "tests/support/test.h"
 

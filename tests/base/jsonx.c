@@ -1,7 +1,7 @@
 /*
  * jsonx — strict parsing that reports the offset of errors; writing, read back by Python.
  */
-#include "base/jsonx_format.h"
+#include "base/json/jsonx_format.h"
 #include "base/philox.h"
 #include "tests/support/test.h"
 

@@ -2,9 +2,9 @@
  * jsonx_scan — tests: spans match the values found by a parser, and nothing outside the text is
  * read, whatever it contains.
  */
-#include "base/jsonx_scan.h"
+#include "base/json/jsonx_scan.h"
 
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>

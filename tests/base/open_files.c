@@ -1,7 +1,7 @@
 /*
  * open_files — tests: shares of the process's file limit, and which limit the advice says to raise.
  */
-#include "base/open_files.h"
+#include "base/os/open_files.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
  * thread — our threads block signals, which go to the program's threads.
  */
-#include "base/thread.h"
+#include "base/os/thread.h"
 #include "tests/support/test.h"
 
 #include <signal.h>

@@ -1,7 +1,7 @@
 /*
  * thread_pool — every task runs once, for any number of threads.
  */
-#include "base/thread_pool.h"
+#include "base/os/thread_pool.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>

@@ -2,10 +2,10 @@
  * trace (test) — events recorded between start and stop, by many threads at once, and the formatted
  * text.
  */
-#include "base/trace.h"
+#include "base/os/trace.h"
 #include "base/clock.h"
-#include "base/jsonx.h"
-#include "base/thread.h"
+#include "base/json/jsonx.h"
+#include "base/os/thread.h"
 #include "tests/support/test.h"
 
 #include <pthread.h>

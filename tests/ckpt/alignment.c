@@ -3,7 +3,7 @@
  * move without a copy, the others with one.
  */
 #include "ckpt/format/manifest.h"
-#include "io/io_fault.h"
+#include "io/backends/io_fault.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/support/engines.h"
 #include "tests/support/gate.h"

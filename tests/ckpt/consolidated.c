@@ -3,7 +3,7 @@
  * `convert --to full` for the same arrays, and the step is otherwise ordinary.
  */
 #include "ckpt/save/consolidated.h"
-#include "convert/checkpoint.h"
+#include "convert/checkpoint/checkpoint.h"
 #include "tests/ckpt/layouts.h"
 #include "tests/support/ranks.h"
 

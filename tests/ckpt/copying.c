@@ -1,8 +1,8 @@
 /*
  * copying — tests copying a step while readers and removers interfere.
  */
+#include "io/backends/io_fault.h"
 #include "io/file_util.h"
-#include "io/io_fault.h"
 #include "tests/ckpt/steps.h"
 #include "tests/support/gate.h"
 

@@ -3,7 +3,7 @@
  */
 #include "ckpt/format/manifest.h"
 #include "base/crc.h"
-#include "base/jsonx_format.h"
+#include "base/json/jsonx_format.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

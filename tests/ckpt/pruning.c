@@ -2,7 +2,7 @@
  * pruning — tests retention in real folders: the rules as applied by a saver, readers in other
  * processes, backups, deaths.
  */
-#include "io/io_fault.h"
+#include "io/backends/io_fault.h"
 #include "tests/ckpt/steps.h"
 #include "tests/support/child.h"
 

@@ -13,7 +13,7 @@
 #include "base/bytes.h"
 #include "ckpt/format/manifest.h"
 #include "comm/comm_mpi.h"
-#include "io/io_fault.h"
+#include "io/backends/io_fault.h"
 #include "tests/ckpt/layouts.h"
 
 #include <inttypes.h>

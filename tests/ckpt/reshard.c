@@ -5,7 +5,7 @@
 #include "ckpt/format/box.h"
 #include "ckpt/format/manifest.h"
 #include "ckpt/tools/diff.h"
-#include "io/io_fault.h"
+#include "io/backends/io_fault.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/ckpt/layouts.h"
 #include "tests/ckpt/thread_comm.h"

@@ -4,7 +4,7 @@
  */
 #include "ckpt/tools/retention.h"
 
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "tests/support/test.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 /*
  * Tests saving and loading without failures: what was saved is loaded, also by Python.
  */
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "ckpt/format/manifest.h"
-#include "io/io_fault.h"
+#include "io/backends/io_fault.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/support/scratch.h"
 

@@ -3,7 +3,7 @@
  */
 #include "tests/ckpt/steps.h"
 
-#include "io/io_fault.h"
+#include "io/backends/io_fault.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -3,8 +3,8 @@
  */
 #include "tests/comm/cases.h"
 
+#include "base/os/thread.h"
 #include "base/philox.h"
-#include "base/thread.h"
 #include "tests/comm/buffer.h"
 
 #include <errno.h>

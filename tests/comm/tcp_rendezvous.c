@@ -5,7 +5,7 @@
 #include "comm/tcp/tcp_rendezvous.h"
 
 #include "base/clock.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
 #include "comm/tcp/tcp_bootstrap.h"
 #include "tests/support/test.h"
 

@@ -2,9 +2,9 @@
  * bpe — tests of GPT-2's tokenizer: tokens equal tiktoken's on real and on hostile text; broken
  * vocabularies are refused.
  */
-#include "convert/bpe.h"
+#include "convert/bpe/bpe.h"
 #include "base/bytes.h"
-#include "convert/unicode_class.h"
+#include "convert/bpe/unicode_class.h"
 #include "io/file_util.h"
 #include "tests/support/test.h"
 

@@ -1,9 +1,9 @@
 /*
  * Converting checkpoints to consolidated files.
  */
-#include "convert/checkpoint.h"
+#include "convert/checkpoint/checkpoint.h"
 #include "base/bytes.h"
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "ckpt/format/cast.h"
 #include "ckpt/format/safetensors.h"
 #include "ckpt/load/reader.h"

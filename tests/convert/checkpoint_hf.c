@@ -2,7 +2,7 @@
  * checkpoint_hf (test) — transformers loads the output of `--to hf` and computes the same logits.
  */
 #include "ckpt/ckpt.h"
-#include "convert/checkpoint.h"
+#include "convert/checkpoint/checkpoint.h"
 #include "tests/support/scratch.h"
 #include "tests/trainer/hf_case.h"
 #include "tests/trainer/model_case.h"

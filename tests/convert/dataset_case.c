@@ -3,8 +3,8 @@
  */
 #include "tests/convert/dataset_case.h"
 
-#include "image/jpeg.h"
-#include "shards/verify.h"
+#include "image/jpeg/jpeg.h"
+#include "shards/verify/verify.h"
 
 #include <stdlib.h>
 #include <string.h>

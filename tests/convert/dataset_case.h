@@ -5,8 +5,8 @@
 #ifndef MILLRACE_TESTS_CONVERT_DATASET_CASE_H
 #define MILLRACE_TESTS_CONVERT_DATASET_CASE_H
 
-#include "convert/dataset.h"
-#include "shards/dataset.h"
+#include "convert/dataset/dataset.h"
+#include "shards/dataset/dataset.h"
 #include "tests/support/test.h"
 
 enum { LISTING_BYTES = 1 << 16 };

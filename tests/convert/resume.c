@@ -3,8 +3,8 @@
  * resumed.
  */
 #include "ckpt/load/reader.h"
-#include "convert/checkpoint.h"
-#include "convert/pieces.h"
+#include "convert/checkpoint/checkpoint.h"
+#include "convert/checkpoint/pieces.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/support/scratch.h"
 

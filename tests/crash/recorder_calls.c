@@ -3,7 +3,7 @@
  */
 #include "tests/crash/recorder_inside.h"
 
-#include "io/file_transfer.h"
+#include "io/engines/file_transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>

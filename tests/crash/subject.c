@@ -3,7 +3,7 @@
  */
 #include "tests/crash/subject.h"
 
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "ckpt/ckpt.h"
 #include "tests/ckpt/thread_comm.h"
 #include "tests/crash/recorder.h"

@@ -5,7 +5,7 @@
  */
 #include "tests/cuda_on_cpu/collective.h"
 
-#include "base/half.h"
+#include "base/numeric/half.h"
 #include "tests/cuda_on_cpu/violation.h"
 
 enum { LANES = BLOCK_WARP_THREADS };

@@ -9,8 +9,8 @@
  * request for sums that are split over blocks. Elements are converted to float, multiplied in float
  * and rounded once, as tensor cores do; the order of sums is OpenBLAS's.
  */
-#include "base/half.h"
 #include "base/hash.h"
+#include "base/numeric/half.h"
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/memory.h"
 #include "tests/cuda_on_cpu/queue.h"

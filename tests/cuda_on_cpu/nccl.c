@@ -16,7 +16,7 @@
 #include "tests/cuda_on_cpu/queue.h"
 #include "tests/cuda_on_cpu/violation.h"
 
-#include "base/thread.h"
+#include "base/os/thread.h"
 
 #include <nccl.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /*
- * dataset — fuzz target: dataset.json (shards/dataset.h). An accepted file can be written, and
- * reads back the same.
+ * dataset — fuzz target: dataset.json (shards/dataset/dataset.h). An accepted file can be written,
+ * and reads back the same.
  */
-#include "shards/dataset.h"
+#include "shards/dataset/dataset.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

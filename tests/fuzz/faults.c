@@ -1,8 +1,8 @@
 /*
- * faults — fuzz target: fault injection rules (io/fault_rules.h). Accepted rules give valid
- * verdicts; rules with kill are only parsed.
+ * faults — fuzz target: fault injection rules (io/backends/fault_rules.h). Accepted rules give
+ * valid verdicts; rules with kill are only parsed.
  */
-#include "io/fault_rules.h"
+#include "io/backends/fault_rules.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /*
- * foreign — fuzz target: building the index of a plain tar (shards/foreign.h). The index can be
- * read, and salvaging an undamaged tar gives the same index.
+ * foreign — fuzz target: building the index of a plain tar (shards/format/foreign.h). The index can
+ * be read, and salvaging an undamaged tar gives the same index.
  */
-#include "shards/foreign.h"
+#include "shards/format/foreign.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #define MILLRACE_TESTS_FUZZ_FUZZ_H
 
 #include "io/io.h"
-#include "shards/index.h"
+#include "shards/format/index.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /*
- * jpeg — fuzz target: a JPEG through the whole pixel pipeline (image/pipeline.h), as a crop and as
- * a whole image.
+ * jpeg — fuzz target: a JPEG through the whole pixel pipeline (image/pipeline/pipeline.h), as a
+ * crop and as a whole image.
  *
  * Skips large images only to save time: size limits depend only on the headers.
  */
-#include "image/jpeg.h"
-#include "image/pipeline.h"
+#include "image/jpeg/jpeg.h"
+#include "image/pipeline/pipeline.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

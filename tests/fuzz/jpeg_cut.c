@@ -1,11 +1,11 @@
 /*
- * jpeg_cut — fuzz target: parts cut out of a JPEG (image/jpeg_cut.h), and out of its tiled version
- * (jpeg_tile), equal those of the whole if the whole decodes without a warning.
+ * jpeg_cut — fuzz target: parts cut out of a JPEG (image/jpeg/jpeg_cut.h), and out of its tiled
+ * version (jpeg_tile), equal those of the whole if the whole decodes without a warning.
  *
  * Skips large images only to save time.
  */
-#include "image/jpeg.h"
-#include "image/jpeg_tile.h"
+#include "image/jpeg/jpeg.h"
+#include "image/jpeg/jpeg_tile.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

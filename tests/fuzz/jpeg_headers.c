@@ -1,8 +1,8 @@
 /*
- * jpeg_headers — fuzz target: the headers of a JPEG (image/jpeg_headers.h), as a whole file and as
- * the start of a larger one.
+ * jpeg_headers — fuzz target: the headers of a JPEG (image/jpeg/jpeg_headers.h), as a whole file
+ * and as the start of a larger one.
  */
-#include "image/jpeg_headers.h"
+#include "image/jpeg/jpeg_headers.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /*
- * lease — fuzz target: the file of a lease (io/lease.h). An accepted record is written back
+ * lease — fuzz target: the file of a lease (io/local/lease.h). An accepted record is written back
  * unchanged.
  */
-#include "io/lease.h"
+#include "io/local/lease.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

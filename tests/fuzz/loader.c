@@ -6,8 +6,8 @@
  * input. The target corrects the sample count and fingerprint to match the shard list.
  */
 #include "loader/loader.h"
-#include "shards/dataset.h"
-#include "shards/npy.h"
+#include "shards/dataset/dataset.h"
+#include "shards/format/npy.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
  */
 #include "ckpt/format/manifest.h"
 #include "base/crc.h"
-#include "base/jsonx_scan.h"
+#include "base/json/jsonx_scan.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /*
- * npy — fuzz target: the header of a .npy file (shards/npy_header.h), and the subset that the
- * loader supports (shards/npy.h).
+ * npy — fuzz target: the header of a .npy file (shards/format/npy_header.h), and the subset that
+ * the loader supports (shards/format/npy.h).
  */
-#include "shards/npy.h"
-#include "shards/npy_header.h"
+#include "shards/format/npy.h"
+#include "shards/format/npy_header.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #ifndef MILLRACE_TESTS_FUZZ_PIXELS_H
 #define MILLRACE_TESTS_FUZZ_PIXELS_H
 
-#include "image/pipeline.h"
-#include "image/pixels.h"
+#include "image/formats/pixels.h"
+#include "image/pipeline/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * png — fuzz target: a PNG (image/png.h). The target corrects the checksums of chunks first, since
- * hardly any mutation would pass them.
+ * png — fuzz target: a PNG (image/formats/png.h). The target corrects the checksums of chunks
+ * first, since hardly any mutation would pass them.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/pixels.h"

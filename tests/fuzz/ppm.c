@@ -1,5 +1,5 @@
 /*
- * ppm — fuzz target: a PPM (image/ppm.h).
+ * ppm — fuzz target: a PPM (image/formats/ppm.h).
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/pixels.h"

@@ -1,9 +1,9 @@
 /*
- * shard — fuzz target: trailer and index of a shard (shards/shard.h, shards/index.h).
+ * shard — fuzz target: trailer and index of a shard (shards/format/shard.h, shards/format/index.h).
  *
  * The target corrects both CRCs and the file size first, since no mutation would pass them.
  */
-#include "shards/shard.h"
+#include "shards/format/shard.h"
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,7 +1,7 @@
 /*
- * tar — fuzz target: the headers of a plain tar (shards/tar.h).
+ * tar — fuzz target: the headers of a plain tar (shards/format/tar.h).
  */
-#include "shards/tar.h"
+#include "shards/format/tar.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <errno.h>

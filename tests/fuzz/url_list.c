@@ -1,8 +1,9 @@
 /*
- * url_list — fuzz target: patterns of shard names (shards/url_list.h). The expansion is bounded.
+ * url_list — fuzz target: patterns of shard names (shards/dataset/url_list.h). The expansion is
+ * bounded.
  */
-#include "shards/url_list.h"
-#include "shards/dataset.h"
+#include "shards/dataset/url_list.h"
+#include "shards/dataset/dataset.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

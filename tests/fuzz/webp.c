@@ -1,5 +1,5 @@
 /*
- * webp — fuzz target: a WebP (image/webp.h).
+ * webp — fuzz target: a WebP (image/formats/webp.h).
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/pixels.h"

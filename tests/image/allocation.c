@@ -1,7 +1,7 @@
 /*
  * allocation — neither the pipeline nor libjpeg allocates memory after the largest image.
  */
-#include "image/pipeline.h"
+#include "image/pipeline/pipeline.h"
 
 #include "tests/image/fixtures.h"
 #include "tests/support/allocations.h"

@@ -5,7 +5,7 @@
 #include "image/augment.h"
 
 #include "base/hash.h"
-#include "image/pipeline.h"
+#include "image/pipeline/pipeline.h"
 #include "tests/image/fixtures.h"
 #include "tests/support/test.h"
 

@@ -2,7 +2,7 @@
  * color — every triple of bytes compared with T.871's formula, with all kernels that this processor
  * supports, and a golden hash.
  */
-#include "image/color.h"
+#include "image/kernels/color.h"
 
 #include "base/hash.h"
 #include "tests/support/test.h"

@@ -1,7 +1,7 @@
 /*
  * exif — the orientation in both byte orders, and segments with wrong lengths.
  */
-#include "image/exif.h"
+#include "image/formats/exif.h"
 
 #include "tests/support/test.h"
 

@@ -5,7 +5,7 @@
 #ifndef MILLRACE_TESTS_IMAGE_FIXTURES_H
 #define MILLRACE_TESTS_IMAGE_FIXTURES_H
 
-#include "image/jpeg.h"
+#include "image/jpeg/jpeg.h"
 
 #include <stddef.h>
 #include <stdint.h>

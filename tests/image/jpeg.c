@@ -2,7 +2,7 @@
  * jpeg — real JPEGs of all kinds decode to djpeg's luma, broken ones are refused with the offset,
  * partial decodes equal parts of the full one, and files do not influence each other.
  */
-#include "image/jpeg.h"
+#include "image/jpeg/jpeg.h"
 
 #include "tests/image/fixtures.h"
 #include "tests/support/test.h"

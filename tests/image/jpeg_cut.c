@@ -3,12 +3,12 @@
  * images. What cannot be cut is decoded from its start. Wrong markers are detected where they
  * matter.
  */
-#include "image/jpeg_cut.h"
+#include "image/jpeg/jpeg_cut.h"
 
 #include "base/bytes.h"
 #include "base/philox.h"
-#include "image/jpeg_tile.h"
-#include "image/pipeline.h"
+#include "image/jpeg/jpeg_tile.h"
+#include "image/pipeline/pipeline.h"
 #include "tests/image/fixtures.h"
 #include "tests/support/test.h"
 

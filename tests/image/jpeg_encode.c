@@ -1,12 +1,12 @@
 /*
  * jpeg_encode — encoded images decode to nearly the same pixels; encoding is deterministic.
  */
-#include "image/jpeg.h"
+#include "image/jpeg/jpeg.h"
 
 #include "tests/image/fixtures.h"
 #include "tests/support/test.h"
 
-#include "image/pipeline.h"
+#include "image/pipeline/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * jpeg_headers — headers of real files compared with djpeg's trace and Pillow; truncated ones, and
  * ones that no decoder accepts.
  */
-#include "image/jpeg_headers.h"
+#include "image/jpeg/jpeg_headers.h"
 
 #include "base/str.h"
 #include "tests/image/fixtures.h"

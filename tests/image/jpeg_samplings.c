@@ -2,9 +2,9 @@
  * jpeg_samplings — every sampling and coding that cjpeg can write, and fractional samplings, which
  * it cannot: the decoded image matches, whole and in crops.
  */
-#include "image/pipeline.h"
+#include "image/pipeline/pipeline.h"
 
-#include "image/color.h"
+#include "image/kernels/color.h"
 
 #include "tests/image/fixtures.h"
 #include "tests/support/test.h"

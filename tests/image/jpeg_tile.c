@@ -2,9 +2,9 @@
  * jpeg_tile — a tiled file keeps the coefficients and metadata of its original, decodes to the same
  * pixels in other decoders, and can be cut; a file that cannot be tiled is kept.
  */
-#include "image/jpeg_tile.h"
+#include "image/jpeg/jpeg_tile.h"
 
-#include "image/jpeg_cut.h"
+#include "image/jpeg/jpeg_cut.h"
 #include "tests/image/fixtures.h"
 #include "tests/support/test.h"
 

@@ -5,10 +5,10 @@
  * on all processors; status 1 if bytes differ.
  */
 #include "image/augment.h"
-#include "image/blend.h"
-#include "image/color.h"
+#include "image/kernels/blend.h"
+#include "image/kernels/color.h"
+#include "image/kernels/resample.h"
 #include "image/mixup.h"
-#include "image/resample.h"
 
 #include <inttypes.h>
 #include <stdio.h>

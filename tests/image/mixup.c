@@ -6,8 +6,8 @@
 
 #include "base/hash.h"
 #include "base/philox.h"
-#include "image/beta.h"
-#include "image/blend.h"
+#include "image/kernels/blend.h"
+#include "image/pipeline/beta.h"
 #include "tests/image/fixtures.h"
 #include "tests/support/test.h"
 

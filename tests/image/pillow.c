@@ -6,7 +6,7 @@
  * differences. Each test requires 1 dB less than measured. The pictures, the crops and our output
  * are fixed, so only another version of Pillow can change the result. The goal is 40 dB.
  */
-#include "image/pipeline.h"
+#include "image/pipeline/pipeline.h"
 
 #include "tests/image/fixtures.h"
 #include "tests/support/test.h"

@@ -2,10 +2,10 @@
  * pipeline — orientations, flips and crops in one pass equal the same operations done one after
  * another.
  */
-#include "image/pipeline.h"
+#include "image/pipeline/pipeline.h"
 
 #include "base/hash.h"
-#include "image/color.h"
+#include "image/kernels/color.h"
 #include "tests/image/fixtures.h"
 #include "tests/support/test.h"
 

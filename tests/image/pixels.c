@@ -2,12 +2,12 @@
  * pixels — PNG and WebP files of all kinds compared with Pillow; PPM; parts compared with the
  * whole; truncated, broken and oversized files are refused.
  */
-#include "image/pixels.h"
+#include "image/formats/pixels.h"
 
 #include "base/philox.h"
-#include "image/check.h"
-#include "image/pipeline.h"
-#include "image/ppm.h"
+#include "image/formats/ppm.h"
+#include "image/pipeline/check.h"
+#include "image/pipeline/pipeline.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

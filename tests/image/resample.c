@@ -2,7 +2,7 @@
  * resample — coefficients compared with their definition in real numbers, passes with all kernels
  * that this processor supports compared with a plain sum and each other, and golden hashes.
  */
-#include "image/resample.h"
+#include "image/kernels/resample.h"
 
 #include "base/hash.h"
 #include "base/philox.h"

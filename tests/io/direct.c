@@ -3,7 +3,7 @@
  * requests bypass it.
  */
 #include "io/file_util.h"
-#include "io/probe.h"
+#include "io/local/probe.h"
 #include "tests/support/engines.h"
 #include "tests/support/scratch.h"
 

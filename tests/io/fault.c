@@ -2,8 +2,8 @@
  * fault — a backend with faults injected by rules: requests that fail, wait, end early or flip a
  * bit; failing transactions; kills.
  */
+#include "io/backends/io_fault.h"
 #include "io/file_util.h"
-#include "io/io_fault.h"
 #include "tests/support/gate.h"
 #include "tests/support/scratch.h"
 

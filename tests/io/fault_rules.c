@@ -2,7 +2,7 @@
  * fault_rules — the rules of `--fault`: the grammar, its errors, and which operations a rule
  * applies to.
  */
-#include "io/fault_rules.h"
+#include "io/backends/fault_rules.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

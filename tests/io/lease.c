@@ -2,7 +2,7 @@
  * lease — one owner per folder on storage with unreliable locks, tested with real processes that
  * are stopped, resumed and killed.
  */
-#include "io/lease.h"
+#include "io/local/lease.h"
 #include "io/io.h"
 #include "tests/support/scratch.h"
 

@@ -1,7 +1,7 @@
 /*
  * line_log — lines survive kills, and a log can be truncated to an earlier point.
  */
-#include "io/line_log.h"
+#include "io/local/line_log.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

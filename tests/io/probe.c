@@ -2,7 +2,7 @@
  * probe — the reported properties of a file system match stat, findmnt and the operations that
  * succeed there.
  */
-#include "io/probe.h"
+#include "io/local/probe.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  * turn — one of many processes does the work: others wait for it, its death is noticed, and a
  * missing lock is not an error.
  */
-#include "io/turn.h"
+#include "io/local/turn.h"
 
 #include "tests/support/child.h"
 #include "tests/support/scratch.h"

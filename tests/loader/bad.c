@@ -5,7 +5,7 @@
 #include "tests/support/gate.h"
 
 #include "base/philox.h"
-#include "image/pipeline.h"
+#include "image/pipeline/pipeline.h"
 
 #include <errno.h>
 #include <inttypes.h>

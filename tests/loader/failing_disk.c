@@ -2,7 +2,7 @@
  * failing_disk — tests: truncated or missing shards, and disks that fail, return wrong data, or are
  * slow.
  */
-#include "io/io_fault.h"
+#include "io/backends/io_fault.h"
 #include "tests/loader/fixture.h"
 
 #include <errno.h>

@@ -6,9 +6,9 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/philox.h"
-#include "image/jpeg.h"
+#include "image/jpeg/jpeg.h"
 #include "io/file_util.h"
-#include "shards/npy.h"
+#include "shards/format/npy.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

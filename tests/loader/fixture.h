@@ -5,7 +5,7 @@
 #define MILLRACE_TESTS_LOADER_FIXTURE_H
 
 #include "loader/loader.h"
-#include "shards/dataset.h"
+#include "shards/dataset/dataset.h"
 #include "tests/support/test.h"
 
 enum { FIXTURE_CLASSES = 7, FIXTURE_BLOCK_TOKENS = 1 << 16 };

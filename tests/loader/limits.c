@@ -3,7 +3,7 @@
  *
  * Each stage is slowed down more and more, until the machine's other delays no longer hide it.
  */
-#include "io/io_fault.h"
+#include "io/backends/io_fault.h"
 #include "tests/loader/fixture.h"
 
 #include <string.h>

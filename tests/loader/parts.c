@@ -2,8 +2,8 @@
  * parts — tests of the loader's pure parts: the plan of micro-batches, the arena, and the
  * accounting of waits.
  */
-#include "loader/plan.h"
-#include "loader/read_arena.h"
+#include "loader/parts/plan.h"
+#include "loader/parts/read_arena.h"
 #include "loader/state.h"
 #include "tests/support/test.h"
 

@@ -2,7 +2,7 @@
  * photos — tests on real files, converted by our converter: the loader delivers the content of the
  * folders.
  */
-#include "convert/dataset.h"
+#include "convert/dataset/dataset.h"
 #include "tests/loader/fixture.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * The fault-injecting backend holds reads, and releases them when the loader has logged what it
  * waits for.
  */
-#include "io/io_fault.h"
+#include "io/backends/io_fault.h"
 #include "tests/loader/fixture.h"
 #include "tests/support/gate.h"
 

@@ -1,4 +1,4 @@
-"""The oracle of convert/bpe_encode.c: `make FOLDER SHRINK` writes hostile texts, `check FOLDER VOCABULARY` compares the tokens that were made of
+"""The oracle of convert/bpe/bpe_encode.c: `make FOLDER SHRINK` writes hostile texts, `check FOLDER VOCABULARY` compares the tokens that were made of
 each NAME.txt, as NAME.u16, with tiktoken's; `stream TEXTS MEMBERS VOCABULARY` does the same with all TEXTS/*.txt, one behind the other, and the members
 tokens-*.npy. Of a text named endless*, whose one word is longer than a MiB, only the bytes are compared.
 

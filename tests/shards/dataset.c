@@ -1,7 +1,7 @@
 /*
  * dataset.json: it is read back as written, and all of its content is validated.
  */
-#include "shards/dataset.h"
+#include "shards/dataset/dataset.h"
 
 #include "base/bytes.h"
 #include "base/hash.h"

@@ -2,17 +2,17 @@
  * Tars of other tools: samples are grouped as by WebDataset, the index is cached and rebuilt,
  * checksums are made on request, damage is reported with its offset.
  */
-#include "shards/foreign.h"
+#include "shards/format/foreign.h"
 
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "io/file_util.h"
-#include "shards/dali.h"
-#include "shards/index_cache.h"
-#include "shards/member_name.h"
-#include "shards/shard.h"
-#include "shards/tar.h"
-#include "shards/verify.h"
+#include "shards/dataset/dali.h"
+#include "shards/format/index_cache.h"
+#include "shards/format/member_name.h"
+#include "shards/format/shard.h"
+#include "shards/format/tar.h"
+#include "shards/verify/verify.h"
 #include "tests/shards/fixture.h"
 
 #include <errno.h>

@@ -7,9 +7,9 @@
  * through a pipe.
  */
 #include "base/bytes.h"
-#include "shards/index_cache.h"
-#include "shards/shard.h"
-#include "shards/tar.h"
+#include "shards/format/index_cache.h"
+#include "shards/format/shard.h"
+#include "shards/format/tar.h"
 #include "tests/shards/fixture.h"
 #include "tests/support/child.h"
 

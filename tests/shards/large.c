@@ -4,7 +4,7 @@
  */
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "shards/dataset.h"
+#include "shards/dataset/dataset.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 

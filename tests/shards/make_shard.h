@@ -4,7 +4,7 @@
 #ifndef MILLRACE_TESTS_SHARDS_MAKE_SHARD_H
 #define MILLRACE_TESTS_SHARDS_MAKE_SHARD_H
 
-#include "shards/shard.h"
+#include "shards/format/shard.h"
 #include "tests/support/test.h"
 
 enum { MAKE_SHARD_FIELDS_MAX = 3 };

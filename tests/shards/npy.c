@@ -1,10 +1,10 @@
 /*
  * .npy headers: numpy reads ours, we read numpy's.
  */
-#include "shards/npy.h"
+#include "shards/format/npy.h"
 
 #include "base/str.h"
-#include "shards/npy_header.h"
+#include "shards/format/npy_header.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  * Shards: written, read back by us and by other tools, and refused if anything in their tail is
  * wrong.
  */
-#include "shards/shard.h"
+#include "shards/format/shard.h"
 
 #include "base/bytes.h"
 #include "base/crc.h"

@@ -2,7 +2,7 @@
  * Tar headers: other tools read ours (see shard.c), and archives of other tools are scanned
  * correctly.
  */
-#include "shards/tar.h"
+#include "shards/format/tar.h"
 
 #include "base/bytes.h"
 #include "tests/support/test.h"

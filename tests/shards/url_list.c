@@ -1,7 +1,7 @@
 /*
  * Patterns of shard names: their expansion, compared with the package that webdataset uses.
  */
-#include "shards/url_list.h"
+#include "shards/dataset/url_list.h"
 
 #include "base/str.h"
 #include "tests/support/test.h"

@@ -1,7 +1,7 @@
 /*
  * Verification: an intact shard has no problem, and any changed byte is one.
  */
-#include "shards/verify.h"
+#include "shards/verify/verify.h"
 
 #include "base/hash.h"
 #include "io/file_util.h"

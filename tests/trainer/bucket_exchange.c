@@ -1,7 +1,7 @@
 /*
  * bucket_exchange — tests: pieces that were not received are not delivered.
  */
-#include "trainer/parallel/bucket_exchange.h"
+#include "trainer/parallel/reduction/bucket_exchange.h"
 
 #include "tests/support/test.h"
 

@@ -3,7 +3,7 @@
  */
 #include "tests/support/test.h"
 
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "trainer/config/config.h"
 #include "trainer/config/strategy.h"
 #include "trainer/optim/schedule.h"

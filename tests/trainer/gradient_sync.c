@@ -2,7 +2,7 @@
  * gradient_sync — tests on two real ranks: a rank waits for the other only at points that do not
  * depend on timing.
  */
-#include "trainer/parallel/gradient_sync.h"
+#include "trainer/parallel/reduction/gradient_sync.h"
 
 #include "base/clock.h"
 #include "tests/support/ranks.h"

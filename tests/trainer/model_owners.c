@@ -8,7 +8,7 @@
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
-#include "trainer/parallel/tree.h"
+#include "trainer/parallel/reduction/tree.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * model_torch — tests losses, gradients and flops against torch in F64 (tests/oracle/model.py
  * implements the models independently).
  */
-#include "base/jsonx_writer.h"
+#include "base/json/jsonx_writer.h"
 #include "tests/support/test.h"
 #include "tests/trainer/block_case.h"
 #include "tests/trainer/model_case.h"

@@ -3,7 +3,7 @@
  */
 #include "tests/support/test.h"
 
-#include "base/exact_sum.h"
+#include "base/numeric/exact_sum.h"
 #include "trainer/optim/optimizer.h"
 
 #include <math.h>

@@ -5,8 +5,8 @@
 #include "tests/support/ranks.h"
 #include "tests/trainer/text_case.h"
 
-#include "trainer/parallel/bucket.h"
-#include "trainer/parallel/reduction.h"
+#include "trainer/parallel/reduction/bucket.h"
+#include "trainer/parallel/reduction/reduction.h"
 #include "trainer/trainer.h"
 
 enum {

@@ -2,7 +2,7 @@
  * powersgd — tests: compressed gradients of real ranks equal those of powersgd.py, a reference in
  * numpy; shapes without a gain are sent uncompressed.
  */
-#include "trainer/parallel/powersgd.h"
+#include "trainer/parallel/reduction/powersgd.h"
 
 #include "tests/support/ranks.h"
 #include "tests/trainer/reduction_case.h"

@@ -1,7 +1,7 @@
 /*
  * rank_sum — tests on real ranks: sums and means of any length, with any bucket size.
  */
-#include "trainer/parallel/rank_sum.h"
+#include "trainer/parallel/reduction/rank_sum.h"
 
 #include "tests/support/ranks.h"
 

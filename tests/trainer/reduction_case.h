@@ -5,7 +5,7 @@
 #ifndef MILLRACE_TESTS_TRAINER_REDUCTION_CASE_H
 #define MILLRACE_TESTS_TRAINER_REDUCTION_CASE_H
 
-#include "trainer/parallel/reduction.h"
+#include "trainer/parallel/reduction/reduction.h"
 
 /* The gradient of an element of the trained parameters, for that step and micro-batch. */
 typedef float scene_gradient(uint64_t step, uint64_t micro, uint64_t element);

@@ -3,7 +3,7 @@
  */
 #include "tests/trainer/text_case.h"
 
-#include "convert/dataset.h"
+#include "convert/dataset/dataset.h"
 
 enum { TEXT_BYTES = 20000 };
 

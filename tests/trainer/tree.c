@@ -2,7 +2,7 @@
  * tree — tests: the stack computes T(lo, hi) in the specified number of buffers, from leaves and
  * from subtrees.
  */
-#include "trainer/parallel/tree.h"
+#include "trainer/parallel/reduction/tree.h"
 
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"

@@ -1,7 +1,7 @@
 /*
  * triggers — tests when saves are due and when time is up, by tables.
  */
-#include "trainer/run/triggers.h"
+#include "trainer/control/triggers.h"
 
 #include "base/clock.h"
 #include "tests/support/test.h"

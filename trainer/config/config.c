@@ -3,8 +3,8 @@
  */
 #include "trainer/config/config.h"
 
-#include "base/jsonx.h"
-#include "base/jsonx_writer.h"
+#include "base/json/jsonx.h"
+#include "base/json/jsonx_writer.h"
 #include "trainer/config/config_foreign.h"
 #include "trainer/config/yaml.h"
 

@@ -2,7 +2,7 @@
  * config_batch — batch.global, batch.micro and batch.accumulation: two of them determine the third.
  * See config.h.
  */
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "trainer/config/config.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include "trainer/config/strategy.h"
 #include "trainer/models/model.h"
 #include "trainer/optim/schedule.h"
-#include "trainer/parallel/reduction.h"
+#include "trainer/parallel/reduction/reduction.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include "trainer/ops/scaler.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
-#include "trainer/parallel/reduction.h"
+#include "trainer/parallel/reduction/reduction.h"
 
 #include <assert.h>
 #include <errno.h>

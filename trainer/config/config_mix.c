@@ -3,8 +3,8 @@
  */
 #include "trainer/config/config_mix.h"
 
-#include "base/jsonx.h"
-#include "base/jsonx_writer.h"
+#include "base/json/jsonx.h"
+#include "base/json/jsonx_writer.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
  */
 #include "trainer/models/init.h"
 
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "ckpt/format/hf_model.h"
 #include "ckpt/load/weights.h"
 #include "io/file_util.h"

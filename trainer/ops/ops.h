@@ -227,7 +227,7 @@ struct ops_table {
     void (*to_compute)(struct ops *ops, void *compute, const void *master, uint64_t count);
     /* sums[row] = sum of squares of x[row, ...] (master), in fp64 and a fixed order. */
     void (*row_sumsq)(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols);
-    /* Adds terms to the words of a struct exact_sum (base/exact_sum.h). */
+    /* Adds terms to the words of a struct exact_sum (base/numeric/exact_sum.h). */
     void (*exact_add)(struct ops *ops, int64_t *words, const double *terms, uint64_t count);
     /* *word += number of flags that are 1; all others are 0. */
     void (*count_add)(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);

@@ -10,7 +10,7 @@
 #ifndef MILLRACE_TRAINER_OPS_UPDATE_GATE_H
 #define MILLRACE_TRAINER_OPS_UPDATE_GATE_H
 
-#include "base/exact_value.h"
+#include "base/numeric/exact_value.h"
 #include "trainer/ops/ops.h"
 #include "trainer/ops/scaler.h"
 

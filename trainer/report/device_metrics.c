@@ -3,7 +3,7 @@
  */
 #include "trainer/report/device_metrics.h"
 
-#include "base/machine.h"
+#include "base/os/machine.h"
 #include "device/device_cuda.h"
 #include "device/peak.h"
 

@@ -6,8 +6,8 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/crc.h"
-#include "io/append_file.h"
 #include "io/file_util.h"
+#include "io/local/append_file.h"
 
 #include <assert.h>
 #include <errno.h>

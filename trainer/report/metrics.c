@@ -5,9 +5,9 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "io/file_util.h"
-#include "io/line_log.h"
+#include "io/local/line_log.h"
 #include "trainer/report/scalars.h"
 #include "trainer/report/tensorboard.h"
 

@@ -12,7 +12,7 @@
 #ifndef MILLRACE_TRAINER_REPORT_RANGE_H
 #define MILLRACE_TRAINER_REPORT_RANGE_H
 
-#include "base/trace.h"
+#include "base/os/trace.h"
 #include "comm/comm.h"
 #include "trainer/ops/time_parts.h"
 

@@ -7,7 +7,7 @@
 #ifndef MILLRACE_TRAINER_REPORT_SCALARS_H
 #define MILLRACE_TRAINER_REPORT_SCALARS_H
 
-#include "base/jsonx_writer.h"
+#include "base/json/jsonx_writer.h"
 #include "trainer/report/report.h"
 
 struct scalar {

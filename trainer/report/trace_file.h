@@ -7,7 +7,7 @@
 #ifndef MILLRACE_TRAINER_REPORT_TRACE_FILE_H
 #define MILLRACE_TRAINER_REPORT_TRACE_FILE_H
 
-#include "base/trace.h"
+#include "base/os/trace.h"
 #include "comm/comm.h"
 #include "io/io.h"
 

@@ -3,7 +3,7 @@
  */
 #include "trainer/run/resume.h"
 
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "ckpt/format/manifest.h"
 
 #include <errno.h>

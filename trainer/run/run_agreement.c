@@ -2,7 +2,7 @@
  * run_agreement — what the ranks of a run compare after each has opened its data and its device.
  * See run.h. The configuration was compared before (cli/ranks/rank_session.h).
  */
-#include "trainer/run/rank_agreement.h"
+#include "trainer/control/rank_agreement.h"
 #include "trainer/run/run.h"
 
 #include <errno.h>

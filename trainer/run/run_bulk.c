@@ -5,7 +5,7 @@
 #include "trainer/run/run.h"
 
 #include "base/hash.h"
-#include "base/machine.h"
+#include "base/os/machine.h"
 #include "comm/nccl/comm_nccl.h"
 #include "device/device_cuda.h"
 

@@ -3,7 +3,7 @@
  */
 #include "trainer/run/run.h"
 
-#include "base/cpu_share.h"
+#include "base/os/cpu_share.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  */
 #include "trainer/run/run.h"
 
-#include "base/jsonx.h"
+#include "base/json/jsonx.h"
 #include "comm/comm_checked.h"
 #include "io/file_util.h"
 #include "trainer/parallel/sync_check.h"

@@ -8,7 +8,7 @@
 #include "trainer/models/init.h"
 
 #include "base/hash.h"
-#include "base/machine.h"
+#include "base/os/machine.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  */
 #include "trainer/run/startup_messages.h"
 
-#include "base/thread_pool.h"
+#include "base/os/thread_pool.h"
 #include "trainer/config/strategy.h"
 
 #include <inttypes.h>

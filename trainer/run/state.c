@@ -2,8 +2,8 @@
  * state — encodes and decodes the small state of a run as a JSON object in its checkpoints. See
  * run.h; docs/reference/checkpoints.md lists the keys.
  */
-#include "base/jsonx.h"
-#include "base/jsonx_writer.h"
+#include "base/json/jsonx.h"
+#include "base/json/jsonx_writer.h"
 #include "trainer/run/run.h"
 
 #include <errno.h>

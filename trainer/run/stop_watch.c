@@ -4,8 +4,8 @@
 #include "trainer/run/stop_watch.h"
 
 #include "base/clock.h"
+#include "base/os/thread.h"
 #include "base/str.h"
-#include "base/thread.h"
 #include "trainer/run/run.h"
 
 #include <errno.h>

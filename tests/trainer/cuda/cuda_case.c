@@ -3,7 +3,7 @@
  */
 #include "tests/trainer/cuda/cuda_case.h"
 
-#include "base/half.h"
+#include "base/numeric/half.h"
 #include "base/philox.h"
 
 #include <assert.h>

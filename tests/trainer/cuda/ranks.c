@@ -8,8 +8,8 @@
 #include "tests/cuda_on_cpu/order.h"
 
 #include "ckpt/ckpt.h"
-#include "convert/dataset.h"
-#include "trainer/parallel/reduction.h"
+#include "convert/dataset/dataset.h"
+#include "trainer/parallel/reduction/reduction.h"
 #include "trainer/plan/dry_run.h"
 #include "trainer/trainer.h"
 

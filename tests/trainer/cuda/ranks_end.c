@@ -3,7 +3,7 @@
  * runs it. The argument `make` creates the dataset. Like tests/comm/nccl_ends.c.
  */
 #include "comm/comm_mpi.h"
-#include "convert/dataset.h"
+#include "convert/dataset/dataset.h"
 #include "tests/comm/ends.h"
 #include "tests/cuda_on_cpu/control.h"
 #include "trainer/trainer.h"

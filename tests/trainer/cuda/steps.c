@@ -8,7 +8,7 @@
 #include "tests/support/test.h"
 
 #include "ckpt/ckpt.h"
-#include "convert/dataset.h"
+#include "convert/dataset/dataset.h"
 #include "trainer/plan/memory_plan.h"
 #include "trainer/run/run.h"
 #include "trainer/trainer.h"

@@ -7,8 +7,8 @@
 
 #include "ckpt/ckpt.h"
 #include "ckpt/tools/diff.h"
-#include "convert/dataset.h"
-#include "image/jpeg.h"
+#include "convert/dataset/dataset.h"
+#include "image/jpeg/jpeg.h"
 #include "trainer/plan/dry_run.h"
 #include "trainer/plan/memory_plan.h"
 #include "trainer/run/run.h"

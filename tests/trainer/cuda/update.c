@@ -3,7 +3,7 @@
  * those of the host, word by word.
  */
 #include "trainer/ops/cuda/update.h"
-#include "base/exact_sum.h"
+#include "base/numeric/exact_sum.h"
 #include "base/philox.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"

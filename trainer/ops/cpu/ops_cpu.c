@@ -3,9 +3,9 @@
  */
 #include "trainer/ops/cpu/ops_cpu.h"
 
-#include "base/dynlib.h"
-#include "base/exact_sum.h"
-#include "base/machine.h"
+#include "base/numeric/exact_sum.h"
+#include "base/os/dynlib.h"
+#include "base/os/machine.h"
 #include "trainer/ops/cpu/math.h"
 #include "trainer/ops/update_gate.h"
 

@@ -9,7 +9,7 @@
 #ifndef MILLRACE_TRAINER_OPS_CPU_OPS_CPU_H
 #define MILLRACE_TRAINER_OPS_CPU_OPS_CPU_H
 
-#include "base/thread_pool.h"
+#include "base/os/thread_pool.h"
 #include "trainer/ops/cpu/blas.h"
 #include "trainer/ops/ops.h"
 

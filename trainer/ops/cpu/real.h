@@ -4,7 +4,7 @@
 #ifndef MILLRACE_TRAINER_OPS_CPU_REAL_H
 #define MILLRACE_TRAINER_OPS_CPU_REAL_H
 
-#include "base/half.h"
+#include "base/numeric/half.h"
 #include "trainer/ops/cpu/math.h"
 #include "trainer/ops/cpu/ops_cpu.h"
 

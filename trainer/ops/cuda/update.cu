@@ -3,8 +3,8 @@
  */
 #include "trainer/ops/cuda/update.h"
 
-#include "base/exact_parts.h"
-#include "base/exact_sum.h"
+#include "base/numeric/exact_parts.h"
+#include "base/numeric/exact_sum.h"
 #include "trainer/ops/cuda/dispatch.h"
 #include "trainer/ops/cuda/element.h"
 #include "trainer/ops/cuda/launch.h"

@@ -4,7 +4,7 @@
  */
 #include "trainer/ops/cuda/gemm/cublaslt_library.h"
 
-#include "base/dynlib.h"
+#include "base/os/dynlib.h"
 
 #include <dlfcn.h>
 #include <errno.h>

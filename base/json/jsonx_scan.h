@@ -1,0 +1,33 @@
+/*
+ * jsonx_scan — locates the values of a JSON text without building a tree, for documents with very
+ * long lists.
+ *
+ * Spans are found by brackets, commas and quotes alone; jsonx_parse validates each span. No text
+ * reads out of bounds. Keys are compared as written: a key with escapes is not found.
+ */
+#ifndef MILLRACE_BASE_JSON_JSONX_SCAN_H
+#define MILLRACE_BASE_JSON_JSONX_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* text[begin, end) */
+struct jsonx_span {
+    size_t begin, end;
+};
+
+/* The value of a member of the document's own object. */
+bool jsonx_scan_member(const char *text, size_t bytes, const char *key,
+                       struct jsonx_span *ret_value);
+
+/* Elements of an array, one after another:
+ *
+ *     struct jsonx_span rest = value, element;
+ *     while ((status = jsonx_scan_element(text, &rest, &element)) == JSON_SCAN_ELEMENT) ...
+ *
+ * JSON_SCAN_BROKEN: not an array, or elements not separated by one comma. */
+enum jsonx_scan { JSON_SCAN_END, JSON_SCAN_ELEMENT, JSON_SCAN_BROKEN };
+enum jsonx_scan jsonx_scan_element(const char *text, struct jsonx_span *rest,
+                                   struct jsonx_span *ret_element);
+
+#endif

@@ -1,0 +1,141 @@
+/*
+ * jsonx_writer — see jsonx_writer.h.
+ */
+#include "base/json/jsonx_writer.h"
+
+#include "base/utf8.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add_quoted(struct str *out, const char *text)
+{
+    str_add(out, "\"", 1);
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at) {
+        size_t bytes = utf8_sequence_bytes(at, strnlen((const char *)at, 4));
+        if (bytes == 0) {
+            str_add_text(out, "\xef\xbf\xbd");
+            at++;
+        } else if (*at == '"' || *at == '\\') {
+            str_add_format(out, "\\%c", *at++);
+        } else if (*at < 0x20) {
+            str_add_format(out, "\\u%04x", *at++);
+        } else {
+            str_add(out, at, bytes);
+            at += bytes;
+        }
+    }
+    str_add(out, "\"", 1);
+}
+
+static void begin_value(struct jsonx_writer *writer, const char *key)
+{
+    if (writer->needs_comma)
+        str_add(writer->out, ",", 1);
+    writer->needs_comma = true;
+    if (key) {
+        add_quoted(writer->out, key);
+        str_add(writer->out, ":", 1);
+    }
+}
+
+static void begin_nested(struct jsonx_writer *writer, const char *key, const char *bracket)
+{
+    begin_value(writer, key);
+    str_add(writer->out, bracket, 1);
+    writer->needs_comma = false;
+}
+
+static void end_nested(struct jsonx_writer *writer, const char *bracket)
+{
+    str_add(writer->out, bracket, 1);
+    writer->needs_comma = true;
+}
+
+void jsonx_begin_object(struct jsonx_writer *writer, const char *key)
+{
+    begin_nested(writer, key, "{");
+}
+
+void jsonx_end_object(struct jsonx_writer *writer)
+{
+    end_nested(writer, "}");
+}
+
+void jsonx_begin_array(struct jsonx_writer *writer, const char *key)
+{
+    begin_nested(writer, key, "[");
+}
+
+void jsonx_end_array(struct jsonx_writer *writer)
+{
+    end_nested(writer, "]");
+}
+
+void jsonx_write_u64(struct jsonx_writer *writer, const char *key, uint64_t value)
+{
+    begin_value(writer, key);
+    str_add_format(writer->out, "%" PRIu64, value);
+}
+
+void jsonx_write_i64(struct jsonx_writer *writer, const char *key, int64_t value)
+{
+    begin_value(writer, key);
+    str_add_format(writer->out, "%" PRId64, value);
+}
+
+void jsonx_write_f64(struct jsonx_writer *writer, const char *key, double value)
+{
+    if (!isfinite(value)) {
+        jsonx_write_null(writer, key);
+        return;
+    }
+    begin_value(writer, key);
+    char text[40];
+    int digits = 1;
+    do {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+    } while (strtod(text, NULL) != value && ++digits <= 17);
+    for (const char *at = text; *at;) {
+        size_t bytes = strspn(at, "0123456789+-e");
+        str_add(writer->out, at, bytes);
+        at += bytes;
+        if (*at)
+            str_add(writer->out, ".", 1); /* replaces the locale's decimal point */
+        at += strcspn(at, "0123456789");
+    }
+}
+
+void jsonx_write_bool(struct jsonx_writer *writer, const char *key, bool value)
+{
+    begin_value(writer, key);
+    str_add_text(writer->out, value ? "true" : "false");
+}
+
+void jsonx_write_null(struct jsonx_writer *writer, const char *key)
+{
+    begin_value(writer, key);
+    str_add_text(writer->out, "null");
+}
+
+void jsonx_write_string(struct jsonx_writer *writer, const char *key, const char *text)
+{
+    begin_value(writer, key);
+    add_quoted(writer->out, text);
+}
+
+void jsonx_write_hex64(struct jsonx_writer *writer, const char *key, uint64_t value)
+{
+    begin_value(writer, key);
+    str_add_format(writer->out, "\"%016" PRIx64 "\"", value);
+}
+
+void jsonx_write_raw(struct jsonx_writer *writer, const char *key, const char *json, size_t bytes)
+{
+    begin_value(writer, key);
+    str_add(writer->out, json, bytes);
+}

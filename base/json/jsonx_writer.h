@@ -1,0 +1,44 @@
+/*
+ * jsonx_writer — writes compact JSON into a str, in call order.
+ *
+ *     struct jsonx_writer w = {.out = &text};
+ *     jsonx_begin_object(&w, NULL);
+ *     jsonx_write_u64(&w, "samples_count", 3068);
+ *     jsonx_begin_array(&w, "classes");
+ *     // key NULL inside an array, and for the document itself
+ *     jsonx_write_string(&w, NULL, "dress");
+ *     jsonx_end_array(&w);
+ *     jsonx_end_object(&w);
+ */
+#ifndef MILLRACE_BASE_JSON_JSONX_WRITER_H
+#define MILLRACE_BASE_JSON_JSONX_WRITER_H
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Zero except for out. Owner thread. */
+struct jsonx_writer {
+    struct str *out;
+    bool needs_comma;
+};
+
+void jsonx_begin_object(struct jsonx_writer *writer, const char *key);
+void jsonx_end_object(struct jsonx_writer *writer);
+void jsonx_begin_array(struct jsonx_writer *writer, const char *key);
+void jsonx_end_array(struct jsonx_writer *writer);
+void jsonx_write_u64(struct jsonx_writer *writer, const char *key, uint64_t value);
+void jsonx_write_i64(struct jsonx_writer *writer, const char *key, int64_t value);
+void jsonx_write_f64(struct jsonx_writer *writer, const char *key,
+                     double value); /* shortest round-trip text; null if not finite */
+void jsonx_write_bool(struct jsonx_writer *writer, const char *key, bool value);
+void jsonx_write_null(struct jsonx_writer *writer, const char *key);
+void jsonx_write_string(struct jsonx_writer *writer, const char *key,
+                        const char *text); /* UTF-8; invalid bytes become U+FFFD */
+void jsonx_write_hex64(struct jsonx_writer *writer, const char *key,
+                       uint64_t value); /* as 16 digits in a string */
+void jsonx_write_raw(struct jsonx_writer *writer, const char *key, const char *json,
+                     size_t bytes); /* already JSON */
+
+#endif

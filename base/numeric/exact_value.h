@@ -1,0 +1,60 @@
+/*
+ * exact_value — rounds an exact sum (exact_sum.h) to a double, on the host and in kernels. Header
+ * only.
+ */
+#ifndef MILLRACE_BASE_NUMERIC_EXACT_VALUE_H
+#define MILLRACE_BASE_NUMERIC_EXACT_VALUE_H
+
+#include "base/numeric/exact_parts.h"
+#include "base/numeric/exact_sum.h"
+
+#include <math.h>
+
+enum { EXACT_LOWEST_EXPONENT = 1074 };
+
+/* limb: EXACT_SUM_WORDS words. Returns what exact_sum_value specifies. */
+SHARED_INLINE double exact_value_of(const int64_t *limb)
+{
+    if (limb[EXACT_SUM_NONFINITE])
+        return (double)NAN;
+    /* Carry into digits of [0, 2^32) below a signed top, then flip the sign so that the top is
+     * positive. */
+    int64_t digit[EXACT_SUM_LIMBS + 1], carry = 0;
+    for (int i = 0; i < EXACT_SUM_LIMBS; i++) {
+        int64_t value = limb[i] + carry;
+        carry = value >> EXACT_DIGIT_BITS; /* arithmetic shift: floor */
+        digit[i] = value - carry * (INT64_C(1) << EXACT_DIGIT_BITS);
+    }
+    digit[EXACT_SUM_LIMBS] = carry;
+    double sign = 1;
+    if (carry < 0) {
+        sign = -1;
+        int64_t borrow = 0;
+        for (int i = 0; i <= EXACT_SUM_LIMBS; i++) {
+            int64_t value = -digit[i] - borrow;
+            borrow = i < EXACT_SUM_LIMBS && value < 0;
+            digit[i] = value + borrow * (INT64_C(1) << EXACT_DIGIT_BITS);
+        }
+    }
+    /* The 64 leading bits, the last one set where anything non-zero lies below: converting those to
+     * 53 bits rounds once, as the exact value would. The result's exponent is at least that of the
+     * lowest bit, so ldexp has nothing to round. */
+    int top = EXACT_SUM_LIMBS;
+    while (top > 1 && digit[top] == 0)
+        top--;
+    uint64_t high = (uint64_t)digit[top] << EXACT_DIGIT_BITS | (uint64_t)digit[top - 1],
+             low = top > 1 ? (uint64_t)digit[top - 2] : 0;
+    int shift = 0; /* less than 33 bits are exact as they stand */
+    while (high >> EXACT_DIGIT_BITS && !(high << shift >> 63))
+        shift++;
+    if (shift > 0)
+        high = high << shift | low >> (EXACT_DIGIT_BITS - shift);
+    bool rest = (low << shift & 0xffffffffu) != 0;
+    for (int i = top - 3; i >= 0 && !rest; i--)
+        rest = digit[i] != 0;
+    double value =
+        ldexp((double)(high | rest), (top - 1) * EXACT_DIGIT_BITS - shift - EXACT_LOWEST_EXPONENT);
+    return sign * value;
+}
+
+#endif

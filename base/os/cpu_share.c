@@ -1,0 +1,106 @@
+/*
+ * cpu_share — see cpu_share.h.
+ */
+#include "base/os/cpu_share.h"
+
+#include "base/hash.h"
+#include "base/os/machine.h"
+#include "base/os/thread_pool.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODES_MAX = 1024, LIST_BYTES = 4096 };
+
+#define ROUNDING 1e-6 /* exceeds the rounding error of sums of 1/n */
+
+static_assert(CPU_SETSIZE >= CPU_SEAT_CPUS_MAX, "each CPU of a seat is one of the kernel's sets");
+
+static bool has_cpu(const struct cpu_seat *seat, unsigned cpu)
+{
+    return seat->cpus[cpu / 64] >> cpu % 64 & 1;
+}
+
+void cpu_seat_read(struct cpu_seat *ret_seat)
+{
+    char host[MACHINE_HOST_BYTES];
+    cpu_set_t set;
+    *ret_seat = (struct cpu_seat){.cpu_count = thread_pool_cpu_count()};
+    machine_host(host);
+    ret_seat->host = hash_64(host, strlen(host));
+    if (sched_getaffinity(0, sizeof set, &set))
+        return;
+    for (unsigned cpu = 0; cpu < CPU_SEAT_CPUS_MAX; cpu++)
+        if (CPU_ISSET(cpu, &set))
+            ret_seat->cpus[cpu / 64] |= UINT64_C(1) << cpu % 64;
+}
+
+/* Whether the kernel's list ("0-3,8") has a CPU of the set. */
+static bool list_meets(const char *list, const cpu_set_t *set)
+{
+    const char *rest = list;
+    while (*rest >= '0' && *rest <= '9') {
+        char *end;
+        unsigned long first = strtoul(rest, &end, 10), last = first;
+        if (*end == '-')
+            last = strtoul(end + 1, &end, 10);
+        for (unsigned long cpu = first; cpu <= last && cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET(cpu, set))
+                return true;
+        rest = *end == ',' ? end + 1 : end;
+    }
+    return false;
+}
+
+unsigned cpu_groups_count(const char *root)
+{
+    unsigned count = 0;
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set))
+        return 1;
+    for (unsigned node = 0; node < NODES_MAX; node++) {
+        char path[PATH_MAX], list[LIST_BYTES];
+        snprintf(path, sizeof path, "%s/sys/devices/system/node/node%u/cpulist", root, node);
+        count += machine_read_line(path, list, sizeof list) == 0 && list_meets(list, &set);
+    }
+    return count > 0 ? count : 1;
+}
+
+static size_t count_host(const struct cpu_seat *seats, size_t count, size_t own)
+{
+    size_t processes = 0;
+    for (size_t i = 0; i < count; i++)
+        processes += seats[i].host == seats[own].host;
+    return processes;
+}
+
+/* The number of the host's processes that may run on the CPU. */
+static size_t count_cpu(const struct cpu_seat *seats, size_t count, size_t own, unsigned cpu)
+{
+    size_t processes = 0;
+    for (size_t i = 0; i < count; i++)
+        processes += seats[i].host == seats[own].host && has_cpu(&seats[i], cpu);
+    return processes;
+}
+
+unsigned cpu_share(const struct cpu_seat *seats, size_t count, size_t own)
+{
+    uint64_t cpus_count = 0;
+    double share = 0;
+    for (unsigned cpu = 0; cpu < CPU_SEAT_CPUS_MAX; cpu++)
+        if (has_cpu(&seats[own], cpu)) {
+            cpus_count++;
+            share += 1.0 / (double)count_cpu(seats, count, own, cpu);
+        }
+    /* The affinity is unknown, or a control group allows less. */
+    bool is_limited = cpus_count == 0 || seats[own].cpu_count < cpus_count;
+    double limit = (double)seats[own].cpu_count / (double)count_host(seats, count, own);
+    if (is_limited && (cpus_count == 0 || limit < share))
+        share = limit;
+    return share >= 1 ? (unsigned)(share + ROUNDING) : 1;
+}

@@ -1,0 +1,36 @@
+/*
+ * cpu_share — how many CPUs each process should use when several share them.
+ *
+ *     cpu_seat_read(&seats[rank]);
+ *     ... all processes exchange their seats ...
+ *     threads = cpu_share(seats, ranks_count, rank);
+ *
+ * Each of the n processes that may run on a CPU gets 1/n of it. A process that a launcher bound to
+ * its own CPUs keeps them all. A control group limit is divided among the host's processes, because
+ * processes of one container share its groups.
+ */
+#ifndef MILLRACE_BASE_OS_CPU_SHARE_H
+#define MILLRACE_BASE_OS_CPU_SHARE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CPU_SEAT_CPUS_MAX = 1024, CPU_SEAT_WORDS = CPU_SEAT_CPUS_MAX / 64 };
+
+/* Plain data without padding; exchanged as bytes. */
+struct cpu_seat {
+    uint64_t host;      /* hash of the host's identity */
+    uint64_t cpu_count; /* as thread_pool_cpu_count: affinity, limited by control groups */
+    uint64_t cpus[CPU_SEAT_WORDS]; /* affinity; no bits if unknown */
+};
+
+/* The number of core groups the calling thread may run in, at least 1. A core group is the set of
+ * processors of one NUMA node. root is prepended to every path read. */
+unsigned cpu_groups_count(const char *root);
+
+/* Reads the calling thread's seat. */
+void cpu_seat_read(struct cpu_seat *ret_seat);
+/* The share of seats[own], rounded down, at least 1. Pure. */
+unsigned cpu_share(const struct cpu_seat *seats, size_t count, size_t own);
+
+#endif

@@ -1,0 +1,181 @@
+/*
+ * thread_pool — see thread_pool.h.
+ *
+ * A new generation number, set under the mutex, starts a job; workers then take tasks from an
+ * atomic counter. The caller returns once every worker has left the job, so no worker of an old job
+ * reads the fields of a new one.
+ */
+#include "base/os/thread_pool.h"
+
+#include "base/os/cgroup.h"
+#include "base/os/thread.h"
+#include "base/os/trace.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+struct thread_pool {
+    unsigned count;
+    unsigned started;      /* running threads, at most count - 1 */
+    pthread_mutex_t mutex; /* guards generation, busy, stop and the job's fields */
+    pthread_cond_t announced, finished;
+    uint64_t generation;
+    unsigned busy; /* workers other than the caller still in the job */
+    bool stop;
+    size_t tasks;
+    void (*work)(void *context, size_t task, unsigned worker);
+    void *context;
+    atomic_size_t next_task;
+    struct worker {
+        struct thread_pool *pool;
+        unsigned number;
+        struct trace_track *track; /* guarded by mutex between jobs; NULL: no trace */
+        pthread_t thread;
+    } workers[];
+};
+
+/* With more threads than the quota allows, the kernel throttles all of them until the next
+ * period. */
+unsigned thread_pool_cpu_count_in(const char *root)
+{
+    cpu_set_t set;
+    struct cgroup_limits limits;
+    if (sched_getaffinity(0, sizeof set, &set))
+        return 1;
+    int count = CPU_COUNT(&set);
+    cgroup_read_limits(root, &limits);
+    if (limits.cpu_count > 0 && limits.cpu_count < count) {
+        int whole = (int)limits.cpu_count;
+        count = whole < limits.cpu_count ? whole + 1 : whole;
+    }
+    return count > 0 ? (unsigned)count : 1;
+}
+
+unsigned thread_pool_cpu_count(void)
+{
+    return thread_pool_cpu_count_in("");
+}
+
+static void take_tasks(struct thread_pool *pool, unsigned worker)
+{
+    for (;;) {
+        size_t task = atomic_fetch_add_explicit(&pool->next_task, 1, memory_order_relaxed);
+        if (task >= pool->tasks)
+            return;
+        pool->work(pool->context, task, worker);
+    }
+}
+
+static void *worker_main(void *argument)
+{
+    struct worker *worker = argument;
+    struct thread_pool *pool = worker->pool;
+    uint64_t seen = 0;
+    pthread_mutex_lock(&pool->mutex);
+    for (;;) {
+        while (pool->generation == seen && !pool->stop)
+            pthread_cond_wait(&pool->announced, &pool->mutex);
+        if (pool->stop)
+            break;
+        seen = pool->generation;
+        struct trace_track *track = worker->track;
+        pthread_mutex_unlock(&pool->mutex);
+        uint64_t began_ns = trace_begin(track);
+        take_tasks(pool, worker->number);
+        trace_end(track, "tasks", began_ns);
+        pthread_mutex_lock(&pool->mutex);
+        if (--pool->busy == 0)
+            pthread_cond_signal(&pool->finished);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return NULL;
+}
+
+static int start_worker(struct thread_pool *pool, unsigned number)
+{
+    struct worker *worker = &pool->workers[number];
+    *worker = (struct worker){.pool = pool, .number = number};
+    return thread_start(&worker->thread, worker_main, worker);
+}
+
+int thread_pool_open(unsigned count, struct thread_pool **ret_pool, struct err *err)
+{
+    if (count == 0)
+        count = thread_pool_cpu_count();
+    if (count > THREAD_POOL_THREADS_MAX)
+        count = THREAD_POOL_THREADS_MAX;
+    struct thread_pool *pool = calloc(1, sizeof *pool + count * sizeof pool->workers[0]);
+    if (!pool)
+        return err_set(err, -ENOMEM, "out of memory for %u worker threads", count);
+    pool->count = count;
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->announced, NULL);
+    pthread_cond_init(&pool->finished, NULL);
+    for (unsigned i = 1; i < count; i++) {
+        int status = start_worker(pool, i);
+        if (status) {
+            thread_pool_close(pool);
+            return err_errno(err, status, "could not start worker thread %u of %u", i, count);
+        }
+        pool->started = i;
+    }
+    *ret_pool = pool;
+    return 0;
+}
+
+void thread_pool_close(struct thread_pool *pool)
+{
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->mutex);
+    pool->stop = true;
+    pthread_cond_broadcast(&pool->announced);
+    pthread_mutex_unlock(&pool->mutex);
+    for (unsigned i = 1; i <= pool->started; i++)
+        pthread_join(pool->workers[i].thread, NULL);
+    pthread_cond_destroy(&pool->finished);
+    pthread_cond_destroy(&pool->announced);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool);
+}
+
+unsigned thread_pool_count(const struct thread_pool *pool)
+{
+    return pool->count;
+}
+
+void thread_pool_add_tracks(struct thread_pool *pool, struct trace *trace)
+{
+    pthread_mutex_lock(&pool->mutex);
+    for (unsigned i = 1; i <= pool->started; i++)
+        pool->workers[i].track = trace_add_track(trace, "compute", i);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+void thread_pool_run(struct thread_pool *pool, size_t tasks,
+                     void (*work)(void *context, size_t task, unsigned worker), void *context)
+{
+    if (tasks == 1 || pool->started == 0) {
+        for (size_t task = 0; task < tasks; task++)
+            work(context, task, 0);
+        return;
+    }
+    pthread_mutex_lock(&pool->mutex);
+    pool->tasks = tasks;
+    pool->work = work;
+    pool->context = context;
+    atomic_store_explicit(&pool->next_task, 0, memory_order_relaxed);
+    pool->busy = pool->started;
+    pool->generation++;
+    pthread_cond_broadcast(&pool->announced);
+    pthread_mutex_unlock(&pool->mutex);
+    take_tasks(pool, 0);
+    pthread_mutex_lock(&pool->mutex);
+    while (pool->busy > 0)
+        pthread_cond_wait(&pool->finished, &pool->mutex);
+    pthread_mutex_unlock(&pool->mutex);
+}

@@ -1,0 +1,44 @@
+/*
+ * thread_pool — a fixed number of threads that run the tasks of one job at a time.
+ *
+ *     // work(context, task, worker) for each task in 0..tasks-1
+ *     thread_pool_run(pool, tasks, work, &context);
+ *
+ * The caller works too, as worker 0. Workers take tasks from a shared counter, so which worker runs
+ * a task is not determined: a task must write only its own output, and its result must not depend
+ * on the worker. The result then has the same bits for any number of threads.
+ */
+#ifndef MILLRACE_BASE_OS_THREAD_POOL_H
+#define MILLRACE_BASE_OS_THREAD_POOL_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+
+enum { THREAD_POOL_THREADS_MAX = 256 };
+
+struct thread_pool;
+struct trace;
+
+/* count includes the caller; 0 means one thread per usable CPU. The caller owns the pool. -EAGAIN,
+ * -ENOMEM. */
+int thread_pool_open(unsigned count, struct thread_pool **ret_pool, struct err *err);
+void thread_pool_close(struct thread_pool *pool); /* joins; NULL is fine */
+unsigned thread_pool_count(const struct thread_pool *pool);
+
+/* The pool's threads, except the caller, then record their work in tracks of the trace (trace.h),
+ * which must outlive the pool. trace may be NULL. Do not call during a job. */
+void thread_pool_add_tracks(struct thread_pool *pool, struct trace *trace);
+
+/* Blocks until all tasks are done. One caller at a time, and not from a task. Allocates nothing.
+ *  */
+void thread_pool_run(struct thread_pool *pool, size_t tasks,
+                     void (*work)(void *context, size_t task, unsigned worker), void *context);
+
+/* CPUs this process may use, at least 1: its affinity, limited by its control groups' quota,
+ * rounded up. */
+unsigned thread_pool_cpu_count(void);
+/* The same, with root prepended to every path read (cgroup.h). */
+unsigned thread_pool_cpu_count_in(const char *root);
+
+#endif

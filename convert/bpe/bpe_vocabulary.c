@@ -1,0 +1,208 @@
+/*
+ * bpe_vocabulary — reads encoder.json and vocab.bpe. See bpe.h, bpe_vocabulary.h.
+ *
+ *     encoder.json   {"token": id, ...}: each id below their number once
+ *     vocab.bpe      "#version: ..." or nothing, then per pair "left right\n"; the line is its rank
+ *
+ * Both write a byte as one character: printable Latin-1 as itself, the others as U+0100 and up, in
+ * order.
+ */
+#include "convert/bpe/bpe_vocabulary.h"
+
+#include "base/hash.h"
+#include "base/json/jsonx.h"
+#include "io/file_util.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOKEN_TEXT_BYTES_MAX = 1024 };
+
+/* The text of each byte, as UTF-8. */
+static void byte_text(unsigned byte, char text[3])
+{
+    unsigned code = byte, others = 0;
+    for (unsigned b = 0; b <= byte; b++) {
+        bool printable = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
+        code = printable ? b : 0x100 + others++;
+    }
+    size_t at = 0;
+    if (code >= 0x80)
+        text[at++] = (char)(0xc0 | code >> 6);
+    text[at] = (char)(code < 0x80 ? code : (0x80 | (code & 0x3f)));
+    text[at + 1] = '\0';
+}
+
+struct loading {
+    struct bpe *bpe;
+    struct json_t *tokens; /* encoder.json */
+    uint8_t *seen;         /* by id */
+    const char *path;
+    struct err *err;
+};
+
+static int refuse(const struct loading *loading, int64_t offset, const char *expected,
+                  const char *found)
+{
+    err_set(loading->err, -EBADMSG, "the byte-pair encoding vocabulary is invalid");
+    err_at(loading->err, loading->path, offset);
+    err_expected(loading->err, "%s", expected);
+    err_found(loading->err, "%.100s", found);
+    return -EBADMSG;
+}
+
+static int check_token(void *context, const char *key, struct json_t *value)
+{
+    struct loading *loading = context;
+    uint64_t id;
+    if (jsonx_u64(value, &id) || id >= loading->bpe->vocabulary || loading->seen[id])
+        return refuse(loading, ERR_NO_OFFSET, "each id once, below the number of tokens", key);
+    loading->seen[id] = 1;
+    return 0;
+}
+
+static int find_token(const struct loading *loading, const char *text, int64_t offset,
+                      uint16_t *ret_token)
+{
+    uint64_t id;
+    if (jsonx_u64(jsonx_get(loading->tokens, text), &id))
+        return refuse(loading, offset, "tokens of encoder.json", text);
+    *ret_token = (uint16_t)id;
+    return 0;
+}
+
+static int load_tokens(struct loading *loading, const char *text, size_t bytes)
+{
+    struct bpe *bpe = loading->bpe;
+    int status = jsonx_parse(text, bytes, loading->path, 0, &loading->tokens, loading->err);
+    if (status)
+        return status;
+    size_t count =
+        jsonx_kind(loading->tokens) == JSON_KIND_OBJECT ? jsonx_count(loading->tokens) : 0;
+    if (count <= 256 || count > BPE_VOCABULARY_MAX)
+        return refuse(loading, ERR_NO_OFFSET, "an object of 257 to 65535 tokens",
+                      "a different number");
+    bpe->vocabulary = (uint32_t)count;
+    bpe->identity = hash_64(text, bytes);
+    loading->seen = calloc(count, 1);
+    if (!loading->seen)
+        return err_set(loading->err, -ENOMEM, "out of memory for a vocabulary");
+    status = jsonx_each(loading->tokens, check_token, loading);
+    uint16_t end;
+    if (!status)
+        status = find_token(loading, "<|endoftext|>", ERR_NO_OFFSET, &end);
+    for (unsigned byte = 0; byte < 256 && !status; byte++) {
+        char name[3];
+        byte_text(byte, name);
+        status = find_token(loading, name, ERR_NO_OFFSET, &bpe->bytes[byte]);
+    }
+    if (!status)
+        bpe->document_end = end;
+    return status;
+}
+
+/* Adds the pair of the next rank; line has no line end. */
+static int add_pair(struct loading *loading, const char *line, size_t bytes, uint32_t rank,
+                    int64_t offset)
+{
+    char left[TOKEN_TEXT_BYTES_MAX], joined[TOKEN_TEXT_BYTES_MAX];
+    const char *space = memchr(line, ' ', bytes);
+    size_t left_bytes = space ? (size_t)(space - line) : 0;
+    if (left_bytes == 0 || left_bytes + 1 >= bytes || bytes >= sizeof joined || rank >= BPE_NONE)
+        return refuse(loading, offset, "two tokens separated by a space, at most 65535 lines",
+                      "a different line");
+    memcpy(left, line, left_bytes);
+    left[left_bytes] = '\0';
+    memcpy(joined, line, left_bytes);
+    memcpy(joined + left_bytes, space + 1, bytes - left_bytes - 1);
+    joined[bytes - 1] = '\0';
+    struct bpe_pair pair = {.rank = (uint16_t)rank};
+    int status = find_token(loading, left, offset, &pair.left);
+    if (!status)
+        status = find_token(loading, joined + left_bytes, offset, &pair.right);
+    if (!status)
+        status = find_token(loading, joined, offset, &pair.joined);
+    if (status)
+        return status;
+    struct bpe_pair *slot = (struct bpe_pair *)bpe_find_pair(loading->bpe, pair.left, pair.right);
+    if (slot->joined != BPE_NONE)
+        return refuse(loading, offset, "each pair once", joined);
+    *slot = pair;
+    return 0;
+}
+
+static int load_pairs(struct loading *loading, const char *text, size_t bytes)
+{
+    memset(loading->bpe->pairs, 0xff, sizeof loading->bpe->pairs);
+    uint64_t both[2] = {loading->bpe->identity, hash_64(text, bytes)};
+    loading->bpe->identity = hash_64(both, sizeof both);
+    uint32_t rank = 0;
+    for (size_t at = 0; at < bytes;) {
+        const char *line = text + at, *newline = memchr(line, '\n', bytes - at);
+        size_t line_bytes = newline ? (size_t)(newline - line) : bytes - at;
+        bool is_version = at == 0 && line_bytes >= 8 && memcmp(line, "#version", 8) == 0;
+        if (line_bytes > 0 && !is_version) {
+            int status = add_pair(loading, line, line_bytes, rank++, (int64_t)at);
+            if (status)
+                return status;
+        }
+        at += line_bytes + 1;
+    }
+    return 0;
+}
+
+static int load_file(struct io *io, const char *folder, const char *name, struct loading *loading,
+                     int (*load)(struct loading *loading, const char *text, size_t bytes))
+{
+    char path[IO_PATH_BYTES_MAX];
+    char *text = NULL;
+    size_t bytes;
+    int status = io_join_path(folder, name, path, loading->err);
+    if (!status)
+        status = io_read_file(io, path, BPE_FILE_BYTES_MAX, &text, &bytes, loading->err);
+    loading->path = path;
+    if (!status)
+        status = load(loading, text, bytes);
+    free(text);
+    return status;
+}
+
+int bpe_open(struct io *io, const char *folder, struct bpe **ret_bpe, struct err *err)
+{
+    struct loading loading = {.bpe = malloc(sizeof *loading.bpe), .err = err};
+    if (!loading.bpe)
+        return err_set(err, -ENOMEM, "out of memory for a vocabulary");
+    int status = load_file(io, folder, "encoder.json", &loading, load_tokens);
+    if (!status)
+        status = load_file(io, folder, "vocab.bpe", &loading, load_pairs);
+    jsonx_free(loading.tokens);
+    free(loading.seen);
+    if (status)
+        bpe_close(loading.bpe);
+    else
+        *ret_bpe = loading.bpe;
+    return status;
+}
+
+void bpe_close(struct bpe *bpe)
+{
+    free(bpe);
+}
+
+uint32_t bpe_vocabulary(const struct bpe *bpe)
+{
+    return bpe->vocabulary;
+}
+
+uint32_t bpe_document_end(const struct bpe *bpe)
+{
+    return bpe->document_end;
+}
+
+uint64_t bpe_identity(const struct bpe *bpe)
+{
+    return bpe->identity;
+}

@@ -1,0 +1,408 @@
+/*
+ * checkpoint — see checkpoint.h.
+ *
+ * The target file is `[header][tensors in canonical order]`. The tensors' bytes form one stream,
+ * cut into pieces (pieces.h) regardless of tensor boundaries; each worker reads its pieces from the
+ * checkpoint.
+ */
+#include "convert/checkpoint/checkpoint.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "ckpt/format/safetensors.h"
+#include "ckpt/load/flat.h"
+#include "ckpt/load/hash.h"
+#include "ckpt/load/only.h"
+#include "ckpt/load/reader.h"
+#include "ckpt/save/consolidated.h"
+#include "convert/checkpoint/checkpoint_target.h"
+#include "convert/checkpoint/hands.h"
+#include "convert/checkpoint/identity.h"
+#include "convert/checkpoint/pieces.h"
+#include "io/file_util.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One conversion. Owns all members but io, options. */
+struct job {
+    struct io *io;
+    const struct convert_checkpoint_options *options;
+    struct ckpt_reader *reader;
+    struct safetensors_entry *entries;      /* in file order */
+    const struct manifest_tensor **tensors; /* in file order */
+    uint64_t count, cast_count, kept_bytes;
+    struct str header;
+    uint64_t file_bytes;
+    struct piece *list; /* the file after the header */
+    uint64_t pieces_count;
+    struct hands hands;
+    struct flat flats[PIECES_WORKERS_MAX]; /* one per worker */
+    struct piece_journal *journal;
+    struct pieces *pieces;
+    struct io_transaction *transaction;
+    struct io_file *file; /* of the transaction */
+    struct ckpt_watch watch;
+    struct hash_watch watched; /* progress of reads for comparison */
+};
+
+static const char *wanted(const struct job *job)
+{
+    return job->options->only ? job->options->only : "model";
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    return safetensors_compare(a, b);
+}
+
+static int plan(struct job *job, struct err *err)
+{
+    const struct manifest *manifest = ckpt_reader_manifest(job->reader);
+    job->entries = calloc(manifest->tensors_count + 1, sizeof *job->entries);
+    job->tensors = calloc(manifest->tensors_count + 1, sizeof(const struct manifest_tensor *));
+    if (!job->entries || !job->tensors)
+        return err_set(err, -ENOMEM, "out of memory for %llu tensors",
+                       (unsigned long long)manifest->tensors_count);
+    for (uint64_t i = 0; i < manifest->tensors_count; i++) {
+        const struct manifest_tensor *tensor = &manifest->tensors[i];
+        if (!only_selects(wanted(job), tensor->name))
+            continue;
+        struct safetensors_entry *entry = &job->entries[job->count++];
+        *entry = (struct safetensors_entry){.name = tensor->name,
+                                            .dtype = flat_dtype(&job->options->cast, tensor->dtype),
+                                            .rank = tensor->rank};
+        if (entry->dtype != tensor->dtype) {
+            job->cast_count++;
+            log_line(job->options->log, LOG_DEBUG, "%s: converting %s to %s", tensor->name,
+                     dtype_name(tensor->dtype), dtype_name(entry->dtype));
+        }
+        memcpy(entry->shape, tensor->shape, sizeof entry->shape);
+    }
+    if (job->count == 0) {
+        err_set(err, -ENOENT, "there is no tensor to convert");
+        err_at(err, job->options->source, ERR_NO_OFFSET);
+        err_expected(err, "names that match \"%.100s\"", wanted(job));
+        err_advise(err, "run `millrace inspect` to see the names");
+        return -ENOENT;
+    }
+    qsort(job->entries, job->count, sizeof *job->entries, compare_entries);
+    for (uint64_t i = 0; i < job->count; i++)
+        job->tensors[i] = manifest_find(manifest, job->entries[i].name);
+    return consolidated_encode_header(job->entries, job->count, &job->header, &job->file_bytes,
+                                      err);
+}
+
+static int cut(struct job *job, struct err *err)
+{
+    uint64_t at = job->header.bytes;
+    job->pieces_count = (job->file_bytes - at + PIECE_BYTES - 1) / PIECE_BYTES;
+    job->list = calloc(job->pieces_count + 1, sizeof *job->list);
+    if (!job->list)
+        return err_set(err, -ENOMEM, "out of memory for %llu pieces",
+                       (unsigned long long)job->pieces_count);
+    for (uint64_t i = 0; i < job->pieces_count; i++, at += PIECE_BYTES)
+        job->list[i] = (struct piece){at, bytes_min(PIECE_BYTES, job->file_bytes - at)};
+    return 0;
+}
+
+/* The first tensor that ends after that offset of the file. */
+static uint64_t entry_at(const struct job *job, uint64_t offset)
+{
+    uint64_t low = 0, high = job->count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (job->entries[middle].offset_bytes + job->entries[middle].size_bytes > offset)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* Canonical order keeps elements aligned to their size, so pieces end between elements. */
+static int make_piece(void *context, unsigned worker, uint64_t number, void *data, struct err *err)
+{
+    struct job *job = context;
+    const struct piece *piece = &job->list[number];
+    uint64_t index = entry_at(job, piece->offset_bytes);
+    const struct safetensors_entry *entry = &job->entries[index];
+    size_t bytes = 0;
+    flat_seek(&job->flats[worker], index,
+              (piece->offset_bytes - entry->offset_bytes) / dtype_bytes(entry->dtype));
+    int status = flat_read(&job->flats[worker], data, piece->bytes, &bytes, err);
+    assert(status || bytes == piece->bytes);
+    return status;
+}
+
+/* Verifying reads the source and the result once more. */
+static uint64_t bytes_to_do(const struct job *job)
+{
+    return job->file_bytes * (job->options->verify ? 3 : 1);
+}
+
+static int open_pieces(struct job *job, const char *owner_id, struct err *err)
+{
+    const struct convert_checkpoint_options *o = job->options;
+    unsigned workers = pieces_workers(o->workers_count, job->pieces_count);
+    struct piece_journal_options noted = {.io = job->io,
+                                          .target = o->target,
+                                          .owner_id = owner_id,
+                                          .resume = o->resume,
+                                          .pieces_count = job->pieces_count};
+    int status = piece_journal_open(&noted, &job->journal, err);
+    if (!status)
+        status = hands_open(&job->hands, job->reader, workers, err);
+    for (unsigned w = 0; w < workers && !status; w++)
+        status = flat_init(&job->flats[w], job->hands.readers[w], job->tensors, job->count,
+                           &o->cast, err);
+    struct pieces_options options = {.io = job->io,
+                                     .workers_count = workers,
+                                     .pieces = job->list,
+                                     .buffer_bytes = PIECE_BYTES,
+                                     .make = make_piece,
+                                     .context = job,
+                                     .journal = job->journal,
+                                     .progress = o->progress,
+                                     .progress_context = o->progress_context,
+                                     .progress_bytes = bytes_to_do(job),
+                                     .stop = o->stop};
+    return status ? status : pieces_open(&options, &job->pieces, err);
+}
+
+static int write_header(struct job *job, struct err *err)
+{
+    struct io_queue *queue;
+    int status = job->io->ops->queue_open(job->io, 1, &queue, err);
+    if (status)
+        return status;
+    status = io_write_exact(queue, job->io, job->file, job->options->target, 0, job->header.data,
+                            job->header.bytes, err);
+    job->io->ops->queue_close(queue);
+    return status;
+}
+
+static int write_all(struct job *job, const char *owner_id, struct err *err)
+{
+    const struct convert_checkpoint_options *o = job->options;
+    struct io_transaction_options transaction = {.path = o->target,
+                                                 .single_file = true,
+                                                 .replace = o->force,
+                                                 .owner_id = owner_id,
+                                                 .resume =
+                                                     o->resume ? IO_RESUME_NOW : IO_RESUME_LATER};
+    int status = job->io->transactions->begin(job->io, &transaction, &job->transaction, err);
+    if (!status)
+        status =
+            job->io->transactions->create(job->transaction, "", job->file_bytes, &job->file, err);
+    if (!status)
+        status = open_pieces(job, owner_id, err);
+    if (!status)
+        status = write_header(job, err);
+    if (!status)
+        status = pieces_write(job->pieces, job->file, o->target, 0, job->pieces_count, err);
+    if (!status)
+        job->kept_bytes = pieces_kept_bytes(job->pieces);
+    return status;
+}
+
+/* Frees their memory before verifying, which needs memory too. */
+static void close_pieces(struct job *job)
+{
+    pieces_close(job->pieces);
+    job->pieces = NULL;
+    for (unsigned w = 0; w < PIECES_WORKERS_MAX; w++)
+        flat_deinit(&job->flats[w]);
+    hands_close(&job->hands);
+}
+
+static bool is_any(const void *context, const char *name)
+{
+    (void)context;
+    (void)name;
+    return true;
+}
+
+struct sum {
+    uint64_t count; /* number of tensors */
+    struct hash128 hash;
+};
+
+static bool is_same(const struct sum *a, const struct sum *b)
+{
+    return a->count == b->count && a->hash.high == b->hash.high && a->hash.low == b->hash.low;
+}
+
+/* Hashes the tensors as the step gives them. done_bytes, bytes: for the progress of the
+ * conversion. */
+static int sum_source(struct job *job, uint64_t done_bytes, uint64_t bytes, struct sum *ret_sum,
+                      struct err *err)
+{
+    job->watch = (struct ckpt_watch){job->options->progress, job->options->progress_context};
+    job->watched = (struct hash_watch){&job->watch, done_bytes, bytes, job->options->stop};
+    return hash_tensors(job->reader, only_selects, wanted(job), &job->options->cast, &job->watched,
+                        &ret_sum->count, &ret_sum->hash, err);
+}
+
+/* Hashes the tensors in the file at path. Call it after sum_source. */
+static int sum_target(struct job *job, const char *path, struct sum *ret_sum, struct err *err)
+{
+    struct ckpt_reader *target;
+    int status = reader_open_any(job->io, path, &target, job->options->log, err);
+    if (status)
+        return status;
+    status = hash_tensors(target, is_any, NULL, NULL, &job->watched, &ret_sum->count,
+                          &ret_sum->hash, err);
+    ckpt_reader_close(target);
+    return status;
+}
+
+/* Reads the result back and compares it with the source. */
+static int compare(struct job *job, const char *path, struct err *err)
+{
+    struct sum expected = {0}, found = {0};
+    char text[HASH128_HEX_BYTES];
+    int status = sum_source(job, job->file_bytes, bytes_to_do(job), &expected, err);
+    if (!status)
+        status = sum_target(job, path, &found, err);
+    if (status || is_same(&expected, &found))
+        return status;
+    err_set(err, -EBADMSG, "the written file differs from the checkpoint");
+    err_at(err, job->options->target, ERR_NO_OFFSET);
+    err_expected(err, "hash %s", hash128_format(expected.hash, text));
+    err_found(err, "%s", hash128_format(found.hash, text));
+    err_advise(err,
+               "convert again, as nothing was committed: the disk or the memory may be failing");
+    return -EBADMSG;
+}
+
+/* Commits the file once its bytes are durable and, if requested, compared. */
+static int commit(struct job *job, struct err *err)
+{
+    int status = job->io->transactions->finalize(job->transaction, job->file, job->file_bytes, err);
+    if (!status && job->options->verify) /* before it gets its final name */
+        status = compare(job, job->io->transactions->staging(job->transaction), err);
+    if (status)
+        return status;
+    status = job->io->transactions->commit(job->transaction, err);
+    job->transaction = NULL;
+    return status;
+}
+
+/* Whether an earlier conversion already completed: it was killed at its end, or is repeated. */
+static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, struct err *err)
+{
+    struct io_stat info;
+    struct piece_journal *journal;
+    struct piece_journal_options left = {
+        .io = job->io, .target = job->options->target, .owner_id = owner_id, .resume = true};
+    *ret_is_done = false;
+    if (!job->options->resume || job->options->force ||
+        job->io->names->stat(job->io, job->options->target, &info, NULL) ||
+        info.kind != IO_ENTRY_FILE)
+        return 0;
+    struct sum expected = {0}, found = {0};
+    int status = sum_source(job, 0, 2 * job->file_bytes, &expected, err);
+    if (status)
+        return status;
+    status = sum_target(job, job->options->target, &found, err);
+    /* -EBADMSG and -EINVAL come from a file of another kind. */
+    if (status && status != -EBADMSG && status != -EINVAL)
+        return status;
+    if (status || !is_same(&expected, &found)) {
+        err_set(err, -EEXIST, "the name is already in use");
+        err_at(err, job->options->target, ERR_NO_OFFSET);
+        err_advise(err, "remove it, choose another name, or ask for it to be replaced");
+        return -EEXIST;
+    }
+    *ret_is_done = true;
+    job->kept_bytes = job->file_bytes;
+    status = piece_journal_open(&left, &journal, err);
+    if (!status)
+        piece_journal_close(journal, false);
+    return status;
+}
+
+/* Logs if the step already contains this file: it was saved with the layout `full`, and its
+ * consolidated file has exactly these tensors. */
+static void tell_if_there(const struct job *job)
+{
+    const struct manifest *manifest = ckpt_reader_manifest(job->reader);
+    const struct manifest_file *file = consolidated_find_file(manifest);
+    if (!file || file->size_bytes != job->file_bytes || job->cast_count > 0)
+        return;
+    for (uint64_t i = 0; i < job->count; i++)
+        for (uint64_t c = 0; c < job->tensors[i]->chunks_count; c++)
+            if (&manifest->files[job->tensors[i]->chunks[c].file] != file)
+                return;
+    log_line(job->options->log, LOG_INFO, "copied and verified an existing file of the step: %s/%s",
+             ckpt_reader_path(job->reader), file->name);
+}
+
+static int make_file(struct job *job, struct err *err)
+{
+    char owner_id[IDENTITY_BYTES], how[64], text[HASH128_HEX_BYTES];
+    bool is_done = false;
+    /* the header has the name, dtype, shape and offset of every tensor */
+    snprintf(how, sizeof how, "full %s",
+             hash128_format(hash_128(job->header.data, job->header.bytes), text));
+    int status = identity_of(job->reader, how, owner_id, err);
+    if (!status)
+        status = find_whole(job, owner_id, &is_done, err);
+    if (status || is_done)
+        return status;
+    status = write_all(job, owner_id, err);
+    close_pieces(job);
+    return status ? status : commit(job, err);
+}
+
+/* keep: for a later resume. */
+static void release(struct job *job, bool keep)
+{
+    close_pieces(job);
+    if (keep)
+        job->io->transactions->leave(job->transaction);
+    else
+        job->io->transactions->abort(job->transaction);
+    piece_journal_close(job->journal, keep); /* last: its data is now committed or removed */
+    ckpt_reader_close(job->reader);
+    str_deinit(&job->header);
+    free(job->entries);
+    free(job->tensors);
+    free(job->list);
+}
+
+int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_options *options,
+                            struct convert_checkpoint_result *ret_result, struct err *err)
+{
+    uint64_t begun_ns = clock_now_ns();
+    struct job job = {.io = io, .options = options};
+    int status = reader_open_any(io, options->source, &job.reader, options->log, err);
+    if (!status)
+        status =
+            checkpoint_target_check_file(io, ckpt_reader_path(job.reader), options->target, err);
+    if (!status)
+        status = plan(&job, err);
+    if (!status)
+        status = cut(&job, err);
+    if (!status)
+        status = make_file(&job, err);
+    if (!status) {
+        tell_if_there(&job);
+        *ret_result = (struct convert_checkpoint_result){
+            .tensors_count = job.count,
+            .written_bytes = job.file_bytes,
+            .cast_count = job.cast_count,
+            .kept_bytes = job.kept_bytes,
+            .seconds = clock_seconds(clock_now_ns() - begun_ns),
+        };
+    }
+    bool keep = status == -EINTR && job.transaction && job.journal;
+    if (status == -EINTR)
+        *ret_result = (struct convert_checkpoint_result){.is_resumable = keep};
+    release(&job, keep);
+    return status;
+}

@@ -1,0 +1,372 @@
+/*
+ * checkpoint_hf — exports a checkpoint to a folder that transformers loads. See checkpoint.h.
+ *
+ * An output tensor is made of one of ours, or of q, k and v; some are transposed. Each of its
+ * pieces (pieces.h) is a few of its rows. For a transposed tensor these are columns of ours, which
+ * the reader loads as boxes, with a cast if needed. One pass writes the folder; to verify, a second
+ * pass makes the same data again and compares it with the files.
+ */
+#include "convert/checkpoint/checkpoint_hf.h"
+
+#include "base/clock.h"
+#include "base/json/jsonx_writer.h"
+#include "convert/checkpoint/checked_folder.h"
+#include "convert/checkpoint/checkpoint.h"
+#include "convert/checkpoint/checkpoint_hf_plan.h"
+#include "convert/checkpoint/checkpoint_target.h"
+#include "convert/checkpoint/hands.h"
+#include "convert/checkpoint/identity.h"
+#include "convert/checkpoint/pieces.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One conversion. Owns all members but io, options. */
+struct job {
+    struct io *io;
+    const struct convert_checkpoint_options *options;
+    struct ckpt_reader *reader;
+    const struct hf_model *model;
+    bool tied; /* the head is the embedding's table */
+    struct hf_plan plan;
+    uint64_t kept_bytes;
+    struct safetensors_entry *entries; /* of the file in progress */
+    struct piece *list;                /* [plan.pieces_count], of all files */
+    uint64_t put_count;                /* pieces of the files before the current one */
+    struct hands hands;
+    char *columns[PIECES_WORKERS_MAX]; /* one per worker, of a part of ours */
+    struct piece_journal *journal;
+    struct pieces *pieces;
+    struct checked_folder folder;
+};
+
+static int plan(struct job *job, struct err *err)
+{
+    const struct hf_plan_options options = {.reader = job->reader,
+                                            .model = job->model,
+                                            .cast = &job->options->cast,
+                                            .max_file_bytes = job->options->max_file_bytes,
+                                            .log = job->options->log};
+    int status = hf_plan_init(&job->plan, &options, err);
+    if (status)
+        return status;
+    job->entries = calloc(job->plan.tensors_count + 1, sizeof *job->entries);
+    job->list = calloc(job->plan.pieces_count + 1, sizeof *job->list);
+    return job->entries && job->list
+               ? 0
+               : err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
+}
+
+static int load_box(struct job *job, unsigned worker, const struct manifest_tensor *ours,
+                    const uint64_t start[2], const uint64_t extent[2], void *data, struct err *err)
+{
+    struct ckpt_tensor wanted = {.name = ours->name,
+                                 .dtype = flat_dtype(&job->options->cast, ours->dtype),
+                                 .rank = ours->rank,
+                                 .cast = job->options->cast.is_wanted,
+                                 .data = data};
+    memcpy(wanted.shape, ours->shape, sizeof wanted.shape);
+    memcpy(wanted.start, start, 2 * sizeof start[0]);
+    memcpy(wanted.extent, extent, 2 * sizeof extent[0]);
+    return ckpt_reader_load(job->hands.readers[worker], &wanted, 1, NULL, err);
+}
+
+/* Rows of the output are columns of each part. */
+static int load_transposed(struct job *job, unsigned worker, const struct hf_rows *rows, char *data,
+                           struct err *err)
+{
+    const struct hf_tensor *tensor = rows->tensor;
+    uint64_t out = tensor->ours[0]->shape[0], bytes = dtype_bytes(tensor->entry.dtype);
+    const uint64_t start[2] = {0, rows->first}, extent[2] = {out, rows->count};
+    char *columns = job->columns[worker];
+    for (uint32_t p = 0; p < tensor->place.parts; p++) {
+        int status = load_box(job, worker, tensor->ours[p], start, extent, columns, err);
+        if (status)
+            return status;
+        for (uint64_t o = 0; o < out; o++)
+            for (uint64_t r = 0; r < rows->count; r++)
+                memcpy(data + r * hf_tensor_row_bytes(tensor) + (p * out + o) * bytes,
+                       columns + (o * rows->count + r) * bytes, bytes);
+    }
+    return 0;
+}
+
+static int make_piece(void *context, unsigned worker, uint64_t number, void *data, struct err *err)
+{
+    struct job *job = context;
+    const struct hf_rows *rows = &job->plan.rows[number];
+    const struct hf_tensor *tensor = rows->tensor;
+    if (tensor->place.transposed)
+        return load_transposed(job, worker, rows, data, err);
+    if (tensor->entry.rank == 2) /* rank-2 tensors have one part */
+        return load_box(job, worker, tensor->ours[0], (const uint64_t[2]){rows->first, 0},
+                        (const uint64_t[2]){rows->count, tensor->entry.shape[1]}, data, err);
+    uint64_t part = tensor->ours[0]->shape[0];
+    int status = 0;
+    for (uint32_t p = 0; p < tensor->place.parts && !status; p++)
+        status = load_box(job, worker, tensor->ours[p], (const uint64_t[2]){0, 0},
+                          (const uint64_t[2]){part, 0},
+                          (char *)data + p * part * dtype_bytes(tensor->entry.dtype), err);
+    return status;
+}
+
+/* Places the pieces of a tensor that begins at `at`; returns how many. */
+static uint64_t place_pieces(struct job *job, uint64_t piece, const struct hf_tensor *tensor,
+                             uint64_t at)
+{
+    uint64_t count = 0;
+    for (; piece + count < job->plan.pieces_count && job->plan.rows[piece + count].tensor == tensor;
+         count++) {
+        const struct hf_rows *rows = &job->plan.rows[piece + count];
+        job->list[piece + count] =
+            (struct piece){at + rows->first * hf_tensor_row_bytes(tensor),
+                           (size_t)(rows->count * hf_tensor_row_bytes(tensor))};
+    }
+    return count;
+}
+
+/* Encodes the header with its metadata: the format "pt", which transformers requires, and, for a
+ * tensor shared under another name, that name, as safetensors' save_model does. */
+static int encode_header(const struct job *job, uint64_t count, struct str *out,
+                         uint64_t *ret_file_bytes, struct err *err)
+{
+    struct hf_place table = {0};
+    size_t metadata_count = 1;
+    hf_place_of(job->model, "embed.tokens.weight", &table);
+    const char *const metadata[][2] = {{"format", "pt"}, {"lm_head.weight", table.name}};
+    for (uint64_t i = 0; i < count; i++)
+        if (job->tied && strcmp(job->entries[i].name, table.name) == 0)
+            metadata_count = 2;
+    return safetensors_encode(job->entries, count, metadata, metadata_count,
+                              SAFETENSORS_ALIGN_BYTES, out, ret_file_bytes, err);
+}
+
+/* Writes or compares the tensors of the file whose entries are encoded. */
+static int put_tensors(struct job *job, const struct checked_file *file, uint64_t first,
+                       uint64_t count, struct err *err)
+{
+    uint64_t begin = job->put_count;
+    for (uint64_t i = 0; i < count; i++)
+        job->put_count += place_pieces(job, job->put_count, &job->plan.tensors[first + i],
+                                       job->entries[i].offset_bytes);
+    return (job->folder.is_comparing ? pieces_compare : pieces_write)(
+        job->pieces, file->file, file->path, begin, job->put_count - begin, err);
+}
+
+/* Writes or compares one file, whose tensors are consecutive from first on; *ret_end is after the
+ * last. */
+static int put_file(struct job *job, uint64_t first, uint64_t *ret_end, struct err *err)
+{
+    char name[HF_FILE_NAME_BYTES];
+    struct str header = {0};
+    struct checked_file file;
+    uint64_t count = 0, file_bytes = 0, index = job->plan.tensors[first].file;
+    while (first + count < job->plan.tensors_count &&
+           job->plan.tensors[first + count].file == index) {
+        job->entries[count] = job->plan.tensors[first + count].entry;
+        count++;
+    }
+    int status = encode_header(job, count, &header, &file_bytes, err);
+    if (!status)
+        status = checked_file_open(&job->folder, &file, hf_plan_file_name(&job->plan, index, name),
+                                   file_bytes, err);
+    if (!status) {
+        status = checked_file_put(&job->folder, &file, 0, header.data, header.bytes, err);
+        if (!status)
+            status = put_tensors(job, &file, first, count, err);
+        status = checked_file_close(&job->folder, &file, file_bytes, status, err);
+    }
+    str_deinit(&header);
+    *ret_end = first + count;
+    return status;
+}
+
+static int put_text(struct job *job, const char *name, const struct str *text, struct err *err)
+{
+    struct checked_file file;
+    int status = str_status(text);
+    if (status)
+        return err_set(err, status, "out of memory for %s", name);
+    status = checked_file_open(&job->folder, &file, name, text->bytes, err);
+    if (status)
+        return status;
+    status = checked_file_put(&job->folder, &file, 0, text->data, text->bytes, err);
+    return checked_file_close(&job->folder, &file, text->bytes, status, err);
+}
+
+static int put_index(struct job *job, struct err *err)
+{
+    struct str text = {0};
+    struct jsonx_writer w = {.out = &text};
+    char name[HF_FILE_NAME_BYTES];
+    jsonx_begin_object(&w, NULL);
+    jsonx_begin_object(&w, "metadata");
+    jsonx_write_u64(&w, "total_size", job->plan.bytes);
+    jsonx_end_object(&w);
+    jsonx_begin_object(&w, "weight_map");
+    for (uint64_t i = 0; i < job->plan.tensors_count; i++)
+        jsonx_write_string(&w, job->plan.tensors[i].entry.name,
+                           hf_plan_file_name(&job->plan, job->plan.tensors[i].file, name));
+    jsonx_end_object(&w);
+    jsonx_end_object(&w);
+    int status = put_text(job, "model.safetensors.index.json", &text, err);
+    str_deinit(&text);
+    return status;
+}
+
+static int put_all(struct job *job, const struct str *config, struct err *err)
+{
+    uint64_t next = 0;
+    int status = 0;
+    job->put_count = 0;
+    while (!status && next < job->plan.tensors_count)
+        status = put_file(job, next, &next, err);
+    if (!status && job->plan.files_count > 1)
+        status = put_index(job, err);
+    return status ? status : put_text(job, "config.json", config, err);
+}
+
+static int open_pieces(struct job *job, const char *owner_id, struct err *err)
+{
+    const struct convert_checkpoint_options *o = job->options;
+    unsigned workers = pieces_workers(o->workers_count, job->plan.pieces_count);
+    struct piece_journal_options noted = {.io = job->io,
+                                          .target = o->target,
+                                          .owner_id = owner_id,
+                                          .resume = o->resume,
+                                          .pieces_count = job->plan.pieces_count};
+    int status = piece_journal_open(&noted, &job->journal, err);
+    if (!status)
+        status = hands_open(&job->hands, job->reader, workers, err);
+    for (unsigned w = 0; w < workers && !status; w++) {
+        job->columns[w] = malloc(job->plan.buffer_bytes);
+        if (!job->columns[w])
+            status = err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
+    }
+    struct pieces_options options = {.io = job->io,
+                                     .workers_count = workers,
+                                     .pieces = job->list,
+                                     .buffer_bytes = job->plan.buffer_bytes,
+                                     .make = make_piece,
+                                     .context = job,
+                                     .journal = job->journal,
+                                     .progress = o->progress,
+                                     .progress_context = o->progress_context,
+                                     .progress_bytes = job->plan.bytes * (o->verify ? 2 : 1),
+                                     .stop = o->stop};
+    return status ? status : pieces_open(&options, &job->pieces, err);
+}
+
+/* Commits the folder once its bytes are durable and, if requested, compared. */
+static int make_folder(struct job *job, const char *owner_id, const struct str *config,
+                       struct err *err)
+{
+    const struct convert_checkpoint_options *o = job->options;
+    struct io_transaction_options set = {.path = o->target,
+                                         .replace = o->force,
+                                         .owner_id = owner_id,
+                                         .resume = o->resume ? IO_RESUME_NOW : IO_RESUME_LATER};
+    int status = checked_folder_begin(&job->folder, job->io, &set, err);
+    if (!status)
+        status = open_pieces(job, owner_id, err);
+    if (!status)
+        status = put_all(job, config, err);
+    if (!status)
+        job->kept_bytes = pieces_kept_bytes(job->pieces);
+    if (!status && o->verify) {
+        checked_folder_compare(&job->folder);
+        status = put_all(job, config, err);
+    }
+    return status ? status : checked_folder_commit(&job->folder, err);
+}
+
+/* Checks a conversion that was killed at its end, or is repeated: all its output must exist. */
+static int check_whole(struct job *job, const char *owner_id, const struct str *config,
+                       struct err *err)
+{
+    int status = checked_folder_look(&job->folder, job->io, job->options->target, err);
+    if (!status)
+        status = open_pieces(job, owner_id, err);
+    if (status)
+        return status;
+    job->kept_bytes = job->plan.bytes;
+    status = put_all(job, config, err);
+    if (!status || !(job->folder.is_other || pieces_differ(job->pieces)))
+        return status;
+    err_set(err, -EEXIST, "the name is already in use");
+    err_at(err, job->options->target, ERR_NO_OFFSET);
+    err_advise(err, "remove it, choose another name, or ask for it to be replaced");
+    return -EEXIST;
+}
+
+static bool is_there(const struct job *job)
+{
+    struct io_stat info;
+    return job->io->names->stat(job->io, job->options->target, &info, NULL) == 0 &&
+           info.kind == IO_ENTRY_FOLDER;
+}
+
+static int make_or_find(struct job *job, const struct str *config, struct err *err)
+{
+    const struct convert_checkpoint_options *o = job->options;
+    char owner_id[IDENTITY_BYTES], how[64];
+    snprintf(how, sizeof how, "hf %d %d %" PRIu64, o->cast.is_wanted,
+             o->cast.is_wanted ? (int)o->cast.dtype : 0, o->max_file_bytes);
+    int status = identity_of(job->reader, how, owner_id, err);
+    if (status)
+        return status;
+    return o->resume && !o->force && is_there(job) ? check_whole(job, owner_id, config, err)
+                                                   : make_folder(job, owner_id, config, err);
+}
+
+/* keep: for a later resume. */
+static void release(struct job *job, bool keep)
+{
+    pieces_close(job->pieces);
+    hands_close(&job->hands);
+    checked_folder_deinit(&job->folder, keep);
+    piece_journal_close(job->journal, keep); /* last: its data is now committed or removed */
+    ckpt_reader_close(job->reader);
+    hf_plan_deinit(&job->plan);
+    free(job->entries);
+    free(job->list);
+    for (unsigned w = 0; w < PIECES_WORKERS_MAX; w++)
+        free(job->columns[w]);
+}
+
+int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options *options,
+                          struct convert_checkpoint_result *ret_result, struct err *err)
+{
+    uint64_t begun_ns = clock_now_ns();
+    struct job job = {.io = io, .options = options};
+    struct str config = {0};
+    int status = reader_open_any(io, options->source, &job.reader, options->log, err);
+    if (!status)
+        status = checkpoint_target_check_folder(io, ckpt_reader_path(job.reader), options->target,
+                                                options->force, err);
+    if (!status)
+        status = checkpoint_hf_find(job.reader, &job.model, err);
+    if (!status)
+        status = plan(&job, err);
+    if (!status)
+        status =
+            checkpoint_hf_config(job.reader, job.model, &options->cast, &config, &job.tied, err);
+    if (!status)
+        status = make_or_find(&job, &config, err);
+    if (!status)
+        *ret_result =
+            (struct convert_checkpoint_result){.tensors_count = job.plan.tensors_count,
+                                               .written_bytes = job.plan.bytes,
+                                               .cast_count = job.plan.cast_count,
+                                               .kept_bytes = job.kept_bytes,
+                                               .seconds = clock_seconds(clock_now_ns() - begun_ns)};
+    str_deinit(&config);
+    bool keep = status == -EINTR && job.folder.transaction && job.journal;
+    if (status == -EINTR)
+        *ret_result = (struct convert_checkpoint_result){.is_resumable = keep};
+    release(&job, keep);
+    return status;
+}

@@ -1,0 +1,22 @@
+/*
+ * checkpoint_hf — the configuration that transformers needs next to a model's tensors.
+ */
+#ifndef MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_HF_H
+#define MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_HF_H
+
+#include "base/str.h"
+#include "ckpt/format/hf_model.h"
+#include "ckpt/load/flat.h"
+#include "ckpt/load/reader.h"
+
+/* Finds the model that a checkpoint's state describes. -ENOTSUP if transformers has none such, or
+ * if there is no state. */
+int checkpoint_hf_find(const struct ckpt_reader *reader, const struct hf_model **ret_model,
+                       struct err *err);
+/* Appends config.json: sizes from the tensors, the rest from the state's configuration. The dtype
+ * is that which `cast` gives the embedding. *ret_tied: the head is the embedding's table. */
+int checkpoint_hf_config(const struct ckpt_reader *reader, const struct hf_model *model,
+                         const struct flat_cast *cast, struct str *out, bool *ret_tied,
+                         struct err *err);
+
+#endif

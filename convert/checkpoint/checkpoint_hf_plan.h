@@ -1,0 +1,61 @@
+/*
+ * checkpoint_hf_plan — plans a transformers folder: which of our tensors form each of its tensors,
+ * in which file each lies, and which rows are made at a time.
+ */
+#ifndef MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_HF_PLAN_H
+#define MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_HF_PLAN_H
+
+#include "base/log.h"
+#include "ckpt/format/hf_model.h"
+#include "ckpt/format/safetensors.h"
+#include "ckpt/load/flat.h"
+#include "ckpt/load/reader.h"
+
+enum { HF_FILE_NAME_BYTES = 64 };
+
+/* An output tensor: from one of ours, or from q, k and v. */
+struct hf_tensor {
+    /* Its offset is set once the file's header is known. */
+    struct safetensors_entry entry;
+    struct hf_place place;
+    const struct manifest_tensor *ours[HF_PARTS_MAX]; /* [place.parts], in the reader's manifest */
+    uint64_t bytes, file;
+};
+
+/* The rows of a tensor that form a piece (pieces.h). */
+struct hf_rows {
+    const struct hf_tensor *tensor;
+    uint64_t first, count;
+};
+
+struct hf_plan {
+    /* [tensors_count] in the order of files, within a file in safetensors order. */
+    struct hf_tensor *tensors;
+    char (*names)[HF_NAME_BYTES_MAX];
+    uint64_t tensors_count, cast_count, files_count, bytes;
+    uint64_t buffer_bytes; /* upper bound of pieces and rows */
+    struct hf_rows *rows;  /* [pieces_count] in the order of tensors */
+    uint64_t pieces_count;
+};
+
+/* All borrowed; the reader must outlive the plan. */
+struct hf_plan_options {
+    const struct ckpt_reader *reader;
+    const struct hf_model *model;
+    const struct flat_cast *cast;
+    uint64_t max_file_bytes; /* limit of the tensors in one file; 0: one file */
+    const struct log *log;
+};
+
+/* Plans all tensors but the optimizer's. -ENOTSUP names a tensor that the model family has no place
+ * for. */
+int hf_plan_init(struct hf_plan *plan, const struct hf_plan_options *options, struct err *err);
+void hf_plan_deinit(struct hf_plan *plan); /* safe on a zeroed plan */
+
+/* A row spans the last dimension; a vector is one row. */
+uint64_t hf_tensor_row_bytes(const struct hf_tensor *tensor);
+/* "model-00001-of-00002.safetensors" */
+const char *hf_plan_file_name(const struct hf_plan *plan, uint64_t file,
+                              char name[HF_FILE_NAME_BYTES]);
+
+#endif

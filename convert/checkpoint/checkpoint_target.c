@@ -1,0 +1,78 @@
+/*
+ * checkpoint_target — see checkpoint_target.h.
+ */
+#include "convert/checkpoint/checkpoint_target.h"
+
+#include "io/within.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A checkpoint that is a single file may be replaced: it stays readable until the result is
+ * committed. */
+static int check_outside(struct io *io, const char *source, const char *target, struct err *err)
+{
+    struct io_stat info;
+    int status = io->names->stat(io, source, &info, err);
+    if (status || info.kind != IO_ENTRY_FOLDER || !io_is_within(io, target, source))
+        return status;
+    err_set(err, -EINVAL, "DST is inside the source checkpoint");
+    err_at(err, target, ERR_NO_OFFSET);
+    err_advise(err, "give a DST outside %.120s", source);
+    return -EINVAL;
+}
+
+int checkpoint_target_check_file(struct io *io, const char *source, const char *target,
+                                 struct err *err)
+{
+    struct io_stat info;
+    int status = check_outside(io, source, target, err);
+    if (status || io->names->stat(io, target, &info, NULL) || info.kind != IO_ENTRY_FOLDER)
+        return status;
+    err_set(err, -EISDIR, "DST is a folder, but the output is one file");
+    err_at(err, target, ERR_NO_OFFSET);
+    err_advise(err, "give a file name, such as model.safetensors in that folder");
+    return -EISDIR;
+}
+
+static bool is_written(const char *name)
+{
+    size_t bytes = strlen(name), end = strlen(".safetensors");
+    return strcmp(name, "config.json") == 0 || strcmp(name, "model.safetensors.index.json") == 0 ||
+           (strncmp(name, "model", strlen("model")) == 0 && bytes >= end &&
+            strcmp(name + bytes - end, ".safetensors") == 0);
+}
+
+struct search {
+    char name[256]; /* the first entry that conversions do not write; "": none */
+};
+
+static int note_other(void *context, const struct io_entry *entry)
+{
+    struct search *search = context;
+    if (entry->kind == IO_ENTRY_FILE && is_written(entry->name))
+        return 0;
+    snprintf(search->name, sizeof search->name, "%s", entry->name);
+    return 1;
+}
+
+int checkpoint_target_check_folder(struct io *io, const char *source, const char *target,
+                                   bool replace, struct err *err)
+{
+    struct search search = {0};
+    struct io_stat info;
+    int status = check_outside(io, source, target, err);
+    if (status || !replace || io->names->stat(io, target, &info, NULL) ||
+        info.kind != IO_ENTRY_FOLDER)
+        return status;
+    status = io->names->list(io, target, note_other, &search, err);
+    if (!search.name[0])
+        return status;
+    err_set(err, -EEXIST, "DST has files that a conversion to hf does not write");
+    err_at(err, target, ERR_NO_OFFSET);
+    err_expected(err, "only config.json and model*.safetensors");
+    err_found(err, "%s", search.name);
+    err_advise(err, "give another DST: replacing this one would delete these files");
+    return -EEXIST;
+}

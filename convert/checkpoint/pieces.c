@@ -1,0 +1,343 @@
+/*
+ * pieces — see pieces.h.
+ *
+ *     a worker's slot:   free ── made ── being written ── recorded in the journal ── free
+ *                          └─── being read back ── its CRC matches ───────────────────┘
+ */
+#include "convert/checkpoint/pieces.h"
+
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "base/os/thread_pool.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SLOTS = 2,
+    RUN_PIECES_MAX = 16,
+    /* Minimum, if there are enough pieces. */
+    RUNS_PER_WORKER = 2
+};
+
+struct slot {
+    struct io_request request;
+    char *data;
+    uint64_t piece;
+    uint32_t crc;
+    bool is_in_flight;
+};
+
+/* Owner thread. */
+struct worker {
+    struct io_queue *queue;
+    struct slot slots[SLOTS];
+    unsigned turn;
+};
+
+struct pieces {
+    struct pieces_options options;
+    struct thread_pool *pool;
+    struct worker workers[PIECES_WORKERS_MAX];
+    /* The current call; immutable while workers run. */
+    struct io_file *file;
+    const char *path;
+    uint64_t first, count, run_pieces; /* run: adjacent pieces that one worker takes */
+    bool is_comparing;
+
+    pthread_mutex_t mutex; /* guards the nonatomic members below, and progress */
+    uint64_t done_bytes, kept_bytes;
+    int status; /* of the first failure */
+    struct err detail;
+    atomic_bool is_over; /* set after a failure */
+    atomic_bool has_differed;
+};
+
+unsigned pieces_workers(unsigned wanted, uint64_t pieces_count)
+{
+    unsigned cpus = thread_pool_cpu_count();
+    if (wanted == 0)
+        wanted = cpus < PIECES_WORKERS_USUAL_MAX ? cpus : PIECES_WORKERS_USUAL_MAX;
+    uint64_t most = bytes_min(wanted, bytes_min(pieces_count, PIECES_WORKERS_MAX));
+    return most > 0 ? (unsigned)most : 1;
+}
+
+int pieces_open(const struct pieces_options *options, struct pieces **ret_pieces, struct err *err)
+{
+    assert(options->workers_count >= 1 && options->workers_count <= PIECES_WORKERS_MAX);
+    struct pieces *pieces = calloc(1, sizeof *pieces);
+    if (!pieces)
+        return err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
+    pieces->options = *options;
+    pthread_mutex_init(&pieces->mutex, NULL);
+    int status = thread_pool_open(options->workers_count, &pieces->pool, err);
+    size_t bytes = bytes_round_up(options->buffer_bytes, IO_ALIGN_BYTES);
+    for (unsigned w = 0; w < options->workers_count && !status; w++) {
+        struct worker *worker = &pieces->workers[w];
+        status = options->io->ops->queue_open(options->io, SLOTS, &worker->queue, err);
+        for (unsigned s = 0; s < SLOTS && !status; s++) {
+            worker->slots[s].data = aligned_alloc(IO_ALIGN_BYTES, bytes);
+            if (!worker->slots[s].data)
+                status = err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
+        }
+    }
+    if (status)
+        pieces_close(pieces);
+    else
+        *ret_pieces = pieces;
+    return status;
+}
+
+void pieces_close(struct pieces *pieces)
+{
+    if (!pieces)
+        return;
+    thread_pool_close(pieces->pool);
+    for (unsigned w = 0; w < pieces->options.workers_count; w++) {
+        struct worker *worker = &pieces->workers[w];
+        if (worker->queue)
+            pieces->options.io->ops->queue_close(worker->queue);
+        for (unsigned s = 0; s < SLOTS; s++)
+            free(worker->slots[s].data);
+    }
+    pthread_mutex_destroy(&pieces->mutex);
+    free(pieces);
+}
+
+uint64_t pieces_kept_bytes(const struct pieces *pieces)
+{
+    return pieces->kept_bytes;
+}
+
+bool pieces_differ(const struct pieces *pieces)
+{
+    return atomic_load(&pieces->has_differed);
+}
+
+/* Waits until the slot is free. Other slots of this worker may complete meanwhile. */
+static int await(const struct pieces *pieces, struct worker *worker, struct slot *slot,
+                 struct err *err)
+{
+    struct io_request *done[SLOTS];
+    while (slot->is_in_flight) {
+        int count = pieces->options.io->ops->reap(worker->queue, done, SLOTS, 1, IO_FOREVER);
+        if (count < 0)
+            return err_errno(err, count, "could not wait for a file");
+        for (int i = 0; i < count; i++)
+            ((struct slot *)done[i]->user)->is_in_flight = false;
+    }
+    return 0;
+}
+
+static int submit(const struct pieces *pieces, struct worker *worker, struct slot *slot,
+                  enum io_request_kind kind, struct err *err)
+{
+    const struct piece *piece = &pieces->options.pieces[slot->piece];
+    slot->request = (struct io_request){.kind = kind,
+                                        .file = pieces->file,
+                                        .offset = piece->offset_bytes,
+                                        .data = slot->data,
+                                        .bytes = piece->bytes,
+                                        .flags = IO_NOREUSE,
+                                        .user = slot};
+    struct io_request *request = &slot->request;
+    int taken = pieces->options.io->ops->submit(worker->queue, &request, 1);
+    assert(taken != 0); /* the queue depth is the number of slots */
+    if (taken < 0)
+        return err_errno(err, taken, "could not submit a request");
+    slot->is_in_flight = true;
+    return 0;
+}
+
+static bool is_writing(const struct slot *slot)
+{
+    return slot->request.file && slot->request.kind == IO_WRITE;
+}
+
+/* Waits for the slot's write, if any, and records its piece. */
+static int finish(const struct pieces *pieces, struct worker *worker, struct slot *slot,
+                  struct err *err)
+{
+    int status = await(pieces, worker, slot, err);
+    if (status || !is_writing(slot))
+        return status;
+    slot->request.file = NULL;
+    if (slot->request.result < 0) {
+        err_errno(err, (int)slot->request.result, "could not write");
+        err_at(err, pieces->path, (int64_t)slot->request.offset);
+        return (int)slot->request.result;
+    }
+    return pieces->options.journal
+               ? piece_journal_note(pieces->options.journal, slot->piece, slot->crc, err)
+               : 0;
+}
+
+/* Reads the piece into the slot. *ret_whole: all of it exists. A read error counts like a short
+ * file: the piece must be made. */
+static int read_back(const struct pieces *pieces, struct worker *worker, struct slot *slot,
+                     bool *ret_whole, struct err *err)
+{
+    int status = submit(pieces, worker, slot, IO_READ, err);
+    if (!status)
+        status = await(pieces, worker, slot, err);
+    *ret_whole = slot->request.result == (ssize_t)slot->request.bytes;
+    return status;
+}
+
+/* Whether the piece exists: recorded, and the data read back has that CRC. */
+static int look(const struct pieces *pieces, struct worker *worker, struct slot *slot,
+                bool *ret_kept, struct err *err)
+{
+    const struct piece_journal *journal = pieces->options.journal;
+    uint32_t noted;
+    *ret_kept = false;
+    if (!journal || !piece_journal_find(journal, slot->piece, &noted))
+        return 0;
+    int status = read_back(pieces, worker, slot, ret_kept, err);
+    if (!status && *ret_kept)
+        *ret_kept = crc32c(0, slot->data, slot->request.bytes) == noted;
+    return status;
+}
+
+static void count_done(struct pieces *pieces, uint64_t bytes, bool is_kept)
+{
+    const struct pieces_options *options = &pieces->options;
+    pthread_mutex_lock(&pieces->mutex);
+    pieces->done_bytes += bytes;
+    pieces->kept_bytes += is_kept ? bytes : 0;
+    if (options->progress)
+        options->progress(options->progress_context, pieces->done_bytes, options->progress_bytes);
+    pthread_mutex_unlock(&pieces->mutex);
+}
+
+static int write_piece(struct pieces *pieces, unsigned w, uint64_t piece, struct err *err)
+{
+    struct worker *worker = &pieces->workers[w];
+    struct slot *slot = &worker->slots[worker->turn++ % SLOTS];
+    const struct pieces_options *options = &pieces->options;
+    bool is_kept = false;
+    int status = finish(pieces, worker, slot, err);
+    slot->piece = piece;
+    if (!status)
+        status = look(pieces, worker, slot, &is_kept, err);
+    if (!status && !is_kept) {
+        status = options->make(options->context, w, piece, slot->data, err);
+        if (!status && options->journal)
+            slot->crc = crc32c(0, slot->data, options->pieces[piece].bytes);
+        if (!status)
+            status = submit(pieces, worker, slot, IO_WRITE, err);
+    }
+    if (!status)
+        count_done(pieces, options->pieces[piece].bytes, is_kept);
+    return status;
+}
+
+static int differ(struct pieces *pieces, uint64_t offset, struct err *err)
+{
+    atomic_store(&pieces->has_differed, true);
+    err_set(err, -EBADMSG, "a written file differs from its contents in memory");
+    err_at(err, pieces->path, (int64_t)offset);
+    err_advise(err, "convert again: the disk or the memory may be failing");
+    return -EBADMSG;
+}
+
+static int compare_piece(struct pieces *pieces, unsigned w, uint64_t piece, struct err *err)
+{
+    struct worker *worker = &pieces->workers[w];
+    struct slot *found = &worker->slots[0], *made = &worker->slots[1];
+    const struct pieces_options *options = &pieces->options;
+    uint64_t bytes = options->pieces[piece].bytes, offset = options->pieces[piece].offset_bytes,
+             same = 0;
+    bool is_whole = false;
+    found->piece = piece;
+    int status = read_back(pieces, worker, found, &is_whole, err);
+    if (!status)
+        status = options->make(options->context, w, piece, made->data, err);
+    if (status)
+        return status;
+    if (found->request.result < 0) {
+        err_errno(err, (int)found->request.result, "could not read back");
+        err_at(err, pieces->path, (int64_t)offset);
+        return (int)found->request.result;
+    }
+    if (!is_whole)
+        return differ(pieces, offset, err);
+    if (memcmp(made->data, found->data, bytes) == 0)
+        return count_done(pieces, bytes, false), 0;
+    while (made->data[same] == found->data[same])
+        same++;
+    return differ(pieces, offset + same, err);
+}
+
+static void fail(struct pieces *pieces, int status, const struct err *detail)
+{
+    pthread_mutex_lock(&pieces->mutex);
+    if (!pieces->status) {
+        pieces->status = status;
+        pieces->detail = *detail;
+    }
+    pthread_mutex_unlock(&pieces->mutex);
+    atomic_store(&pieces->is_over, true);
+}
+
+/* Processes a run of adjacent pieces. */
+static void do_run(void *context, size_t run, unsigned worker)
+{
+    struct pieces *pieces = context;
+    struct err detail = {0};
+    uint64_t begin = run * pieces->run_pieces,
+             end = bytes_min(begin + pieces->run_pieces, pieces->count);
+    for (uint64_t i = begin; i < end && !atomic_load(&pieces->is_over); i++) {
+        uint64_t piece = pieces->first + i;
+        int status;
+        if (pieces->options.stop && atomic_load(pieces->options.stop))
+            status = err_set(&detail, -EINTR, "stopped on request");
+        else if (pieces->is_comparing)
+            status = compare_piece(pieces, worker, piece, &detail);
+        else
+            status = write_piece(pieces, worker, piece, &detail);
+        if (status)
+            fail(pieces, status, &detail);
+    }
+}
+
+static int do_all(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
+                  uint64_t count, bool is_comparing, struct err *err)
+{
+    pieces->file = file;
+    pieces->path = path;
+    pieces->first = first;
+    pieces->count = count;
+    pieces->is_comparing = is_comparing;
+    uint64_t run =
+        bytes_min(count / (RUNS_PER_WORKER * pieces->options.workers_count), RUN_PIECES_MAX);
+    pieces->run_pieces = run > 0 ? run : 1;
+    thread_pool_run(pieces->pool, (size_t)((count + pieces->run_pieces - 1) / pieces->run_pieces),
+                    do_run, pieces);
+    for (unsigned w = 0; w < pieces->options.workers_count; w++)
+        for (unsigned s = 0; s < SLOTS; s++) {
+            struct err detail = {0};
+            int status = finish(pieces, &pieces->workers[w], &pieces->workers[w].slots[s], &detail);
+            if (status)
+                fail(pieces, status, &detail);
+        }
+    if (pieces->status && err)
+        *err = pieces->detail;
+    return pieces->status;
+}
+
+int pieces_write(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
+                 uint64_t count, struct err *err)
+{
+    return do_all(pieces, file, path, first, count, false, err);
+}
+
+int pieces_compare(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
+                   uint64_t count, struct err *err)
+{
+    return do_all(pieces, file, path, first, count, true, err);
+}

@@ -1,0 +1,551 @@
+/*
+ * dataset — runs a conversion. See dataset.h.
+ *
+ *     source ──> pipeline (workers) ──> outputs, one per split ──> shards, each committed complete
+ *                                                              └─> journal after each shard
+ *     all shards complete ──> dataset.json of each split ──> journal removed
+ *
+ * To replace an existing dataset, the new one is built in a temporary folder beside it, without a
+ * journal, and renamed once complete.
+ */
+#include "convert/dataset/dataset.h"
+
+#include "base/clock.h"
+#include "convert/dataset/dataset_journal.h"
+#include "convert/dataset/dataset_options.h"
+#include "convert/dataset/dataset_target.h"
+#include "io/file_util.h"
+#include "io/within.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROGRESS_INTERVAL_MS = 100 };
+
+/* What to do with the target. */
+enum way {
+    WAY_FRESH,   /* begin */
+    WAY_ANEW,    /* remove what an interrupted conversion left, then begin */
+    WAY_GO_ON,   /* resume from its journal */
+    WAY_WHOLE,   /* nothing, if the existing dataset is the requested one */
+    WAY_REPLACE, /* replace the existing dataset once the new one is complete */
+};
+
+struct conversion {
+    struct io *io;
+    const struct convert_options *options;
+    enum source_kind kind;
+    struct source *source;
+    struct io_lock *lock; /* the target's; NULL: not acquired yet */
+    struct output *outputs;
+    uint32_t outputs_count;
+    uint64_t identity;
+    /* An earlier conversion left complete shards, and this one will resume. */
+    bool is_begun;
+    bool replaces; /* replaces an existing dataset, which stays until the new one is complete */
+    uint64_t next_progress_ns;
+    uint64_t bytes_done;
+};
+
+static void report_progress(struct conversion *conversion, uint64_t items_done, bool last)
+{
+    const struct convert_options *options = conversion->options;
+    uint64_t now = clock_now_ns();
+    if (!options->progress || (!last && now < conversion->next_progress_ns))
+        return;
+    conversion->next_progress_ns = now + (uint64_t)PROGRESS_INTERVAL_MS * 1000000;
+    options->progress(options->progress_context, items_done, conversion->source->items,
+                      conversion->bytes_done, conversion->source->bytes);
+}
+
+static uint64_t count_skipped(const struct conversion *conversion)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < conversion->outputs_count; i++)
+        count += conversion->outputs[i].skipped_count;
+    return count;
+}
+
+static uint64_t count_shards(const struct conversion *conversion)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < conversion->outputs_count; i++)
+        count += output_shards_count(&conversion->outputs[i]);
+    return count;
+}
+
+/* Failures of the machine, not of an item. */
+static bool is_fatal(int status)
+{
+    return status == -ENOMEM || status == -EINTR || status == -EMFILE || status == -ENFILE;
+}
+
+/* Handles a bad item: fails, or logs and counts it. Text can't skip a part of its stream. */
+static int skip_item(struct conversion *conversion, struct pipeline_item *item, struct err *err)
+{
+    const struct convert_options *options = conversion->options;
+    if (!options->skip_errors || is_fatal(item->status) ||
+        conversion->source->kind == SOURCE_TEXT) {
+        if (err)
+            *err = item->err;
+        return item->status;
+    }
+    char line[ERR_LINE_BYTES_MAX];
+    log_line(options->log, LOG_WARN, "skipped %s: %s", item->item.key,
+             err_format(&item->err, line, sizeof line));
+    conversion->outputs[item->item.split].skipped_count++;
+    uint64_t skipped = count_skipped(conversion);
+    bool too_many = options->errors_max >= 0 && skipped > (uint64_t)options->errors_max;
+    if (options->errors_max_fraction > 0 &&
+        (double)skipped > options->errors_max_fraction * (double)conversion->source->items)
+        too_many = true;
+    if (!too_many)
+        return 0;
+    if (err)
+        *err = item->err;
+    err_advise(err, "%" PRIu64 " bad items exceed --max-errors", skipped);
+    return item->status;
+}
+
+/* Checks that we still own the target. Call it before anything there gets its final name. */
+static int check_owned(const struct conversion *conversion, struct err *err)
+{
+    return conversion->io->locks->check(conversion->lock, err);
+}
+
+static int end_shard(struct conversion *conversion, struct output *output, uint64_t next_item,
+                     struct err *err)
+{
+    bool ended = false;
+    int status = check_owned(conversion, err);
+    if (!status)
+        status = output_end_shard(output, next_item, &ended, err);
+    if (!status && ended && !conversion->replaces)
+        status = journal_write(conversion->io, conversion->options->target, conversion->identity,
+                               conversion->outputs, conversion->outputs_count, err);
+    return status;
+}
+
+static int take_item(struct conversion *conversion, struct pipeline_item *item, uint64_t position,
+                     struct err *err)
+{
+    struct output *output = &conversion->outputs[item->item.split];
+    conversion->bytes_done += item->item.bytes;
+    if (item->passed_over)
+        return 0;
+    if (item->status)
+        return skip_item(conversion, item, err);
+    int status = output_is_full(output, item) ? end_shard(conversion, output, position, err) : 0;
+    return status ? status : output_add(output, item, err);
+}
+
+static int stopped(const struct conversion *conversion, struct err *err)
+{
+    if (!conversion->options->stop || !atomic_load(conversion->options->stop))
+        return 0;
+    err_set(err, -EINTR, "the conversion was stopped");
+    err_at(err, conversion->options->target, ERR_NO_OFFSET);
+    return -EINTR;
+}
+
+static int run(struct conversion *conversion, struct err *err)
+{
+    uint64_t next_items[CONVERT_SPLITS_MAX] = {0}, first = conversion->source->items;
+    struct pipeline *pipeline = NULL;
+    for (uint32_t i = 0; i < conversion->outputs_count; i++) {
+        next_items[i] = conversion->outputs[i].next_item;
+        first = next_items[i] < first ? next_items[i] : first;
+    }
+    int status =
+        pipeline_open(conversion->io, conversion->source, first, next_items, &pipeline, err);
+    for (uint64_t position = first; position < conversion->source->items && !status;) {
+        struct pipeline_item *item;
+        status = stopped(conversion, err);
+        if (status || !pipeline_next(pipeline, PROGRESS_INTERVAL_MS, &item)) {
+            report_progress(conversion, position, false);
+            continue;
+        }
+        status = take_item(conversion, item, position, err);
+        if (!status) {
+            pipeline_release(pipeline);
+            report_progress(conversion, ++position, false);
+        }
+    }
+    pipeline_close(pipeline);
+    for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
+        status = end_shard(conversion, &conversion->outputs[i], conversion->source->items, err);
+    return status;
+}
+
+static int remove_journal(const struct conversion *conversion, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    int status = io_join_path(conversion->options->target, JOURNAL_FILE_NAME, path, err);
+    return status ? status : conversion->io->names->remove(conversion->io, path, err);
+}
+
+/* Renames the new folders over the old ones. If there are splits now, also removes a dataset at the
+ * target itself. */
+static int replace_old(struct conversion *conversion, struct err *err)
+{
+    int status = 0;
+    for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
+        status = output_replace_old(&conversion->outputs[i], err);
+    if (!status && conversion->options->splits_count)
+        status = target_clear_itself(conversion->io, conversion->options->target, err);
+    return status;
+}
+
+/* Writes dataset.json of every split, which commits the dataset, then removes the journal. */
+static int commit(struct conversion *conversion, struct err *err)
+{
+    int status = check_owned(conversion, err);
+    for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
+        status = output_commit(&conversion->outputs[i], err);
+    if (!status)
+        status =
+            conversion->replaces ? replace_old(conversion, err) : remove_journal(conversion, err);
+    if (!status)
+        report_progress(conversion, conversion->source->items, true);
+    return status;
+}
+
+static int refuse_target(const char *target, enum target_state state, struct err *err)
+{
+    err_set(err, -EEXIST, "%s",
+            state == TARGET_WHOLE   ? "the target already has a dataset"
+            : state == TARGET_BEGUN ? "the target has an interrupted conversion"
+                                    : "the target is a folder with other files");
+    err_at(err, target, ERR_NO_OFFSET);
+    err_advise(err, "%s",
+               state == TARGET_BEGUN   ? "use --resume to continue, or --force to start over"
+               : state == TARGET_WHOLE ? "give another target or replace it with --force"
+                                       : "give an empty or new folder");
+    return -EEXIST;
+}
+
+/* Makes the target folder and locks it; also recreates the folder if it was removed after
+ * locking. */
+static int own_target(struct conversion *conversion, struct err *err)
+{
+    struct io *io = conversion->io;
+    const char *target = conversion->options->target;
+    int status = io->names->make_folder(io, target, err);
+    if (status)
+        return status;
+    return conversion->lock ? io->locks->check(conversion->lock, err)
+                            : io->locks->acquire(io, target, NULL, &conversion->lock, err);
+}
+
+/* Removes the lock's files from the dataset, which is copied and compared as a folder, unless
+ * another conversion has taken the target over. Then unlocks. */
+static void disown_target(struct conversion *conversion)
+{
+    if (!conversion->lock)
+        return;
+    if (!check_owned(conversion, NULL))
+        target_remove_owner_records(conversion->io, conversion->options->target);
+    conversion->io->locks->release(conversion->lock);
+}
+
+/* Also removes temporaries of an interrupted run. */
+static int make_folder(struct io *io, const char *path, struct err *err)
+{
+    int status = io->names->make_folder(io, path, err);
+    if (status)
+        return status;
+    int swept = io->transactions->sweep(io, path, NULL, NULL, err);
+    return swept < 0 ? swept : 0;
+}
+
+static int make_folders(struct conversion *conversion, struct err *err)
+{
+    int status = make_folder(conversion->io, conversion->options->target, err);
+    if (!status && conversion->replaces && !conversion->options->splits_count)
+        status = target_sweep_beside(conversion->io, conversion->options->target, err);
+    for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
+        status = conversion->replaces
+                     ? output_begin_replacement(&conversion->outputs[i], err)
+                     : make_folder(conversion->io, conversion->outputs[i].folder, err);
+    return status;
+}
+
+/* With --resume a completed conversion is accepted: the same files and options, and as many samples
+ * as items. */
+static int find_whole(struct conversion *conversion, bool *ret_whole, struct err *err)
+{
+    uint64_t samples = 0;
+    *ret_whole = true;
+    for (uint32_t i = 0; i < conversion->outputs_count && *ret_whole; i++) {
+        struct output *output = &conversion->outputs[i];
+        int status = output_find_whole(output, ret_whole, err);
+        if (status)
+            return status;
+        for (uint64_t shard = 0; shard < output_shards_count(output); shard++)
+            samples += output_shard_at(output, shard)->summary.samples;
+    }
+    if (samples != conversion->source->items && !conversion->options->skip_errors)
+        *ret_whole = false;
+    if (*ret_whole)
+        log_line(conversion->options->log, LOG_INFO, "%s is already complete",
+                 conversion->options->target);
+    return 0;
+}
+
+/* Chooses by the target's state and the options; -EEXIST if they conflict. */
+static int choose_way(const struct conversion *conversion, enum way *ret_way, struct err *err)
+{
+    const struct convert_options *options = conversion->options;
+    enum target_state state;
+    bool complete = false;
+    int status = target_examine(conversion->io, options, &state, err);
+    /* Killed between dataset.json and the journal's removal: counts as complete. */
+    if (!status && state == TARGET_BEGUN)
+        status = target_is_complete(conversion->io, options, &complete, err);
+    if (status)
+        return status;
+    if (state == TARGET_FREE)
+        *ret_way = WAY_FRESH;
+    else if (state == TARGET_BEGUN && options->resume)
+        *ret_way = WAY_GO_ON;
+    else if (state == TARGET_BEGUN && options->force && !complete)
+        *ret_way = WAY_ANEW;
+    else if (state == TARGET_WHOLE && options->resume)
+        *ret_way = WAY_WHOLE;
+    else if (state != TARGET_FOREIGN && options->force) {
+        *ret_way = WAY_REPLACE;
+        return target_check_replaceable(conversion->io, options, err);
+    } else
+        return refuse_target(options->target, state, err);
+    return 0;
+}
+
+static int refuse_other(const char *target, struct err *err)
+{
+    err_set(
+        err, -ESTALE,
+        "the target has a dataset made from other files, with other options or by another version");
+    err_at(err, target, ERR_NO_OFFSET);
+    err_advise(err, "use the same options, give another target, or replace it with --force");
+    return -ESTALE;
+}
+
+/* Prepares the target: fresh with an empty journal, as the journal left it, or with a temporary
+ * sibling of what is to be replaced. *ret_whole: nothing is left to do. */
+static int prepare_target(struct conversion *conversion, bool *ret_whole, struct err *err)
+{
+    const char *target = conversion->options->target;
+    struct io *io = conversion->io;
+    enum way way;
+    int status = choose_way(conversion, &way, err);
+    if (!status && way != WAY_WHOLE)
+        status = own_target(conversion, err);
+    /* The final choice: before, another conversion may have owned the target. */
+    if (!status && way != WAY_WHOLE)
+        status = choose_way(conversion, &way, err);
+    if (!status && way == WAY_WHOLE)
+        status = find_whole(conversion, ret_whole, err);
+    if (!status && way == WAY_WHOLE && !*ret_whole)
+        status = refuse_other(target, err);
+    if (status || *ret_whole)
+        return status;
+    if (way == WAY_ANEW) { /* what is left then does not belong to the interrupted conversion */
+        status = target_clear(io, target, err);
+        if (!status)
+            status = own_target(conversion, err);
+        if (!status)
+            status = choose_way(conversion, &way, err);
+    }
+    if (!status && way == WAY_GO_ON)
+        status = journal_load(io, target, conversion->identity, conversion->outputs,
+                              conversion->outputs_count, err);
+    conversion->replaces = way == WAY_REPLACE;
+    if (!status)
+        status = make_folders(conversion, err);
+    if (!status && way == WAY_FRESH)
+        status = journal_write(io, target, conversion->identity, conversion->outputs,
+                               conversion->outputs_count, err);
+    if (status && way == WAY_FRESH && !check_owned(conversion, NULL)) {
+        for (uint32_t i = 0; i < conversion->outputs_count; i++)
+            target_clear_itself(io, conversion->outputs[i].folder, NULL);
+        target_clear_itself(io, target, NULL);
+    }
+    return status;
+}
+
+/* Keeps complete shards for --resume; otherwise removes everything except what was to be replaced.
+ * Leaves a target alone that another conversion has taken over. */
+static void clean_up(struct conversion *conversion)
+{
+    uint64_t shards = count_shards(conversion);
+    for (uint32_t i = 0; i < conversion->outputs_count; i++) {
+        shard_writer_abort(conversion->outputs[i].writer);
+        conversion->outputs[i].writer = NULL;
+    }
+    if (check_owned(conversion, NULL))
+        return;
+    if (!conversion->replaces && shards == 0)
+        target_clear(conversion->io, conversion->options->target, NULL);
+    else if (!conversion->replaces)
+        conversion->is_begun = true;
+}
+
+/* The bytes of the source that no complete shard holds. */
+static uint64_t count_missing_bytes(const struct conversion *conversion)
+{
+    uint64_t bytes = conversion->source ? conversion->source->bytes : 0;
+    for (uint32_t i = 0;
+         conversion->outputs && i < conversion->outputs_count && !conversion->replaces; i++) {
+        const struct output *output = &conversion->outputs[i];
+        uint64_t shards = output_shards_count(output);
+        uint64_t done = shards > 0 ? output_shard_at(output, shards - 1)->source_bytes : 0;
+        bytes -= done < bytes ? done : bytes;
+    }
+    return bytes;
+}
+
+/* Adds advice after a failure, unless the error has some already. */
+static void advise(const struct conversion *conversion, int status, struct err *err)
+{
+    enum { MIB_BYTES = 1 << 20 };
+    const char *resume = conversion->options->resume ? "" : " with --resume";
+    bool is_full = status == -ENOSPC || status == -EDQUOT;
+    if (!err || (err->advice[0] && !is_full))
+        return;
+    if (is_full)
+        err_advise(err,
+                   "free at least %" PRIu64
+                   " MiB on the file system of %.100s, or give another DST; then "
+                   "run the same command again%s",
+                   count_missing_bytes(conversion) / MIB_BYTES + 1, conversion->options->target,
+                   conversion->is_begun ? resume : "");
+    else if (conversion->is_begun)
+        err_advise(err, "%" PRIu64 " complete shards are kept: run the same command again%s",
+                   count_shards(conversion), resume);
+    else if (conversion->replaces)
+        err_advise(err, "the old dataset is kept");
+    else if (status == -EINTR)
+        err_advise(err, "nothing was saved: run the same command again to start over");
+}
+
+static void fill_result(const struct conversion *conversion, uint64_t start_ns,
+                        struct convert_result *result)
+{
+    const struct source *source = conversion->source;
+    *result = (struct convert_result){.seconds = clock_seconds(clock_now_ns() - start_ns),
+                                      .classes_count = source->classes_count,
+                                      .hidden_count = source->hidden_count,
+                                      .ignored_count = source->ignored_count,
+                                      .splits_count = conversion->options->splits_count};
+    for (uint32_t i = 0; i < conversion->outputs_count; i++) {
+        const struct output *output = &conversion->outputs[i];
+        struct convert_split_result *split = &result->splits[i];
+        strcpy(split->name, conversion->options->splits[i].name);
+        split->skipped_count = output->skipped_count;
+        split->shards_count = output_shards_count(output);
+        result->skipped_count += output->skipped_count;
+        result->source_bytes += output->source_bytes;
+        convert_jpegs_add(&result->jpegs, &output->jpegs);
+        result->shards_count += output_shards_count(output);
+        for (uint64_t shard = 0; shard < output_shards_count(output); shard++) {
+            split->samples_count += output_shard_at(output, shard)->summary.samples;
+            result->written_bytes += output_shard_at(output, shard)->summary.file_bytes;
+        }
+        result->samples_count += split->samples_count;
+    }
+}
+
+/* Checks the target before the source is read, since counting the tokens of much text takes long.
+ * If another conversion is running there, reports that first, whatever the options say about
+ * leftovers. Creates no missing target: inside the source it would become a class. */
+static int look_at_target(struct conversion *conversion, struct err *err)
+{
+    enum target_state state;
+    enum way way;
+    int status = target_examine(conversion->io, conversion->options, &state, err);
+    if (!status && state == TARGET_BEGUN)
+        status = own_target(conversion, err);
+    if (!status)
+        status = choose_way(conversion, &way, err);
+    if (!status && way == WAY_REPLACE)
+        status = own_target(conversion, err);
+    conversion->is_begun = !status && way == WAY_GO_ON;
+    return status;
+}
+
+static void log_splits(const struct conversion *conversion)
+{
+    const struct convert_options *options = conversion->options;
+    struct str names = {0};
+    if (!source_has_split_folders(options))
+        return;
+    for (uint32_t i = 0; i < options->splits_count; i++)
+        str_add_format(&names, "%s%s", i > 0 ? ", " : "", options->splits[i].name);
+    log_line(options->log, LOG_INFO,
+             "%s has the splits %s: converting each to a dataset, with %" PRIu64 " common classes",
+             options->source, str_text(&names), conversion->source->classes_count);
+    str_deinit(&names);
+}
+
+static int open_conversion(struct conversion *conversion, struct err *err)
+{
+    int status = look_at_target(conversion, err);
+    if (!status)
+        status = source_open(conversion->io, conversion->options, conversion->kind,
+                             &conversion->source, err);
+    if (!status)
+        log_splits(conversion);
+    if (!status)
+        status = journal_identity(conversion->source, &conversion->identity, err);
+    if (status)
+        return status;
+    conversion->outputs_count =
+        conversion->options->splits_count ? conversion->options->splits_count : 1;
+    conversion->outputs = calloc(conversion->outputs_count, sizeof *conversion->outputs);
+    if (!conversion->outputs)
+        return err_set(err, -ENOMEM, "out of memory for a conversion");
+    for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
+        status = output_init(&conversion->outputs[i], conversion->io, conversion->source,
+                             conversion->identity, i, err);
+    return status;
+}
+
+int convert_dataset(struct io *io, const struct convert_options *options,
+                    struct convert_result *ret_result, struct err *err)
+{
+    uint64_t start_ns = clock_now_ns();
+    struct convert_options probed = *options;
+    struct conversion conversion = {.io = io, .options = &probed};
+    bool prepared = false, whole = false;
+    int status = options_check(options, err);
+    if (!status)
+        status = io_check_apart(io, options->source, "SRC", options->target, "DST", err);
+    if (!status)
+        status = source_probe(io, &probed, &conversion.kind, err);
+    if (!status)
+        status = open_conversion(&conversion, err);
+    if (!status)
+        status = prepare_target(&conversion, &whole, err);
+    if (!status && !whole) {
+        prepared = true;
+        status = run(&conversion, err);
+    }
+    if (!status && !whole)
+        status = commit(&conversion, err);
+    if (!status)
+        fill_result(&conversion, start_ns, ret_result);
+    else if (prepared)
+        clean_up(&conversion);
+    if (status)
+        advise(&conversion, status, err);
+    if (status == -EINTR)
+        *ret_result = (struct convert_result){.is_resumable = conversion.is_begun};
+    for (uint32_t i = 0; conversion.outputs && i < conversion.outputs_count; i++)
+        output_deinit(&conversion.outputs[i]);
+    disown_target(&conversion);
+    free(conversion.outputs);
+    source_close(conversion.source);
+    return status;
+}

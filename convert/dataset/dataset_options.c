@@ -1,0 +1,112 @@
+/*
+ * dataset_options — see dataset_options.h.
+ */
+#include "convert/dataset/dataset_options.h"
+
+#include "base/json/jsonx_writer.h"
+#include "convert/dataset/encode_image.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+static int refuse(struct err *err, const char *what, const char *expected)
+{
+    err_set(err, -EINVAL, "%s", what);
+    err_expected(err, "%s", expected);
+    return -EINVAL;
+}
+
+static int check_splits(const struct convert_options *options, struct err *err)
+{
+    double sum = 0;
+    if (options->splits_count == 0)
+        return 0;
+    if (options->splits_count > CONVERT_SPLITS_MAX)
+        return refuse(err, "too many splits", "at most 16");
+    for (uint32_t i = 0; i < options->splits_count; i++) {
+        const struct convert_split *split = &options->splits[i];
+        if (!split->name[0] || split->name[0] == '.' || strchr(split->name, '/'))
+            return refuse(err, "the name of a split is invalid", "a folder name");
+        if (!(split->fraction > 0 && split->fraction <= 1))
+            return refuse(err, "the fraction of a split is invalid", "more than 0, at most 1");
+        for (uint32_t j = 0; j < i; j++)
+            if (strcmp(options->splits[j].name, split->name) == 0)
+                return refuse(err, "two splits have the same name", "different names");
+        sum += split->fraction;
+    }
+    return fabs(sum - 1) < 1e-6
+               ? 0
+               : refuse(err, "the fractions of the splits do not add up to 1", "a sum of 1");
+}
+
+int options_check(const struct convert_options *options, struct err *err)
+{
+    if (!options->source || !options->source[0] || !options->target || !options->target[0])
+        return refuse(err, "the source or target is missing", "two paths");
+    if (options->resume && options->force)
+        return refuse(err, "--resume cannot be combined with --force", "one of them");
+    if (options->jpeg == CONVERT_JPEG_REENCODE && options->quality > 100)
+        return refuse(err, "the quality is invalid", "1 to 100");
+    if (options->store == CONVERT_STORE_RAW && options->jpeg != CONVERT_JPEG_TILE)
+        return refuse(err, "--store raw cannot be combined with --jpeg keep or reencode",
+                      "one of --store raw and --jpeg");
+    return check_splits(options, err);
+}
+
+static void write_splits(struct jsonx_writer *json, const struct convert_options *options,
+                         int split)
+{
+    if (options->splits_count == 0)
+        return;
+    if (split >= 0)
+        jsonx_write_string(json, "split", options->splits[split].name);
+    jsonx_begin_array(json, "splits");
+    for (uint32_t i = 0; i < options->splits_count; i++) {
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "name", options->splits[i].name);
+        if (!source_has_split_folders(options))
+            jsonx_write_f64(json, "fraction", options->splits[i].fraction);
+        jsonx_end_object(json);
+    }
+    jsonx_end_array(json);
+}
+
+void options_write_json(const struct source *source, int split, const uint64_t *identity,
+                        struct str *out)
+{
+    static const char *const kinds[] = {
+        [SOURCE_CLASSES] = "class_folders", [SOURCE_FILES] = "files", [SOURCE_TEXT] = "text"};
+    const struct convert_options *options = source->options;
+    struct jsonx_writer json = {.out = out};
+    jsonx_begin_object(&json, NULL);
+    jsonx_write_string(&json, "source_kind", kinds[source->kind]);
+    jsonx_write_u64(&json, "shard_bytes",
+                    options->shard_bytes ? options->shard_bytes : CONVERT_SHARD_BYTES_DEFAULT);
+    jsonx_write_u64(&json, "shard_samples", options->shard_samples);
+    jsonx_write_u64(&json, "seed", options->seed);
+    if (source->kind == SOURCE_TEXT) {
+        jsonx_write_string(&json, "tokenizer", source_tokenizer(source));
+        if (source->bpe)
+            jsonx_write_hex64(&json, "vocabulary_xxh3", bpe_identity(source->bpe));
+    } else {
+        static const char *const ways[] = {[CONVERT_JPEG_TILE] = "tile",
+                                           [CONVERT_JPEG_KEEP] = "keep",
+                                           [CONVERT_JPEG_REENCODE] = "reencode"};
+        jsonx_write_bool(&json, "keep_order", options->keep_order);
+        bool raw = options->store == CONVERT_STORE_RAW;
+        jsonx_write_string(&json, "store", raw ? "raw" : "encoded");
+        if (!raw)
+            jsonx_write_string(&json, "jpeg", ways[options->jpeg]);
+        if (raw || options->jpeg == CONVERT_JPEG_REENCODE)
+            jsonx_write_u64(&json, "max_side", options->max_side);
+        if (options->jpeg == CONVERT_JPEG_REENCODE) {
+            jsonx_write_u64(&json, "quality",
+                            options->quality ? options->quality : ENCODE_QUALITY_DEFAULT);
+        }
+    }
+    write_splits(&json, options, split);
+    if (identity)
+        jsonx_write_hex64(&json, "conversion_identity", *identity);
+    jsonx_end_object(&json);
+}

@@ -1,0 +1,280 @@
+/*
+ * dataset_target — see dataset_target.h.
+ */
+#include "convert/dataset/dataset_target.h"
+
+#include "base/str.h"
+#include "convert/dataset/dataset_journal.h"
+#include "io/file_util.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A folder's contents. */
+struct contents {
+    bool has_dataset, has_journal;
+    struct str ours, folders, others; /* names, each with its NUL */
+};
+
+static bool is_shard_name(const char *name)
+{
+    size_t digits = strncmp(name, "shard-", 6) == 0 ? strspn(name + 6, "0123456789") : 0;
+    return digits >= 6 && strcmp(name + 6 + digits, ".tar") == 0;
+}
+
+static int note(void *context, const struct io_entry *entry)
+{
+    struct contents *contents = context;
+    const char *name = entry->name;
+    bool file = entry->kind == IO_ENTRY_FILE;
+    if (strncmp(name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0 ||
+        io_is_owner_record(name))
+        return 0;
+    if (entry->kind == IO_ENTRY_FOLDER)
+        str_add(&contents->folders, name, strlen(name) + 1);
+    else if (file && strcmp(name, DATASET_FILE_NAME) == 0)
+        contents->has_dataset = true;
+    else if (file && strcmp(name, JOURNAL_FILE_NAME) == 0)
+        contents->has_journal = true;
+    else if (file && is_shard_name(name))
+        str_add(&contents->ours, name, strlen(name) + 1);
+    else
+        str_add(&contents->others, name, strlen(name) + 1);
+    return 0;
+}
+
+static void contents_deinit(struct contents *contents)
+{
+    str_deinit(&contents->ours);
+    str_deinit(&contents->folders);
+    str_deinit(&contents->others);
+}
+
+static int look(struct io *io, const char *folder, struct contents *contents, struct err *err)
+{
+    *contents = (struct contents){0};
+    int status = io->names->list(io, folder, note, contents, err);
+    if (!status && (str_status(&contents->ours) || str_status(&contents->folders) ||
+                    str_status(&contents->others)))
+        status = err_set(err, -ENOMEM, "out of memory for a folder's names");
+    return status;
+}
+
+static bool is_empty(const struct contents *contents)
+{
+    return !contents->has_dataset && !contents->has_journal && contents->ours.bytes == 0 &&
+           contents->folders.bytes == 0 && contents->others.bytes == 0;
+}
+
+/* The folder of a split's dataset, or the target if there are no splits. */
+static int name_folder(const struct convert_options *options, uint32_t split, char *path,
+                       struct err *err)
+{
+    return options->splits_count
+               ? io_join_path(options->target, options->splits[split].name, path, err)
+               : io_join_path("", options->target, path, err);
+}
+
+static uint32_t count_folders(const struct convert_options *options)
+{
+    return options->splits_count ? options->splits_count : 1;
+}
+
+static int count_whole(struct io *io, const struct convert_options *options, uint32_t *ret_count,
+                       struct err *err)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < count_folders(options); i++) {
+        char folder[IO_PATH_BYTES_MAX], path[IO_PATH_BYTES_MAX];
+        struct io_stat info;
+        int status = name_folder(options, i, folder, err);
+        if (!status)
+            status = io_join_path(folder, DATASET_FILE_NAME, path, err);
+        if (status)
+            return status;
+        count += io->names->stat(io, path, &info, NULL) == 0;
+    }
+    *ret_count = count;
+    return 0;
+}
+
+int target_is_complete(struct io *io, const struct convert_options *options, bool *ret_complete,
+                       struct err *err)
+{
+    uint32_t count;
+    int status = count_whole(io, options, &count, err);
+    if (!status)
+        *ret_complete = count == count_folders(options);
+    return status;
+}
+
+int target_examine(struct io *io, const struct convert_options *options,
+                   enum target_state *ret_state, struct err *err)
+{
+    struct io_stat info;
+    struct contents contents = {0};
+    uint32_t whole = 0;
+    int status = io->names->stat(io, options->target, &info, err);
+    if (status == -ENOENT) {
+        *ret_state = TARGET_FREE;
+        return 0;
+    }
+    if (!status && info.kind != IO_ENTRY_FOLDER) {
+        err_set(err, -ENOTDIR, "the target is not a folder");
+        err_at(err, options->target, ERR_NO_OFFSET);
+        status = -ENOTDIR;
+    }
+    if (!status)
+        status = look(io, options->target, &contents, err);
+    if (!status)
+        status = count_whole(io, options, &whole, err);
+    if (!status)
+        *ret_state = contents.has_journal                ? TARGET_BEGUN
+                     : contents.has_dataset || whole > 0 ? TARGET_WHOLE
+                     : is_empty(&contents)               ? TARGET_FREE
+                                                         : TARGET_FOREIGN;
+    contents_deinit(&contents);
+    return status;
+}
+
+/* A folder is replaced as a whole, so it must contain only a dataset of ours. */
+static int check_folder(struct io *io, const char *folder, struct err *err)
+{
+    struct io_stat info;
+    struct contents contents = {0};
+    int status = io->names->stat(io, folder, &info, err);
+    if (status)
+        return status == -ENOENT ? 0 : status;
+    status = look(io, folder, &contents, err);
+    const char *other =
+        contents.others.bytes > 0    ? contents.others.data
+        : contents.folders.bytes > 0 ? contents.folders.data
+        : !contents.has_dataset && contents.ours.bytes > 0
+            ? contents.ours.data /* shards without a dataset.json may be another tool's */
+            : NULL;
+    if (!status && other) {
+        err_set(err, -EEXIST, "the folder to replace has more than its dataset: %.200s", other);
+        err_at(err, folder, ERR_NO_OFFSET);
+        err_advise(err, "move it elsewhere or give another target");
+        status = -EEXIST;
+    }
+    contents_deinit(&contents);
+    return status;
+}
+
+int target_check_replaceable(struct io *io, const struct convert_options *options, struct err *err)
+{
+    int status = 0;
+    for (uint32_t i = 0; i < count_folders(options) && !status; i++) {
+        char folder[IO_PATH_BYTES_MAX];
+        status = name_folder(options, i, folder, err);
+        if (!status)
+            status = check_folder(io, folder, err);
+    }
+    return status;
+}
+
+static int remove_in(struct io *io, const char *folder, const char *name, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    int status = io_join_path(folder, name, path, err);
+    return status ? status : io->names->remove(io, path, err);
+}
+
+int target_clear_itself(struct io *io, const char *target, struct err *err)
+{
+    struct io_stat info;
+    struct contents contents = {0}, after = {0};
+    int status = io->names->stat(io, target, &info, err);
+    if (status)
+        return status == -ENOENT ? 0 : status;
+    status = look(io, target, &contents, err);
+    if (!status && contents.has_dataset)
+        status = remove_in(io, target, DATASET_FILE_NAME, err);
+    for (size_t at = 0; at < contents.ours.bytes && !status;
+         at += strlen(contents.ours.data + at) + 1)
+        status = remove_in(io, target, contents.ours.data + at, err);
+    if (!status && contents.has_journal)
+        status = remove_in(io, target, JOURNAL_FILE_NAME, err);
+    if (!status) {
+        int swept = io->transactions->sweep(io, target, NULL, NULL, err);
+        status = swept < 0 ? swept : look(io, target, &after, err);
+    }
+    if (!status && is_empty(&after))
+        status = io->names->remove(io, target, err);
+    contents_deinit(&contents);
+    contents_deinit(&after);
+    return status;
+}
+
+int target_clear(struct io *io, const char *target, struct err *err)
+{
+    struct convert_split splits[CONVERT_SPLITS_MAX];
+    uint32_t count = 0;
+    int status = journal_read_splits(io, target, splits, &count, err);
+    for (uint32_t i = 0; i < count && !status; i++) {
+        char folder[IO_PATH_BYTES_MAX];
+        status = io_join_path(target, splits[i].name, folder, err);
+        if (!status)
+            status = target_clear_itself(io, folder, err);
+    }
+    return status ? status : target_clear_itself(io, target, err);
+}
+
+static int note_record(void *context, const struct io_entry *entry)
+{
+    if (io_is_owner_record(entry->name))
+        str_add(context, entry->name, strlen(entry->name) + 1);
+    return 0;
+}
+
+void target_remove_owner_records(struct io *io, const char *target)
+{
+    struct str names = {0}; /* each with its NUL */
+    if (io->names->list(io, target, note_record, &names, NULL) == 0 && !str_status(&names))
+        for (size_t at = 0; at < names.bytes; at += strlen(names.data + at) + 1)
+            remove_in(io, target, names.data + at, NULL);
+    str_deinit(&names);
+}
+
+/* A search for the temporaries of one name. */
+struct leftovers {
+    char prefix[IO_PATH_BYTES_MAX + 32];
+    struct str names; /* each with its NUL */
+};
+
+static int note_leftover(void *context, const struct io_entry *entry)
+{
+    enum { NONCE_DIGITS = 16 };
+    struct leftovers *leftovers = context;
+    size_t bytes = strlen(leftovers->prefix);
+    if (entry->kind == IO_ENTRY_FOLDER && strncmp(entry->name, leftovers->prefix, bytes) == 0 &&
+        strlen(entry->name) == bytes + NONCE_DIGITS)
+        str_add(&leftovers->names, entry->name, strlen(entry->name) + 1);
+    return 0;
+}
+
+int target_sweep_beside(struct io *io, const char *target, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
+    struct leftovers leftovers = {0};
+    int status = io_join_path("", target, path, err);
+    if (status)
+        return status;
+    for (size_t bytes = strlen(path); bytes > 1 && path[bytes - 1] == '/'; bytes--)
+        path[bytes - 1] = '\0';
+    const char *slash = strrchr(path, '/');
+    snprintf(leftovers.prefix, sizeof leftovers.prefix,
+             IO_TEMPORARY_PREFIX "%s-" OUTPUT_OWNER "-0-", slash ? slash + 1 : path);
+    io_parent_path(path, parent);
+    status = io->names->list(io, parent, note_leftover, &leftovers, err);
+    if (!status && str_status(&leftovers.names))
+        status = err_set(err, -ENOMEM, "out of memory for a folder's names");
+    for (size_t at = 0; at < leftovers.names.bytes && !status;
+         at += strlen(leftovers.names.data + at) + 1)
+        status = remove_in(io, parent, leftovers.names.data + at, err);
+    str_deinit(&leftovers.names);
+    return status;
+}

@@ -1,0 +1,33 @@
+/*
+ * encode_image — stores an image file as a sample's field: kept, tiled, reencoded, or decoded.
+ *
+ * Every image is decoded completely (tiling reads all of a JPEG's coefficients), so that a broken
+ * one is found now and not during a training run. Formats are detected by content. JPEGs with the
+ * extension "jpg" are stored as options->jpeg says; JPEGs with other extensions and PNG, WebP and
+ * PPM files are stored byte for byte. With options->store raw all of them become PPM: upright,
+ * scaled down to max_side, with the extension "ppm".
+ */
+#ifndef MILLRACE_CONVERT_DATASET_ENCODE_IMAGE_H
+#define MILLRACE_CONVERT_DATASET_ENCODE_IMAGE_H
+
+#include "base/str.h"
+#include "convert/jpeg_counts.h"
+#include "convert/options.h"
+#include "shards/format/index.h"
+
+enum { ENCODE_QUALITY_DEFAULT = 90 };
+
+struct image_encoder; /* owner thread: decoders and scratch memory */
+/* Borrows options. */
+int image_encoder_open(const struct convert_options *options, struct image_encoder **ret_encoder,
+                       struct err *err);
+void image_encoder_close(struct image_encoder *encoder); /* NULL is fine */
+
+/* Appends the stored form of a file with this extension to out. Writes the extension that it is
+ * stored under (may alias the given one; "jpeg" becomes "jpg"). Updates jpegs. -EBADMSG with path
+ * and offset, -ENOMEM. */
+int image_encode(struct image_encoder *encoder, const struct str *file, const char *path,
+                 char extension[SHARD_EXTENSION_BYTES_MAX], struct str *out,
+                 struct convert_jpegs *jpegs, struct err *err);
+
+#endif

@@ -1,0 +1,118 @@
+/*
+ * made_photos — see made_photos.h.
+ *
+ * Noise whose amplitude grows with its scale has the spectrum of photos, and so a similar share of
+ * large coefficients: at quality 90 a picture takes about as many bits per pixel as a photo.
+ */
+#include "convert/dataset/made_photos.h"
+
+#include "base/philox.h"
+#include "base/str.h"
+#include "image/jpeg/jpeg.h"
+#include "image/jpeg/jpeg_tile.h"
+#include "shards/format/shard.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { QUALITY = 90, CLASSES = 10, CELL_LARGEST = 128, CELL_RATIO = 4 };
+
+/* The value at a cell's corner, -1 to 1 in each of the three colors; colors vary less than
+ * brightness. */
+static void corner(uint64_t number, uint32_t cell, uint32_t x, uint32_t y, float value[3])
+{
+    struct philox_block random = philox(number, cell, (uint64_t)y << 32 | x);
+    float brightness = 2 * (float)philox_unit(random.word[0]) - 1;
+    for (int c = 0; c < 3; c++)
+        value[c] = brightness + 0.3f * (2 * (float)philox_unit(random.word[1 + c]) - 1);
+}
+
+/* Adds noise of one scale: random cell corners with linear interpolation. */
+static void add_noise(float *rgb, uint64_t number, uint32_t cell, float strength)
+{
+    for (uint32_t top = 0; top < MADE_PHOTO_HEIGHT; top += cell) {
+        for (uint32_t left = 0; left < MADE_PHOTO_WIDTH; left += cell) {
+            float at[4][3];
+            for (uint32_t i = 0; i < 4; i++)
+                corner(number, cell, left / cell + i % 2, top / cell + i / 2, at[i]);
+            for (uint32_t y = 0; y < cell; y++) {
+                float v = (float)y / (float)cell;
+                float *pixel = rgb + 3 * ((size_t)(top + y) * MADE_PHOTO_WIDTH + left);
+                for (uint32_t x = 0; x < cell; x++) {
+                    float u = (float)x / (float)cell;
+                    for (int c = 0; c < 3; c++)
+                        *pixel++ += strength * ((1 - v) * ((1 - u) * at[0][c] + u * at[1][c]) +
+                                                v * ((1 - u) * at[2][c] + u * at[3][c]));
+                }
+            }
+        }
+    }
+}
+static_assert(MADE_PHOTO_WIDTH % CELL_LARGEST == 0 && MADE_PHOTO_HEIGHT % CELL_LARGEST == 0,
+              "whole cells");
+
+struct maker {
+    float *noise;
+    uint8_t *rgb;
+    struct str jpeg;
+};
+
+static int make(struct maker *maker, uint64_t number, struct err *err)
+{
+    size_t values = (size_t)3 * MADE_PHOTO_WIDTH * MADE_PHOTO_HEIGHT;
+    for (size_t i = 0; i < values; i++)
+        maker->noise[i] = 128;
+    for (uint32_t cell = CELL_LARGEST; cell > 0; cell /= CELL_RATIO)
+        add_noise(maker->noise, number, cell, 6 * sqrtf((float)cell));
+    for (size_t i = 0; i < values; i++)
+        maker->rgb[i] = (uint8_t)fminf(fmaxf(maker->noise[i], 0), 255);
+    str_clear(&maker->jpeg);
+    return jpeg_encode(
+        maker->rgb, MADE_PHOTO_WIDTH, MADE_PHOTO_HEIGHT, (size_t)3 * MADE_PHOTO_WIDTH, QUALITY,
+        jpeg_tile_interval(MADE_PHOTO_WIDTH, JPEG_TILE_MCU_PIXELS), &maker->jpeg, err);
+}
+
+static int add(struct shard_writer *writer, const struct maker *maker, uint64_t number,
+               struct err *err)
+{
+    char key[32], class[2] = {(char)('0' + number % CLASSES)};
+    snprintf(key, sizeof key, "%08" PRIu64, number);
+    int status = shard_writer_begin_sample(writer, key, err);
+    if (!status)
+        status = shard_writer_add_field(writer, "cls", class, 1, err);
+    if (!status)
+        status = shard_writer_add_field(writer, "jpg", maker->jpeg.data, maker->jpeg.bytes, err);
+    return status;
+}
+
+int made_photos_write(struct io *io, const char *path, uint64_t count, const atomic_int *stop,
+                      struct err *err)
+{
+    size_t values = (size_t)3 * MADE_PHOTO_WIDTH * MADE_PHOTO_HEIGHT;
+    struct maker maker = {.noise = malloc(values * sizeof(float)), .rgb = malloc(values)};
+    struct shard_writer *writer = NULL;
+    struct shard_summary summary;
+    int status =
+        maker.noise && maker.rgb ? 0 : err_set(err, -ENOMEM, "out of memory for a picture");
+    if (!status)
+        status = shard_writer_open(io, path, false, &writer, err);
+    for (uint64_t i = 0; !status && i < count; i++) {
+        status = stop && atomic_load(stop) ? err_set(err, -EINTR, "stopped on request") : 0;
+        if (!status)
+            status = make(&maker, i, err);
+        if (!status)
+            status = add(writer, &maker, i, err);
+    }
+    if (status)
+        shard_writer_abort(writer);
+    else
+        status = shard_writer_commit(writer, &summary, err);
+    free(maker.noise);
+    free(maker.rgb);
+    str_deinit(&maker.jpeg);
+    return status;
+}

@@ -1,0 +1,162 @@
+/*
+ * source_names — classifies files and folders by name, without reading them. See source.h.
+ */
+#include "convert/source/source.h"
+#include "image/pipeline/check.h"
+
+#include <ctype.h>
+#include <fnmatch.h>
+#include <string.h>
+#include <strings.h>
+
+bool source_ends_with(const char *name, const char *end)
+{
+    size_t bytes = strlen(name), end_bytes = strlen(end);
+    return bytes >= end_bytes && strcasecmp(name + bytes - end_bytes, end) == 0;
+}
+
+bool source_is_hidden(const char *name)
+{
+    static const char *const names[] = {"Thumbs.db",
+                                        "ehthumbs.db",
+                                        "desktop.ini",
+                                        "__MACOSX",
+                                        "Icon\r",
+                                        "$RECYCLE.BIN",
+                                        "System Volume Information",
+                                        "lost+found",
+                                        "@eaDir",
+                                        "__pycache__"};
+    if (name[0] == '.')
+        return true;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+bool source_is_document(const char *name, enum source_kind kind)
+{
+    static const char *const stems[] = {"readme",  "license", "licence",   "copying", "copyright",
+                                        "authors", "notice",  "changelog", "citation"};
+    static const char *const ends[] = {"", ".md", ".rst", ".html", ".cff", ".txt"};
+    for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
+        size_t bytes = strlen(stems[i]);
+        if (strncasecmp(name, stems[i], bytes) != 0)
+            continue;
+        for (size_t end = 0; end < sizeof ends / sizeof ends[0]; end++)
+            if (strcasecmp(name + bytes, ends[end]) == 0)
+                return kind != SOURCE_TEXT || strcmp(ends[end], ".txt") != 0;
+    }
+    return false;
+}
+
+bool source_is_ignored(const struct convert_options *options, const char *relative)
+{
+    const char *slash = strrchr(relative, '/'), *base = slash ? slash + 1 : relative;
+    for (size_t i = 0; i < options->ignores.count; i++) {
+        const char *glob = options->ignores.items[i];
+        if (strchr(glob, '/') ? fnmatch(glob, relative, FNM_PATHNAME) == 0
+                              : fnmatch(glob, base, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void normalize_extension(const char *text, char extension[SHARD_EXTENSION_BYTES_MAX])
+{
+    size_t i = 0;
+    for (; text[i] && i + 1 < SHARD_EXTENSION_BYTES_MAX; i++)
+        extension[i] = text[i] == ' ' ? '_' : (char)tolower((unsigned char)text[i]);
+    extension[i] = '\0';
+    if (strcmp(extension, "jpeg") == 0)
+        strcpy(extension, "jpg");
+}
+
+void source_write_extension(const char *name, char extension[SHARD_EXTENSION_BYTES_MAX])
+{
+    const char *dot = strrchr(name, '.');
+    normalize_extension(dot ? dot + 1 : "", extension);
+}
+
+static bool is_listed_field(const struct convert_options *options, const char *extension)
+{
+    for (size_t i = 0; i < options->fields.count; i++) {
+        char field[SHARD_EXTENSION_BYTES_MAX];
+        const char *text = options->fields.items[i];
+        normalize_extension(text + (text[0] == '.'), field);
+        if (strcmp(field, extension) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool source_is_field(const struct convert_options *options, const char *extension)
+{
+    /* Companion files of a photo. */
+    static const char *const beside[] = {"json", "txt", "npy", "cls"};
+    if (options->fields.count > 0)
+        return is_listed_field(options, extension);
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)
+        if (strcmp(extension, beside[i]) == 0)
+            return true;
+    return image_is_expected(extension);
+}
+
+const char *source_format_of(const struct convert_options *options, const char *name)
+{
+    static const struct {
+        const char *end, *format;
+    } formats[] = {
+        {".tar", "a tar archive"},
+        {".tgz", "a tar archive"},
+        {".tar.gz", "a tar archive"},
+        {".tar.bz2", "a tar archive"},
+        {".tar.zst", "a tar archive"},
+        {".tar.xz", "a tar archive"},
+        {".zip", "a ZIP archive"},
+        {".7z", "a 7z archive"},
+        {".rar", "a RAR archive"},
+        {".mds", "a Mosaic (MDS) dataset"},
+        {".mds.zstd", "a Mosaic (MDS) dataset"},
+        {".beton", "an FFCV dataset"},
+        {".parquet", "Parquet"},
+        {".arrow", "Arrow"},
+        {".feather", "Arrow"},
+        {".orc", "ORC"},
+        {".avro", "Avro"},
+        {".tfrecord", "TFRecord"},
+        {".tfrecords", "TFRecord"},
+        {".tfrecord.gz", "TFRecord"},
+        {".h5", "HDF5"},
+        {".hdf5", "HDF5"},
+        {".mdb", "LMDB"},
+        {".lmdb", "LMDB"},
+        {".rec", "MXNet RecordIO"},
+        {".npz", "NumPy's npz"},
+        {".mat", "MATLAB"},
+        {".pkl", "a Python pickle"},
+        {".pickle", "a Python pickle"},
+        {".csv", "a CSV list"},
+        {".tsv", "a TSV list"},
+        {".jsonl", "JSON Lines"},
+        {".ndjson", "JSON Lines"},
+        {"-ubyte", "MNIST's idx"},
+        {"-ubyte.gz", "MNIST's idx"},
+        {".safetensors", "safetensors"},
+        {".pt", "a PyTorch file"},
+        {".pth", "a PyTorch file"},
+    };
+    char extension[SHARD_EXTENSION_BYTES_MAX];
+    source_write_extension(name, extension);
+    if (is_listed_field(options, extension))
+        return NULL;
+    if (strcmp(name, "dataset.json") == 0)
+        return "a dataset of shards";
+    if (strstr(name, ".tfrecord-"))
+        return "TFRecord";
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
+        if (source_ends_with(name, formats[i].end))
+            return formats[i].format;
+    return NULL;
+}

@@ -1,0 +1,279 @@
+/*
+ * source_probe — determines the kind of a source from the names on its first two levels. See
+ * source.h.
+ *
+ *     ROOT/a.txt                      text
+ *     ROOT/CLASS/photos               class folders
+ *     ROOT/photos                     files
+ *     ROOT/{train,val,...}/CLASS/...  split folders of class folders: a dataset each
+ *     ROOT/{train,val,...}/photos     split folders of files: a dataset each
+ */
+#include "convert/source/source.h"
+#include "io/file_util.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* A folder's contents, without hidden and ignored names. */
+struct glance {
+    const struct convert_options *options;
+    const char *relative; /* of the folder, "" for the root */
+    bool has_text, has_other;
+    struct str folders; /* names, each with its NUL */
+    uint32_t folders_count;
+    const char *format;           /* of an unsupported file; NULL: none */
+    char file[IO_PATH_BYTES_MAX]; /* that file */
+};
+
+struct probe {
+    struct io *io;
+    struct convert_options *options;
+    struct err *err;
+};
+
+static bool is_split_name(const char *name)
+{
+    static const char *const names[] = {"train",      "training", "val",  "valid",
+                                        "validation", "dev",      "test", "testing"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static const char *next_name(const char *name)
+{
+    return name + strlen(name) + 1;
+}
+
+static bool has_folder(const struct glance *glance, const char *wanted)
+{
+    const char *name = glance->folders.data;
+    for (uint32_t i = 0; i < glance->folders_count; i++, name = next_name(name))
+        if (strcmp(name, wanted) == 0)
+            return true;
+    return false;
+}
+
+static int glance_at(void *context, const struct io_entry *entry)
+{
+    struct glance *glance = context;
+    const char *name = entry->name;
+    char relative[IO_PATH_BYTES_MAX];
+    if (io_join_path(glance->relative, name, relative, NULL) || source_is_hidden(name) ||
+        source_is_ignored(glance->options, relative))
+        return 0;
+    if (entry->kind == IO_ENTRY_FOLDER) {
+        str_add(&glance->folders, name, strlen(name) + 1);
+        glance->folders_count++;
+        return 0;
+    }
+    if (entry->kind != IO_ENTRY_FILE || source_is_document(name, SOURCE_TEXT))
+        return 0;
+    const char *format = source_format_of(glance->options, name);
+    if (source_ends_with(name, ".txt"))
+        glance->has_text = true;
+    else
+        glance->has_other = true;
+    if (format && !glance->format) {
+        glance->format = format;
+        strcpy(glance->file, relative);
+    }
+    return 0;
+}
+
+/* Formats recognized by their folders. */
+static const char *layout_of(const struct glance *glance)
+{
+    if (has_folder(glance, "Annotations") && has_folder(glance, "JPEGImages"))
+        return "a Pascal VOC dataset";
+    if (has_folder(glance, "annotations"))
+        return "a COCO dataset";
+    if (has_folder(glance, "images") && has_folder(glance, "labels"))
+        return "a YOLO dataset";
+    return NULL;
+}
+
+static int refuse_layout(const struct probe *probe, const char *relative, const char *layout)
+{
+    char path[IO_PATH_BYTES_MAX];
+    if (io_join_path(*relative ? probe->options->source : "",
+                     *relative ? relative : probe->options->source, path, NULL))
+        snprintf(path, sizeof path, "%s", relative);
+    source_refuse_kind(path, layout, probe->err);
+    err_advise(probe->err, "sort its photos into class folders first, or add --split-folders no if "
+                           "these folders are classes");
+    return -ENOTSUP;
+}
+
+/* The caller frees glance->folders with str_deinit. */
+static int look(const struct probe *probe, const char *relative, struct glance *glance)
+{
+    char path[IO_PATH_BYTES_MAX];
+    *glance = (struct glance){.options = probe->options, .relative = relative};
+    int status = *relative ? io_join_path(probe->options->source, relative, path, probe->err)
+                           : io_join_path("", probe->options->source, path, probe->err);
+    if (!status)
+        status = probe->io->names->list(probe->io, path, glance_at, glance, probe->err);
+    if (!status && str_status(&glance->folders))
+        status = err_set(probe->err, -ENOMEM, "out of memory for a folder's names");
+    if (!status && glance->format && !probe->options->tokenizer)
+        status = source_refuse_kind(glance->file, glance->format, probe->err);
+    const char *layout = layout_of(glance);
+    if (!status && layout && probe->options->split_folders == CONVERT_SPLIT_FOLDERS_AUTO)
+        status = refuse_layout(probe, relative, layout);
+    return status;
+}
+
+static int refuse_folders(const struct probe *probe, const char *what, const char *found,
+                          const char *advice)
+{
+    err_set(probe->err, -EINVAL, "%s", what);
+    err_at(probe->err, probe->options->source, ERR_NO_OFFSET);
+    err_found(probe->err, "%s", found);
+    err_advise(probe->err, "%s", advice);
+    return -EINVAL;
+}
+
+/* A class may be called train if it contains photos, like the others. If it contains class folders,
+ * it is a split among classes: an error. */
+static int check_mixture(const struct probe *probe, const struct glance *root)
+{
+    const char *name = root->folders.data, *other = NULL, *split = NULL;
+    int status = 0;
+    for (uint32_t i = 0; i < root->folders_count && !status; i++, name = next_name(name)) {
+        struct glance below;
+        if (!is_split_name(name)) {
+            other = name;
+            continue;
+        }
+        status = look(probe, name, &below);
+        if (below.folders_count > 0)
+            split = name;
+        str_deinit(&below.folders);
+    }
+    if (status || !split || !other)
+        return status;
+    char found[ERR_TEXT_BYTES_MAX], advice[ERR_TEXT_BYTES_MAX];
+    snprintf(found, sizeof found, "%s, which has subfolders, next to %.150s", split, other);
+    snprintf(advice, sizeof advice,
+             "add --ignore '%.100s' if it is not a split, --split-folders yes if all folders are "
+             "splits, or --split-folders no if all are classes",
+             other);
+    return refuse_folders(probe, "some folders look like splits, others like classes", found,
+                          advice);
+}
+
+static int add_split(const struct probe *probe, const char *name)
+{
+    struct convert_options *options = probe->options;
+    if (options->splits_count == CONVERT_SPLITS_MAX || strlen(name) >= CONVERT_SPLIT_NAME_BYTES_MAX)
+        return refuse_folders(probe, "the split folders cannot be used", name,
+                              "use at most 16 splits, with names of at most 63 bytes");
+    struct convert_split *split = &options->splits[options->splits_count++];
+    *split = (struct convert_split){.fraction = 0};
+    strcpy(split->name, name);
+    return 0;
+}
+
+/* Enters all folders of the root as splits, which must be of the same kind. */
+static int enter_splits(const struct probe *probe, const struct glance *root,
+                        enum source_kind *ret_kind)
+{
+    const char *name = root->folders.data, *flat = NULL, *deep = NULL, *text = NULL;
+    int status = 0;
+    for (uint32_t i = 0; i < root->folders_count && !status; i++, name = next_name(name)) {
+        struct glance below;
+        status = look(probe, name, &below);
+        if (below.folders_count > 0)
+            deep = name;
+        else
+            flat = name;
+        if (below.has_text && !below.has_other && below.folders_count == 0)
+            text = name;
+        str_deinit(&below.folders);
+        if (!status)
+            status = add_split(probe, name);
+    }
+    if (status)
+        return status;
+    char found[ERR_TEXT_BYTES_MAX], advice[ERR_TEXT_BYTES_MAX];
+    snprintf(
+        advice, sizeof advice,
+        "convert each one separately, for example `millrace convert dataset %.80s/%.50s DST/%.50s`",
+        probe->options->source, root->folders.data, root->folders.data);
+    if (text || probe->options->tokenizer)
+        return refuse_folders(probe, "split folders of text are not supported",
+                              text ? text : root->folders.data, advice);
+    if (flat && deep) {
+        snprintf(found, sizeof found, "none in %s, some in %s", flat, deep);
+        return refuse_folders(probe, "only some of the split folders have class folders", found,
+                              advice);
+    }
+    *ret_kind = deep ? SOURCE_CLASSES : SOURCE_FILES;
+    return 0;
+}
+
+static bool all_are_splits(const struct glance *root)
+{
+    const char *name = root->folders.data;
+    for (uint32_t i = 0; i < root->folders_count; i++, name = next_name(name))
+        if (!is_split_name(name))
+            return false;
+    return root->folders_count > 0;
+}
+
+static int refuse_two_splits(const struct probe *probe, const struct glance *root)
+{
+    return refuse_folders(probe,
+                          "--split cannot be used with a source that already has split folders",
+                          root->folders.data,
+                          "remove --split, or add --split-folders no if these folders are classes");
+}
+
+static int choose(const struct probe *probe, const struct glance *root, enum source_kind *ret_kind)
+{
+    struct convert_options *options = probe->options;
+    enum convert_split_folders wanted = options->split_folders;
+    bool splits = wanted == CONVERT_SPLIT_FOLDERS_YES ||
+                  (wanted == CONVERT_SPLIT_FOLDERS_AUTO && all_are_splits(root));
+    if (splits && root->folders_count == 0)
+        return refuse_folders(probe, "--split-folders yes needs folders", "none",
+                              "remove --split-folders");
+    if (splits && options->splits_count > 0)
+        return refuse_two_splits(probe, root);
+    if (splits)
+        return enter_splits(probe, root, ret_kind);
+    if (options->tokenizer || (root->has_text && !root->has_other && root->folders_count == 0))
+        *ret_kind = SOURCE_TEXT;
+    else
+        *ret_kind = root->folders_count > 0 ? SOURCE_CLASSES : SOURCE_FILES;
+    return *ret_kind == SOURCE_CLASSES && wanted == CONVERT_SPLIT_FOLDERS_AUTO
+               ? check_mixture(probe, root)
+               : 0;
+}
+
+int source_probe(struct io *io, struct convert_options *options, enum source_kind *ret_kind,
+                 struct err *err)
+{
+    const struct probe probe = {io, options, err};
+    struct io_stat info;
+    int status = io->names->stat(io, options->source, &info, err);
+    if (status)
+        return status;
+    if (info.kind == IO_ENTRY_FILE) {
+        if (!source_ends_with(options->source, ".txt"))
+            return source_refuse_kind(options->source, source_format_of(options, options->source),
+                                      err);
+        *ret_kind = SOURCE_TEXT;
+        return 0;
+    }
+    struct glance root;
+    status = look(&probe, "", &root);
+    if (!status)
+        status = choose(&probe, &root, ret_kind);
+    str_deinit(&root.folders);
+    return status;
+}

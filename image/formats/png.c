@@ -1,0 +1,191 @@
+/*
+ * png — see png.h.
+ */
+#include "image/formats/png.h"
+
+#include "image/formats/exif.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include <spng.h>
+
+/* Total limit for chunks other than image data: texts and profiles are decompressed. */
+enum { CHUNKS_BYTES_MAX = 64 << 20 };
+
+struct png_decoder {
+    spng_ctx *codec; /* created by begin, freed at the end of part */
+    const char *path;
+    struct spng_ihdr header;
+    uint32_t channels;
+};
+
+static int refuse(const struct png_decoder *decoder, int code, struct err *err)
+{
+    if (code == SPNG_EMEM)
+        return err_set(err, -ENOMEM, "out of memory to decode a PNG");
+    return pixels_refuse("PNG", decoder->path, ERR_NO_OFFSET, spng_strerror(code), err);
+}
+
+static void end_codec(struct png_decoder *decoder)
+{
+    spng_ctx_free(decoder->codec);
+    decoder->codec = NULL;
+}
+
+/* ---- Headers. ---- */
+
+/* Reads everything before the image data. */
+static int read_headers(struct png_decoder *decoder, const void *data, size_t bytes,
+                        uint32_t *ret_orientation, struct err *err)
+{
+    struct spng_exif exif;
+    *ret_orientation = 1;
+    int code = spng_set_image_limits(decoder->codec, PIXELS_SIDE_MAX, PIXELS_SIDE_MAX);
+    if (!code)
+        code = spng_set_chunk_limits(decoder->codec, CHUNKS_BYTES_MAX, CHUNKS_BYTES_MAX);
+    if (!code)
+        code = spng_set_png_buffer(decoder->codec, data, bytes);
+    if (!code)
+        code = spng_get_ihdr(decoder->codec, &decoder->header);
+    if (code)
+        return refuse(decoder, code, err);
+    int status =
+        pixels_check_size("PNG", decoder->path, decoder->header.width, decoder->header.height, err);
+    if (status)
+        return status;
+    code = spng_get_exif(decoder->codec, &exif);
+    if (code == 0)
+        *ret_orientation = exif_orientation_of_tiff((const uint8_t *)exif.data, exif.length);
+    return code && code != SPNG_ECHUNKAVAIL ? refuse(decoder, code, err) : 0;
+}
+
+int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const char *path,
+              struct pixels_info *ret_info, struct err *err)
+{
+    uint32_t orientation;
+    end_codec(decoder);
+    decoder->path = path;
+    decoder->codec = spng_ctx_new(0);
+    if (!decoder->codec)
+        return err_set(err, -ENOMEM, "out of memory to decode a PNG");
+    int status = read_headers(decoder, data, bytes, &orientation, err);
+    if (status) {
+        end_codec(decoder);
+        return status;
+    }
+    const struct spng_ihdr *header = &decoder->header;
+    bool gray = header->color_type == SPNG_COLOR_TYPE_GRAYSCALE && header->bit_depth <= 8;
+    decoder->channels = gray ? 1 : 3;
+    *ret_info = (struct pixels_info){.width = header->width,
+                                     .height = header->height,
+                                     .channels = decoder->channels,
+                                     .orientation = orientation};
+    return 0;
+}
+
+/* ---- Pixels. ---- */
+
+/* Unwanted rows are decoded too, into the first wanted row's place. */
+static int decode_rows(struct png_decoder *decoder, uint32_t first_row, uint32_t end_row,
+                       uint8_t *rows, size_t row_bytes)
+{
+    int format = decoder->channels == 1 ? SPNG_FMT_G8 : SPNG_FMT_RGB8;
+    int code = spng_decode_image(decoder->codec, NULL, 0, format, SPNG_DECODE_PROGRESSIVE);
+    for (uint32_t row = 0; !code && row < end_row; row++)
+        code = spng_decode_row(
+            decoder->codec, rows + (row < first_row ? 0 : row - first_row) * row_bytes, row_bytes);
+    return code;
+}
+
+static int decode_interlaced(struct png_decoder *decoder, uint8_t *rows, size_t row_bytes)
+{
+    int format = decoder->channels == 1 ? SPNG_FMT_G8 : SPNG_FMT_RGB8;
+    return spng_decode_image(decoder->codec, rows, row_bytes * decoder->header.height, format, 0);
+}
+
+int png_part(struct png_decoder *decoder, const struct image_rect *part,
+             struct pixels_memory *memory, struct pixels *ret_pixels, struct err *err)
+{
+    assert(decoder->codec); /* begin has succeeded */
+    const struct spng_ihdr *header = &decoder->header;
+    bool interlaced = header->interlace_method != SPNG_INTERLACE_NONE;
+    size_t row_bytes = (size_t)header->width * decoder->channels;
+    struct image_rect rows = {0, 0, header->width, header->height};
+    if (part && !interlaced)
+        rows = (struct image_rect){0, part->y, header->width, part->height};
+    int status = pixels_reserve(memory, row_bytes * rows.height, err);
+    int code = 0;
+    if (!status)
+        code = interlaced
+                   ? decode_interlaced(decoder, memory->data, row_bytes)
+                   : decode_rows(decoder, rows.y, rows.y + rows.height, memory->data, row_bytes);
+    if (code == SPNG_EOI) /* after the last row */
+        code = 0;
+    if (!status && !code && !part)
+        code = spng_decode_chunks(decoder->codec);
+    if (!status && code)
+        status = refuse(decoder, code, err);
+    end_codec(decoder);
+    if (status)
+        return status;
+    *ret_pixels = (struct pixels){.data = memory->data,
+                                  .stride_bytes = row_bytes,
+                                  .part = rows,
+                                  .channels = decoder->channels};
+    return 0;
+}
+
+/* ---- Traits. ---- */
+
+static const char *color_name(uint8_t color_type)
+{
+    switch (color_type) {
+    case SPNG_COLOR_TYPE_GRAYSCALE:
+        return "gray";
+    case SPNG_COLOR_TYPE_TRUECOLOR:
+        return "RGB";
+    case SPNG_COLOR_TYPE_INDEXED:
+        return "palette";
+    case SPNG_COLOR_TYPE_GRAYSCALE_ALPHA:
+        return "gray and alpha";
+    default:
+        return "RGB and alpha";
+    }
+}
+
+int png_probe(const void *data, size_t bytes, struct png_traits *ret_traits)
+{
+    struct png_decoder decoder = {0};
+    struct pixels_info info;
+    int status = png_begin(&decoder, data, bytes, NULL, &info, NULL);
+    end_codec(&decoder);
+    if (status)
+        return status;
+    *ret_traits =
+        (struct png_traits){.color = color_name(decoder.header.color_type),
+                            .depth_bits = decoder.header.bit_depth,
+                            .interlaced = decoder.header.interlace_method != SPNG_INTERLACE_NONE};
+    return 0;
+}
+
+/* ---- Life cycle. ---- */
+
+int png_decoder_open(struct png_decoder **ret_decoder, struct err *err)
+{
+    struct png_decoder *decoder = calloc(1, sizeof *decoder);
+    if (!decoder)
+        return err_set(err, -ENOMEM, "out of memory for a PNG decoder");
+    *ret_decoder = decoder;
+    return 0;
+}
+
+void png_decoder_close(struct png_decoder *decoder)
+{
+    if (!decoder)
+        return;
+    end_codec(decoder);
+    free(decoder);
+}

@@ -1,0 +1,340 @@
+/*
+ * jpeg_decode — decodes to planes. See jpeg.h.
+ */
+#include "image/jpeg/jpeg.h"
+
+#include "base/bytes.h"
+#include "image/jpeg/jpeg_cut.h"
+#include "image/jpeg/jpeg_reader.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MCU_ROWS_MAX = MAX_SAMP_FACTOR * DCTSIZE, /* per component in one row of MCUs */
+    STRIDE_ALIGNMENT_BYTES = 64,
+};
+
+/* Owner thread. */
+struct jpeg_decoder {
+    struct jpeg_reader reader;
+    struct jpeg_info info;       /* of the whole image; from begin to part */
+    struct jpeg_info stream;     /* of the decoded stream: the image or a cut */
+    struct jpeg_planes planes;   /* of the stream */
+    uint32_t first_row, end_row; /* the wanted rows of the stream */
+    bool to_end;
+    struct str cut;  /* the compressed bytes of a part */
+    uint8_t *memory; /* the planes, then for CMYK a row of four components */
+    size_t memory_bytes;
+    uint8_t *sample_rows[JPEG_COMPONENTS_MAX]; /* start of each component in memory */
+    JSAMPROW rows[JPEG_COMPONENTS_MAX][MCU_ROWS_MAX];
+};
+
+/* ---- Pixels. ---- */
+
+static bool is_converted(const struct jpeg_info *info)
+{
+    return info->color == JPEG_CMYK || info->color == JPEG_YCCK;
+}
+
+static bool is_wanted(const struct jpeg_decoder *decoder, uint32_t row, uint32_t rows)
+{
+    return row + rows > decoder->first_row && row < decoder->end_row;
+}
+
+/* MCU rows above the first wanted row are parsed but not transformed. */
+static void decode_raw(void *context)
+{
+    struct jpeg_decoder *decoder = context;
+    j_decompress_ptr codec = &decoder->reader.codec;
+    JSAMPARRAY components[JPEG_COMPONENTS_MAX];
+    codec->raw_data_out = TRUE;
+    codec->do_block_smoothing = FALSE;
+    codec->dct_method = JDCT_ISLOW;
+    jpeg_start_decompress(codec);
+    uint32_t mcu_rows = (uint32_t)codec->max_v_samp_factor * DCTSIZE;
+    while (codec->output_scanline < decoder->end_row) {
+        uint32_t row = codec->output_scanline;
+        for (uint32_t i = 0; i < decoder->planes.count; i++) {
+            jpeg_component_info *info = &codec->comp_info[i];
+            size_t stride = decoder->planes.plane[i].stride_bytes;
+            size_t first = (size_t)(row / mcu_rows) * (size_t)info->v_samp_factor * DCTSIZE;
+            for (int k = 0; k < info->v_samp_factor * DCTSIZE; k++)
+                decoder->rows[i][k] = decoder->sample_rows[i] + (first + (size_t)k) * stride;
+            components[i] = decoder->rows[i];
+            info->component_needed = is_wanted(decoder, row, mcu_rows);
+        }
+        jpeg_read_raw_data(codec, components, mcu_rows);
+    }
+    if (decoder->to_end)
+        jpeg_finish_decompress(codec);
+}
+
+static uint8_t multiply(uint32_t a, uint32_t b)
+{
+    return (uint8_t)((a * b + 127) / 255);
+}
+
+/* In inverted CMYK each component is the fraction of light that remains. */
+static void convert_cmyk_row(struct jpeg_decoder *decoder, uint32_t row, const uint8_t *cmyk)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        uint8_t *target = decoder->sample_rows[i] + row * decoder->planes.plane[i].stride_bytes;
+        for (uint32_t x = 0; x < decoder->planes.width; x++)
+            target[x] = multiply(cmyk[4 * (size_t)x + i], cmyk[4 * (size_t)x + 3]);
+    }
+}
+
+static void decode_cmyk(void *context)
+{
+    struct jpeg_decoder *decoder = context;
+    j_decompress_ptr codec = &decoder->reader.codec;
+    JSAMPROW cmyk = decoder->sample_rows[3];
+    codec->out_color_space = JCS_CMYK;
+    codec->do_block_smoothing = FALSE;
+    codec->dct_method = JDCT_ISLOW;
+    jpeg_start_decompress(codec);
+    while (codec->output_scanline < decoder->end_row) {
+        uint32_t row = codec->output_scanline;
+        jpeg_read_scanlines(codec, &cmyk, 1);
+        if (is_wanted(decoder, row, 1))
+            convert_cmyk_row(decoder, row, cmyk);
+    }
+    if (decoder->to_end)
+        jpeg_finish_decompress(codec);
+}
+
+/* Reserves whole blocks and whole rows of MCUs: libjpeg writes beyond a plane's width and
+ * height. */
+static int reserve_planes(struct jpeg_decoder *decoder, struct err *err)
+{
+    const struct jpeg_info *info = &decoder->stream;
+    bool converted = is_converted(info);
+    uint32_t mcu_rows = converted ? 1 : (uint32_t)decoder->reader.codec.max_v_samp_factor * DCTSIZE;
+    uint64_t mcus = bytes_divide_up(decoder->end_row, mcu_rows);
+    size_t at[JPEG_COMPONENTS_MAX] = {0}, bytes = 0;
+    for (uint32_t i = 0; i < decoder->planes.count; i++) {
+        struct jpeg_plane *plane = &decoder->planes.plane[i];
+        plane->stride_bytes = bytes_round_up(plane->width, STRIDE_ALIGNMENT_BYTES);
+        at[i] = bytes;
+        bytes += plane->stride_bytes * mcus * (converted ? 1 : info->v_samp[i] * DCTSIZE);
+    }
+    if (converted) {
+        at[3] = bytes;
+        bytes += 4 * (size_t)info->width;
+    }
+    if (bytes > decoder->memory_bytes) {
+        free(decoder->memory);
+        decoder->memory_bytes = 0;
+        decoder->memory =
+            aligned_alloc(STRIDE_ALIGNMENT_BYTES, bytes_round_up(bytes, STRIDE_ALIGNMENT_BYTES));
+        if (!decoder->memory)
+            return err_set(err, -ENOMEM, "out of memory for %zu bytes of decoded planes", bytes);
+        decoder->memory_bytes = bytes;
+    }
+    for (uint32_t i = 0; i < JPEG_COMPONENTS_MAX; i++)
+        decoder->sample_rows[i] = decoder->memory + at[i];
+    for (uint32_t i = 0; i < decoder->planes.count; i++)
+        decoder->planes.plane[i].data = decoder->sample_rows[i];
+    return 0;
+}
+
+/* Decodes rows first_row..end_row-1 of the stream that the reader has begun. */
+static int decode_rows(struct jpeg_decoder *decoder, const struct jpeg_info *stream,
+                       uint32_t first_row, uint32_t end_row, struct err *err)
+{
+    decoder->stream = *stream;
+    decoder->planes = jpeg_planes_of(stream);
+    decoder->first_row = first_row;
+    decoder->end_row = end_row;
+    int status = reserve_planes(decoder, err);
+    if (status)
+        return status;
+    return jpeg_reader_guard(&decoder->reader, is_converted(stream) ? decode_cmyk : decode_raw,
+                             decoder, err);
+}
+
+/* ---- Parts. ---- */
+
+static bool is_same(struct image_rect a, struct image_rect b)
+{
+    return a.x == b.x && a.y == b.y && a.width == b.width && a.height == b.height;
+}
+
+/* Cuts the segments that contain a part out of the file. -ENOTSUP if that is impossible or saves
+ * nothing. */
+static int cut_part(struct jpeg_decoder *decoder, struct image_rect part,
+                    struct image_rect *ret_segments)
+{
+    const struct jpeg_reader *reader = &decoder->reader;
+    struct jpeg_headers headers;
+    struct jpeg_cut_grid grid;
+    if (decoder->info.restart_interval == 0 ||
+        jpeg_read_headers(reader->data, reader->bytes, reader->bytes, NULL, &headers, NULL) ||
+        !jpeg_cut_grid_of(&headers, &grid))
+        return -ENOTSUP;
+    struct image_rect segments = jpeg_cut_align(&grid, part);
+    struct image_rect above = {0, 0, grid.width, segments.y + segments.height};
+    if (is_same(segments, above))
+        return -ENOTSUP;
+    str_clear(&decoder->cut);
+    int status = jpeg_cut(reader->data, reader->bytes, &headers, &grid, segments, &decoder->cut);
+    if (!status)
+        *ret_segments = segments;
+    return status;
+}
+
+/* Places the stream's planes in the planes of the image. */
+static void place_planes(struct jpeg_decoder *decoder, struct image_rect segments)
+{
+    struct jpeg_planes planes = jpeg_planes_of(&decoder->info);
+    for (uint32_t i = 0; i < planes.count; i++) {
+        struct jpeg_plane *plane = &planes.plane[i];
+        plane->data = decoder->planes.plane[i].data;
+        plane->stride_bytes = decoder->planes.plane[i].stride_bytes;
+        plane->left = (uint32_t)((uint64_t)segments.x * plane->x_num / plane->x_den);
+        plane->top = (uint32_t)((uint64_t)segments.y * plane->y_num / plane->y_den);
+    }
+    decoder->planes = planes;
+}
+
+static int decode_cut(struct jpeg_decoder *decoder, struct image_rect segments, struct err *err)
+{
+    struct jpeg_info stream = decoder->info;
+    stream.width = segments.width;
+    stream.height = segments.height;
+    int status =
+        jpeg_reader_begin_abbreviated(&decoder->reader, decoder->cut.data, decoder->cut.bytes, err);
+    if (!status)
+        status = decode_rows(decoder, &stream, 0, segments.height, err);
+    if (!status)
+        place_planes(decoder, segments);
+    return status;
+}
+
+/* Uses a cut if possible. If the cut does not decode, the data is bad: decoding the file from its
+ * start finds what is wrong and where. */
+static int decode_part(struct jpeg_decoder *decoder, struct image_rect part, struct err *err)
+{
+    struct jpeg_reader *reader = &decoder->reader;
+    const void *data = reader->data;
+    size_t bytes = reader->bytes;
+    struct image_rect segments;
+    int status = cut_part(decoder, part, &segments);
+    if (status == -ENOMEM)
+        return err_set(err, -ENOMEM, "out of memory for %zu bytes of a part of a JPEG", bytes);
+    if (!status) {
+        status = decode_cut(decoder, segments, err);
+        if (status != -EBADMSG)
+            return status;
+        status = jpeg_reader_begin(reader, data, bytes, reader->path, &decoder->info, err);
+        if (status)
+            return status;
+    }
+    return decode_rows(decoder, &decoder->info, part.y, part.y + part.height, err);
+}
+
+int jpeg_decode_part(struct jpeg_decoder *decoder, const struct image_rect *part,
+                     struct jpeg_planes *ret_planes, struct err *err)
+{
+    const struct jpeg_info *info = &decoder->info;
+    assert(decoder->reader.data); /* begin has succeeded */
+    assert(!part ||
+           (part->width >= 1 && part->x < info->width && part->width <= info->width - part->x));
+    assert(!part ||
+           (part->height >= 1 && part->y < info->height && part->height <= info->height - part->y));
+    decoder->to_end = part == NULL;
+    int status =
+        part ? decode_part(decoder, *part, err) : decode_rows(decoder, info, 0, info->height, err);
+    jpeg_reader_end(&decoder->reader);
+    if (!status)
+        *ret_planes = decoder->planes;
+    return status;
+}
+
+int jpeg_decode_begin(struct jpeg_decoder *decoder, const void *data, size_t bytes,
+                      const char *path, struct jpeg_info *ret_info, struct err *err)
+{
+    int status = jpeg_reader_begin(&decoder->reader, data, bytes, path, &decoder->info, err);
+    if (!status)
+        *ret_info = decoder->info;
+    return status;
+}
+
+int jpeg_decode(struct jpeg_decoder *decoder, const void *data, size_t bytes, const char *path,
+                struct jpeg_planes *ret_planes, struct err *err)
+{
+    struct jpeg_info info;
+    int status = jpeg_decode_begin(decoder, data, bytes, path, &info, err);
+    return status ? status : jpeg_decode_part(decoder, NULL, ret_planes, err);
+}
+
+/* ---- Life cycle. ---- */
+
+int jpeg_decoder_open(struct jpeg_decoder **ret_decoder, struct err *err)
+{
+    struct jpeg_decoder *decoder = calloc(1, sizeof *decoder);
+    if (!decoder)
+        return err_set(err, -ENOMEM, "out of memory for a JPEG decoder");
+    jpeg_reader_init(&decoder->reader, JPEG_MARKERS_SKIP);
+    *ret_decoder = decoder;
+    return 0;
+}
+
+void jpeg_decoder_limit(struct jpeg_decoder *decoder, uint64_t pixels_max)
+{
+    decoder->reader.pixels_max = pixels_max;
+}
+
+void jpeg_decoder_close(struct jpeg_decoder *decoder)
+{
+    if (!decoder)
+        return;
+    jpeg_reader_deinit(&decoder->reader);
+    str_deinit(&decoder->cut);
+    free(decoder->memory);
+    free(decoder);
+}
+
+#define TEXT_OF(token)       #token
+#define TEXT_OF_VALUE(macro) TEXT_OF(macro)
+
+const char *jpeg_library(void)
+{
+#ifdef LIBJPEG_TURBO_VERSION
+    return "libjpeg-turbo " TEXT_OF_VALUE(LIBJPEG_TURBO_VERSION);
+#else
+    return "libjpeg " TEXT_OF_VALUE(JPEG_LIB_VERSION);
+#endif
+}
+
+int jpeg_simd(void)
+{
+    const char *none = getenv("JSIMD_FORCENONE");
+    if (none && strcmp(none, "1") == 0)
+        return 0;
+#if defined WITH_SIMD
+    return 1;
+#elif defined LIBJPEG_TURBO_VERSION_NUMBER && LIBJPEG_TURBO_VERSION_NUMBER < 3000000
+    return 0; /* its headers would define WITH_SIMD */
+#else
+    return -1;
+#endif
+}
+
+uint32_t jpeg_decoder_warnings(const struct jpeg_decoder *decoder)
+{
+    return decoder->reader.warnings;
+}
+
+int jpeg_probe(const void *data, size_t bytes, const char *path, struct jpeg_info *ret_info,
+               struct err *err)
+{
+    struct jpeg_reader reader;
+    jpeg_reader_init(&reader, JPEG_MARKERS_SKIP);
+    int status = jpeg_reader_begin(&reader, data, bytes, path, ret_info, err);
+    jpeg_reader_deinit(&reader);
+    return status;
+}

@@ -1,0 +1,55 @@
+/*
+ * jpeg_planes — derives the shape of a JPEG's planes from its sampling factors (ITU-T T.81, A.1.1).
+ * See jpeg.h.
+ */
+#include "image/jpeg/jpeg.h"
+
+#include "base/bytes.h"
+
+static void reduce(uint32_t *num, uint32_t *den)
+{
+    for (uint32_t by = *num; by > 1; by--) {
+        if (*num % by == 0 && *den % by == 0) {
+            *num /= by;
+            *den /= by;
+        }
+    }
+}
+
+static uint32_t largest(const uint32_t *values, uint32_t count)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < count; i++)
+        most = values[i] > most ? values[i] : most;
+    return most;
+}
+
+struct jpeg_planes jpeg_planes_of(const struct jpeg_info *info)
+{
+    bool converted = info->color == JPEG_CMYK || info->color == JPEG_YCCK;
+    uint32_t h_max = largest(info->h_samp, info->components),
+             v_max = largest(info->v_samp, info->components);
+    struct jpeg_planes planes = {
+        .width = info->width,
+        .height = info->height,
+        .color = converted ? JPEG_RGB : info->color,
+        .count = converted ? 3 : info->components,
+    };
+    for (uint32_t i = 0; i < planes.count; i++) {
+        struct jpeg_plane *plane = &planes.plane[i];
+        *plane = (struct jpeg_plane){.x_num = 1, .x_den = 1, .y_num = 1, .y_den = 1};
+        if (!converted) {
+            plane->x_num = info->h_samp[i];
+            plane->x_den = h_max;
+            plane->y_num = info->v_samp[i];
+            plane->y_den = v_max;
+            reduce(&plane->x_num, &plane->x_den);
+            reduce(&plane->y_num, &plane->y_den);
+        }
+        plane->width =
+            (uint32_t)bytes_divide_up((uint64_t)info->width * plane->x_num, plane->x_den);
+        plane->height =
+            (uint32_t)bytes_divide_up((uint64_t)info->height * plane->y_num, plane->y_den);
+    }
+    return planes;
+}

@@ -1,0 +1,103 @@
+/*
+ * augment_warp — the operations that move pixels. See augment_ops.h.
+ *
+ * As Pillow's transform(AFFINE, NEAREST): the pixel (x, y) is taken from (a x' + b y' + c, d x' + e
+ * y' + f) with x' = x + 1/2, y' = y + 1/2, in 16 fractional bits; black where that is outside. The
+ * coefficients come from sums and products of doubles, some from a table. IEEE 754 defines how each
+ * is rounded, and -ffp-contract=off (cmake/folder.cmake) ensures that each is rounded separately. A
+ * fused multiply-add, which compilers emit for ARM, could land on the other side of a step of
+ * 2^-16.
+ */
+#include "image/kernels/augment_ops.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+enum { FRACTION_BITS = 16 };
+
+struct affine {
+    double a, b, c, d, e, f;
+};
+
+void augment_copy(const struct augment_image *image)
+{
+    size_t row_bytes = 3 * (size_t)image->width;
+    for (uint32_t y = 0; y < image->height; y++)
+        memcpy(image->scratch + y * row_bytes, image->rgb + y * image->stride_bytes, row_bytes);
+}
+
+static int64_t to_fixed(double value)
+{
+    return (int64_t)floor(value * (1 << FRACTION_BITS) + 0.5);
+}
+
+static void warp(const struct augment_image *image, const struct affine *affine)
+{
+    int64_t a = to_fixed(affine->a), b = to_fixed(affine->b), d = to_fixed(affine->d),
+            e = to_fixed(affine->e);
+    int64_t row_x = to_fixed(affine->c + affine->a * 0.5 + affine->b * 0.5);
+    int64_t row_y = to_fixed(affine->f + affine->d * 0.5 + affine->e * 0.5);
+    augment_copy(image);
+    for (uint32_t y = 0; y < image->height; y++, row_x += b, row_y += e) {
+        uint8_t *target = image->rgb + y * image->stride_bytes;
+        int64_t at_x = row_x, at_y = row_y;
+        for (uint32_t x = 0; x < image->width; x++, target += 3, at_x += a, at_y += d) {
+            int64_t from_x = at_x >> FRACTION_BITS, from_y = at_y >> FRACTION_BITS;
+            bool inside =
+                from_x >= 0 && from_x < image->width && from_y >= 0 && from_y < image->height;
+            if (inside)
+                memcpy(target, image->scratch + 3 * (size_t)(from_y * image->width + from_x), 3);
+            else
+                memset(target, 0, 3);
+        }
+    }
+}
+
+void augment_shear_x(const struct augment_image *image, int32_t hundredths)
+{
+    warp(image, &(struct affine){.a = 1, .b = hundredths / 100.0, .e = 1});
+}
+
+void augment_shear_y(const struct augment_image *image, int32_t hundredths)
+{
+    warp(image, &(struct affine){.a = 1, .d = hundredths / 100.0, .e = 1});
+}
+
+void augment_translate(const struct augment_image *image, int32_t right, int32_t down)
+{
+    warp(image, &(struct affine){.a = 1, .c = -right, .e = 1, .f = -down});
+}
+
+/* Cosine and sine of whole degrees, to 15 decimals. */
+static const double turns[RANDAUGMENT_MAGNITUDE_MAX + 1][2] = {
+    {1.000000000000000, 0.000000000000000}, {0.999847695156391, 0.017452406437284},
+    {0.999390827019096, 0.034899496702501}, {0.998629534754574, 0.052335956242944},
+    {0.997564050259824, 0.069756473744125}, {0.996194698091746, 0.087155742747658},
+    {0.994521895368273, 0.104528463267653}, {0.992546151641322, 0.121869343405147},
+    {0.990268068741570, 0.139173100960065}, {0.987688340595138, 0.156434465040231},
+    {0.984807753012208, 0.173648177666930}, {0.981627183447664, 0.190808995376545},
+    {0.978147600733806, 0.207911690817759}, {0.974370064785235, 0.224951054343865},
+    {0.970295726275996, 0.241921895599668}, {0.965925826289068, 0.258819045102521},
+    {0.961261695938319, 0.275637355816999}, {0.956304755963035, 0.292371704722737},
+    {0.951056516295154, 0.309016994374947}, {0.945518575599317, 0.325568154457157},
+    {0.939692620785908, 0.342020143325669}, {0.933580426497202, 0.358367949545300},
+    {0.927183854566787, 0.374606593415912}, {0.920504853452440, 0.390731128489274},
+    {0.913545457642601, 0.406736643075800}, {0.906307787036650, 0.422618261740699},
+    {0.898794046299167, 0.438371146789077}, {0.891006524188368, 0.453990499739547},
+    {0.882947592858927, 0.469471562785891}, {0.874619707139396, 0.484809620246337},
+    {0.866025403784439, 0.500000000000000},
+};
+
+void augment_rotate(const struct augment_image *image, int32_t degrees)
+{
+    int32_t size = degrees < 0 ? -degrees : degrees;
+    assert(size <= RANDAUGMENT_MAGNITUDE_MAX);
+    double cosine = turns[size][0], sine = degrees < 0 ? turns[size][1] : -turns[size][1];
+    double middle_x = image->width / 2.0, middle_y = image->height / 2.0;
+    struct affine affine = {.a = cosine, .b = sine, .d = -sine, .e = cosine};
+    affine.c = affine.a * -middle_x + affine.b * -middle_y + middle_x;
+    affine.f = affine.d * -middle_x + affine.e * -middle_y + middle_y;
+    warp(image, &affine);
+}

@@ -1,0 +1,19 @@
+/*
+ * blend — weighted sum of the bytes of two pictures, for mixup.
+ */
+#ifndef MILLRACE_IMAGE_KERNELS_BLEND_H
+#define MILLRACE_IMAGE_KERNELS_BLEND_H
+
+#include "image/kernels/kernels.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BLEND_ONE = 256 };
+
+/* own = (own * own_weight + other * (BLEND_ONE - own_weight)) / BLEND_ONE, rounded to nearest,
+ * halves up. The buffers must not overlap. All kernels give the same bytes. */
+void blend_bytes(enum image_kernels kernels, uint8_t *own, const uint8_t *other, size_t count,
+                 uint32_t own_weight);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * kernels — the instruction sets of the inner loops of image/, and which of them this processor
+ * has.
+ *
+ * All of them compute in integers and give the same bytes; the others are tested against plain C.
+ */
+#ifndef MILLRACE_IMAGE_KERNELS_KERNELS_H
+#define MILLRACE_IMAGE_KERNELS_KERNELS_H
+
+#include <stdbool.h>
+
+/* From slowest to fastest. */
+enum image_kernels {
+    IMAGE_KERNELS_PLAIN,
+    IMAGE_KERNELS_NEON,
+    IMAGE_KERNELS_AVX2,
+    IMAGE_KERNELS_AVX512, /* F, BW and VL */
+    IMAGE_KERNELS_COUNT
+};
+
+/* "avx512" and the like; "baseline" for plain C. */
+const char *image_kernels_name(enum image_kernels kernels);
+/* Whether this build includes them and this processor runs them. */
+bool image_kernels_has(enum image_kernels kernels);
+enum image_kernels image_kernels_best(void);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * fault_backend — declarations shared by the parts of the fault-injecting backend. Internal to io/.
+ *
+ *     io_fault_open.c    names, files, transactions, locks        fault_queue.c   requests
+ */
+#ifndef MILLRACE_IO_BACKENDS_FAULT_BACKEND_H
+#define MILLRACE_IO_BACKENDS_FAULT_BACKEND_H
+
+#include "io/backends/io_fault.h"
+
+enum {
+    FAULT_NAME_BYTES = 64,
+    FAULT_POLL_NS = 2000000 /* poll interval of held operations */
+};
+
+struct io_fault {
+    struct io base;
+    struct io_ops ops; /* with this engine's name */
+    struct io_lock_ops locks;
+    char name[FAULT_NAME_BYTES];
+    struct io *inner; /* immutable */
+    struct fault_rules rules;
+    atomic_bool is_released;
+    atomic_uint_least64_t operations[FAULT_OPERATIONS], read_bytes, hits, held, in_flight,
+        abandoned;
+};
+
+/* Immutable, except next, which belongs to the transaction. */
+struct io_file {
+    struct io_fault *fault;
+    struct io_file *inner;
+    struct io_file *next; /* of the transaction's unfinalized files */
+    char path[IO_PATH_BYTES_MAX];
+};
+
+/* Counts the operation and applies the rules. */
+struct fault_verdict fault_note(struct io_fault *fault, enum fault_operation operation,
+                                const char *path, uint64_t offset);
+
+/* fault_queue.c: contracts as in struct io_ops of io.h. */
+int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err);
+void fault_queue_close(struct io_queue *queue);
+void fault_queue_register(struct io_queue *queue, void *memory, size_t bytes);
+int fault_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count);
+int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
+                     unsigned least, int timeout_ms);
+void fault_queue_cancel(struct io_queue *queue, struct io_request *request);
+
+#endif

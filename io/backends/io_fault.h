@@ -1,0 +1,52 @@
+/*
+ * io_fault — a backend that wraps another one and injects faults by rules, for testing.
+ *
+ *     io_open(path, &(struct io_options){.fault = "read:eio@17"}, &io, err);
+ *
+ * fault_rules.h has the rules' grammar. The effects:
+ *
+ *     an error   the call fails with it and does nothing; a request is reaped with it. A failed
+ *                finalize or commit loses the transaction, as after a disk error; abort can't fail
+ *     delay      a request begins later, and its queue stays free for others; a call takes longer
+ *     hold       the same, until io_fault_release or, for a request, cancel or queue_close
+ *     short      a read ends at any of its bytes, as if the file had shrunk since it was opened; a
+ *                write writes some of its bytes and fails with -ENOSPC. (Partial transfers by the
+ *                kernel are not simulated: the engines resume them.)
+ *     flip       one bit of the data read is inverted; of data written, in the file, not in memory
+ *     kill       the process dies by SIGKILL before the operation
+ *
+ * A delayed request only proceeds while its queue is reaped.
+ *
+ * Threads: as in io.h. Any thread may call set, release and counts, but set only while no operation
+ * is in progress.
+ */
+#ifndef MILLRACE_IO_BACKENDS_IO_FAULT_H
+#define MILLRACE_IO_BACKENDS_IO_FAULT_H
+
+#include "io/backends/fault_rules.h"
+#include "io/io.h"
+
+/* Takes ownership of inner, which is closed with it; on failure inner stays the caller's. The
+ * engine's name is inner's plus "with faults". -EINVAL: malformed rules; -ENOMEM. */
+int io_fault_open(struct io *inner, const char *rules, struct io **ret_io, struct err *err);
+
+/* Replaces the rules and resets all counts. -EINVAL changes nothing. */
+int io_fault_set(struct io *io, const char *rules, struct err *err);
+/* Releases everything held; nothing is held again until rules are set. */
+void io_fault_release(struct io *io);
+
+struct io_fault_counts {
+    uint64_t operations[FAULT_OPERATIONS]; /* attempted */
+    uint64_t read_bytes;                   /* requested */
+    uint64_t hits;                         /* operations that a rule changed */
+    uint64_t held;                         /* at present */
+    uint64_t in_flight;                    /* requests at present */
+    /* Transactions aborted while requests were in flight: a bug of the caller if all requests
+     * belong to the transaction. Any request of this backend counts. */
+    uint64_t abandoned;
+};
+struct io_fault_counts io_fault_counts(struct io *io);
+/* The number of operations that "durable" covers. */
+uint64_t io_fault_durable_count(struct io *io);
+
+#endif

@@ -1,0 +1,314 @@
+/*
+ * file_queue — see file_queue.h.
+ *
+ *     submit -> pending list -> a thread: pread/pwrite until complete -> done list -> reap
+ *
+ * One mutex guards both lists. Requests carry their list link, so nothing is allocated after open.
+ * Submitting wakes at most as many threads as there are new requests, most recently idle first. A
+ * thread that finishes a request takes the next one before it sleeps. The reaper is woken once,
+ * when as many are done as it asked for. Every condition variable has one waiter: signals to
+ * several can get lost in glibc before 2.41 (its bug 25847).
+ */
+#include "io/engines/file_queue.h"
+
+#include "base/clock.h"
+#include "base/os/thread.h"
+#include "io/engines/file_transfer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+struct request_list {
+    struct io_request *first, *last;
+};
+
+/* Guarded by the queue's mutex. */
+struct engine_thread {
+    struct file_queue *queue;
+    pthread_t id;
+    pthread_cond_t wake;
+    bool asleep;
+    struct engine_thread *next_idle;
+};
+
+struct file_queue {
+    unsigned depth, threads_max; /* immutable */
+    enum io_cache cache;         /* immutable */
+    pthread_mutex_t mutex;       /* guards all that follows */
+    pthread_cond_t enough;
+    struct request_list pending, done;
+    unsigned taken_count; /* submitted and not yet reaped: at most depth */
+    unsigned pending_count, done_count;
+    unsigned wanted_count;      /* that the waiting reaper needs; 0: none waits */
+    struct engine_thread *idle; /* a stack */
+    unsigned started_count, idle_count, busy_count; /* threads: all, asleep, transferring */
+    bool stop;
+    struct engine_thread threads[];
+};
+
+static void list_append(struct request_list *list, struct io_request *request)
+{
+    request->next = NULL;
+    if (list->last)
+        list->last->next = request;
+    else
+        list->first = request;
+    list->last = request;
+}
+
+static struct io_request *list_take(struct request_list *list)
+{
+    struct io_request *request = list->first;
+    list->first = request->next;
+    if (!list->first)
+        list->last = NULL;
+    return request;
+}
+
+static bool list_remove(struct request_list *list, struct io_request *request)
+{
+    struct io_request *before = NULL, *at = list->first;
+    while (at && at != request) {
+        before = at;
+        at = at->next;
+    }
+    if (!at)
+        return false;
+    if (before)
+        before->next = at->next;
+    else
+        list->first = at->next;
+    if (list->last == at)
+        list->last = before;
+    return true;
+}
+
+/* Returns bytes moved, fewer than requested only if a read reaches the file's end. */
+static ssize_t transfer(struct io_request *request, enum io_cache cache)
+{
+    struct file_transfer at;
+    enum file_progress progress = file_transfer_begin(&at, request, cache);
+    while (progress != FILE_DONE) {
+        struct file_call call = file_transfer_next(&at);
+        ssize_t moved = request->kind == IO_READ
+                            ? pread(call.fd, call.data, call.bytes, call.offset)
+                            : pwrite(call.fd, call.data, call.bytes, call.offset);
+        progress = file_transfer_take(&at, moved < 0 ? -errno : moved);
+        if (progress == FILE_LATER)
+            nanosleep(&(struct timespec){.tv_nsec = FILE_PAUSE_NS}, NULL);
+    }
+    return request->result;
+}
+
+static void complete(struct file_queue *queue, struct io_request *request, ssize_t result)
+{
+    request->result = result;
+    list_append(&queue->done, request);
+    queue->done_count++;
+    if (queue->wanted_count > 0 && queue->done_count >= queue->wanted_count) {
+        queue->wanted_count = 0;
+        pthread_cond_signal(&queue->enough);
+    }
+}
+
+static void sleep_until_woken(struct engine_thread *thread)
+{
+    struct file_queue *queue = thread->queue;
+    thread->asleep = true;
+    queue->idle_count++;
+    thread->next_idle = queue->idle;
+    queue->idle = thread;
+    while (thread->asleep)
+        pthread_cond_wait(&thread->wake, &queue->mutex);
+}
+
+/* False if all are busy. */
+static bool wake_one(struct file_queue *queue)
+{
+    struct engine_thread *thread = queue->idle;
+    if (!thread)
+        return false;
+    queue->idle = thread->next_idle;
+    queue->idle_count--;
+    thread->asleep = false;
+    pthread_cond_signal(&thread->wake);
+    return true;
+}
+
+static void *thread_main(void *argument)
+{
+    struct engine_thread *thread = argument;
+    struct file_queue *queue = thread->queue;
+    pthread_mutex_lock(&queue->mutex);
+    while (!queue->stop) {
+        if (!queue->pending.first) {
+            sleep_until_woken(thread);
+            continue;
+        }
+        struct io_request *request = list_take(&queue->pending);
+        queue->pending_count--;
+        queue->busy_count++;
+        pthread_mutex_unlock(&queue->mutex);
+        ssize_t result = transfer(request, queue->cache);
+        pthread_mutex_lock(&queue->mutex);
+        queue->busy_count--;
+        complete(queue, request, result);
+    }
+    pthread_mutex_unlock(&queue->mutex);
+    return NULL;
+}
+
+/* With the mutex held. */
+static int start_thread(struct file_queue *queue)
+{
+    struct engine_thread *thread = &queue->threads[queue->started_count];
+    *thread = (struct engine_thread){.queue = queue};
+    pthread_cond_init(&thread->wake, NULL);
+    int status = thread_start(&thread->id, thread_main, thread);
+    if (status) {
+        pthread_cond_destroy(&thread->wake);
+        return status;
+    }
+    queue->started_count++;
+    return 0;
+}
+
+unsigned file_queue_threads(const struct io_options *options)
+{
+    unsigned threads = options && options->threads ? options->threads : FILE_QUEUE_THREADS_USUAL;
+    return threads < FILE_QUEUE_THREADS_MAX ? threads : FILE_QUEUE_THREADS_MAX;
+}
+
+int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache,
+                    struct file_queue **ret_queue, struct err *err)
+{
+    if (depth < 1 || depth > IO_QUEUE_DEPTH_MAX || threads < 1 ||
+        threads > FILE_QUEUE_THREADS_MAX) {
+        err_set(err, -EINVAL, "the size of the I/O queue is out of range: depth %u, %u threads",
+                depth, threads);
+        err_expected(err, "depth 1 to %d, threads 1 to %d", IO_QUEUE_DEPTH_MAX,
+                     FILE_QUEUE_THREADS_MAX);
+        return -EINVAL;
+    }
+    if (threads > depth)
+        threads = depth;
+    struct file_queue *queue = calloc(1, sizeof *queue + threads * sizeof queue->threads[0]);
+    if (!queue)
+        return err_set(err, -ENOMEM, "out of memory for an I/O queue");
+    queue->depth = depth;
+    queue->threads_max = threads;
+    queue->cache = cache;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&queue->mutex, NULL);
+    pthread_cond_init(&queue->enough, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_lock(&queue->mutex);
+    int status = start_thread(queue);
+    pthread_mutex_unlock(&queue->mutex);
+    if (status) {
+        file_queue_close(queue);
+        return err_errno(err, status, "could not start a thread for I/O");
+    }
+    *ret_queue = queue;
+    return 0;
+}
+
+void file_queue_close(struct file_queue *queue)
+{
+    if (!queue)
+        return;
+    pthread_mutex_lock(&queue->mutex);
+    queue->stop = true;
+    while (queue->pending.first)
+        list_take(&queue->pending)->result = -ECANCELED;
+    while (wake_one(queue))
+        ;
+    unsigned started = queue->started_count;
+    pthread_mutex_unlock(&queue->mutex);
+    for (unsigned i = 0; i < started; i++) {
+        pthread_join(queue->threads[i].id, NULL);
+        pthread_cond_destroy(&queue->threads[i].wake);
+    }
+    pthread_cond_destroy(&queue->enough);
+    pthread_mutex_destroy(&queue->mutex);
+    free(queue);
+}
+
+/* With the mutex held: wakes or starts threads until each pending request has a free one, or no
+ * more can be had. */
+static void call_threads(struct file_queue *queue)
+{
+    while (queue->pending_count > queue->started_count - queue->idle_count - queue->busy_count) {
+        if (wake_one(queue))
+            continue;
+        if (queue->started_count == queue->threads_max || start_thread(queue))
+            return; /* the running threads will do it */
+    }
+}
+
+int file_queue_submit(struct file_queue *queue, struct io_request *const *requests, unsigned count)
+{
+    pthread_mutex_lock(&queue->mutex);
+    unsigned room = queue->depth - queue->taken_count;
+    if (count > room)
+        count = room;
+    for (unsigned i = 0; i < count; i++)
+        list_append(&queue->pending, requests[i]);
+    queue->taken_count += count;
+    queue->pending_count += count;
+    call_threads(queue);
+    pthread_mutex_unlock(&queue->mutex);
+    return (int)count;
+}
+
+static struct timespec deadline_after(int timeout_ms)
+{
+    uint64_t at_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
+    return (struct timespec){.tv_sec = (time_t)(at_ns / CLOCK_NS_PER_S),
+                             .tv_nsec = (long)(at_ns % CLOCK_NS_PER_S)};
+}
+
+/* With the mutex held: sleeps until least are done, all are done, or the time is up. */
+static void wait_for(struct file_queue *queue, unsigned least, int timeout_ms)
+{
+    struct timespec deadline = {0};
+    if (timeout_ms > 0)
+        deadline = deadline_after(timeout_ms);
+    int late = 0;
+    while (!late && timeout_ms != 0 && queue->done_count < least &&
+           queue->done_count < queue->taken_count) {
+        queue->wanted_count = least < queue->taken_count ? least : queue->taken_count;
+        late = timeout_ms < 0 ? pthread_cond_wait(&queue->enough, &queue->mutex)
+                              : pthread_cond_timedwait(&queue->enough, &queue->mutex, &deadline);
+    }
+    queue->wanted_count = 0;
+}
+
+int file_queue_reap(struct file_queue *queue, struct io_request **done, unsigned count_max,
+                    unsigned least, int timeout_ms)
+{
+    pthread_mutex_lock(&queue->mutex);
+    wait_for(queue, least < count_max ? least : count_max, timeout_ms);
+    unsigned count = queue->done_count < count_max ? queue->done_count : count_max;
+    for (unsigned i = 0; i < count; i++)
+        done[i] = list_take(&queue->done);
+    queue->done_count -= count;
+    queue->taken_count -= count;
+    pthread_mutex_unlock(&queue->mutex);
+    return (int)count;
+}
+
+void file_queue_cancel(struct file_queue *queue, struct io_request *request)
+{
+    pthread_mutex_lock(&queue->mutex);
+    if (list_remove(&queue->pending, request)) {
+        queue->pending_count--;
+        complete(queue, request, -ECANCELED);
+    }
+    pthread_mutex_unlock(&queue->mutex);
+}

@@ -1,0 +1,223 @@
+/*
+ * file_transfer — see file_transfer.h.
+ */
+#include "io/engines/file_transfer.h"
+
+#include "io/local/page_cache.h"
+
+#include "base/os/open_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- A file's descriptor for O_DIRECT. ---- */
+
+/* Values of io_file.direct other than descriptor + 1. */
+enum {
+    DIRECT_UNKNOWN = 0,
+    DIRECT_NONE = -1,    /* everything goes through the page cache, and stays there */
+    DIRECT_DROPPED = -2, /* and data read with IO_NOREUSE is dropped from it */
+};
+
+/* Whether at least half of the file's first half is in the page cache; the opener may have read the
+ * end. False if unknown. */
+static bool is_cached(const struct io_file *file)
+{
+    uint64_t half = file->size_bytes / 2 + 1, cached;
+    return page_cache_bytes(file->fd, 0, half, &cached) == 0 && cached >= half / 2;
+}
+
+/* The memory alignment that transfers of IO_ALIGN_BYTES blocks need: from the file system, or
+ * IO_ALIGN_BYTES if it does not say (before Linux 6.1). 0: it does not support such blocks. */
+static unsigned ask_align(int fd)
+{
+#ifdef STATX_DIOALIGN
+    struct statx info;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) || !(info.stx_mask & STATX_DIOALIGN))
+        return IO_ALIGN_BYTES;
+    if (info.stx_dio_offset_align > 0 && IO_ALIGN_BYTES % info.stx_dio_offset_align == 0 &&
+        info.stx_dio_mem_align > 0 && IO_ALIGN_BYTES % info.stx_dio_mem_align == 0)
+        return info.stx_dio_mem_align;
+    return 0;
+#else
+    (void)fd;
+    return IO_ALIGN_BYTES;
+#endif
+}
+
+/* Reopens the open file, not the path, which may name another file by now. -1 if that fails, or,
+ * for a file opened for reading, if the process is close to its descriptor limit: there may be
+ * thousands. */
+static int open_direct(struct io_file *file)
+{
+    char self[64];
+    unsigned align = ask_align(file->fd);
+    if (align == 0)
+        return -1;
+    /* Set before direct. */
+    atomic_store_explicit(&file->direct_align, align, memory_order_relaxed);
+    snprintf(self, sizeof self, "/proc/self/fd/%d", file->fd);
+    int fd = LOCAL_RETRY(
+        open(self, (file->transaction ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC | O_NOCTTY));
+    if (fd < 0 || file->transaction || open_files_has(OPEN_FILES_MOST, fd))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static int find_direct(struct io_file *file, enum io_cache cache)
+{
+    bool spares_cache = cache == IO_CACHE_AUTO && !file->transaction;
+    if (spares_cache && is_cached(file))
+        return DIRECT_NONE;
+    int fd = open_direct(file);
+    if (fd >= 0)
+        return fd + 1;
+    if (!spares_cache)
+        return DIRECT_NONE;
+    /* Nobody would drop what the kernel reads ahead. */
+    posix_fadvise(file->fd, 0, 0, POSIX_FADV_RANDOM);
+    return DIRECT_DROPPED;
+}
+
+static int direct_fd(struct io_file *file, enum io_cache cache)
+{
+    int known = atomic_load_explicit(&file->direct, memory_order_acquire);
+    if (known == DIRECT_UNKNOWN) {
+        int found = find_direct(file, cache);
+        if (atomic_compare_exchange_strong(&file->direct, &known, found))
+            known = found;
+        else if (found > 0) /* another thread was first */
+            close(found - 1);
+    }
+    return known > 0 ? known - 1 : -1;
+}
+
+unsigned file_direct_align(struct io_file *file, enum io_cache cache)
+{
+    if (cache == IO_CACHE_ALL || direct_fd(file, cache) < 0)
+        return 0;
+    return atomic_load_explicit(&file->direct_align, memory_order_relaxed);
+}
+
+void file_direct_close(struct io_file *file)
+{
+    int known = atomic_load(&file->direct);
+    if (known > 0)
+        close(known - 1);
+}
+
+/* ---- A request's steps. ---- */
+
+/* Whether whole blocks of file and memory can be moved in place, with memory aligned to align. */
+static bool has_blocks(const struct io_request *request, unsigned align)
+{
+    uintptr_t at = (uintptr_t)request->data;
+    if (request->kind == IO_READ && request->flags & IO_PADDED)
+        return at % IO_ALIGN_BYTES == request->offset % IO_ALIGN_BYTES;
+    return at % align == 0 && request->offset % IO_ALIGN_BYTES == 0 &&
+           request->bytes % IO_ALIGN_BYTES == 0;
+}
+
+enum file_progress file_transfer_begin(struct file_transfer *transfer, struct io_request *request,
+                                       enum io_cache cache)
+{
+    *transfer = (struct file_transfer){.request = request, .direct_fd = -1};
+    if (request->bytes > SSIZE_MAX || request->offset > (uint64_t)INT64_MAX - request->bytes) {
+        request->result = -EINVAL;
+        return FILE_DONE;
+    }
+    if (request->bytes == 0) {
+        request->result = 0;
+        return FILE_DONE;
+    }
+    bool is_wanted =
+        cache == IO_CACHE_NONE || (cache == IO_CACHE_AUTO && request->flags & IO_NOREUSE);
+    if (is_wanted && has_blocks(request, 1)) {
+        unsigned align = file_direct_align(request->file, cache);
+        if (align > 0 && has_blocks(request, align))
+            transfer->direct_fd = direct_fd(request->file, cache);
+    }
+    return FILE_MORE;
+}
+
+struct file_call file_transfer_next(struct file_transfer *transfer)
+{
+    const struct io_request *request = transfer->request;
+    uint64_t offset = request->offset + transfer->moved;
+    size_t bytes = request->bytes - transfer->moved;
+    bool is_direct = transfer->direct_fd >= 0;
+    transfer->head = is_direct ? offset % IO_ALIGN_BYTES : 0;
+    if (bytes > FILE_CALL_BYTES_MAX - IO_ALIGN_BYTES)
+        bytes = FILE_CALL_BYTES_MAX - IO_ALIGN_BYTES;
+    if (is_direct)
+        bytes = (transfer->head + bytes + IO_ALIGN_BYTES - 1) / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
+    transfer->called_bytes = bytes;
+    return (struct file_call){.fd = is_direct ? transfer->direct_fd : request->file->fd,
+                              .data = (char *)request->data + transfer->moved - transfer->head,
+                              .bytes = bytes,
+                              .offset = (off_t)(offset - transfer->head)};
+}
+
+/* Also drops the blocks in which the request's bytes begin and end: their other bytes are read
+ * again when needed, as with O_DIRECT. */
+static void drop_behind(const struct file_transfer *transfer)
+{
+    const struct io_request *request = transfer->request;
+    uint64_t head = request->offset % IO_ALIGN_BYTES;
+    uint64_t bytes =
+        (head + transfer->moved + IO_ALIGN_BYTES - 1) / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
+    posix_fadvise(request->file->fd, (off_t)(request->offset - head), (off_t)bytes,
+                  POSIX_FADV_DONTNEED);
+}
+
+static bool is_dropped(const struct io_request *request)
+{
+    return request->kind == IO_READ && request->flags & IO_NOREUSE &&
+           atomic_load_explicit(&request->file->direct, memory_order_relaxed) == DIRECT_DROPPED;
+}
+
+static enum file_progress finish(struct file_transfer *transfer, ssize_t result)
+{
+    if (transfer->moved > 0 && is_dropped(transfer->request))
+        drop_behind(transfer);
+    transfer->request->result = result;
+    return FILE_DONE;
+}
+
+enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t result)
+{
+    const struct io_request *request = transfer->request;
+    bool was_direct = transfer->direct_fd >= 0;
+    if (result == -EINTR)
+        return FILE_MORE;
+    if (result == -EAGAIN)
+        return FILE_LATER;
+    /* At the file's end, or where O_DIRECT fails, the page cache does the rest. */
+    if (was_direct &&
+        (result == -EINVAL ||
+         (result >= 0 && (size_t)result < transfer->called_bytes && result % IO_ALIGN_BYTES != 0)))
+        transfer->direct_fd = -1;
+    if (was_direct && result == -EINVAL)
+        return FILE_MORE;
+    if (result < 0)
+        return finish(transfer, local_code((int)result));
+    size_t useful = (size_t)result > transfer->head ? (size_t)result - transfer->head : 0;
+    size_t left = request->bytes - transfer->moved;
+    transfer->moved += useful < left ? useful : left;
+    if (transfer->moved == request->bytes)
+        return finish(transfer, (ssize_t)transfer->moved);
+    if (useful > 0)
+        return FILE_MORE;
+    if (was_direct) {
+        transfer->direct_fd = -1;
+        return FILE_MORE;
+    }
+    /* a write that moves nothing and gives no error would loop forever */
+    return finish(transfer, request->kind == IO_WRITE ? -EIO : (ssize_t)transfer->moved);
+}

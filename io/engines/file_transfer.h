@@ -1,0 +1,69 @@
+/*
+ * file_transfer — one request in progress: which bytes the next system call moves, through the page
+ * cache or bypassing it, and what its result means. Internal to io/; shared by all engines.
+ *
+ *     file_transfer_begin(&transfer, request, cache);
+ *     do {
+ *         call = file_transfer_next(&transfer);
+ *         // or pwrite: -errno or bytes
+ *         result = pread(call.fd, call.data, call.bytes, call.offset);
+ *     // then request->result is set
+ *     } while ((progress = file_transfer_take(&transfer, result)) != FILE_DONE);
+ *
+ * With O_DIRECT, whole blocks of IO_ALIGN_BYTES move between the disk and the caller's memory
+ * without a copy:
+ *
+ *     file       |........xxxx|xxxxxxxxxxxx|xxxxx.......|    x: the bytes asked for
+ *     memory     |--head--xxxx|xxxxxxxxxxxx|xxxxx--tail-|    -: may be overwritten (IO_PADDED)
+ *
+ * Everything else goes through the page cache: requests with unsuitable memory, files that are
+ * mostly cached, file systems without O_DIRECT, and the rest of a request after a call that moved
+ * no whole block (at the file's end, or where O_DIRECT is refused). If a file can't be opened for
+ * O_DIRECT, data read with IO_NOREUSE is dropped from the page cache as soon as it is read, and the
+ * kernel's read-ahead is off.
+ *
+ * Threads: a transfer has one owner; any thread may open a file's direct descriptor.
+ */
+#ifndef MILLRACE_IO_ENGINES_FILE_TRANSFER_H
+#define MILLRACE_IO_ENGINES_FILE_TRANSFER_H
+
+#include "io/local/file_local.h"
+
+/* Owner thread. */
+struct file_transfer {
+    struct io_request *request;
+    size_t moved;        /* of the request's bytes */
+    int direct_fd;       /* -1: through the page cache */
+    size_t head;         /* of the last call: bytes before the requested ones */
+    size_t called_bytes; /* of the last call */
+};
+
+struct file_call {
+    int fd;
+    void *data;
+    size_t bytes; /* at most FILE_CALL_BYTES_MAX */
+    off_t offset;
+};
+
+enum { FILE_CALL_BYTES_MAX = 1 << 30 }; /* Linux moves less than 2^31 per call anyway */
+
+enum file_progress {
+    FILE_MORE,  /* make the next call */
+    FILE_LATER, /* make it after FILE_PAUSE_NS: the kernel was short of resources */
+    FILE_DONE,
+};
+enum { FILE_PAUSE_NS = 1000000 };
+
+/* FILE_DONE: nothing to move, or an impossible byte range (-EINVAL). */
+enum file_progress file_transfer_begin(struct file_transfer *transfer, struct io_request *request,
+                                       enum io_cache cache);
+struct file_call file_transfer_next(struct file_transfer *transfer);
+/* result: bytes that the call moved, or -errno. */
+enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t result);
+
+/* See direct_align in io.h; cache is the queue's. */
+unsigned file_direct_align(struct io_file *file, enum io_cache cache);
+/* Closes the file's direct descriptor, if it was opened. */
+void file_direct_close(struct io_file *file);
+
+#endif

@@ -1,0 +1,140 @@
+/*
+ * io_uring — local files by Linux's io_uring: one ring per queue, no threads, no wake-up per
+ * request.
+ *
+ * Everything except the queue is shared with other engines for local files, see file_local.h.
+ *
+ * Rings can run out: newer kernels charge their memory to RLIMIT_MEMLOCK, across all processes of
+ * the user. A queue without a ring then uses threads, unless this engine was requested by name.
+ */
+#include "io/engines/file_queue.h"
+#include "io/engines/file_transfer.h"
+#include "io/engines/uring_queue.h"
+#include "io/local/file_local.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Immutable after open. */
+struct io_of_ring {
+    struct io base;
+    enum io_cache cache;
+    bool is_by_name;
+    unsigned threads; /* per queue without a ring */
+};
+
+/* Exactly one is set, the other is NULL. Immutable after open. */
+struct ring_queue {
+    struct uring_queue *ring;
+    struct file_queue *threads;
+};
+
+static struct ring_queue *of(struct io_queue *base)
+{
+    return (struct ring_queue *)base;
+}
+
+static void ring_queue_close(struct io_queue *base)
+{
+    struct ring_queue *queue = of(base);
+    if (!queue)
+        return;
+    uring_queue_close(queue->ring);
+    file_queue_close(queue->threads);
+    free(queue);
+}
+
+static int ring_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
+                           struct err *err)
+{
+    const struct io_of_ring *ring_io = (struct io_of_ring *)io;
+    struct ring_queue *queue = calloc(1, sizeof *queue);
+    if (!queue)
+        return err_set(err, -ENOMEM, "out of memory for an I/O queue");
+    int status = uring_queue_open(depth, ring_io->cache, &queue->ring, err);
+    if (status && status != -EINVAL && ring_io->is_by_name) {
+        err_advise(err, "raise `ulimit -l`, or do not request io_uring by name, so that threads "
+                        "are used instead");
+    } else if (status && status != -EINVAL) {
+        err_clear(err);
+        status = file_queue_open(depth, ring_io->threads, ring_io->cache, &queue->threads, err);
+    }
+    if (status)
+        ring_queue_close((struct io_queue *)queue);
+    else
+        *ret_queue = (struct io_queue *)queue;
+    return status;
+}
+
+static void ring_queue_register(struct io_queue *base, void *memory, size_t bytes)
+{
+    struct ring_queue *queue = of(base);
+    if (queue->ring)
+        uring_queue_register(queue->ring, memory, bytes);
+}
+
+static int ring_submit(struct io_queue *base, struct io_request *const *requests, unsigned count)
+{
+    struct ring_queue *queue = of(base);
+    return queue->ring ? uring_queue_submit(queue->ring, requests, count)
+                       : file_queue_submit(queue->threads, requests, count);
+}
+
+static int ring_reap(struct io_queue *base, struct io_request **done, unsigned count_max,
+                     unsigned least, int timeout_ms)
+{
+    struct ring_queue *queue = of(base);
+    return queue->ring ? uring_queue_reap(queue->ring, done, count_max, least, timeout_ms)
+                       : file_queue_reap(queue->threads, done, count_max, least, timeout_ms);
+}
+
+static void ring_cancel(struct io_queue *base, struct io_request *request)
+{
+    struct ring_queue *queue = of(base);
+    if (queue->ring)
+        uring_queue_cancel(queue->ring, request);
+    else
+        file_queue_cancel(queue->threads, request);
+}
+
+static unsigned ring_direct_align(struct io *io, struct io_file *file)
+{
+    return file_direct_align(file, ((const struct io_of_ring *)io)->cache);
+}
+
+static void ring_close(struct io *io)
+{
+    free(io);
+}
+
+static const struct io_ops ring_ops = {
+    .name = "io_uring",
+    LOCAL_FILE_OPS,
+    .direct_align = ring_direct_align,
+    .queue_open = ring_queue_open,
+    .queue_close = ring_queue_close,
+    .queue_register = ring_queue_register,
+    .submit = ring_submit,
+    .reap = ring_reap,
+    .cancel = ring_cancel,
+    .close = ring_close,
+};
+
+int io_ring_open(const struct io_options *options, struct io **ret_io, struct err *err)
+{
+    int status = uring_queue_probe();
+    if (status) {
+        err_errno(err, status, "io_uring is not available to this process");
+        err_advise(err, "read with threads; `millrace doctor` shows what blocks io_uring");
+        return status;
+    }
+    struct io_of_ring *io = malloc(sizeof *io);
+    if (!io)
+        return err_set(err, -ENOMEM, "out of memory for the local file backend");
+    *io = (struct io_of_ring){.base = {&ring_ops, &local_names, &local_transactions, &local_locks},
+                              .cache = options ? options->cache : IO_CACHE_AUTO,
+                              .is_by_name = options && options->engine == IO_ENGINE_URING,
+                              .threads = file_queue_threads(options)};
+    *ret_io = &io->base;
+    return 0;
+}

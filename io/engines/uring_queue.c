@@ -1,0 +1,437 @@
+/*
+ * uring_queue — see uring_queue.h.
+ *
+ *     submit -> an operation of the queue, entry in the ring -> the kernel -> completion
+ *     completion -> incomplete? entry again : done list -> reap
+ *
+ * A request in flight has an `operation`: its file_transfer.h state, found by the index in the
+ * kernel's user_data. There are as many as the queue's depth. The kernel's completion ring is four
+ * times that, so it can't overflow. After open only the kernel allocates memory.
+ *
+ * Completions that nobody reaps stay in the ring. Requests that need no call, or that the kernel
+ * has returned, wait in the done list. What the kernel could not take at once (short of memory)
+ * stays in the submission ring, which every reap flushes first.
+ *
+ * Registered memory is registered in pieces of PIECE_BYTES, each when a request first uses it.
+ * Registering touches every page, and the first batch should not wait for a gigabyte of that.
+ */
+#include "io/engines/uring_queue.h"
+
+#include "base/clock.h"
+#include "io/engines/file_transfer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+    PIECE_BYTES = 16 << 20,
+    PIECES_MAX = 1 << 14, /* the kernel's limit of registered buffers */
+    PROBE_ENTRIES = 512,  /* as the loader uses, since rings may count against RLIMIT_MEMLOCK */
+    NO_OPERATION = -1,
+};
+#define CANCEL_MARK (UINT64_MAX - 1) /* user_data of cancellations */
+
+enum piece_state { PIECE_UNKNOWN, PIECE_IN, PIECE_REFUSED };
+
+/* Owner thread. One in-flight request. */
+struct operation {
+    struct file_transfer transfer; /* its request is NULL while the operation is free */
+    int next_free;
+};
+
+/* Owner thread. */
+struct uring_queue {
+    struct io_uring ring;
+    enum io_cache cache;
+    unsigned depth;
+    unsigned taken_count; /* submitted and not yet reaped: at most depth */
+    unsigned in_kernel_count;
+    unsigned done_count;
+    struct io_request *done_first, **done_end;
+    int first_free;
+    int broken; /* -errno once the ring can't be entered, or no longer exists */
+    bool has_ring;
+    bool is_closing; /* incomplete requests are not continued */
+    /* Registered memory. */
+    uint8_t *memory;
+    size_t memory_bytes;
+    uint8_t *pieces; /* enum piece_state each; NULL: nothing can be registered */
+    struct operation operations[];
+};
+
+/* ---- Life cycle. ---- */
+
+/* ThreadSanitizer does not see the kernel map rings. A ring mapped at the address of another
+ * thread's former one is ordered after it. */
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+static const char rings;
+#define ORDER_RINGS(call) call((void *)(uintptr_t)&rings)
+#else
+#define ORDER_RINGS(call) (void)0
+#endif
+
+/* Needs reads and writes at offsets, no lost completions, and waits with a timeout: Linux 5.11. */
+static int init_ring(unsigned entries, struct io_uring *ring)
+{
+    struct io_uring_params params = {0};
+    const unsigned needed = IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG;
+    int status = io_uring_queue_init_params(entries, ring, &params);
+    if (status)
+        return status;
+    if ((params.features & needed) == needed)
+        return 0;
+    io_uring_queue_exit(ring);
+    return -ENOSYS;
+}
+
+int uring_queue_probe(void)
+{
+    struct io_uring ring;
+    int status = init_ring(PROBE_ENTRIES, &ring);
+    if (!status)
+        io_uring_queue_exit(&ring);
+    return status;
+}
+
+int uring_queue_open(unsigned depth, enum io_cache cache, struct uring_queue **ret_queue,
+                     struct err *err)
+{
+    if (depth < 1 || depth > IO_QUEUE_DEPTH_MAX) {
+        err_set(err, -EINVAL, "the size of the I/O queue is out of range: depth %u", depth);
+        err_expected(err, "depth 1 to %d", IO_QUEUE_DEPTH_MAX);
+        return -EINVAL;
+    }
+    struct uring_queue *queue = calloc(1, sizeof *queue + depth * sizeof queue->operations[0]);
+    if (!queue)
+        return err_set(err, -ENOMEM, "out of memory for an I/O queue");
+    int status = init_ring(2 * depth, &queue->ring); /* half of them for cancellations */
+    if (status) {
+        free(queue);
+        err_errno(err, status, "could not open an io_uring queue");
+        return status;
+    }
+    ORDER_RINGS(__tsan_acquire);
+    queue->has_ring = true;
+    queue->cache = cache;
+    queue->depth = depth;
+    queue->done_end = &queue->done_first;
+    for (unsigned i = 0; i < depth; i++)
+        queue->operations[i].next_free = i + 1 < depth ? (int)i + 1 : NO_OPERATION;
+    *ret_queue = queue;
+    return 0;
+}
+
+/* ---- Registered memory. ---- */
+
+void uring_queue_register(struct uring_queue *queue, void *memory, size_t bytes)
+{
+    assert(!queue->memory && (uintptr_t)memory % IO_ALIGN_BYTES == 0);
+    size_t pieces = (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
+    if (pieces == 0 || pieces > PIECES_MAX ||
+        io_uring_register_buffers_sparse(&queue->ring, (unsigned)pieces))
+        return;
+    queue->pieces = calloc(pieces, 1);
+    queue->memory = memory;
+    queue->memory_bytes = bytes;
+}
+
+/* The index of the registered piece, -1 if the call's memory is not within one. */
+static int piece_of(struct uring_queue *queue, const struct file_call *call)
+{
+    uintptr_t at = (uintptr_t)call->data, begin = (uintptr_t)queue->memory;
+    if (!queue->pieces || at < begin || at - begin + call->bytes > queue->memory_bytes)
+        return -1;
+    size_t piece = (at - begin) / PIECE_BYTES, first = piece * PIECE_BYTES;
+    if ((at - begin) + call->bytes > first + PIECE_BYTES)
+        return -1;
+    if (queue->pieces[piece] != PIECE_UNKNOWN)
+        return queue->pieces[piece] == PIECE_IN ? (int)piece : -1;
+    size_t left = queue->memory_bytes - first;
+    struct iovec vector = {.iov_base = queue->memory + first,
+                           .iov_len = left < PIECE_BYTES ? left : PIECE_BYTES};
+    __u64 tag = 0;
+    bool is_in =
+        io_uring_register_buffers_update_tag(&queue->ring, (unsigned)piece, &vector, &tag, 1) == 1;
+    queue->pieces[piece] = is_in ? PIECE_IN : PIECE_REFUSED; /* by RLIMIT_MEMLOCK */
+    return is_in ? (int)piece : -1;
+}
+
+/* ---- Submitting. ---- */
+
+static void complete(struct uring_queue *queue, struct io_request *request)
+{
+    request->next = NULL;
+    *queue->done_end = request;
+    queue->done_end = &request->next;
+    queue->done_count++;
+}
+
+/* Puts the operation's next call into the submission ring, which has room for every operation. */
+static void enqueue(struct uring_queue *queue, struct operation *operation)
+{
+    struct io_uring_sqe *entry = io_uring_get_sqe(&queue->ring);
+    assert(entry);
+    struct file_call call = file_transfer_next(&operation->transfer);
+    int piece = piece_of(queue, &call);
+    unsigned bytes = (unsigned)call.bytes;
+    uint64_t offset = (uint64_t)call.offset;
+    if (operation->transfer.request->kind == IO_READ) {
+        if (piece >= 0)
+            io_uring_prep_read_fixed(entry, call.fd, call.data, bytes, offset, piece);
+        else
+            io_uring_prep_read(entry, call.fd, call.data, bytes, offset);
+    } else if (piece >= 0) {
+        io_uring_prep_write_fixed(entry, call.fd, call.data, bytes, offset, piece);
+    } else {
+        io_uring_prep_write(entry, call.fd, call.data, bytes, offset);
+    }
+    entry->user_data = (uint64_t)(operation - queue->operations);
+    queue->in_kernel_count++;
+}
+
+static void free_operation(struct uring_queue *queue, struct operation *operation)
+{
+    operation->transfer.request = NULL;
+    operation->next_free = queue->first_free;
+    queue->first_free = (int)(operation - queue->operations);
+}
+
+/* Whether a retry can help. */
+static bool is_transient(int code)
+{
+    return code == -EINTR || code == -EAGAIN || code == -EBUSY;
+}
+
+static void flush(struct uring_queue *queue)
+{
+    int status = io_uring_submit(&queue->ring);
+    if (status < 0 && !is_transient(status))
+        queue->broken = status;
+}
+
+int uring_queue_submit(struct uring_queue *queue, struct io_request *const *requests,
+                       unsigned count)
+{
+    unsigned room = queue->depth - queue->taken_count;
+    if (queue->broken)
+        return queue->broken;
+    if (count > room)
+        count = room;
+    for (unsigned i = 0; i < count; i++) {
+        assert(queue->first_free != NO_OPERATION);
+        struct operation *operation = &queue->operations[queue->first_free];
+        if (file_transfer_begin(&operation->transfer, requests[i], queue->cache) == FILE_DONE) {
+            operation->transfer.request = NULL;
+            complete(queue, requests[i]);
+            continue;
+        }
+        queue->first_free = operation->next_free;
+        enqueue(queue, operation);
+    }
+    queue->taken_count += count;
+    if (count > 0)
+        flush(queue);
+    return (int)count;
+}
+
+/* ---- Reaping. ---- */
+
+static void pause_a_moment(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = FILE_PAUSE_NS}, NULL);
+}
+
+static void take_result(struct uring_queue *queue, struct operation *operation, int result)
+{
+    struct io_request *request = operation->transfer.request;
+    queue->in_kernel_count--;
+    enum file_progress progress = file_transfer_take(&operation->transfer, result);
+    if (progress != FILE_DONE && queue->is_closing) {
+        request->result = -ECANCELED;
+        progress = FILE_DONE;
+    }
+    if (progress == FILE_DONE) {
+        free_operation(queue, operation);
+        complete(queue, request);
+        return;
+    }
+    if (progress == FILE_LATER)
+        pause_a_moment();
+    enqueue(queue, operation);
+}
+
+/* Processes all completions in the ring; returns how many. */
+static unsigned drain(struct uring_queue *queue)
+{
+    struct io_uring_cqe *completion;
+    unsigned head, count = 0;
+    io_uring_for_each_cqe(&queue->ring, head, completion)
+    {
+        count++;
+        if (completion->user_data != CANCEL_MARK)
+            take_result(queue, &queue->operations[completion->user_data], completion->res);
+    }
+    io_uring_cq_advance(&queue->ring, count);
+    return count;
+}
+
+/* Submits the ring's entries and waits for least completions, or for timeout_ns (negative: no
+ * limit). False when the time is up or the ring is broken. */
+static bool enter(struct uring_queue *queue, unsigned least, int64_t timeout_ns)
+{
+    struct io_uring_cqe *first;
+    struct __kernel_timespec timeout = {.tv_sec = timeout_ns / (int64_t)CLOCK_NS_PER_S,
+                                        .tv_nsec = timeout_ns % (int64_t)CLOCK_NS_PER_S};
+    int status = io_uring_submit_and_wait_timeout(&queue->ring, &first, least,
+                                                  timeout_ns < 0 ? NULL : &timeout, NULL);
+    if (status >= 0 || status == -EINTR)
+        return true;
+    /* The kernel is short of memory, or wants its completions reaped first. */
+    if (is_transient(status)) {
+        pause_a_moment();
+        return true;
+    }
+    if (status != -ETIME)
+        queue->broken = status;
+    return false;
+}
+
+/* Waits until least are done, or the time is up. */
+static void wait_for(struct uring_queue *queue, unsigned least, int timeout_ms)
+{
+    uint64_t deadline_ns = clock_now_ns() + (timeout_ms > 0 ? (uint64_t)timeout_ms * 1000000 : 0);
+    bool goes_on = timeout_ms != 0 && !queue->broken;
+    while (goes_on && queue->done_count < least) {
+        int64_t left_ns = -1;
+        if (timeout_ms > 0) {
+            uint64_t now_ns = clock_now_ns();
+            left_ns = now_ns < deadline_ns ? (int64_t)(deadline_ns - now_ns) : 0;
+        }
+        goes_on = enter(queue, least - queue->done_count, left_ns) && left_ns != 0;
+        drain(queue);
+    }
+}
+
+/* Requests in the submission ring that the kernel has not taken. */
+static unsigned not_taken_count(const struct uring_queue *queue)
+{
+    const struct io_uring_sq *ring = &queue->ring.sq;
+    unsigned count = 0;
+    for (unsigned i = io_uring_sq_ready(&queue->ring); i > 0; i--)
+        count += ring->sqes[(ring->sqe_tail - i) & *ring->kring_mask].user_data != CANCEL_MARK;
+    return count;
+}
+
+/* Closing a ring does not wait for requests in flight, which keep writing to memory. A ring that
+ * can't be entered still shows completions. All requests complete by themselves, as files on disks
+ * do, or sooner where the kernel cancels without being entered (Linux 6.0). */
+static void wait_for_the_rest(struct uring_queue *queue)
+{
+    struct io_uring_sync_cancel_reg all = {
+        .fd = -1, .flags = IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY};
+    queue->is_closing = true;
+    drain(queue);
+    while (queue->in_kernel_count > not_taken_count(queue)) {
+        io_uring_register_sync_cancel(&queue->ring, &all);
+        pause_a_moment();
+        drain(queue);
+    }
+}
+
+/* Returns all requests in flight to their callers. */
+static void release_all(struct uring_queue *queue)
+{
+    if (queue->has_ring) {
+        wait_for_the_rest(queue);
+        ORDER_RINGS(__tsan_release);
+        io_uring_queue_exit(&queue->ring);
+    }
+    queue->has_ring = false;
+    queue->taken_count = queue->in_kernel_count = queue->done_count = 0;
+    queue->done_first = NULL;
+    queue->done_end = &queue->done_first;
+    for (unsigned i = 0; i < queue->depth; i++) {
+        if (queue->operations[i].transfer.request)
+            queue->operations[i].transfer.request->result = -ECANCELED;
+        queue->operations[i].transfer.request = NULL;
+    }
+}
+
+int uring_queue_reap(struct uring_queue *queue, struct io_request **done, unsigned count_max,
+                     unsigned least, int timeout_ms)
+{
+    if (least > count_max)
+        least = count_max;
+    if (queue->has_ring)
+        drain(queue);
+    wait_for(queue, least < queue->taken_count ? least : queue->taken_count, timeout_ms);
+    if (!queue->broken && io_uring_sq_ready(&queue->ring) > 0)
+        flush(queue); /* the rest of short transfers */
+    unsigned count = 0;
+    while (count < count_max && queue->done_first) {
+        struct io_request *request = queue->done_first;
+        queue->done_first = request->next;
+        done[count++] = request;
+    }
+    if (!queue->done_first)
+        queue->done_end = &queue->done_first;
+    queue->done_count -= count;
+    queue->taken_count -= count;
+    if (count > 0 || !queue->broken)
+        return (int)count;
+    release_all(queue);
+    return queue->broken;
+}
+
+/* ---- Ending. ---- */
+
+static void ask_to_cancel(struct uring_queue *queue, const struct operation *operation)
+{
+    struct io_uring_sqe *entry = io_uring_get_sqe(&queue->ring);
+    io_uring_prep_cancel64(entry, (uint64_t)(operation - queue->operations), 0);
+    entry->user_data = CANCEL_MARK;
+}
+
+void uring_queue_cancel(struct uring_queue *queue, struct io_request *request)
+{
+    if (queue->broken || io_uring_sq_space_left(&queue->ring) <= queue->depth ||
+        io_uring_cq_ready(&queue->ring) > 2 * queue->depth)
+        /* too many cancellations are unprocessed, or their completions are: the request ends by
+         * itself */
+        return;
+    for (unsigned i = 0; i < queue->depth; i++) {
+        if (queue->operations[i].transfer.request != request)
+            continue;
+        ask_to_cancel(queue, &queue->operations[i]);
+        flush(queue);
+        return;
+    }
+}
+
+/* Cancels and waits: the requests' memory is the caller's again when this returns. */
+static void end_all(struct uring_queue *queue)
+{
+    queue->is_closing = true;
+    for (unsigned i = 0; i < queue->depth; i++)
+        if (queue->operations[i].transfer.request && io_uring_sq_space_left(&queue->ring) > 0)
+            ask_to_cancel(queue, &queue->operations[i]);
+    while (queue->in_kernel_count > 0 && !queue->broken) {
+        enter(queue, 1, -1);
+        drain(queue);
+    }
+}
+
+void uring_queue_close(struct uring_queue *queue)
+{
+    if (!queue)
+        return;
+    if (queue->has_ring)
+        end_all(queue);
+    release_all(queue);
+    free(queue->pieces);
+    free(queue);
+}

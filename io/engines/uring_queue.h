@@ -1,0 +1,29 @@
+/*
+ * uring_queue — the io_uring engine: the kernel executes requests on local files asynchronously.
+ * Internal to io/; the only user of liburing.
+ *
+ * Contracts as in io.h under submit, reap and cancel.
+ */
+#ifndef MILLRACE_IO_ENGINES_URING_QUEUE_H
+#define MILLRACE_IO_ENGINES_URING_QUEUE_H
+
+#include "io/io.h"
+
+struct uring_queue;
+
+/* 0, or why io_uring queues are not available: -ENOSYS (no support, or a kernel before Linux 5.11),
+ * -EPERM (forbidden), -ENOMEM. */
+int uring_queue_probe(void);
+
+/* depth: 1..IO_QUEUE_DEPTH_MAX. -EINVAL, -ENOMEM, -EMFILE. */
+int uring_queue_open(unsigned depth, enum io_cache cache, struct uring_queue **ret_queue,
+                     struct err *err);
+void uring_queue_close(struct uring_queue *queue);
+void uring_queue_register(struct uring_queue *queue, void *memory, size_t bytes);
+int uring_queue_submit(struct uring_queue *queue, struct io_request *const *requests,
+                       unsigned count);
+int uring_queue_reap(struct uring_queue *queue, struct io_request **done, unsigned count_max,
+                     unsigned least, int timeout_ms);
+void uring_queue_cancel(struct uring_queue *queue, struct io_request *request);
+
+#endif

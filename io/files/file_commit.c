@@ -1,0 +1,165 @@
+/*
+ * file_commit — gives an output its final name: see file_transaction.h, and docs/explanation/io.md
+ * for what each file system supports.
+ */
+#include "io/files/file_transaction.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_unsupported(int code)
+{
+    return code == -EINVAL || code == -ENOSYS || code == -EOPNOTSUPP;
+}
+
+/* For file systems without RENAME_NOREPLACE. A file is linked, which never replaces. A folder is
+ * renamed after a check; if something appears in between, the kernel refuses the rename unless it
+ * is an empty folder. */
+static int rename_without_flag(const struct io_transaction *transaction)
+{
+    if (transaction->single_file && link(transaction->staging, transaction->final) == 0)
+        return unlink(transaction->staging) ? -errno : 0;
+    if (transaction->single_file && errno == EEXIST)
+        return -EEXIST;
+    struct stat info;
+    if (lstat(transaction->final, &info) == 0)
+        return -EEXIST;
+    if (errno != ENOENT)
+        return -errno;
+    if (rename(transaction->staging, transaction->final))
+        return errno == ENOTEMPTY || errno == ENOTDIR ? -EEXIST : -errno;
+    return 0;
+}
+
+static int rename_new(const struct io_transaction *transaction)
+{
+    int status =
+        renameat2(AT_FDCWD, transaction->staging, AT_FDCWD, transaction->final, RENAME_NOREPLACE)
+            ? -errno
+            : 0;
+    return is_unsupported(status) ? rename_without_flag(transaction) : status;
+}
+
+/* For file systems without RENAME_EXCHANGE: for a moment nothing has the final name. If the process
+ * dies then, a sweep restores the old folder. */
+static int swap_folders_slowly(const struct io_transaction *transaction, char *old, struct err *err)
+{
+    int status = temporary_stand_by(transaction->final, old, err);
+    if (status)
+        return status;
+    status = rename_new(transaction);
+    if (status) {
+        rename(old, transaction->final); /* if this fails too, the next sweep restores it */
+        return local_fail(err, status, transaction->final, "could not commit the output");
+    }
+    return 0;
+}
+
+/* After an exchange the staging path names another output, which must not be mistaken for a dead
+ * writer's. */
+static int hide_staging(struct io_transaction *transaction, struct err *err)
+{
+    char hidden[IO_PATH_BYTES_MAX];
+    int status = temporary_put_aside(transaction->staging, hidden, err);
+    if (!status)
+        strcpy(transaction->staging, hidden);
+    return status;
+}
+
+/* Sets old (IO_PATH_BYTES_MAX) to the path of the replaced folder. */
+static int swap_folders(struct io_transaction *transaction, char *old, struct err *err)
+{
+    int status = transaction->resumable ? hide_staging(transaction, err) : 0;
+    if (status)
+        return status;
+    strcpy(old, transaction->staging);
+    status =
+        renameat2(AT_FDCWD, transaction->staging, AT_FDCWD, transaction->final, RENAME_EXCHANGE)
+            ? -errno
+            : 0;
+    if (is_unsupported(status))
+        return swap_folders_slowly(transaction, old, err);
+    return status ? local_fail(err, status, transaction->final, "could not commit the output") : 0;
+}
+
+/* Gives the output its final name. Sets old to the path of a replaced folder, or "". */
+static int give_name(struct io_transaction *transaction, char *old, struct err *err)
+{
+    old[0] = '\0';
+    int status = transaction_check_final(transaction, err);
+    if (status)
+        return status;
+    if (transaction->single_file && transaction->replace)
+        status = rename(transaction->staging, transaction->final) ? -errno : 0;
+    else
+        status = rename_new(transaction);
+    if (status == -EEXIST && transaction->replace)
+        return swap_folders(transaction, old, err);
+    if (status == -EEXIST)
+        return transaction_taken(transaction->final, err);
+    return status ? local_fail(err, status, transaction->final, "could not commit the output") : 0;
+}
+
+static int check_can_commit(const struct io_transaction *transaction, struct err *err)
+{
+    const char *why = transaction->joined ? "only the rank that began an output may commit it"
+                      : transaction->open_files
+                          ? "cannot commit an output while one of its files is not finalized"
+                      : transaction->taken_over
+                          ? "cannot commit an output that another process took over"
+                      : transaction->lost ? "cannot commit an output that could not be made durable"
+                                          : NULL;
+    if (!why)
+        return 0;
+    err_set(err, -EINVAL, "%s", why);
+    err_at(err, transaction->final, ERR_NO_OFFSET);
+    return -EINVAL;
+}
+
+/* Renames the old folder to the backup path and removes what was there. */
+static void keep_backup(const struct io_transaction *transaction, const char *old)
+{
+    struct stat info;
+    int status =
+        lstat(transaction->backup, &info) ? 0 : local_remove(NULL, transaction->backup, NULL);
+    if (!status && rename(old, transaction->backup) == 0)
+        local_sync_folder(transaction->parent, NULL);
+}
+
+/* Removes the old folder or makes it the backup. Leftovers are temporaries for the next sweep, and
+ * so is a folder that could not become the backup, complete. A folder from temporary_stand_by is
+ * renamed first, because a sweep must never restore a partly removed one. */
+static void discard_old(const struct io_transaction *transaction, const char *old)
+{
+    char backup[IO_PATH_BYTES_MAX];
+    bool stood_by = strcmp(old, transaction->staging) != 0;
+    if (*transaction->backup)
+        keep_backup(transaction, old);
+    else if (!stood_by)
+        temporary_remove(old, NULL);
+    else if (temporary_put_aside(old, backup, NULL) == 0)
+        temporary_remove(backup, NULL);
+}
+
+int local_transaction_commit(struct io_transaction *transaction, struct err *err)
+{
+    char old[IO_PATH_BYTES_MAX];
+    int status = check_can_commit(transaction, err);
+    if (!status && !transaction->single_file)
+        status = local_sync_folder(transaction->staging, err);
+    if (!status)
+        status = give_name(transaction, old, err);
+    if (status) {
+        local_transaction_abort(transaction);
+        return status;
+    }
+    status = local_sync_folder(transaction->parent, err);
+    if (!status && *old)
+        discard_old(transaction, old);
+    transaction_free(transaction);
+    return status;
+}

@@ -1,0 +1,441 @@
+/*
+ * file_transaction — outputs that appear whole under their final name, or not at all. See
+ * file_local.h and io.h; docs/explanation/io.md describes what each call makes durable.
+ *
+ *     begin      mkdir staging, fsync parent
+ *     create, write, and finalize of each file: ftruncate, fsync, close, fsync folder
+ *     commit     fsync staging, rename staging to final, fsync parent (file_commit.c)
+ *
+ * For a single-file transaction the staging path is that file under its temporary name. A resumed
+ * transaction starts from a dead writer's staging path (file_resume.c), and create opens the files
+ * in it.
+ */
+#include "io/files/file_transaction.h"
+
+#include "io/engines/file_transfer.h"
+#include "io/file_util.h"
+#include "io/files/temporary_registry.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int transaction_taken(const char *path, struct err *err)
+{
+    err_set(err, -EEXIST, "the path already exists");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_advise(err, "remove it, choose another name, or ask for it to be replaced");
+    return -EEXIST;
+}
+
+/* Sets the final name without trailing slashes, and its folder. */
+static int take_names(struct io_transaction *transaction, const char *path, const char **ret_name,
+                      struct err *err)
+{
+    int status = local_path(path, &path, err);
+    if (status)
+        return status;
+    size_t bytes = strlen(path);
+    while (bytes > 1 && path[bytes - 1] == '/')
+        bytes--;
+    memcpy(transaction->final, path, bytes);
+    transaction->final[bytes] = '\0';
+    const char *slash = strrchr(transaction->final, '/');
+    const char *name = slash ? slash + 1 : transaction->final;
+    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+        strncmp(name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0) {
+        err_set(err, -EINVAL, "the name of the output is invalid");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_expected(err, "a name other than \".\", \"..\" and " IO_TEMPORARY_PREFIX "*");
+        return -EINVAL;
+    }
+    io_parent_path(transaction->final, transaction->parent);
+    *ret_name = name;
+    return 0;
+}
+
+static int check_parent(const struct io_transaction *transaction, struct err *err)
+{
+    struct stat info;
+    if (stat(transaction->parent, &info)) {
+        int status =
+            local_fail(err, -errno, transaction->parent, "cannot access the folder of the output");
+        err_advise(err, "create the folder first");
+        return status;
+    }
+    if (!S_ISDIR(info.st_mode))
+        return local_fail(err, -ENOTDIR, transaction->parent,
+                          "the parent of the output is not a folder");
+    return 0;
+}
+
+int transaction_check_final(const struct io_transaction *transaction, struct err *err)
+{
+    struct stat info;
+    if (lstat(transaction->final, &info))
+        return errno == ENOENT
+                   ? 0
+                   : local_fail(err, -errno, transaction->final, "could not stat the output path");
+    if (!transaction->replace)
+        return transaction_taken(transaction->final, err);
+    if (!S_ISDIR(info.st_mode) == transaction->single_file)
+        return 0;
+    err_set(err, -EEXIST, "the output path is %s",
+            transaction->single_file ? "a folder" : "not a folder");
+    err_at(err, transaction->final, ERR_NO_OFFSET);
+    err_expected(err, "%s, which can be replaced",
+                 transaction->single_file ? "a file" : "a folder");
+    return -EEXIST;
+}
+
+static int take_backup(struct io_transaction *transaction, const char *path, struct err *err)
+{
+    int status = local_path(path, &path, err);
+    if (!status)
+        strcpy(transaction->backup, path);
+    return status;
+}
+
+void transaction_free(struct io_transaction *transaction)
+{
+    while (transaction->open_files) {
+        struct io_file *file = transaction->open_files;
+        transaction->open_files = file->next;
+        file_direct_close(file);
+        close(file->fd);
+        free(file);
+    }
+    if (transaction->staging_fd >= 0)
+        close(transaction->staging_fd);
+    io_temporary_unregister(transaction->registered);
+    free(transaction);
+}
+
+static int keep_staging(struct io_transaction *transaction, struct err *err)
+{
+    int status =
+        staging_lock(transaction->staging_fd, transaction->staging, transaction->single_file, err);
+    transaction->taken_over = status == -EBUSY;
+    return status;
+}
+
+static int make_staging(struct io_transaction *transaction, struct err *err)
+{
+    if (mkdir(transaction->staging, 0777))
+        return local_fail(err, -errno, transaction->staging,
+                          "could not create a folder for the output");
+    int status = 0;
+    if (transaction->resumable) {
+        transaction->staging_fd =
+            LOCAL_RETRY(open(transaction->staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        status = transaction->staging_fd < 0 ? local_fail(err, -errno, transaction->staging,
+                                                          "could not open the output's folder")
+                                             : keep_staging(transaction, err);
+    }
+    if (!status)
+        status = local_sync_folder(transaction->parent, err);
+    if (status && !transaction->taken_over)
+        rmdir(transaction->staging);
+    return status;
+}
+
+/* Sets the staging path: a dead writer's, or a new one. */
+static int take_staging(struct io_transaction *transaction,
+                        const struct io_transaction_options *options, const char *name,
+                        struct err *err)
+{
+    int status = -ENOENT;
+    if (options->resume == IO_RESUME_NOW)
+        status = staging_find(transaction->parent, name, options, transaction->staging,
+                              &transaction->staging_fd, err);
+    transaction->resumed = status == 0;
+    if (transaction->resumed) /* its writer may have died before the name was durable */
+        return local_sync_folder(transaction->parent, err);
+    if (status == -ENOENT)
+        status = temporary_path(transaction->parent, name, options->owner_id, options->attempt,
+                                transaction->staging, err);
+    if (status || !transaction->single_file)
+        return status ? status : make_staging(transaction, err);
+    if (!transaction->resumable)
+        transaction->registered = io_temporary_register(transaction->staging);
+    return 0;
+}
+
+int local_transaction_begin(struct io *io, const struct io_transaction_options *options,
+                            struct io_transaction **ret_transaction, struct err *err)
+{
+    (void)io;
+    struct io_transaction *transaction = calloc(1, sizeof *transaction);
+    if (!transaction)
+        return err_set(err, -ENOMEM, "out of memory to begin an output");
+    transaction->single_file = options->single_file;
+    transaction->replace = options->replace;
+    transaction->resumable = options->resume != IO_RESUME_NO;
+    transaction->staging_fd = transaction->registered = -1;
+    const char *name;
+    int status = take_names(transaction, options->path, &name, err);
+    if (!status)
+        status = check_parent(transaction, err);
+    if (!status)
+        status = transaction_check_final(transaction, err);
+    if (!status && options->backup)
+        status = take_backup(transaction, options->backup, err);
+    if (!status)
+        status = take_staging(transaction, options, name, err);
+    if (status)
+        transaction_free(transaction);
+    else
+        *ret_transaction = transaction;
+    return status;
+}
+
+int local_transaction_join(struct io *io, const struct io_transaction_options *options,
+                           const char *staging, struct io_transaction **ret_transaction,
+                           struct err *err)
+{
+    (void)io;
+    if (options->single_file)
+        return err_set(err, -EINVAL, "only one rank can write a single-file output");
+    struct stat info;
+    int status = local_path(staging, &staging, err);
+    if (status)
+        return status;
+    if (lstat(staging, &info) || !S_ISDIR(info.st_mode)) {
+        err_set(err, -ENOENT, "this rank cannot see the folder that the first rank created");
+        err_at(err, staging, ERR_NO_OFFSET);
+        err_advise(err, "write to a folder that all nodes share");
+        return -ENOENT;
+    }
+    struct io_transaction *transaction = calloc(1, sizeof *transaction);
+    if (!transaction)
+        return err_set(err, -ENOMEM, "out of memory to join an output");
+    transaction->joined = true;
+    transaction->staging_fd = transaction->registered = -1;
+    strcpy(transaction->staging, staging);
+    const char *name;
+    status = take_names(transaction, options->path, &name, err);
+    if (status)
+        free(transaction);
+    else
+        *ret_transaction = transaction;
+    return status;
+}
+
+const char *local_transaction_staging(const struct io_transaction *transaction)
+{
+    return transaction->staging;
+}
+
+/* Accepts a relative path of plain names. */
+static int check_name(const char *name, struct err *err)
+{
+    const char *at = name;
+    bool good = strlen(name) < IO_NAME_BYTES_MAX;
+    do {
+        size_t bytes = strcspn(at, "/");
+        good = good && bytes > 0 && !(bytes == 1 && at[0] == '.') &&
+               !(bytes == 2 && at[0] == '.' && at[1] == '.');
+        at += bytes;
+    } while (*at++ == '/');
+    if (good)
+        return 0;
+    err_set(err, -EINVAL, "the name of an output file is invalid: \"%.200s\"", name);
+    err_expected(err, "a relative path of plain names, shorter than %d bytes", IO_NAME_BYTES_MAX);
+    return -EINVAL;
+}
+
+static int reserve(const struct io_file *file, uint64_t bytes, struct err *err)
+{
+    if (bytes == 0)
+        return 0;
+    if (bytes > INT64_MAX)
+        return local_fail(err, -EFBIG, file->path, "the file size is too large");
+    int status = LOCAL_RETRY(fallocate(file->fd, 0, 0, (off_t)bytes)) ? -errno : 0;
+    if (status == -EOPNOTSUPP || status == -ENOSYS)
+        return 0; /* only an optimization */
+    return status ? local_fail(err, status, file->path, "could not reserve space for the file") : 0;
+}
+
+static int make_subfolders(const struct io_transaction *transaction, const char *file_path,
+                           struct err *err)
+{
+    char folder[IO_PATH_BYTES_MAX];
+    io_parent_path(file_path, folder);
+    return strlen(folder) > strlen(transaction->staging) ? local_make_folder(NULL, folder, err) : 0;
+}
+
+/* In a resumed transaction it may open an existing file: *ret_is_left. */
+static int open_new(struct io_transaction *transaction, struct io_file *file, bool *ret_is_left,
+                    struct err *err)
+{
+    if (transaction->resumed)
+        file->fd = LOCAL_RETRY(open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    *ret_is_left = file->fd >= 0;
+    if (file->fd < 0 && (!transaction->resumed || errno == ENOENT))
+        file->fd =
+            LOCAL_RETRY(open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+    if (file->fd < 0)
+        return errno == EEXIST ? transaction_taken(file->path, err)
+                               : local_fail(err, -errno, file->path, "could not create the file");
+    if (!transaction->single_file || !transaction->resumable || transaction->resumed)
+        return 0;
+    transaction->staging_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0); /* outlives the finalize */
+    return transaction->staging_fd < 0
+               ? local_fail(err, -errno, file->path, "could not keep the file open")
+               : keep_staging(transaction, err);
+}
+
+/* A file of the transaction with its path, not yet open. */
+static int new_file(struct io_transaction *transaction, const char *name, struct io_file **ret_file,
+                    struct err *err)
+{
+    struct io_file *file = calloc(1, sizeof *file);
+    if (!file)
+        return err_set(err, -ENOMEM, "out of memory for a file");
+    int status = 0;
+    file->fd = -1;
+    file->transaction = transaction;
+    if (transaction->single_file) {
+        assert(!*name);
+        strcpy(file->path, transaction->staging);
+    } else {
+        status = check_name(name, err);
+        if (!status)
+            status = io_join_path(transaction->staging, name, file->path, err);
+    }
+    if (status)
+        free(file);
+    else
+        *ret_file = file;
+    return status;
+}
+
+/* Adds the file to the open ones, or frees it if status is a failure. */
+static int keep_file(struct io_transaction *transaction, struct io_file *file, int status,
+                     struct io_file **ret_file)
+{
+    if (status) {
+        if (file->fd >= 0)
+            close(file->fd);
+        free(file);
+        return status;
+    }
+    file->next = transaction->open_files;
+    transaction->open_files = file;
+    *ret_file = file;
+    return 0;
+}
+
+int local_transaction_create(struct io_transaction *transaction, const char *name,
+                             uint64_t bytes_expected, struct io_file **ret_file, struct err *err)
+{
+    struct io_file *file;
+    bool is_left = false;
+    int status = new_file(transaction, name, &file, err);
+    if (status)
+        return status;
+    if (!transaction->single_file)
+        status = make_subfolders(transaction, file->path, err);
+    if (!status)
+        status = open_new(transaction, file, &is_left, err);
+    if (!status)
+        status = reserve(file, bytes_expected, err);
+    if (status && file->fd >= 0 && !is_left && !transaction->taken_over)
+        unlink(file->path);
+    return keep_file(transaction, file, status, ret_file);
+}
+
+int local_transaction_open(struct io_transaction *transaction, const char *name,
+                           struct io_file **ret_file, struct err *err)
+{
+    struct io_file *file;
+    int status = new_file(transaction, name, &file, err);
+    if (status)
+        return status;
+    file->fd = LOCAL_RETRY(open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (file->fd < 0)
+        status = local_fail(err, -errno, file->path,
+                            "this rank could not open the file that another rank created");
+    return keep_file(transaction, file, status, ret_file);
+}
+
+static void unlink_from_set(struct io_transaction *transaction, const struct io_file *file)
+{
+    struct io_file **at = &transaction->open_files;
+    while (*at != file) {
+        assert(*at); /* a file of this transaction that is not yet finalized */
+        at = &(*at)->next;
+    }
+    *at = file->next;
+}
+
+/* Sets the final size and makes the bytes durable. A failed fsync is not repeated: it may have
+ * dropped the dirty pages, and the next one would falsely succeed. An interrupted one has dropped
+ * nothing. */
+static int finish(int fd, uint64_t final_bytes)
+{
+    struct stat info;
+    if (final_bytes > INT64_MAX)
+        return -EFBIG;
+    if (fstat(fd, &info))
+        return -errno;
+    if ((uint64_t)info.st_size != final_bytes && LOCAL_RETRY(ftruncate(fd, (off_t)final_bytes)))
+        return -errno;
+    return LOCAL_RETRY(fsync(fd)) ? -errno : 0;
+}
+
+int local_transaction_finalize(struct io_transaction *transaction, struct io_file *file,
+                               uint64_t final_bytes, struct err *err)
+{
+    unlink_from_set(transaction, file);
+    file_direct_close(file);
+    int status = finish(file->fd, final_bytes);
+    /* EINTR: it closed a file that is already durable. */
+    if (close(file->fd) && !status && errno != EINTR)
+        status = -errno;
+    if (status) {
+        status = local_fail(err, status, file->path, "could not make the file durable");
+    } else if (!transaction->single_file) {
+        char folder[IO_PATH_BYTES_MAX];
+        io_parent_path(file->path, folder);
+        status = local_sync_folder(folder, err);
+    }
+    if (status)
+        transaction->lost = true;
+    free(file);
+    return status;
+}
+
+void local_transaction_abort(struct io_transaction *transaction)
+{
+    if (!transaction)
+        return;
+    if (!transaction->joined && !transaction->taken_over)
+        temporary_remove(transaction->staging, NULL); /* best effort; a sweep removes the rest */
+    transaction_free(transaction);
+}
+
+void local_transaction_leave(struct io_transaction *transaction)
+{
+    if (transaction)
+        transaction_free(transaction);
+}
+
+const struct io_transaction_ops local_transactions = {
+    .begin = local_transaction_begin,
+    .join = local_transaction_join,
+    .staging = local_transaction_staging,
+    .create = local_transaction_create,
+    .open = local_transaction_open,
+    .finalize = local_transaction_finalize,
+    .commit = local_transaction_commit,
+    .abort = local_transaction_abort,
+    .leave = local_transaction_leave,
+    .sweep = local_sweep,
+};

@@ -1,0 +1,156 @@
+/*
+ * file_local — what all backends for local files share, whichever engine moves the bytes. Internal
+ * to io/.
+ *
+ * An engine (io_threads.c with file_queue.c, io_uring.c with uring_queue.c) implements queue_open,
+ * queue_close, submit, reap, cancel and close. The functions below implement the rest of its
+ * tables; io.h documents them under the same names. They keep no state in struct io and may be
+ * called from any thread.
+ *
+ *     file_names.c         open, stat, list, make_folder, remove
+ *     file_temporary.c     temporary names, removal of trees, sweep
+ *     file_transaction.c   outputs that appear whole
+ *     file_resume.c        resuming what a dead writer left
+ *     file_lock.c          one owner per folder, with lease.c
+ *     file_shared_lock.c   readers and removers of a file
+ *
+ * Both engines use file_transfer.h to split a request into system calls.
+ */
+#ifndef MILLRACE_IO_LOCAL_FILE_LOCAL_H
+#define MILLRACE_IO_LOCAL_FILE_LOCAL_H
+
+#include "io/io.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+enum { FILE_OWNER_BYTES_MAX = 64, FILE_TREE_DEPTH_MAX = 64 };
+
+/* Immutable while requests are in flight, except atomic members. */
+struct io_file {
+    int fd;
+    uint64_t size_bytes;                /* when opened */
+    struct io_transaction *transaction; /* whose output this is; NULL: opened for reading */
+    struct io_file *next;               /* in the transaction's list of unfinalized files */
+    atomic_int direct; /* file_transfer.c's: the same file opened to bypass the page cache */
+    /* The memory alignment that direct requires, once direct is known. */
+    atomic_uint direct_align;
+    char path[IO_PATH_BYTES_MAX];
+};
+
+/* Members of struct io_ops that do not depend on the engine. */
+#define LOCAL_FILE_OPS                                                                             \
+    .scheme = "file", .file_open = local_file_open, .file_close = local_file_close,                \
+    .file_size = local_file_size, .file_identity = local_file_identity
+
+extern const struct io_name_ops local_names;
+extern const struct io_transaction_ops local_transactions;
+extern const struct io_lock_ops local_locks;
+
+/* The result of a system call that returns -1 and errno, repeated while a signal interrupts it. Not
+ * for close: Linux has freed the descriptor when close returns EINTR, and another thread may own
+ * its number by then. */
+#define LOCAL_RETRY(call)                                                                          \
+    ({                                                                                             \
+        __typeof__(call) result_;                                                                  \
+        do                                                                                         \
+            result_ = (call);                                                                      \
+        while (result_ == -1 && errno == EINTR);                                                   \
+        result_;                                                                                   \
+    })
+
+/* file_names.c */
+int local_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err);
+void local_file_close(struct io_file *file);
+uint64_t local_file_size(const struct io_file *file);
+int local_file_identity(const struct io_file *file, struct io_identity *ret_identity,
+                        struct err *err);
+int local_resolve(struct io *io, const char *path, char *full_path, struct err *err);
+int local_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err);
+int local_list(struct io *io, const char *path,
+               int (*entry)(void *context, const struct io_entry *entry), void *context,
+               struct err *err);
+int local_make_folder(struct io *io, const char *path, struct err *err);
+int local_remove(struct io *io, const char *path, struct err *err);
+
+/* Strips the scheme of "file:x", "file:/x", "file:///x" and "file://localhost/x"; gives path itself
+ * if it has none. Borrows from path. Bytes are taken as they are, without percent-decoding.
+ * -EINVAL: empty, or another host; -EPROTONOSUPPORT: another scheme; -ENAMETOOLONG. */
+int local_path(const char *path, const char **ret_path, struct err *err);
+/* Maps a kernel code to ours. Our -EINVAL means wrong usage, and our -EBADMSG, -ENODATA and
+ * -EOPNOTSUPP describe a file's contents. The kernel's versions of these (-EINVAL from a file
+ * system that lacks a call, for example) become -EIO. */
+int local_code(int code);
+/* Sets the detail of a failed system call on path: the kernel's text, with advice where there is
+ * some. Returns local_code(code). */
+int local_fail(struct err *err, int code, const char *path, const char *what);
+/* True where path still names the open file. */
+bool local_is_named(int fd, const char *path);
+/* Makes creations, renames and removals in the folder durable. */
+int local_sync_folder(const char *folder, struct err *err);
+
+/* file_temporary.c */
+int local_sweep(struct io *io, const char *folder, const char *owner_id,
+                bool (*is_ours)(const char *entry_name), struct err *err);
+/* parent/.tmp-<name>-<owner>-<attempt>-<nonce>: the name is truncated if too long, the owner's
+ * bytes other than letters, digits, "." and "_" become %xx, the nonce is random. -ENAMETOOLONG.
+ * path holds IO_PATH_BYTES_MAX. */
+int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt,
+                   char *path, struct err *err);
+/* Such a path's name without the nonce. prefix holds IO_PATH_BYTES_MAX. */
+int temporary_prefix(const char *name, const char *owner_id, uint64_t attempt, char *prefix,
+                     struct err *err);
+/* Whether the entry's name is the prefix and a nonce. */
+bool temporary_has_prefix(const char *entry_name, const char *prefix);
+/* Removes a file, or a folder with its contents; symbolic links are removed, not followed. Succeeds
+ * if nothing is there. */
+int temporary_remove(const char *path, struct err *err);
+/* Renames path to a temporary sibling name and stores that in aside (IO_PATH_BYTES_MAX). */
+int temporary_put_aside(const char *path, char *aside, struct err *err);
+/* The same for an output that is being replaced: a sweep that finds nothing under the old name
+ * renames it back. -ENAMETOOLONG. */
+int temporary_stand_by(const char *path, char *aside, struct err *err);
+
+/* file_transaction.c, file_commit.c */
+int local_transaction_begin(struct io *io, const struct io_transaction_options *options,
+                            struct io_transaction **ret_transaction, struct err *err);
+int local_transaction_join(struct io *io, const struct io_transaction_options *options,
+                           const char *staging, struct io_transaction **ret_transaction,
+                           struct err *err);
+const char *local_transaction_staging(const struct io_transaction *transaction);
+int local_transaction_create(struct io_transaction *transaction, const char *name,
+                             uint64_t bytes_expected, struct io_file **ret_file, struct err *err);
+int local_transaction_open(struct io_transaction *transaction, const char *name,
+                           struct io_file **ret_file, struct err *err);
+int local_transaction_finalize(struct io_transaction *transaction, struct io_file *file,
+                               uint64_t final_bytes, struct err *err);
+int local_transaction_commit(struct io_transaction *transaction, struct err *err);
+void local_transaction_abort(struct io_transaction *transaction);
+void local_transaction_leave(struct io_transaction *transaction);
+
+/* file_resume.c */
+/* Locks a new staging path for as long as the descriptor, or a copy of it, is open. -EBUSY: another
+ * process took it for a dead writer's first and now owns it. Does nothing where the file system has
+ * no locks. */
+int staging_lock(int staging_fd, const char *staging, bool is_file, struct err *err);
+/* Finds and locks the staging path in parent that a dead writer of that name, kind, owner and
+ * attempt left. Gives its path (IO_PATH_BYTES_MAX) and descriptor. -ENOENT, without detail: there
+ * is none. -EBUSY: its writer lives. */
+int staging_find(const char *parent, const char *name, const struct io_transaction_options *options,
+                 char *staging, int *ret_place_fd, struct err *err);
+
+/* file_lock.c */
+int local_lock_acquire(struct io *io, const char *folder, const struct io_lock_options *options,
+                       struct io_lock **ret_lock, struct err *err);
+int local_lock_check(struct io_lock *lock, struct err *err);
+void local_lock_release(struct io_lock *lock);
+/* -EBUSY, with advice. owner: "host=H pid=P boot=B", or "" if unknown. */
+int local_refuse(const char *folder, const char *owner, const char *what, struct err *err);
+#define LOCAL_OWNED "another process owns the folder"
+
+/* file_shared_lock.c */
+int local_shared_lock_acquire(struct io *io, const char *path, bool is_exclusive,
+                              struct io_shared_lock **ret_lock, struct err *err);
+void local_shared_lock_release(struct io_shared_lock *hold);
+
+#endif

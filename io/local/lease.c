@@ -1,0 +1,416 @@
+/*
+ * lease — see lease.h.
+ */
+#include "io/local/lease.h"
+
+#include "base/clock.h"
+#include "base/os/machine.h"
+#include "base/os/thread.h"
+#include "io/file_util.h"
+#include "io/local/file_local.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NUMBER_DIGITS = 20, POLLS_A_PERIOD = 8, ATTEMPTS_MAX = 16, ATTEMPT_PAUSE_NS = 5000000 };
+
+struct lease {
+    char folder[IO_PATH_BYTES_MAX]; /* immutable, as are period and record */
+    uint64_t period_ns;
+    struct lease_record record;
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t quits;
+    bool quit; /* guarded by mutex, as are all members below */
+    uint64_t number;
+    bool is_doubtful; /* the last heartbeat failed, and may have created its number anyway */
+    bool is_lost;
+    struct err lost; /* names the new owner */
+};
+
+/* ---- The files in the folder. ---- */
+
+static int number_path(const char *folder, uint64_t number, char path[IO_PATH_BYTES_MAX],
+                       struct err *err)
+{
+    char name[NUMBER_DIGITS + 1];
+    snprintf(name, sizeof name, "%020" PRIu64, number);
+    return io_join_path(folder, name, path, err);
+}
+
+/* The highest number, 0 if there is none. */
+static int highest(const char *folder, uint64_t *ret_number, struct err *err)
+{
+    uint64_t number = 0;
+    DIR *list = opendir(folder);
+    if (!list)
+        return local_fail(err, -errno, folder, "could not check the lease");
+    struct dirent *entry;
+    while (errno = 0, (entry = readdir(list))) {
+        if (strlen(entry->d_name) != NUMBER_DIGITS || entry->d_name[0] > '0' ||
+            strspn(entry->d_name, "0123456789") != NUMBER_DIGITS)
+            continue;
+        uint64_t found = strtoull(entry->d_name, NULL, 10);
+        number = found > number ? found : number;
+    }
+    int status = errno ? local_fail(err, -errno, folder, "could not check the lease") : 0;
+    closedir(list);
+    if (!status)
+        *ret_number = number;
+    return status;
+}
+
+/* Creates the number: 0, -EEXIST, or another -errno; on failure to write it, removes it again if
+ * possible. */
+static int create(const char *folder, uint64_t number, const struct lease_record *record,
+                  struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX], text[LEASE_TEXT_BYTES_MAX];
+    size_t bytes = lease_format(record, text);
+    int status = number_path(folder, number, path, err);
+    if (status)
+        return status;
+    int fd = LOCAL_RETRY(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+    if (fd < 0)
+        return local_fail(err, -errno, path, "could not renew the lease");
+    ssize_t written = LOCAL_RETRY(write(fd, text, bytes));
+    status = written < 0 ? -errno : (size_t)written < bytes ? -EIO : 0;
+    if (close(fd) && !status) /* shared storage may report write errors here */
+        status = -errno;
+    if (!status)
+        return 0;
+    unlink(path);
+    return local_fail(err, status, path, "could not renew the lease");
+}
+
+static void forget(const char *folder, uint64_t number)
+{
+    char path[IO_PATH_BYTES_MAX];
+    if (number_path(folder, number, path, NULL) == 0)
+        unlink(path);
+}
+
+/* 0; -ENOENT: the number is gone; -EBADMSG or another -errno: it can't be read, and the record then
+ * has no owner. */
+static int read_record(const char *folder, uint64_t number, struct lease_record *ret_record)
+{
+    char path[IO_PATH_BYTES_MAX], text[LEASE_TEXT_BYTES_MAX];
+    *ret_record = (struct lease_record){.period_ms = LEASE_PERIOD_MAX_MS};
+    int status = number_path(folder, number, path, NULL);
+    if (status)
+        return status;
+    int fd = LOCAL_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (fd < 0)
+        return errno == ESTALE ? -ENOENT : -errno;
+    ssize_t bytes = LOCAL_RETRY(read(fd, text, sizeof text));
+    status = bytes < 0 ? -errno : 0;
+    close(fd);
+    return status ? status : lease_parse(text, (size_t)bytes, ret_record);
+}
+
+/* The same. For an unreadable number, takes the period from a number shortly below: most likely the
+ * same holder, which died in a heartbeat. */
+static int read_watched_record(const char *folder, uint64_t number, struct lease_record *ret_record)
+{
+    struct lease_record below;
+    int status = read_record(folder, number, ret_record);
+    if (status == 0 || status == -ENOENT)
+        return status;
+    for (uint64_t i = 1; i < LEASE_KEPT && i < number; i++)
+        if (read_record(folder, number - i, &below) == 0 && !below.is_free) {
+            ret_record->period_ms = below.period_ms;
+            break;
+        }
+    return status;
+}
+
+/* Retries a record that may be partly written. */
+static int read_fresh_record(const char *folder, uint64_t number, struct lease_record *ret_record)
+{
+    int status = read_record(folder, number, ret_record);
+    for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -EBADMSG; attempt++) {
+        nanosleep(&(struct timespec){.tv_nsec = ATTEMPT_PAUSE_NS}, NULL);
+        status = read_record(folder, number, ret_record);
+    }
+    return status;
+}
+
+/* Reads the highest number's record. Retries because its owner may remove the number between
+ * listing and reading. */
+static int read_highest(const char *folder, struct lease_record *ret_record)
+{
+    uint64_t top;
+    int status = -ENOENT;
+    *ret_record = (struct lease_record){0};
+    for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -ENOENT; attempt++) {
+        status = highest(folder, &top, NULL);
+        if (!status)
+            status = read_fresh_record(folder, top, ret_record);
+    }
+    return status;
+}
+
+static int refuse(const char *folder, const struct lease_record *owner, const char *what,
+                  struct err *err)
+{
+    char parent[IO_PATH_BYTES_MAX], text[LEASE_TEXT_BYTES_MAX] = "";
+    io_parent_path(folder, parent);
+    if (*owner->host)
+        snprintf(text, sizeof text, "host=%s pid=%" PRIu64 " boot=%s", owner->host, owner->pid,
+                 owner->boot);
+    return local_refuse(parent, text, what, err);
+}
+
+/* ---- Taking a number. ---- */
+
+/* Creates number and checks that it is then the highest: 0, -EEXIST if another process was faster,
+ * or another -errno. */
+static int claim(const char *folder, uint64_t number, const struct lease_record *record,
+                 struct err *err)
+{
+    uint64_t top;
+    int status = create(folder, number, record, err);
+    if (!status)
+        status = highest(folder, &top, err);
+    else
+        return status;
+    if (!status && top > number)
+        status = -EEXIST;
+    if (status)
+        forget(folder, number);
+    else if (number > LEASE_KEPT)
+        forget(folder, number - LEASE_KEPT);
+    return status;
+}
+
+/* The lease is lost: records the new owner. The mutex is held. */
+static int lose(struct lease *lease, struct err *err)
+{
+    struct lease_record owner;
+    read_highest(lease->folder, &owner);
+    refuse(lease->folder, &owner,
+           "this run no longer owns the folder: its lease expired and another run took it over",
+           &lease->lost);
+    lease->is_lost = true;
+    if (err)
+        *err = lease->lost;
+    return -EBUSY;
+}
+
+/* Whether the next number is this owner's: it has our token, or it is unreadable after a heartbeat
+ * of ours that failed. The mutex is held. */
+static bool is_next_own(const struct lease *lease)
+{
+    struct lease_record record;
+    uint64_t top, next = lease->number + 1;
+    int status = read_fresh_record(lease->folder, next, &record);
+    bool is_own = status == 0 ? record.token == lease->record.token
+                              : status == -EBADMSG && lease->is_doubtful;
+    return is_own && highest(lease->folder, &top, NULL) == 0 && top == next;
+}
+
+/* Takes the next number. The mutex is held. */
+static int advance(struct lease *lease, struct err *err)
+{
+    int status = claim(lease->folder, lease->number + 1, &lease->record, err);
+    if (status == -ENOENT && mkdir(lease->folder, 0777) == 0) /* removed by mistake */
+        status = claim(lease->folder, lease->number + 1, &lease->record, err);
+    if (status == -EEXIST && is_next_own(lease)) {
+        if (++lease->number > LEASE_KEPT)
+            forget(lease->folder, lease->number - LEASE_KEPT);
+        status = claim(lease->folder, lease->number + 1, &lease->record, err);
+    }
+    if (!status)
+        lease->number++;
+    return status;
+}
+
+/* A heartbeat. The mutex is held. */
+static int beat(struct lease *lease, struct err *err)
+{
+    if (lease->is_lost) {
+        if (err)
+            *err = lease->lost;
+        return -EBUSY;
+    }
+    int status = advance(lease, err);
+    lease->is_doubtful = status != 0;
+    return status == -EEXIST ? lose(lease, err) : status;
+}
+
+static void *beat_always(void *context)
+{
+    struct lease *lease = context;
+    pthread_mutex_lock(&lease->mutex);
+    while (!lease->quit && !lease->is_lost) {
+        uint64_t until_ns = clock_now_ns() + lease->period_ns;
+        struct timespec until = {.tv_sec = (time_t)(until_ns / CLOCK_NS_PER_S),
+                                 .tv_nsec = (long)(until_ns % CLOCK_NS_PER_S)};
+        if (pthread_cond_timedwait(&lease->quits, &lease->mutex, &until) == ETIMEDOUT)
+            beat(lease, NULL); /* a failure is retried a period later, and reported by a check */
+    }
+    pthread_mutex_unlock(&lease->mutex);
+    return NULL;
+}
+
+/* ---- Watching another owner. ---- */
+
+static uint64_t own_pid_space(void)
+{
+    struct stat info;
+    return stat("/proc/self/ns/pid", &info) ? 0 : (uint64_t)info.st_ino;
+}
+
+static void describe_self(struct lease_record *record, uint64_t period_ns)
+{
+    *record = (struct lease_record){.period_ms = period_ns / 1000000,
+                                    .pid = (uint64_t)getpid(),
+                                    .pid_space = own_pid_space(),
+                                    .boot = "unknown",
+                                    .host = "unknown"};
+    char text[MACHINE_TEXT_BYTES];
+    if (*machine_boot(text, sizeof text))
+        snprintf(record->boot, sizeof record->boot, "%.*s", LEASE_BOOT_BYTES - 1, text);
+    gethostname(record->host, sizeof record->host - 1);
+    for (char *at = record->host; *at; at++) /* printable characters only, see lease_parse */
+        if (*at <= ' ' || *at > '~')
+            *at = '_';
+}
+
+/* Whether the owner was a process of this kernel that no longer exists. */
+static bool is_dead(const struct lease_record *owner, const struct lease_record *self)
+{
+    return *owner->host && owner->pid_space != 0 && owner->pid_space == self->pid_space &&
+           strcmp(owner->boot, self->boot) == 0 && strcmp(self->boot, "unknown") != 0 &&
+           kill((pid_t)owner->pid, 0) != 0 && errno == ESRCH;
+}
+
+/* 0: the next number may be taken; -EEXIST: the number is no longer the highest, but the highest
+ * one is open; -EBUSY: the owner lives. */
+static int watch(const char *folder, uint64_t number, const struct lease_record *self,
+                 struct err *err)
+{
+    struct lease_record owner;
+    uint64_t began_ns = clock_now_ns(), top = number;
+    for (;;) {
+        int status = top == number ? read_watched_record(folder, number, &owner) : -ENOENT;
+        bool has_moved = status == -ENOENT;
+        if (has_moved)
+            status = read_highest(folder, &owner);
+        bool is_open = status == 0 && (owner.is_free || is_dead(&owner, self));
+        if (has_moved)
+            return is_open ? -EEXIST : refuse(folder, &owner, LOCAL_OWNED, err);
+        uint64_t period_ns = owner.period_ms * 1000000, pause_ns = period_ns / POLLS_A_PERIOD;
+        if (is_open || clock_now_ns() - began_ns >= LEASE_PERIODS_STILL * period_ns)
+            return 0;
+        nanosleep(&(struct timespec){.tv_sec = (time_t)(pause_ns / CLOCK_NS_PER_S),
+                                     .tv_nsec = (long)(pause_ns % CLOCK_NS_PER_S)},
+                  NULL);
+        status = highest(folder, &top, err);
+        if (status)
+            return status;
+    }
+}
+
+static int take(struct lease *lease, struct err *err)
+{
+    struct lease_record owner;
+    for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+        uint64_t top;
+        int status = highest(lease->folder, &top, err);
+        if (!status && top > 0)
+            status = watch(lease->folder, top, &lease->record, err);
+        if (!status)
+            status = claim(lease->folder, top + 1, &lease->record, err);
+        if (!status)
+            lease->number = top + 1;
+        if (status != -EEXIST)
+            return status;
+    }
+    read_highest(lease->folder, &owner);
+    return refuse(lease->folder, &owner, LOCAL_OWNED, err);
+}
+
+/* ---- The lease. ---- */
+
+static int start(struct lease *lease, struct err *err)
+{
+    int status = thread_start(&lease->thread, beat_always, lease);
+    lease->has_thread = status == 0;
+    return status ? err_errno(err, status, "could not start a thread to renew the lease") : 0;
+}
+
+int lease_acquire(const char *folder, uint64_t period_ns, struct lease **ret_lease, struct err *err)
+{
+    struct lease *lease = calloc(1, sizeof *lease);
+    if (!lease)
+        return err_set(err, -ENOMEM, "out of memory for a lease");
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&lease->mutex, NULL);
+    pthread_cond_init(&lease->quits, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    lease->period_ns = period_ns ? period_ns : LEASE_PERIOD_DEFAULT_NS;
+    describe_self(&lease->record, lease->period_ns);
+    int status = getentropy(&lease->record.token, sizeof lease->record.token)
+                     ? err_errno(err, -errno, "could not get random bytes for a lease")
+                     : io_join_path(folder, LEASE_FOLDER_NAME, lease->folder, err);
+    if (!status && mkdir(lease->folder, 0777) && errno != EEXIST)
+        status = local_fail(err, -errno, lease->folder, "could not create the folder of the lease");
+    if (!status)
+        status = take(lease, err);
+    if (!status)
+        status = start(lease, err);
+    if (status)
+        lease_release(lease);
+    else
+        *ret_lease = lease;
+    return status;
+}
+
+int lease_check(struct lease *lease, struct err *err)
+{
+    pthread_mutex_lock(&lease->mutex);
+    int status = beat(lease, err);
+    pthread_mutex_unlock(&lease->mutex);
+    return status;
+}
+
+void lease_release(struct lease *lease)
+{
+    if (!lease)
+        return;
+    if (lease->has_thread) {
+        pthread_mutex_lock(&lease->mutex);
+        lease->quit = true;
+        pthread_cond_signal(&lease->quits);
+        pthread_mutex_unlock(&lease->mutex);
+        pthread_join(lease->thread, NULL);
+    }
+    if (lease->number > 0 && !lease->is_lost) {
+        struct lease_record record = lease->record;
+        record.is_free = true;
+        claim(lease->folder, lease->number + 1, &record, NULL);
+    }
+    pthread_cond_destroy(&lease->quits);
+    pthread_mutex_destroy(&lease->mutex);
+    free(lease);
+}
+
+bool lease_is_used(const char *folder)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct stat info;
+    return io_join_path(folder, LEASE_FOLDER_NAME, path, NULL) == 0 && stat(path, &info) == 0;
+}

@@ -1,0 +1,366 @@
+/*
+ * probe — see probe.h.
+ */
+#include "io/local/probe.h"
+
+#include "base/clock.h"
+#include "base/os/machine.h"
+#include "io/file_util.h"
+#include "io/local/file_local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/io_uring.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { SYNCS = 8, RESERVE_BYTES = 1 << 20, KIB = 1024, MOUNT_LINE_BYTES = 8192 };
+
+/* ---- Queries without writing. ---- */
+
+/* From statfs(2) and the file systems' sources; missing in linux/magic.h. */
+enum {
+    LUSTRE_MAGIC = 0x0bd00bd0,
+    GPFS_MAGIC = 0x47504653,
+    BEEGFS_MAGIC = 0x19830326,
+    ZFS_MAGIC = 0x2fc12fc1,
+};
+
+/* Names the type by its statfs(2) magic number. File systems that share a number get the newest
+ * name, as ext4 does; for FUSE the actual type is unknown. */
+static void name_magic(uint32_t magic, char type[IO_PROBE_TYPE_BYTES])
+{
+    static const struct {
+        uint32_t magic;
+        const char *type;
+    } known[] = {
+        {EXT4_SUPER_MAGIC, "ext4"}, {XFS_SUPER_MAGIC, "xfs"},   {BTRFS_SUPER_MAGIC, "btrfs"},
+        {F2FS_SUPER_MAGIC, "f2fs"}, {ZFS_MAGIC, "zfs"},         {OVERLAYFS_SUPER_MAGIC, "overlay"},
+        {TMPFS_MAGIC, "tmpfs"},     {RAMFS_MAGIC, "ramfs"},     {SQUASHFS_MAGIC, "squashfs"},
+        {NFS_SUPER_MAGIC, "nfs"},   {CIFS_SUPER_MAGIC, "cifs"}, {SMB2_SUPER_MAGIC, "smb3"},
+        {V9FS_MAGIC, "9p"},         {CEPH_SUPER_MAGIC, "ceph"}, {AFS_SUPER_MAGIC, "afs"},
+        {LUSTRE_MAGIC, "lustre"},   {GPFS_MAGIC, "gpfs"},       {BEEGFS_MAGIC, "beegfs"},
+        {FUSE_SUPER_MAGIC, "fuse"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i].magic == magic)
+            snprintf(type, IO_PROBE_TYPE_BYTES, "%s", known[i].type);
+}
+
+/* Finds the mount's type by its number in /proc/self/mountinfo: "36 35 98:0 ROOT MOUNT OPTIONS ...
+ * - TYPE SOURCE ..." Leaves type unchanged if the mount is not listed, as for mounts outside a
+ * chroot. */
+static void find_type(uint64_t mount_id, char type[IO_PROBE_TYPE_BYTES])
+{
+    FILE *file = fopen("/proc/self/mountinfo", "re");
+    if (!file)
+        return;
+    char line[MOUNT_LINE_BYTES];
+    while (fgets(line, sizeof line, file)) {
+        const char *dash = strstr(line, " - ");
+        if (!dash || strtoull(line, NULL, 10) != mount_id)
+            continue;
+        snprintf(type, IO_PROBE_TYPE_BYTES, "%.*s", (int)strcspn(dash + 3, " \n"), dash + 3);
+        break;
+    }
+    fclose(file);
+}
+
+static bool is_one_of(const char *word, const char *const *words)
+{
+    for (; *words; words++)
+        if (strcmp(word, *words) == 0)
+            return true;
+    return false;
+}
+
+static bool is_network_type(const char *type)
+{
+    static const char *const types[] = {"nfs",
+                                        "nfs4",
+                                        "cifs",
+                                        "smb3",
+                                        "9p",
+                                        "ceph",
+                                        "lustre",
+                                        "gpfs",
+                                        "beegfs",
+                                        "afs",
+                                        "glusterfs",
+                                        "pvfs2",
+                                        "wekafs",
+                                        "fuse.sshfs",
+                                        "fuse.ceph",
+                                        "fuse.s3fs",
+                                        "fuse.rclone",
+                                        "fuse.gcsfuse",
+                                        "fuse.juicefs",
+                                        "fuse.glusterfs",
+                                        "fuse.nfs",
+                                        "fuse.mount-s3",
+                                        NULL};
+    return is_one_of(type, types);
+}
+
+static bool is_memory_type(const char *type)
+{
+    static const char *const types[] = {"tmpfs", "ramfs", "devtmpfs", "rootfs", NULL};
+    return is_one_of(type, types);
+}
+
+/* By the device's number, else by the number of its parent disk. */
+static uint64_t read_ahead_bytes(dev_t device)
+{
+    static const char *const places[] = {
+        "/sys/class/bdi/%u:%u/read_ahead_kb",
+        "/sys/dev/block/%u:%u/queue/read_ahead_kb",
+        "/sys/dev/block/%u:%u/../queue/read_ahead_kb",
+    };
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char path[MACHINE_TEXT_BYTES], text[MACHINE_TEXT_BYTES];
+        snprintf(path, sizeof path, places[i], major(device), minor(device));
+        uint64_t kib;
+        if (machine_read_line(path, text, sizeof text) == 0 && sscanf(text, "%" SCNu64, &kib) == 1)
+            return kib * KIB;
+    }
+    return 0;
+}
+
+static int look(int folder_fd, const char *folder, struct io_probe *probe, struct err *err)
+{
+    struct statx info;
+    struct statfs system;
+    struct statvfs space;
+    if (statx(folder_fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MNT_ID, &info) ||
+        fstatfs(folder_fd, &system) || fstatvfs(folder_fd, &space))
+        return local_fail(err, -errno, folder, "could not query the file system");
+    snprintf(probe->type, sizeof probe->type, "unknown");
+    name_magic((uint32_t)system.f_type, probe->type);
+    find_type(info.stx_mask & STATX_MNT_ID ? info.stx_mnt_id : UINT64_MAX, probe->type);
+    probe->is_network = is_network_type(probe->type);
+    probe->is_memory = is_memory_type(probe->type);
+    probe->is_vague = is_one_of(probe->type, (const char *const[]){"unknown", "fuse", NULL});
+    probe->free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
+    probe->total_bytes = (uint64_t)space.f_blocks * space.f_frsize;
+    probe->free_files = space.f_favail;
+    probe->read_ahead_bytes = read_ahead_bytes(makedev(info.stx_dev_major, info.stx_dev_minor));
+    return 0;
+}
+
+/* ---- Names: in the probe's folder. ---- */
+
+static int status_of(int result)
+{
+    return result ? -errno : 0;
+}
+
+static int probe_renames(const char *place, struct io_probe *probe)
+{
+    int fd = LOCAL_RETRY(open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (fd < 0)
+        return -errno;
+    if (mkdirat(fd, "a", 0777) || mkdirat(fd, "b", 0777)) {
+        int failure = -errno;
+        close(fd);
+        return failure;
+    }
+    /* b exists: RENAME_NOREPLACE must refuse */
+    int status = status_of(renameat2(fd, "a", fd, "b", RENAME_NOREPLACE));
+    probe->rename_new_status = status == -EEXIST ? 0 : status ? status : -EINVAL;
+    probe->exchange_status = status_of(renameat2(fd, "a", fd, "b", RENAME_EXCHANGE));
+    close(fd);
+    return 0;
+}
+
+static int probe_names(const char *folder, struct io_probe *probe)
+{
+    char place[IO_PATH_BYTES_MAX];
+    int status = temporary_path(folder, "doctor", NULL, 0, place, NULL);
+    if (!status)
+        status = status_of(mkdir(place, 0700));
+    if (status)
+        return status;
+    status = probe_renames(place, probe);
+    int removed = temporary_remove(place, NULL);
+    return status ? status : removed;
+}
+
+/* ---- Bytes: in a file without a name, or unlinked at once. ---- */
+
+static int open_nameless(const char *folder, int *ret_fd)
+{
+    *ret_fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (*ret_fd >= 0)
+        return 0;
+    char path[IO_PATH_BYTES_MAX];
+    int status = temporary_path(folder, "doctor", NULL, 0, path, NULL);
+    if (status)
+        return status;
+    *ret_fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return *ret_fd < 0 ? -errno : status_of(unlink(path));
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* block: IO_ALIGN_BYTES. Returns write errors, such as a full disk, for the probe's
+ * write_status. */
+static int probe_syncs(int fd, const void *block, struct io_probe *probe)
+{
+    uint64_t ns[SYNCS];
+    for (int i = 0; i < SYNCS; i++) {
+        ssize_t n = LOCAL_RETRY(pwrite(fd, block, IO_ALIGN_BYTES, (off_t)i * IO_ALIGN_BYTES));
+        if (n != IO_ALIGN_BYTES)
+            return n < 0 ? -errno : -ENOSPC;
+        uint64_t began = clock_now_ns();
+        probe->sync_status = status_of(LOCAL_RETRY(fsync(fd)));
+        if (probe->sync_status)
+            return 0;
+        ns[i] = clock_now_ns() - began;
+    }
+    qsort(ns, SYNCS, sizeof ns[0], compare_ns);
+    probe->sync_ns = ns[SYNCS / 2];
+    return 0;
+}
+
+static void probe_direct(int fd, void *block, struct io_probe *probe)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_DIRECT) ||
+        LOCAL_RETRY(pread(fd, block, IO_ALIGN_BYTES, 0)) < 0) {
+        probe->direct_status = -errno;
+        return;
+    }
+    probe->direct_status = 0;
+#ifdef STATX_DIOALIGN
+    struct statx info;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) == 0 &&
+        info.stx_mask & STATX_DIOALIGN) {
+        probe->direct_memory_align_bytes = info.stx_dio_mem_align;
+        probe->direct_offset_align_bytes = info.stx_dio_offset_align;
+    }
+#endif
+}
+
+static int probe_bytes(const char *folder, struct io_probe *probe)
+{
+    void *block = NULL;
+    int fd;
+    int status = open_nameless(folder, &fd);
+    if (!status)
+        status = -posix_memalign(&block, IO_ALIGN_BYTES, IO_ALIGN_BYTES);
+    if (status)
+        goto out;
+    memset(block, 0, IO_ALIGN_BYTES);
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    probe->lock_status = status_of(LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole)));
+    probe->reserve_status = status_of(LOCAL_RETRY(fallocate(fd, 0, 0, RESERVE_BYTES)));
+    status = probe_syncs(fd, block, probe);
+    if (!status)
+        probe_direct(fd, block, probe);
+out:
+    free(block);
+    if (fd >= 0)
+        close(fd); /* its contents are discarded */
+    return status;
+}
+
+/* folder holds IO_PATH_BYTES_MAX. */
+static int choose_folder(const char *path, bool is_to_be_made, char *folder, bool *ret_is_made,
+                         struct err *err)
+{
+    struct stat info;
+    int status = local_path(path, &path, err);
+    if (status)
+        return status;
+    strcpy(folder, path); /* local_path limits its length */
+    bool is_there = stat(folder, &info) == 0;
+    *ret_is_made = is_there;
+    while (!is_there && is_to_be_made && errno == ENOENT && strcmp(folder, "/") != 0 &&
+           strcmp(folder, ".") != 0) {
+        char below[IO_PATH_BYTES_MAX];
+        strcpy(below, folder);
+        io_parent_path(below, folder);
+        is_there = stat(folder, &info) == 0;
+    }
+    if (!is_there)
+        return local_fail(err, -errno, folder, "could not stat the path");
+    if (!S_ISDIR(info.st_mode) && is_to_be_made) {
+        local_fail(err, -ENOTDIR, folder, "cannot create a folder there");
+        err_advise(err, "choose another name");
+        return -ENOTDIR;
+    }
+    if (!S_ISDIR(info.st_mode))
+        io_parent_path(path, folder);
+    return 0;
+}
+
+int io_probe_folder(const char *path, bool is_to_be_made, struct io_probe *ret_probe,
+                    struct err *err)
+{
+    struct io_probe probe = {0};
+    const char *folder = probe.folder;
+    int status = choose_folder(path, is_to_be_made, probe.folder, &probe.is_made, err);
+    if (status)
+        return status;
+    int fd = LOCAL_RETRY(open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (fd < 0)
+        return local_fail(err, -errno, folder, "could not open the folder");
+    status = look(fd, folder, &probe, err);
+    close(fd);
+    if (status)
+        return status;
+    probe.write_status = probe_names(folder, &probe);
+    if (!probe.write_status)
+        probe.write_status = probe_bytes(folder, &probe);
+    *ret_probe = probe;
+    return 0;
+}
+
+static int open_ring(void)
+{
+    struct io_uring_params params = {0};
+    long fd = syscall(__NR_io_uring_setup, 1, &params);
+    return fd < 0 ? -errno : (int)fd;
+}
+
+int io_probe_uring(void)
+{
+    int fd = open_ring();
+    if (fd < 0)
+        return fd;
+    close(fd);
+    return 0;
+}
+
+int io_probe_registering(void)
+{
+    int fd = open_ring();
+    if (fd < 0)
+        return fd;
+    struct iovec memory = {.iov_len = IO_PROBE_REGISTERED_BYTES};
+    memory.iov_base =
+        mmap(NULL, memory.iov_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int status = memory.iov_base == MAP_FAILED ? -errno : 0;
+    if (!status) {
+        status = status_of(
+            (int)syscall(__NR_io_uring_register, fd, IORING_REGISTER_BUFFERS, &memory, 1));
+        munmap(memory.iov_base, memory.iov_len);
+    }
+    close(fd);
+    return status;
+}

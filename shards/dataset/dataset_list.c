@@ -1,0 +1,181 @@
+/*
+ * dataset_list — see dataset_list.h.
+ */
+#include "shards/dataset/dataset_list.h"
+
+#include "shards/dataset/url_list.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* per tar; further ones are counted, and only the last is logged */
+enum { LEFT_OUT_LINES_MAX = 4 };
+
+int dataset_list_one(struct dataset *dataset, const char *url, struct err *err)
+{
+    char *copy = strdup(url);
+    dataset->shards = calloc(1, sizeof *dataset->shards);
+    if (!dataset->shards || !copy) {
+        free(copy);
+        return err_set(err, -ENOMEM, "out of memory for a list of shards");
+    }
+    dataset->shards[0].url = copy;
+    dataset->shards_count = 1;
+    return 0;
+}
+
+int dataset_list_urls(struct dataset *dataset, const char *pattern, struct err *err)
+{
+    struct url_list list = {0};
+    int status = url_list_expand(&list, pattern, err);
+    if (!status) {
+        dataset->shards = calloc(list.count + 1, sizeof *dataset->shards);
+        if (!dataset->shards)
+            status = err_set(err, -ENOMEM, "out of memory for a list of shards");
+    }
+    for (size_t i = 0; !status && i < list.count; i++) {
+        dataset->shards[i].url = list.urls[i];
+        list.urls[i] = NULL;
+        dataset->shards_count = i + 1;
+    }
+    url_list_deinit(&list);
+    return status;
+}
+
+/* The dataset's fields stay in byte order. */
+static int add_extension(struct dataset *dataset, const char *extension, const char *path,
+                         struct err *err)
+{
+    uint32_t at = 0;
+    while (at < dataset->fields_count && strcmp(dataset->fields[at], extension) < 0)
+        at++;
+    if (at < dataset->fields_count && strcmp(dataset->fields[at], extension) == 0)
+        return 0;
+    if (dataset->fields_count == SHARD_FIELDS_MAX) {
+        err_set(err, -EBADMSG, "the shards have too many different extensions");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_expected(err, "at most %d", SHARD_FIELDS_MAX);
+        return -EBADMSG;
+    }
+    memmove(dataset->fields[at + 1], dataset->fields[at],
+            (dataset->fields_count - at) * sizeof dataset->fields[0]);
+    strcpy(dataset->fields[at], extension);
+    dataset->fields_count++;
+    return 0;
+}
+
+static int add_fields(struct dataset *dataset, const struct shard *shard, uint64_t *total_bytes,
+                      struct err *err)
+{
+    const struct shard_index *index = shard->index;
+    for (uint32_t f = 0; f < shard_index_fields(index); f++) {
+        int status = add_extension(dataset, shard_index_extension(index, f), shard->path, err);
+        if (status)
+            return status;
+        for (uint64_t s = 0; s < shard_index_samples(index); s++) {
+            struct shard_field field;
+            shard_index_field(index, s, f, &field);
+            *total_bytes += field.size_bytes;
+        }
+    }
+    return 0;
+}
+
+/* What is logged about one tar. */
+struct telling {
+    const struct log *log;
+    uint64_t count;
+    char last[ERR_LINE_BYTES_MAX];
+};
+
+static void tell_left_out(void *context, const struct err *what)
+{
+    struct telling *telling = context;
+    err_format(what, telling->last, sizeof telling->last);
+    if (telling->count++ < LEFT_OUT_LINES_MAX)
+        log_line(telling->log, LOG_WARN, "damaged tar: %s", telling->last);
+}
+
+static int open_shard(struct io *io, struct dataset *dataset, const char *path,
+                      const struct dataset_learning *how, struct shard **ret_shard, struct err *err)
+{
+    struct telling telling = {.log = how->log, .last = ""};
+    const struct salvage salvage = {.left_out = tell_left_out, .context = &telling};
+    int status = shard_open_salvaging(io, path, how->salvages ? &salvage : NULL, ret_shard, err);
+    if (status)
+        return status;
+    if (telling.count > LEFT_OUT_LINES_MAX)
+        log_line(how->log, LOG_WARN,
+                 "damaged tar: %" PRIu64 " more warnings like this, the last: %s",
+                 telling.count - LEFT_OUT_LINES_MAX, telling.last);
+    dataset->left_out_count += telling.count;
+    return 0;
+}
+
+static int learn_shard(struct io *io, struct dataset *dataset, uint64_t number, bool listed,
+                       const struct dataset_learning *how, uint64_t *total_bytes, struct err *err)
+{
+    struct dataset_shard *entry = &dataset->shards[number];
+    struct shard *shard = NULL;
+    char path[IO_PATH_BYTES_MAX];
+    int status = dataset_shard_path(dataset, number, path, err);
+    if (!status)
+        status = open_shard(io, dataset, path, how, &shard, err);
+    if (status)
+        return status;
+    if (listed && !shard->is_partial && shard->trailer.samples != entry->samples) {
+        status = err_set(err, -EBADMSG, "the shard's sample count differs from its list");
+        err_at(err, path, ERR_NO_OFFSET);
+        err_expected(err, "%" PRIu64, entry->samples);
+        err_found(err, "%" PRIu64, shard->trailer.samples);
+        err_advise(err, "repair %.200s, or copy the shard again", dataset->path);
+        goto out;
+    }
+    entry->samples = shard->trailer.samples;
+    entry->file_bytes = shard->trailer.file_bytes;
+    entry->index_crc32c = shard->identity_crc32c;
+    entry->is_partial = shard->is_partial;
+    entry->lacks_xxh3 = true;
+    entry->first_sample = dataset->samples;
+    dataset->samples += entry->samples;
+    status = add_fields(dataset, shard, total_bytes, err);
+out:
+    shard_close(shard);
+    return status;
+}
+
+/* If nothing could be salvaged, reports the error of the first damaged shard. */
+static int check_left(struct io *io, const struct dataset *dataset, struct err *err)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct shard *shard = NULL;
+    uint64_t i = 0;
+    while (i < dataset->shards_count && !dataset->shards[i].is_partial)
+        i++;
+    if (dataset->samples > 0 || i == dataset->shards_count)
+        return 0;
+    int status = dataset_shard_path(dataset, i, path, err);
+    if (!status)
+        status = shard_open(io, path, &shard, err);
+    shard_close(shard);
+    return status;
+}
+
+int dataset_list_learn(struct io *io, struct dataset *dataset, bool listed,
+                       const struct dataset_learning *how, struct err *err)
+{
+    uint64_t total_bytes = 0;
+    dataset->samples = 0;
+    for (uint64_t i = 0; i < dataset->shards_count; i++) {
+        int status = learn_shard(io, dataset, i, listed, how, &total_bytes, err);
+        if (status)
+            return status;
+    }
+    int status = check_left(io, dataset, err);
+    if (status)
+        return status;
+    dataset->mean_sample_bytes = dataset->samples ? total_bytes / dataset->samples : 0;
+    return dataset_fingerprint(dataset->shards, dataset->shards_count, &dataset->fingerprint, err);
+}

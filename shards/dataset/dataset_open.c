@@ -1,0 +1,432 @@
+/*
+ * dataset_open — see dataset.h: interprets a path and parses dataset.json. Everything read is
+ * checked before use.
+ */
+#include "shards/dataset/dataset.h"
+
+#include "base/json/jsonx_format.h"
+#include "base/json/jsonx_scan.h"
+#include "io/file_util.h"
+#include "shards/dataset/dataset_absent.h"
+#include "shards/dataset/dataset_list.h"
+#include "shards/dataset/url_list.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int bad(const struct dataset *dataset, struct err *err, const char *what)
+{
+    err_set(err, -EBADMSG, "%s", what);
+    err_at(err, dataset->path, ERR_NO_OFFSET);
+    return -EBADMSG;
+}
+
+/* Parses exactly `digits` hexadecimal digits. */
+static int parse_hex(const char *text, size_t digits, uint64_t *ret_value)
+{
+    if (strlen(text) != digits || strspn(text, "0123456789abcdef") != digits)
+        return -EBADMSG;
+    *ret_value = strtoull(text, NULL, 16);
+    return 0;
+}
+
+static int get_hex(const struct dataset *dataset, const struct json_t *object, const char *key,
+                   size_t digits, uint64_t *ret_value, struct err *err)
+{
+    const char *text;
+    int status = jsonx_get_string(object, key, &text, dataset->path, err);
+    if (!status && parse_hex(text, digits, ret_value)) {
+        status = bad(dataset, err, "bad checksum in dataset.json");
+        err_expected(err, "\"%s\" of %zu hexadecimal digits", key, digits);
+        err_found(err, "\"%s\"", text);
+    }
+    return status;
+}
+
+/* Copies a string of at most bytes_max, with its NUL, to text. */
+static int get_text(const struct dataset *dataset, const struct json_t *object, const char *key,
+                    size_t bytes_max, char *text, struct err *err)
+{
+    const char *value;
+    int status = jsonx_get_string(object, key, &value, dataset->path, err);
+    if (!status && strlen(value) >= bytes_max) {
+        status = bad(dataset, err, "string in dataset.json is too long");
+        err_expected(err, "\"%s\" of at most %zu bytes", key, bytes_max - 1);
+    }
+    if (!status)
+        strcpy(text, value);
+    return status;
+}
+
+static int get_number(const struct dataset *dataset, const struct json_t *object, const char *key,
+                      uint64_t most, uint64_t *ret_value, struct err *err)
+{
+    uint64_t value;
+    int status = jsonx_get_u64(object, key, &value, dataset->path, err);
+    if (!status && value > most) {
+        status = bad(dataset, err, "number in dataset.json is too large");
+        err_expected(err, "\"%s\" of at most %" PRIu64, key, most);
+        err_found(err, "%" PRIu64, value);
+        err_advise(err, "the file was damaged or edited: convert the dataset again");
+    }
+    if (!status)
+        *ret_value = value;
+    return status;
+}
+
+static int get_u32(const struct dataset *dataset, const struct json_t *object, const char *key,
+                   uint32_t *ret_value, struct err *err)
+{
+    uint64_t value;
+    int status = get_number(dataset, object, key, UINT32_MAX, &value, err);
+    if (!status)
+        *ret_value = (uint32_t)value;
+    return status;
+}
+
+/* Loads the keys that only millrace writes. */
+static int load_sums(const struct dataset *dataset, const struct json_t *entry,
+                     struct dataset_shard *shard, struct err *err)
+{
+    uint64_t crc;
+    int status =
+        get_number(dataset, entry, "filesize", DATASET_SHARD_BYTES_MAX, &shard->file_bytes, err);
+    if (!status)
+        status = get_hex(dataset, entry, "xxh3", 16, &shard->xxh3, err);
+    if (!status)
+        status = get_hex(dataset, entry, "index_crc32c", 8, &crc, err);
+    if (!status)
+        shard->index_crc32c = (uint32_t)crc;
+    if (!status && jsonx_get(entry, "last_tokens"))
+        status = get_number(dataset, entry, "last_tokens", DATASET_SHARD_BYTES_MAX,
+                            &shard->last_tokens, err);
+    return status;
+}
+
+static int load_shard(struct dataset *dataset, const struct json_t *entry, bool ours,
+                      struct dataset_shard *shard, struct err *err)
+{
+    const char *url;
+    int status = jsonx_get_string(entry, "url", &url, dataset->path, err);
+    if (!status)
+        status = get_number(dataset, entry, "nsamples", UINT32_MAX, &shard->samples, err);
+    if (!status && ours)
+        status = load_sums(dataset, entry, shard, err);
+    if (status)
+        return status;
+    if (!url[0])
+        return bad(dataset, err, "bad shard in dataset.json");
+    shard->url = strdup(url);
+    if (!shard->url)
+        return err_set(err, -ENOMEM, "out of memory for a list of shards");
+    shard->first_sample = dataset->samples;
+    dataset->samples += shard->samples; /* at most 2^20 shards of 2^32 samples */
+    return dataset->samples <= DATASET_SAMPLES_MAX
+               ? 0
+               : bad(dataset, err, "the shards of dataset.json have too many samples in total");
+}
+
+/* Counts the elements; returns false if it is not a list or is malformed. */
+static bool count_shards(const char *text, struct jsonx_span list, uint64_t *ret_count)
+{
+    struct jsonx_span element;
+    enum jsonx_scan found;
+    uint64_t count = 0;
+    while ((found = jsonx_scan_element(text, &list, &element)) == JSON_SCAN_ELEMENT)
+        count++;
+    *ret_count = count;
+    return found == JSON_SCAN_END;
+}
+
+/* Parses the list's elements one by one: a tree of all of them would take ten times the memory of
+ * the result. */
+static int load_shards(struct dataset *dataset, const char *text, struct jsonx_span list, bool ours,
+                       struct err *err)
+{
+    uint64_t count;
+    if (!count_shards(text, list, &count) || count > DATASET_SHARDS_MAX)
+        return bad(dataset, err, "\"shardlist\" of dataset.json is not a list, or is too long");
+    dataset->shards = calloc(count + 1, sizeof *dataset->shards);
+    if (!dataset->shards)
+        return err_set(err, -ENOMEM, "out of memory for a list of shards");
+    dataset->shards_count = count;
+    int status = 0;
+    for (uint64_t i = 0; i < count && !status; i++) {
+        struct jsonx_span element;
+        struct json_t *entry = NULL;
+        jsonx_scan_element(text, &list, &element);
+        if (element.end - element.begin > DATASET_SHARD_JSON_BYTES_MAX)
+            return bad(dataset, err, "a shard's entry in dataset.json is too long");
+        status = jsonx_parse(text + element.begin, element.end - element.begin, dataset->path,
+                             (int64_t)element.begin, &entry, err);
+        if (!status)
+            status = load_shard(dataset, entry, ours, &dataset->shards[i], err);
+        jsonx_free(entry);
+    }
+    return status;
+}
+
+/* Parses the document after cutting the list's elements out of the text. */
+static int parse_rest(struct dataset *dataset, char *text, size_t bytes, struct jsonx_span list,
+                      struct json_t **ret_root, struct err *err)
+{
+    struct err why;
+    size_t cut = list.end - list.begin - 2; /* between the brackets */
+    memmove(text + list.begin + 1, text + list.end - 1, bytes - (list.end - 1));
+    int status = jsonx_parse(text, bytes - cut, dataset->path, 0, ret_root, &why);
+    if (status && why.offset > (int64_t)list.begin)
+        why.offset += (int64_t)cut;
+    if (status && err)
+        *err = why;
+    return status;
+}
+
+static int load_fields(struct dataset *dataset, const struct json_t *ours, struct err *err)
+{
+    const struct json_t *list = jsonx_get(ours, "fields");
+    if (!list || jsonx_kind(list) != JSON_KIND_ARRAY || jsonx_count(list) > SHARD_FIELDS_MAX)
+        return bad(dataset, err, "dataset.json has no \"fields\", or too many of them");
+    for (size_t i = 0; i < jsonx_count(list); i++) {
+        const char *text;
+        if (jsonx_text(jsonx_at(list, i), &text) || !text[0] ||
+            strlen(text) >= SHARD_EXTENSION_BYTES_MAX)
+            return bad(dataset, err, "bad field name in dataset.json");
+        strcpy(dataset->fields[dataset->fields_count++], text);
+    }
+    return 0;
+}
+
+static int load_classes(struct dataset *dataset, const struct json_t *ours, struct err *err)
+{
+    const struct json_t *list = jsonx_get(ours, "classes");
+    if (!list)
+        return 0;
+    if (jsonx_kind(list) != JSON_KIND_ARRAY || jsonx_count(list) > DATASET_CLASSES_MAX)
+        return bad(dataset, err, "\"classes\" of dataset.json is not a list, or is too long");
+    dataset->classes = calloc(jsonx_count(list) + 1, sizeof *dataset->classes);
+    if (!dataset->classes)
+        return err_set(err, -ENOMEM, "out of memory for class names");
+    for (size_t i = 0; i < jsonx_count(list); i++) {
+        const char *text;
+        if (jsonx_text(jsonx_at(list, i), &text))
+            return bad(dataset, err, "bad class name in dataset.json");
+        dataset->classes[i] = strdup(text);
+        if (!dataset->classes[i])
+            return err_set(err, -ENOMEM, "out of memory for class names");
+        dataset->classes_count = i + 1;
+    }
+    return 0;
+}
+
+static int load_text(struct dataset *dataset, const struct json_t *ours, struct err *err)
+{
+    const struct json_t *node = jsonx_get(ours, "text");
+    if (!node)
+        return 0;
+    struct dataset_text *text = &dataset->text;
+    int status = get_text(dataset, node, "element", sizeof text->element, text->element, err);
+    if (!status)
+        status = get_text(dataset, node, "tokenizer", sizeof text->tokenizer, text->tokenizer, err);
+    if (!status)
+        status = get_u32(dataset, node, "vocabulary", &text->vocabulary, err);
+    if (!status)
+        status = get_u32(dataset, node, "document_end", &text->document_end, err);
+    if (!status)
+        status = get_number(dataset, node, "tokens", DATASET_TOKENS_MAX, &text->tokens, err);
+    if (!status)
+        status = get_number(dataset, node, "member_tokens", DATASET_SHARD_BYTES_MAX,
+                            &text->member_tokens, err);
+    if (!status)
+        status = get_u32(dataset, node, "header_bytes", &text->header_bytes, err);
+    const struct json_t *options = jsonx_get(ours, "options");
+    if (!status && jsonx_get(options, "vocabulary_xxh3"))
+        status = get_hex(dataset, options, "vocabulary_xxh3", 16, &text->tokenizer_xxh3, err);
+    if (status)
+        return status;
+    bool known = strcmp(text->element, "uint16") == 0 || strcmp(text->element, "uint32") == 0;
+    if (!known || text->vocabulary == 0 || text->document_end >= text->vocabulary ||
+        text->member_tokens < 2)
+        return bad(dataset, err, "\"text\" of dataset.json is inconsistent");
+    return 0;
+}
+
+/* Loads the keys that are not part of wids. */
+static int load_ours(struct dataset *dataset, const struct json_t *root, struct err *err)
+{
+    const struct json_t *ours = jsonx_get(root, "millrace");
+    uint64_t version, samples, fingerprint, fingerprint_found = 0;
+    int status = jsonx_get_u64(ours, "version", &version, dataset->path, err);
+    if (status)
+        return status;
+    if (version != DATASET_VERSION) {
+        bad(dataset, err, "the version of dataset.json is not supported");
+        err_expected(err, "version %d", DATASET_VERSION);
+        err_found(err, "%" PRIu64, version);
+        err_advise(err, "use a newer millrace");
+        return -EBADMSG;
+    }
+    status = jsonx_get_u64(ours, "samples", &samples, dataset->path, err);
+    if (!status)
+        status = get_number(dataset, ours, "mean_sample_bytes", DATASET_SHARD_BYTES_MAX,
+                            &dataset->mean_sample_bytes, err);
+    if (!status)
+        status = get_hex(dataset, ours, "fingerprint", 16, &fingerprint, err);
+    if (!status)
+        status = load_fields(dataset, ours, err);
+    if (!status)
+        status = load_classes(dataset, ours, err);
+    if (!status)
+        status = load_text(dataset, ours, err);
+    if (!status)
+        status =
+            dataset_fingerprint(dataset->shards, dataset->shards_count, &fingerprint_found, err);
+    if (status)
+        return status;
+    if (samples != dataset->samples || fingerprint != fingerprint_found) {
+        bad(dataset, err,
+            "dataset.json is inconsistent: its sample count or fingerprint does not match its "
+            "shards");
+        err_expected(err, "%" PRIu64 " samples, fingerprint %016" PRIx64, samples, fingerprint);
+        err_found(err, "%" PRIu64 ", %016" PRIx64, dataset->samples, fingerprint_found);
+        return -EBADMSG;
+    }
+    dataset->fingerprint = fingerprint;
+    struct json_t *options = jsonx_get(ours, "options");
+    if (options) {
+        struct jsonx_writer json = {.out = &dataset->options_json};
+        jsonx_copy(&json, NULL, options);
+    }
+    return str_status(&dataset->options_json)
+               ? err_set(err, -ENOMEM, "out of memory for dataset.json")
+               : 0;
+}
+
+/* Loads dataset.json, of millrace or another tool, at dataset->path. */
+static int load_list(struct io *io, struct dataset *dataset, const struct dataset_learning *how,
+                     struct err *err)
+{
+    char *text = NULL;
+    size_t bytes;
+    struct json_t *root = NULL;
+    struct jsonx_span list, extras;
+    const char *kind = "";
+    bool ours = false;
+    int status = io_read_file(io, dataset->path, DATASET_JSON_BYTES_MAX, &text, &bytes, err);
+    if (!status && jsonx_scan_member(text, bytes, "shardlist", &list) && text[list.begin] == '[') {
+        ours = jsonx_scan_member(text, bytes, "millrace", &extras);
+        status = load_shards(dataset, text, list, ours, err);
+        if (!status)
+            status = parse_rest(dataset, text, bytes, list, &root, err);
+    } else if (!status) {
+        status = jsonx_parse(text, bytes, dataset->path, 0, &root, err);
+    }
+    if (!status)
+        status = jsonx_get_string(root, "__kind__", &kind, dataset->path, err);
+    if (!status && strcmp(kind, "wids-shard-index-v1") != 0) {
+        status = bad(dataset, err, "the file is not a list of shards");
+        err_expected(err, "\"__kind__\": \"wids-shard-index-v1\"");
+        err_found(err, "\"%s\"", kind);
+    }
+    if (!status && (!dataset->shards || ours != (jsonx_get(root, "millrace") != NULL)))
+        status = bad(dataset, err, "dataset.json has no \"shardlist\"");
+    if (!status)
+        status =
+            ours ? load_ours(dataset, root, err) : dataset_list_learn(io, dataset, true, how, err);
+    jsonx_free(root);
+    free(text);
+    return status;
+}
+
+static bool has_suffix(const char *path, const char *suffix)
+{
+    size_t bytes = strlen(path), suffix_bytes = strlen(suffix);
+    return bytes >= suffix_bytes && strcmp(path + bytes - suffix_bytes, suffix) == 0;
+}
+
+/* Distinguishes a shard from a list of shards: by its name, else by its first byte. */
+static int tell_shard(struct io *io, const char *path, bool *ret_is_shard, struct err *err)
+{
+    struct io_file *file = NULL;
+    struct io_queue *queue = NULL;
+    char first = '{';
+    *ret_is_shard = has_suffix(path, ".tar");
+    if (*ret_is_shard || has_suffix(path, ".json"))
+        return 0;
+    int status = io->ops->file_open(io, path, &file, err);
+    if (status)
+        return status;
+    status = io->ops->queue_open(io, 1, &queue, err);
+    if (!status && io->ops->file_size(file) > 0)
+        status = io_read_exact(queue, io, file, path, 0, &first, 1, err);
+    *ret_is_shard = first != '{';
+    if (queue)
+        io->ops->queue_close(queue);
+    io->ops->file_close(file);
+    return status;
+}
+
+/* Loads shards without a list: one, or the expansion of a pattern. An existing name is never a
+ * pattern. */
+static int load_shards_alone(struct io *io, const char *path, bool is_pattern,
+                             struct dataset *dataset, const struct dataset_learning *how,
+                             struct err *err)
+{
+    int status = io_join_path("", path, dataset->path, err);
+    if (status)
+        return status;
+    if (is_pattern)
+        status = dataset_list_urls(dataset, path, err);
+    else
+        status = dataset_list_one(dataset, path, err);
+    return status ? status : dataset_list_learn(io, dataset, false, how, err);
+}
+
+static int open_dataset(struct io *io, const char *path, const struct dataset_learning *how,
+                        struct dataset **ret_dataset, struct err *err)
+{
+    struct io_stat info;
+    struct err absent;
+    bool is_shard = false;
+    struct dataset *dataset = calloc(1, sizeof *dataset);
+    if (!dataset)
+        return err_set(err, -ENOMEM, "out of memory for a dataset");
+    int status = io->names->stat(io, path, &info, &absent);
+    bool is_pattern = status && url_list_is_pattern(path);
+    if (status && !is_pattern && err)
+        *err = absent;
+    if (!status && info.kind != IO_ENTRY_FOLDER)
+        status = tell_shard(io, path, &is_shard, err);
+    if (is_pattern || (!status && is_shard)) {
+        status = load_shards_alone(io, path, is_pattern, dataset, how, err);
+    } else if (!status && info.kind == IO_ENTRY_FOLDER && !dataset_is_in(io, path)) {
+        status = dataset_absent(io, path, err);
+    } else if (!status) {
+        status = info.kind == IO_ENTRY_FOLDER
+                     ? io_join_path(path, DATASET_FILE_NAME, dataset->path, err)
+                     : io_join_path("", path, dataset->path, err);
+        if (!status)
+            io_parent_path(dataset->path, dataset->folder);
+        if (!status)
+            status = load_list(io, dataset, how, err);
+    }
+    if (status)
+        dataset_close(dataset);
+    else
+        *ret_dataset = dataset;
+    return status;
+}
+
+int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, struct err *err)
+{
+    return open_dataset(io, path, &(struct dataset_learning){0}, ret_dataset, err);
+}
+
+int dataset_open_salvaging(struct io *io, const char *path, const struct log *log,
+                           struct dataset **ret_dataset, struct err *err)
+{
+    return open_dataset(io, path, &(struct dataset_learning){.salvages = true, .log = log},
+                        ret_dataset, err);
+}

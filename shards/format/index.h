@@ -1,0 +1,114 @@
+/*
+ * index — a shard's index and trailer, in memory and as bytes. docs/reference/shards.md has the
+ * offset tables.
+ *
+ * The index is columnar binary data, so a million samples stay small. All arrays of a loaded index
+ * point into one block of memory, the bytes as they were read.
+ */
+#ifndef MILLRACE_SHARDS_FORMAT_INDEX_H
+#define MILLRACE_SHARDS_FORMAT_INDEX_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    SHARD_TRAILER_BYTES = 512,
+    SHARD_TAIL_BYTES = 1 << 20, /* one read of this size from the end holds most indexes */
+    /* Larger fields have a CRC32C per block, so that a part of one can be verified. */
+    SHARD_BLOCK_BYTES = 1 << 16,
+    SHARD_FIELDS_MAX = 64,
+    SHARD_EXTENSION_BYTES_MAX = 48,  /* including the NUL */
+    SHARD_KEY_BYTES_MAX = 1024,      /* including the NUL, which is not stored */
+    SHARD_INDEX_BYTES_MAX = 1 << 30, /* about 15 million samples */
+    SHARD_VERSION = 1,
+    /* Only for an index made from another tool's tar: its checksum columns hold zeros. Never in a
+     * shard. */
+    SHARD_FLAG_NO_CRCS = 1,
+    SHARD_FLAG_PICTURES = 2, /* at least one field has columns for struct shard_picture */
+};
+
+/* The last 512 bytes of a shard. */
+struct shard_trailer {
+    uint32_t version, flags;
+    uint64_t index_offset, index_bytes, file_bytes, archive_end, samples;
+    uint32_t index_crc32c, fields;
+};
+
+void shard_trailer_encode(const struct shard_trailer *trailer, uint8_t bytes[SHARD_TRAILER_BYTES]);
+/* Whether the bytes begin like a trailer, which may be damaged. */
+bool shard_trailer_is_ours(const uint8_t bytes[SHARD_TRAILER_BYTES]);
+/* -EBADMSG: not a trailer, or its CRC or file_bytes is wrong (data was appended or the file was
+ * cut). */
+int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file_bytes,
+                         const char *path, struct shard_trailer *ret_trailer, struct err *err);
+
+/* Locates the rows of a field that is an uncompressed picture, so that some of them can be read
+ * alone: from pixels_at on, 3 * width bytes each, up to the field's end. Zeros: unknown, or not
+ * such a picture. */
+struct shard_picture {
+    uint32_t width, pixels_at;
+};
+
+/* One field of one sample. size_bytes and data_offset are both 0 if the sample has no such
+ * field. */
+struct shard_field {
+    uint64_t data_offset;
+    uint64_t size_bytes;
+    uint32_t crc32c;
+    bool present;
+    /* for the field and its blocks; false for other tools' tars, unless checksums were requested */
+    bool has_crc;
+    /* One u32 little-endian per SHARD_BLOCK_BYTES of the field; NULL for smaller fields. */
+    const uint8_t *block_crc32c;
+    struct shard_picture picture;
+};
+
+struct shard_index; /* immutable once loaded; any thread may read it */
+
+/* Decodes bytes, which it copies once. Checks that every offset and size lies within the archive,
+ * so that users of the index need not. -EBADMSG with the offset. */
+int shard_index_decode(const uint8_t *bytes, uint64_t count_bytes,
+                       const struct shard_trailer *trailer, const char *path,
+                       struct shard_index **ret_index, struct err *err);
+void shard_index_close(struct shard_index *index); /* NULL is fine */
+uint64_t shard_index_samples(const struct shard_index *index);
+uint32_t shard_index_fields(const struct shard_index *index);
+const char *shard_index_extension(const struct shard_index *index, uint32_t field);
+/* The field's number, or -1 if no sample has it. */
+int shard_index_find(const struct shard_index *index, const char *extension);
+/* The key is not NUL-terminated. */
+const char *shard_index_key(const struct shard_index *index, uint64_t sample, uint32_t *ret_bytes);
+void shard_index_field(const struct shard_index *index, uint64_t sample, uint32_t field,
+                       struct shard_field *ret_field);
+
+/* Building: add samples in file order, each with its fields. */
+struct shard_index_builder;
+int shard_index_builder_open(struct shard_index_builder **ret_builder, struct err *err);
+void shard_index_builder_close(struct shard_index_builder *builder);
+int shard_index_builder_begin_sample(struct shard_index_builder *builder, const char *key,
+                                     struct err *err);
+/* data: the member's bytes, for its CRCs. picture may be NULL. -EEXIST: the sample already has that
+ * extension. -E2BIG: too many extensions. */
+int shard_index_builder_add_field(struct shard_index_builder *builder, const char *extension,
+                                  uint64_t data_offset, const void *data, uint64_t size_bytes,
+                                  const struct shard_picture *picture, struct err *err);
+/* The same without the data: takes offset, size and, with has_crc, the checksums from field.
+ * block_crc32c must have as many as its size requires. */
+int shard_index_builder_add_place(struct shard_index_builder *builder, const char *extension,
+                                  const struct shard_field *field, struct err *err);
+/* Drops the latest sample, with its fields; at most once per sample. */
+void shard_index_builder_drop_sample(struct shard_index_builder *builder);
+uint64_t shard_index_builder_samples(const struct shard_index_builder *builder);
+uint32_t shard_index_builder_flags(const struct shard_index_builder *builder); /* for the trailer */
+/* Appends the index, unpadded, to out; *ret_fields is for the trailer. Fields are in byte order of
+ * their extensions. */
+int shard_index_builder_encode(const struct shard_index_builder *builder, struct str *out,
+                               uint32_t *ret_fields, struct err *err);
+/* The same without checksums, for a trailer with SHARD_FLAG_NO_CRCS. */
+int shard_index_builder_encode_places(const struct shard_index_builder *builder, struct str *out,
+                                      uint32_t *ret_fields, struct err *err);
+
+#endif

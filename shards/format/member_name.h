@@ -1,0 +1,28 @@
+/*
+ * member_name — splits the name of a tar member into key and extension, by WebDataset's convention.
+ *
+ *     a/22.0/1.seg.PNG  ->  key "a/22.0/1", extension "seg.png"
+ *
+ * The base name splits at its first dot; folders may contain dots. Not fields of a sample: names
+ * without a dot, hidden files (the base name begins with a dot), names with nothing after the dot,
+ * and names whose first part is `__x__`.
+ */
+#ifndef MILLRACE_SHARDS_FORMAT_MEMBER_NAME_H
+#define MILLRACE_SHARDS_FORMAT_MEMBER_NAME_H
+
+#include "base/err.h"
+#include "shards/format/index.h"
+
+#include <stdbool.h>
+
+struct member_name {
+    char key[SHARD_KEY_BYTES_MAX];
+    char extension[SHARD_EXTENSION_BYTES_MAX]; /* ASCII letters in lower case */
+};
+
+/* *ret_is_field: false if readers skip the member. -EBADMSG with detail (what, found): a field
+ * whose key or extension is too long or contains control characters. */
+int member_name_split(const char *name, struct member_name *ret_name, bool *ret_is_field,
+                      struct err *err);
+
+#endif

@@ -1,0 +1,92 @@
+/*
+ * npy — see npy.h; npy_header.h reads the header.
+ */
+#include "shards/format/npy.h"
+
+#include "base/bytes.h"
+#include "shards/format/npy_header.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct descr {
+    char text[4];
+    enum dtype dtype;
+} descrs[] = {{"|b1", DTYPE_BOOL}, {"|u1", DTYPE_U8},  {"|i1", DTYPE_I8},  {"<u2", DTYPE_U16},
+              {"<i2", DTYPE_I16},  {"<u4", DTYPE_U32}, {"<i4", DTYPE_I32}, {"<u8", DTYPE_U64},
+              {"<i8", DTYPE_I64},  {"<f2", DTYPE_F16}, {"<f4", DTYPE_F32}, {"<f8", DTYPE_F64}};
+
+enum { DESCRS_COUNT = sizeof descrs / sizeof descrs[0] };
+
+void npy_encode_header(enum dtype dtype, uint64_t count, uint8_t header[NPY_HEADER_BYTES])
+{
+    const char *text = NULL;
+    for (size_t i = 0; i < DESCRS_COUNT; i++)
+        if (descrs[i].dtype == dtype)
+            text = descrs[i].text;
+    assert(text);
+    memset(header, ' ', NPY_HEADER_BYTES);
+    memcpy(header, NPY_MAGIC, strlen(NPY_MAGIC));
+    header[6] = 1;
+    header[7] = 0;
+    bytes_put_u16(header + 8, NPY_HEADER_BYTES - 10);
+    char dict[NPY_HEADER_BYTES];
+    int bytes =
+        snprintf(dict, sizeof dict,
+                 "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRIu64 ",), }", text, count);
+    assert(bytes > 0 && bytes < NPY_HEADER_BYTES - 11);
+    memcpy(header + 10, dict, (size_t)bytes);
+    header[NPY_HEADER_BYTES - 1] = '\n';
+}
+
+/* Reports a valid header that is not supported. */
+static int unsupported(struct err *err, const char *path, const char *what, const char *expected)
+{
+    err_set(err, -ENOTSUP, "%s", what);
+    err_at(err, path, 0);
+    err_expected(err, "%s", expected);
+    return -ENOTSUP;
+}
+
+static bool find_dtype(const struct npy_header *header, enum dtype *ret_dtype)
+{
+    for (size_t i = 0; i < DESCRS_COUNT; i++) {
+        size_t bytes = strlen(descrs[i].text);
+        if (bytes == header->dtype_bytes && memcmp(descrs[i].text, header->dtype, bytes) == 0) {
+            *ret_dtype = descrs[i].dtype;
+            return true;
+        }
+    }
+    return false;
+}
+
+int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_bytes,
+                      const char *path, struct npy *ret_npy, struct err *err)
+{
+    struct npy_header header;
+    struct npy npy;
+    int status = npy_read_header(bytes, count_bytes, path, &header, err);
+    if (status)
+        return status;
+    if (!find_dtype(&header, &npy.dtype))
+        return unsupported(err, path, "dtype of an .npy file is not supported",
+                           "a little-endian number");
+    if (header.is_fortran)
+        return unsupported(err, path, "array is in Fortran order", "C order");
+    if (header.rank != 1)
+        return unsupported(err, path, "shape of an .npy file is not supported", "one dimension");
+    npy.count = header.elements_count;
+    npy.header_bytes = header.header_bytes;
+    uint64_t room = file_bytes > npy.header_bytes ? file_bytes - npy.header_bytes : 0;
+    if (header.data_bytes != room) {
+        err_set(err, -EBADMSG, "size of an .npy file does not match its header");
+        err_at(err, path, npy.header_bytes);
+        err_expected(err, "%" PRIu64 " elements of %zu bytes", npy.count, dtype_bytes(npy.dtype));
+        err_found(err, "%" PRIu64 " bytes", room);
+        return -EBADMSG;
+    }
+    *ret_npy = npy;
+    return 0;
+}

@@ -1,0 +1,209 @@
+/*
+ * shard — see shard.h: opening. Writing is shard_writer.c.
+ */
+#include "shards/format/shard.h"
+
+#include "base/bytes.h"
+#include "io/file_util.h"
+#include "shards/format/index_cache.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Decodes the index, reading it first unless the tail contains all of it. */
+static int load_index(struct shard *shard, struct io_queue *queue, const uint8_t *tail,
+                      uint64_t tail_offset, struct err *err)
+{
+    const struct shard_trailer *trailer = &shard->trailer;
+    if (trailer->index_offset >= tail_offset)
+        return shard_index_decode(tail + (trailer->index_offset - tail_offset),
+                                  trailer->index_bytes, trailer, shard->path, &shard->index, err);
+    uint8_t *bytes = malloc(trailer->index_bytes + 1);
+    if (!bytes)
+        return err_set(err, -ENOMEM, "out of memory for a shard index of %" PRIu64 " bytes",
+                       trailer->index_bytes);
+    int status = io_read_exact(queue, shard->io, shard->file, shard->path, trailer->index_offset,
+                               bytes, trailer->index_bytes, err);
+    if (!status)
+        status = shard_index_decode(bytes, trailer->index_bytes, trailer, shard->path,
+                                    &shard->index, err);
+    free(bytes);
+    return status;
+}
+
+/* Uses the index from the walk or the cache, and frees found. */
+static int adopt(struct shard *shard, struct foreign_index *found, struct err *err)
+{
+    int status = shard_index_decode((const uint8_t *)found->index.data, found->index.bytes,
+                                    &found->trailer, shard->path, &shard->index, err);
+    if (!status) {
+        shard->trailer = found->trailer;
+        shard->identity_crc32c = found->identity_crc32c;
+        shard->is_foreign = true;
+        shard->is_partial = found->is_partial;
+    }
+    foreign_index_deinit(found);
+    return status;
+}
+
+static struct index_cache_tar tar_of(const struct shard *shard, struct io_queue *queue)
+{
+    return (struct index_cache_tar){shard->io, shard->file, queue, shard->path};
+}
+
+/* Walks the tar and caches the index. If the cache cannot be written, the next open walks the tar
+ * again. */
+static int walk(struct shard *shard, struct io_queue *queue, const struct salvage *salvage,
+                struct err *err)
+{
+    const struct foreign_options options = {.salvage = salvage};
+    const struct index_cache_tar tar = tar_of(shard, queue);
+    struct foreign_index found = {0};
+    struct io_identity identity;
+    int status = shard->io->ops->file_identity(shard->file, &identity, err);
+    if (!status)
+        status = foreign_index_build(shard->io, shard->file, shard->path, &options, &found, err);
+    if (status)
+        return status;
+    (void)index_cache_store(&tar, &identity, &found, NULL);
+    return adopt(shard, &found, err);
+}
+
+static int load_foreign(struct shard *shard, struct io_queue *queue, const struct salvage *salvage,
+                        struct err *err)
+{
+    const struct index_cache_tar tar = tar_of(shard, queue);
+    struct foreign_index found = {0};
+    struct io_turn *turn;
+    bool partial_will_do = salvage && !salvage->left_out;
+    if (index_cache_load_or_begin(&tar, partial_will_do, &found, &turn) == 0)
+        return adopt(shard, &found, err);
+    int status = walk(shard, queue, salvage, err);
+    io_turn_end(turn);
+    return status;
+}
+
+/* tail: the end of the file, with the trailer last. */
+static int load(struct shard *shard, struct io_queue *queue, const uint8_t *tail,
+                uint64_t tail_bytes, const struct salvage *salvage, struct err *err)
+{
+    const uint8_t *trailer = tail + tail_bytes - SHARD_TRAILER_BYTES;
+    uint64_t file_bytes = shard->io->ops->file_size(shard->file);
+    struct foreign_index found = {0};
+    const struct index_cache_tar tar = tar_of(shard, queue);
+    if (!shard_trailer_is_ours(trailer))
+        return load_foreign(shard, queue, salvage, err);
+    int status = shard_trailer_decode(trailer, file_bytes, shard->path, &shard->trailer, err);
+    if (!status)
+        status = load_index(shard, queue, tail, file_bytes - tail_bytes, err);
+    shard->identity_crc32c = shard->trailer.index_crc32c;
+    if (status == -EBADMSG && index_cache_load(&tar, false, &found) == 0)
+        status = adopt(shard, &found, err);
+    return status;
+}
+
+static int load_tail(struct shard *shard, struct io_queue *queue, const struct salvage *salvage,
+                     struct err *err)
+{
+    uint64_t file_bytes = shard->io->ops->file_size(shard->file);
+    if (file_bytes < SHARD_TRAILER_BYTES)
+        return load_foreign(shard, queue, salvage, err);
+    uint64_t tail_bytes = bytes_min(file_bytes, SHARD_TAIL_BYTES);
+    uint8_t *tail = malloc(tail_bytes);
+    if (!tail)
+        return err_set(err, -ENOMEM, "out of memory for a shard's tail");
+    int status = io_read_exact(queue, shard->io, shard->file, shard->path, file_bytes - tail_bytes,
+                               tail, tail_bytes, err);
+    if (!status)
+        status = load(shard, queue, tail, tail_bytes, salvage, err);
+    free(tail);
+    return status;
+}
+
+int shard_open(struct io *io, const char *path, struct shard **ret_shard, struct err *err)
+{
+    return shard_open_salvaging(io, path, NULL, ret_shard, err);
+}
+
+int shard_open_salvaging(struct io *io, const char *path, const struct salvage *salvage,
+                         struct shard **ret_shard, struct err *err)
+{
+    struct io_queue *queue = NULL;
+    struct shard *shard = calloc(1, sizeof *shard);
+    if (!shard)
+        return err_set(err, -ENOMEM, "out of memory for a shard");
+    shard->io = io;
+    int status = 0;
+    if ((size_t)snprintf(shard->path, sizeof shard->path, "%s", path) >= sizeof shard->path)
+        status = err_set(err, -ENAMETOOLONG, "path of a shard is too long");
+    if (!status)
+        status = io->ops->file_open(io, path, &shard->file, err);
+    if (!status)
+        status = io->ops->queue_open(io, 1, &queue, err);
+    if (!status)
+        status = load_tail(shard, queue, salvage, err);
+    if (queue)
+        io->ops->queue_close(queue);
+    if (status)
+        shard_close(shard);
+    else
+        *ret_shard = shard;
+    return status;
+}
+
+int shard_has_trailer(struct io *io, const char *path, bool *ret_has_trailer, struct err *err)
+{
+    struct io_file *file = NULL;
+    struct io_queue *queue = NULL;
+    uint8_t trailer[SHARD_TRAILER_BYTES] = {0};
+    int status = io->ops->file_open(io, path, &file, err);
+    if (status)
+        return status;
+    uint64_t file_bytes = io->ops->file_size(file);
+    status = io->ops->queue_open(io, 1, &queue, err);
+    if (!status && file_bytes >= sizeof trailer)
+        status = io_read_exact(queue, io, file, path, file_bytes - sizeof trailer, trailer,
+                               sizeof trailer, err);
+    if (!status)
+        *ret_has_trailer = shard_trailer_is_ours(trailer);
+    if (queue)
+        io->ops->queue_close(queue);
+    io->ops->file_close(file);
+    return status;
+}
+
+int shard_reindex(struct io *io, const char *path, const struct foreign_options *options,
+                  struct err *err)
+{
+    struct index_cache_tar tar = {.io = io, .path = path};
+    struct io_identity identity;
+    struct foreign_index found = {0};
+    int status = io->ops->file_open(io, path, &tar.file, err);
+    if (status)
+        return status;
+    status = io->ops->file_identity(tar.file, &identity, err);
+    if (!status)
+        status = io->ops->queue_open(io, 1, &tar.queue, err);
+    if (!status)
+        status = foreign_index_build(io, tar.file, path, options, &found, err);
+    if (!status)
+        status = index_cache_store(&tar, &identity, &found, err);
+    foreign_index_deinit(&found);
+    if (tar.queue)
+        io->ops->queue_close(tar.queue);
+    io->ops->file_close(tar.file);
+    return status;
+}
+
+void shard_close(struct shard *shard)
+{
+    if (!shard)
+        return;
+    shard_index_close(shard->index);
+    if (shard->file)
+        shard->io->ops->file_close(shard->file);
+    free(shard);
+}

@@ -1,0 +1,341 @@
+/*
+ * shard_writer — see shard.h: writing.
+ *
+ * Data is collected in one of two buffers while the other is being written. All writes but the last
+ * are BUFFER_BYTES at multiples of that size. The last is padded to IO_ALIGN_BYTES, and finalizing
+ * truncates the padding. Every I/O engine can therefore use direct I/O.
+ */
+#include "shards/format/shard.h"
+
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "base/hash.h"
+#include "shards/format/tar.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUFFER_BYTES = 1 << 20, BUFFERS_COUNT = 2 };
+
+static_assert(BUFFER_BYTES % IO_ALIGN_BYTES == 0, "writes are aligned");
+
+struct shard_writer {
+    struct io *io;
+    struct io_transaction *transaction;
+    struct io_file *file;
+    struct io_queue *queue;
+    struct shard_index_builder *builder;
+    struct hash_stream *hash;
+    uint8_t *buffers[BUFFERS_COUNT];
+    struct io_request requests[BUFFERS_COUNT];
+    bool in_flight[BUFFERS_COUNT];
+    unsigned current;
+    size_t filled_bytes; /* of the current buffer */
+    uint64_t offset;     /* of the next byte appended */
+    uint64_t field_bytes, index_bytes_estimate;
+    struct str scratch; /* a header, later the index */
+    char path[IO_PATH_BYTES_MAX];
+    char key[SHARD_KEY_BYTES_MAX];
+    /* Of the current sample; "" if it has none yet. */
+    char last_extension[SHARD_EXTENSION_BYTES_MAX];
+};
+
+int shard_writer_open(struct io *io, const char *path, bool replace,
+                      struct shard_writer **ret_writer, struct err *err)
+{
+    struct shard_writer *writer = calloc(1, sizeof *writer);
+    if (!writer)
+        return err_set(err, -ENOMEM, "out of memory for a shard writer");
+    writer->io = io;
+    int status = 0;
+    if ((size_t)snprintf(writer->path, sizeof writer->path, "%s", path) >= sizeof writer->path) {
+        status = err_set(err, -ENAMETOOLONG, "path of a shard is too long");
+        goto out;
+    }
+    writer->hash = hash_stream_open();
+    for (int i = 0; i < BUFFERS_COUNT; i++)
+        writer->buffers[i] = aligned_alloc(IO_ALIGN_BYTES, BUFFER_BYTES);
+    if (!writer->hash || !writer->buffers[0] || !writer->buffers[1]) {
+        status = err_set(err, -ENOMEM, "out of memory for a shard writer's buffers");
+        goto out;
+    }
+    status = shard_index_builder_open(&writer->builder, err);
+    if (!status)
+        status = io->ops->queue_open(io, BUFFERS_COUNT, &writer->queue, err);
+    struct io_transaction_options options = {
+        .path = writer->path, .single_file = true, .replace = replace};
+    if (!status)
+        status = io->transactions->begin(io, &options, &writer->transaction, err);
+    if (!status)
+        status = io->transactions->create(writer->transaction, "", 0, &writer->file, err);
+out:
+    if (status)
+        shard_writer_abort(writer);
+    else
+        *ret_writer = writer;
+    return status;
+}
+
+static int await_buffer(struct shard_writer *writer, unsigned buffer, struct err *err)
+{
+    while (writer->in_flight[buffer]) {
+        struct io_request *done = NULL;
+        int count = writer->io->ops->reap(writer->queue, &done, 1, 1, IO_FOREVER);
+        if (count < 0 || (done && done->result < 0)) {
+            int status = count < 0 ? count : (int)done->result;
+            err_errno(err, status, "could not write");
+            err_at(err, writer->path, done ? (int64_t)done->offset : ERR_NO_OFFSET);
+            return status;
+        }
+        if (done)
+            writer->in_flight[done - writer->requests] = false;
+    }
+    return 0;
+}
+
+/* Starts writing the current buffer and switches to the other one. */
+static int send_buffer(struct shard_writer *writer, size_t bytes, struct err *err)
+{
+    unsigned buffer = writer->current;
+    struct io_request *request = &writer->requests[buffer];
+    *request = (struct io_request){.kind = IO_WRITE,
+                                   .file = writer->file,
+                                   .offset = writer->offset - writer->filled_bytes,
+                                   .data = writer->buffers[buffer],
+                                   .bytes = bytes};
+    int taken = writer->io->ops->submit(writer->queue, &request, 1);
+    if (taken < 0) {
+        err_errno(err, taken, "could not write");
+        err_at(err, writer->path, (int64_t)request->offset);
+        return taken;
+    }
+    assert(taken == 1); /* the queue holds one request per buffer */
+    writer->in_flight[buffer] = true;
+    writer->current = (buffer + 1) % BUFFERS_COUNT;
+    writer->filled_bytes = 0;
+    return await_buffer(writer, writer->current, err);
+}
+
+/* data NULL: appends zeros. */
+static int append(struct shard_writer *writer, const void *data, uint64_t bytes, struct err *err)
+{
+    const uint8_t *from = data;
+    while (bytes > 0) {
+        size_t piece = (size_t)bytes_min(bytes, BUFFER_BYTES - writer->filled_bytes);
+        uint8_t *to = writer->buffers[writer->current] + writer->filled_bytes;
+        if (from) {
+            memcpy(to, from, piece);
+            from += piece;
+        } else {
+            memset(to, 0, piece);
+        }
+        hash_stream_update(writer->hash, to, piece);
+        writer->filled_bytes += piece;
+        writer->offset += piece;
+        bytes -= piece;
+        if (writer->filled_bytes == BUFFER_BYTES) {
+            int status = send_buffer(writer, BUFFER_BYTES, err);
+            if (status)
+                return status;
+        }
+    }
+    return 0;
+}
+
+static int append_padding(struct shard_writer *writer, struct err *err)
+{
+    return append(writer, NULL, bytes_round_up(writer->offset, TAR_BLOCK_BYTES) - writer->offset,
+                  err);
+}
+
+static int refuse(const struct shard_writer *writer, struct err *err, const char *what,
+                  const char *text, const char *expected)
+{
+    err_set(err, -EINVAL, "%s", what);
+    err_at(err, writer->path, (int64_t)writer->offset);
+    err_expected(err, "%s", expected);
+    err_found(err, "\"%s\"", text);
+    return -EINVAL;
+}
+
+/* Accepts only keys that all readers parse alike: no dots in the base name, and nothing that
+ * readers skip. */
+static bool key_is_valid(const char *key)
+{
+    const char *slash = strrchr(key, '/'), *base = slash ? slash + 1 : key;
+    if (key[0] == '/' || !base[0] || strchr(base, '.'))
+        return false;
+    for (const unsigned char *at = (const unsigned char *)key; *at; at++)
+        if (*at < 0x20 || *at == 0x7f)
+            return false;
+    return true;
+}
+
+int shard_writer_begin_sample(struct shard_writer *writer, const char *key, struct err *err)
+{
+    if (!key_is_valid(key))
+        return refuse(writer, err, "bad key of a sample", key,
+                      "a relative path without control characters, no dot in its last part");
+    int status = shard_index_builder_begin_sample(writer->builder, key, err);
+    if (status)
+        return status;
+    strcpy(writer->key, key);
+    writer->last_extension[0] = '\0';
+    writer->index_bytes_estimate += strlen(key) + 4;
+    return 0;
+}
+
+static bool extension_is_valid(const char *extension)
+{
+    for (const unsigned char *at = (const unsigned char *)extension; *at; at++)
+        if (*at <= 0x20 || *at == 0x7f || *at == '/' || (*at >= 'A' && *at <= 'Z'))
+            return false;
+    return extension[0] != '\0' && strlen(extension) < SHARD_EXTENSION_BYTES_MAX;
+}
+
+static int add_field(struct shard_writer *writer, const char *extension, const void *data,
+                     uint64_t size_bytes, const struct shard_picture *picture, struct err *err)
+{
+    assert(shard_index_builder_samples(writer->builder) > 0);
+    if (!extension_is_valid(extension))
+        return refuse(writer, err, "bad extension of a field", extension,
+                      "1 to 47 bytes without capitals, spaces and slashes");
+    if (strcmp(writer->last_extension, extension) > 0)
+        return refuse(writer, err, "fields of a sample are out of order", extension,
+                      "byte order of extensions");
+    char name[SHARD_KEY_BYTES_MAX + SHARD_EXTENSION_BYTES_MAX];
+    snprintf(name, sizeof name, "%s.%s", writer->key, extension);
+    str_clear(&writer->scratch);
+    int status = tar_add_header(&writer->scratch, name, size_bytes, err);
+    if (!status)
+        status = shard_index_builder_add_field(writer->builder, extension,
+                                               writer->offset + writer->scratch.bytes, data,
+                                               size_bytes, picture, err);
+    if (!status)
+        status = append(writer, writer->scratch.data, writer->scratch.bytes, err);
+    if (!status)
+        status = append(writer, data, size_bytes, err);
+    if (!status)
+        status = append_padding(writer, err);
+    if (status)
+        return status;
+    strcpy(writer->last_extension, extension);
+    writer->field_bytes += size_bytes;
+    writer->index_bytes_estimate +=
+        12 + (size_bytes > SHARD_BLOCK_BYTES ? size_bytes / SHARD_BLOCK_BYTES * 4 + 4 : 0);
+    return 0;
+}
+
+int shard_writer_add_field(struct shard_writer *writer, const char *extension, const void *data,
+                           uint64_t size_bytes, struct err *err)
+{
+    return add_field(writer, extension, data, size_bytes, NULL, err);
+}
+
+int shard_writer_add_picture(struct shard_writer *writer, const char *extension, const void *data,
+                             uint64_t size_bytes, struct shard_picture picture, struct err *err)
+{
+    return add_field(writer, extension, data, size_bytes, &picture, err);
+}
+
+uint64_t shard_writer_bytes(const struct shard_writer *writer)
+{
+    return writer->offset + TAR_END_BYTES +
+           bytes_round_up(writer->index_bytes_estimate, TAR_BLOCK_BYTES) + SHARD_TRAILER_BYTES;
+}
+
+uint64_t shard_writer_samples(const struct shard_writer *writer)
+{
+    return shard_index_builder_samples(writer->builder);
+}
+
+/* Appends the end of the archive, the index and the trailer. */
+static int append_tail(struct shard_writer *writer, struct shard_trailer *trailer, struct err *err)
+{
+    trailer->archive_end = writer->offset;
+    int status = append(writer, NULL, TAR_END_BYTES, err);
+    if (status)
+        return status;
+    trailer->index_offset = writer->offset;
+    str_clear(&writer->scratch);
+    status = shard_index_builder_encode(writer->builder, &writer->scratch, &trailer->fields, err);
+    if (status)
+        return status;
+    trailer->index_bytes = writer->scratch.bytes;
+    trailer->index_crc32c = crc32c(0, writer->scratch.data, writer->scratch.bytes);
+    status = append(writer, writer->scratch.data, writer->scratch.bytes, err);
+    if (!status)
+        status = append_padding(writer, err);
+    if (status)
+        return status;
+    trailer->version = SHARD_VERSION;
+    trailer->flags = shard_index_builder_flags(writer->builder);
+    trailer->samples = shard_index_builder_samples(writer->builder);
+    trailer->file_bytes = writer->offset + SHARD_TRAILER_BYTES;
+    uint8_t bytes[SHARD_TRAILER_BYTES];
+    shard_trailer_encode(trailer, bytes);
+    return append(writer, bytes, sizeof bytes, err);
+}
+
+/* Writes the rest of the buffer, waits for all writes, finalizes and commits. */
+static int finish(struct shard_writer *writer, struct err *err)
+{
+    int status = 0;
+    if (writer->filled_bytes > 0) {
+        size_t padded = bytes_round_up(writer->filled_bytes, IO_ALIGN_BYTES);
+        memset(writer->buffers[writer->current] + writer->filled_bytes, 0,
+               padded - writer->filled_bytes);
+        status = send_buffer(writer, padded, err);
+    }
+    for (unsigned i = 0; i < BUFFERS_COUNT && !status; i++)
+        status = await_buffer(writer, i, err);
+    if (!status) {
+        struct io_file *file = writer->file;
+        writer->file = NULL;
+        status = writer->io->transactions->finalize(writer->transaction, file, writer->offset, err);
+    }
+    if (!status) {
+        struct io_transaction *transaction = writer->transaction;
+        writer->transaction = NULL;
+        status = writer->io->transactions->commit(transaction, err);
+    }
+    return status;
+}
+
+int shard_writer_commit(struct shard_writer *writer, struct shard_summary *ret_summary,
+                        struct err *err)
+{
+    struct shard_trailer trailer = {0};
+    int status = append_tail(writer, &trailer, err);
+    if (!status)
+        status = finish(writer, err);
+    if (!status)
+        *ret_summary = (struct shard_summary){
+            .samples = trailer.samples,
+            .file_bytes = trailer.file_bytes,
+            .field_bytes = writer->field_bytes,
+            .xxh3 = hash_stream_64(writer->hash),
+            .index_crc32c = trailer.index_crc32c,
+        };
+    shard_writer_abort(writer);
+    return status;
+}
+
+void shard_writer_abort(struct shard_writer *writer)
+{
+    if (!writer)
+        return;
+    if (writer->queue)
+        writer->io->ops->queue_close(writer->queue);
+    if (writer->transaction)
+        writer->io->transactions->abort(writer->transaction);
+    shard_index_builder_close(writer->builder);
+    hash_stream_close(writer->hash);
+    for (int i = 0; i < BUFFERS_COUNT; i++)
+        free(writer->buffers[i]);
+    str_deinit(&writer->scratch);
+    free(writer);
+}

@@ -1,0 +1,262 @@
+/*
+ * verify_dataset — see verify.h.
+ */
+#include "shards/verify/verify.h"
+
+#include "base/hash.h"
+#include "shards/verify/verification.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The CRCs of index and trailer cover the bytes from the index on, except the padding between. */
+static int check_tail(struct verification *v, const struct dataset_shard *expected)
+{
+    const struct shard *shard = v->stream.shard;
+    const struct shard_trailer *trailer = &shard->trailer;
+    uint64_t at = v->stream.buffer_offset + v->stream.buffer_bytes;
+    int status = 0;
+    if (!shard->is_foreign && at < trailer->index_offset + trailer->index_bytes)
+        status = verification_read(v, at, NULL, trailer->index_offset + trailer->index_bytes - at);
+    uint64_t padding_at = trailer->index_offset + trailer->index_bytes;
+    if (!status && !shard->is_foreign && padding_at >= v->stream.buffer_offset)
+        status =
+            verification_check_zeros(v, "", padding_at, v->stream.file_bytes - SHARD_TRAILER_BYTES);
+    at = v->stream.buffer_offset + v->stream.buffer_bytes;
+    if (!status && at < v->stream.file_bytes)
+        status = verification_read(v, at, NULL, v->stream.file_bytes - at);
+    if (status || !expected)
+        return status;
+    uint64_t xxh3 = hash_stream_64(v->stream.hash);
+    if (!expected->lacks_xxh3 && xxh3 != expected->xxh3)
+        verification_complain_sum(v, "", 0, "XXH3 of the shard differs from dataset.json", 16,
+                                  expected->xxh3, xxh3);
+    if (v->stream.file_bytes != expected->file_bytes)
+        verification_complain(v, "", 0, "size of the shard differs from dataset.json",
+                              expected->file_bytes, v->stream.file_bytes);
+    if (trailer->samples != expected->samples)
+        verification_complain(v, "", 0, "the shard's sample count differs from dataset.json",
+                              expected->samples, trailer->samples);
+    if (shard->identity_crc32c != expected->index_crc32c)
+        verification_complain_sum(v, "", trailer->index_offset,
+                                  "CRC of the index differs from dataset.json", 8,
+                                  expected->index_crc32c, shard->identity_crc32c);
+    return 0;
+}
+
+struct hashed_key {
+    uint64_t hash, sample;
+};
+
+static int compare_hashes(const void *a, const void *b)
+{
+    const struct hashed_key *left = a, *right = b;
+    if (left->hash != right->hash)
+        return left->hash < right->hash ? -1 : 1;
+    return left->sample < right->sample ? -1 : left->sample > right->sample;
+}
+
+/* ---- Fields. ---- */
+
+const char *verify_kind_name(enum verify_kind kind)
+{
+    static const char *const names[VERIFY_KIND_COUNT] = {"checksum", "archive", "fields",
+                                                         "label",    "image",   "tokens"};
+    return names[kind];
+}
+
+/* Fields that each sample must have: the dataset's, and a label if it names classes; for a lone
+ * shard, those of any of its samples. Bits are field numbers of the shard. */
+struct wanted_fields {
+    const char *names[SHARD_FIELDS_MAX + 1];
+    uint64_t any_of[SHARD_FIELDS_MAX + 1]; /* fields of the shard that satisfy it */
+    uint32_t count;
+    uint64_t unknown; /* fields of the shard that are not in the dataset's list */
+};
+
+static const char label_field[] = "cls";
+
+static void want(struct wanted_fields *wanted, const char *name)
+{
+    for (uint32_t i = 0; i < wanted->count; i++)
+        if (strcmp(wanted->names[i], name) == 0)
+            return;
+    wanted->names[wanted->count++] = name;
+}
+
+static struct wanted_fields find_wanted(const struct verification *v, const struct dataset *dataset)
+{
+    const struct shard_index *index = v->stream.shard->index;
+    bool (*is_alternative)(const char *, const char *) = v->options->is_alternative;
+    struct wanted_fields wanted = {.count = 0};
+    uint32_t fields = shard_index_fields(index);
+    for (uint32_t f = 0; dataset && f < dataset->fields_count; f++)
+        want(&wanted, dataset->fields[f]);
+    for (uint32_t f = 0; !dataset && f < fields; f++)
+        want(&wanted, shard_index_extension(index, f));
+    if (dataset && dataset->classes_count > 0)
+        want(&wanted, label_field);
+    for (uint32_t f = 0; f < fields; f++) {
+        const char *name = shard_index_extension(index, f);
+        if (dataset && !dataset_has_field(dataset, name, strlen(name)))
+            wanted.unknown |= UINT64_C(1) << f;
+        for (uint32_t i = 0; i < wanted.count; i++)
+            if (strcmp(wanted.names[i], name) == 0 ||
+                (is_alternative && is_alternative(wanted.names[i], name)))
+                wanted.any_of[i] |= UINT64_C(1) << f;
+    }
+    return wanted;
+}
+
+/* ret_at: offset of the sample's first field. */
+static uint64_t present_fields(const struct shard_index *index, uint64_t sample, uint64_t *ret_at)
+{
+    uint64_t present = 0;
+    *ret_at = 0;
+    for (uint32_t f = 0; f < shard_index_fields(index); f++) {
+        struct shard_field field;
+        shard_index_field(index, sample, f, &field);
+        if (field.present && present == 0)
+            *ret_at = field.data_offset;
+        if (field.present)
+            present |= UINT64_C(1) << f;
+    }
+    return present;
+}
+
+static void complain_fields(struct verification *v, uint64_t at, enum verify_kind kind,
+                            const char *what, const char *name)
+{
+    char key[SHARD_KEY_BYTES_MAX];
+    struct err err;
+    verification_key(v, key);
+    err_set(&err, -EBADMSG, "%s \"%s\"", what, name);
+    err_at(&err, v->path, (int64_t)at);
+    verification_report(v, kind, key, &err);
+}
+
+static void check_fields(struct verification *v, const struct dataset *dataset)
+{
+    const struct shard_index *index = v->stream.shard->index;
+    const struct wanted_fields wanted = find_wanted(v, dataset);
+    for (v->sample = 0; v->sample < shard_index_samples(index); v->sample++) {
+        uint64_t at, present = present_fields(index, v->sample, &at);
+        for (uint32_t i = 0; i < wanted.count; i++)
+            if (!(present & wanted.any_of[i]))
+                complain_fields(
+                    v, at, strcmp(wanted.names[i], label_field) == 0 ? VERIFY_LABEL : VERIFY_FIELDS,
+                    "the sample lacks the field", wanted.names[i]);
+        for (uint32_t f = 0; f < shard_index_fields(index); f++)
+            if (present & wanted.unknown & UINT64_C(1) << f)
+                complain_fields(v, at, VERIFY_FIELDS,
+                                "the field of the sample is not listed in the dataset",
+                                shard_index_extension(index, f));
+    }
+}
+
+/* ---- Keys. ---- */
+
+/* Compares 64-bit hashes: equal keys have equal hashes, and collisions are very unlikely. */
+static int check_keys(struct verification *v)
+{
+    const struct shard_index *index = v->stream.shard->index;
+    uint64_t samples = shard_index_samples(index);
+    struct hashed_key *keys = malloc((samples + 1) * sizeof *keys);
+    if (!keys)
+        return err_set(v->err, -ENOMEM, "out of memory for the keys of %" PRIu64 " samples",
+                       samples);
+    for (uint64_t s = 0; s < samples; s++) {
+        uint32_t bytes;
+        const char *key = shard_index_key(index, s, &bytes);
+        keys[s] = (struct hashed_key){hash_64(key, bytes), s};
+    }
+    qsort(keys, samples, sizeof *keys, compare_hashes);
+    for (uint64_t i = 1; i < samples; i++) {
+        if (keys[i].hash != keys[i - 1].hash)
+            continue;
+        char key[SHARD_KEY_BYTES_MAX];
+        struct shard_field field;
+        v->sample = keys[i].sample;
+        v->field = 0;
+        verification_key(v, key);
+        uint64_t at = verification_next_field(v, &field) ? field.data_offset : 0;
+        verification_complain(v, key, at, "key occurs twice in the shard: sample numbers",
+                              keys[i - 1].sample, keys[i].sample);
+    }
+    free(keys);
+    return 0;
+}
+
+/* A shard that cannot be opened is a problem of the shard; lack of memory or a disk error is
+ * not. */
+static bool is_shards_fault(int status)
+{
+    return status == -EBADMSG || status == -ENOENT || status == -ENODATA || status == -EISDIR;
+}
+
+static int verify_one(struct verification *v, const struct dataset *dataset,
+                      const struct dataset_shard *expected)
+{
+    struct err err;
+    v->result->shards_count++;
+    int status = shard_open(v->io, v->path, &v->stream.shard, &err);
+    if (is_shards_fault(status)) {
+        verification_report(v, VERIFY_ARCHIVE, "", &err);
+        return 0;
+    }
+    if (status) {
+        if (v->err)
+            *v->err = err;
+        return status;
+    }
+    v->result->samples_count += v->stream.shard->trailer.samples;
+    status = verification_open(v);
+    if (!status)
+        status = verify_archive(v);
+    if (!status)
+        status = check_tail(v, expected);
+    if (!status && v->options->same_fields)
+        check_fields(v, dataset);
+    return status ? status : check_keys(v);
+}
+
+int verify_shard(struct io *io, const char *path, const struct dataset_shard *expected,
+                 const struct verify_options *options, struct verify_result *result,
+                 struct err *err)
+{
+    struct verification v = {
+        .io = io, .options = options, .result = result, .err = err, .path = path};
+    struct io_stat info;
+    v.bytes_total = expected                                 ? expected->file_bytes
+                    : io->names->stat(io, path, &info, NULL) ? 0
+                                                             : info.size_bytes;
+    int status = verify_one(&v, NULL, expected);
+    verification_close(&v);
+    return status;
+}
+
+int verify_dataset(struct io *io, const struct dataset *dataset,
+                   const struct verify_options *options, struct verify_result *result,
+                   struct err *err)
+{
+    uint64_t bytes_total = 0, bytes_before = 0;
+    for (uint64_t i = 0; i < dataset->shards_count; i++)
+        bytes_total += dataset->shards[i].file_bytes;
+    for (uint64_t i = 0; i < dataset->shards_count; i++) {
+        char path[IO_PATH_BYTES_MAX];
+        struct verification v = {
+            .io = io, .options = options, .result = result, .err = err, .path = path};
+        v.bytes_total = bytes_total;
+        v.bytes_before = bytes_before;
+        int status = dataset_shard_path(dataset, i, path, err);
+        if (!status)
+            status = verify_one(&v, dataset, &dataset->shards[i]);
+        verification_close(&v);
+        if (status)
+            return status;
+        bytes_before += dataset->shards[i].file_bytes;
+    }
+    return 0;
+}

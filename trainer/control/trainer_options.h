@@ -1,0 +1,48 @@
+/*
+ * trainer_options — the inputs of a run. See trainer.h.
+ */
+#ifndef MILLRACE_TRAINER_CONTROL_TRAINER_OPTIONS_H
+#define MILLRACE_TRAINER_CONTROL_TRAINER_OPTIONS_H
+
+#include "base/log.h"
+#include "comm/comm.h"
+#include "io/io.h"
+#include "trainer/config/config.h"
+#include "trainer/report/report.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct trace;
+
+/* Steps, counted from 1; 0: none. */
+struct trainer_steps {
+    uint64_t first, last;
+};
+
+struct trainer_options {
+    /* The run resolves its batch.accumulation. */
+    const struct train_config *config;
+    /* The run's ranks, each of which makes the same calls; borrowed. NULL: a single rank. */
+    struct comm *comm;
+    /* Index of this rank on its machine, which selects a GPU; -1: unknown, treated as the first. */
+    int local_rank;
+    enum config_resume resume;
+    const char *resume_path; /* CONFIG_RESUME_PATH: a step, a folder of steps, or a run folder */
+    struct io *io;
+    uint64_t began_ns;            /* program start by clock_now_ns, for run.max_time; 0: now */
+    uint64_t before_ns;           /* part of run.max_time used by earlier attempts */
+    atomic_int *stop;             /* non-zero: save and return; NULL: never */
+    const atomic_uint *stop_asks; /* number of stop requests; NULL: unknown */
+    struct trainer_steps profile; /* steps to measure, and to pass to an attached profiler */
+    /* This rank's trace, borrowed. All threads of the run record the steps of `profile` in it; the
+     * traces of all ranks are written to trace-FIRST-LAST.json in the run's folder. NULL: no
+     * trace. */
+    struct trace *trace;
+    const struct log *log;
+    /* Called on the first rank; on other ranks only for their own failures. */
+    void (*report)(void *context, const struct trainer_report *report);
+    void *report_context;
+};
+
+#endif

@@ -1,0 +1,262 @@
+/*
+ * bucket_exchange_pump — see bucket_exchange.h: schedules chunks on buckets.
+ *
+ * Chunks start and complete in the order in which their groups were begun, so that additions are
+ * queued in the same order on every rank and in every run.
+ */
+#include "trainer/parallel/reduction/bucket_exchange.h"
+
+#include "base/clock.h"
+#include "trainer/parallel/reduction/bucket.h"
+#include "trainer/parallel/reduction/gradient_leaves.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+/* Each group once. If each micro-batch is exchanged, at most one entry per leaf; with few groups, a
+ * group may be waiting more than once. */
+static uint64_t waiting_max(uint64_t groups_count)
+{
+    return groups_count > GRADIENT_LEAVES_COUNT ? groups_count : GRADIENT_LEAVES_COUNT;
+}
+
+static int allocate(struct bucket_exchange *exchange, struct err *err)
+{
+    int ranks = exchange->options.comm->ranks;
+    exchange->waiting_max = waiting_max(exchange->options.partition->params->groups_count);
+    exchange->waiting = calloc(exchange->waiting_max, sizeof *exchange->waiting);
+    exchange->sources = calloc(exchange->options.pieces_total_max, sizeof *exchange->sources);
+    exchange->whats = partition_whats(exchange->options.partition, "gradients");
+    bool has_all = exchange->waiting && exchange->sources && exchange->whats;
+    for (int i = 0; i < 2; i++) {
+        exchange->offsets[i] = calloc((size_t)ranks, sizeof *exchange->offsets[i]);
+        exchange->bytes[i] = calloc((size_t)ranks, sizeof *exchange->bytes[i]);
+        has_all = has_all && exchange->offsets[i] && exchange->bytes[i];
+    }
+    return has_all ? 0 : err_set(err, -ENOMEM, "out of memory for the exchange of gradients");
+}
+
+int bucket_exchange_open(const struct bucket_exchange_options *options,
+                         struct bucket_exchange **ret_exchange, struct err *err)
+{
+    assert(options->chunk_elements > 0 && options->pieces_max <= BUCKET_EXCHANGE_PIECES_MAX);
+    struct bucket_exchange *exchange = calloc(1, sizeof *exchange);
+    if (!exchange)
+        return err_set(err, -ENOMEM, "out of memory for the exchange of gradients");
+    exchange->options = *options;
+    exchange->element_bytes = ops_master_bytes(options->ops);
+    exchange->wire_bytes = bucket_wire_bytes(options);
+    int status = allocate(exchange, err);
+    if (!status && bucket_wide_bytes(options) > 0)
+        status = options->ops->device->ops->mem_alloc(
+            options->ops->device, mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION),
+            bucket_wide_bytes(options), &exchange->wide, err);
+    for (int i = 0; i < BUCKET_EXCHANGE_BUCKETS && !status; i++)
+        status = bucket_open(exchange, &exchange->buckets[i], err);
+    if (status) {
+        bucket_exchange_close(exchange);
+        return status;
+    }
+    *ret_exchange = exchange;
+    return 0;
+}
+
+void bucket_exchange_close(struct bucket_exchange *exchange)
+{
+    if (!exchange)
+        return;
+    for (int i = 0; i < BUCKET_EXCHANGE_BUCKETS; i++)
+        bucket_close(exchange, &exchange->buckets[i]);
+    for (int i = 0; i < 2; i++) {
+        free(exchange->offsets[i]);
+        free(exchange->bytes[i]);
+    }
+    exchange->options.ops->device->ops->mem_free(
+        exchange->options.ops->device, mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION), exchange->wide,
+        bucket_wide_bytes(&exchange->options));
+    if (bucket_exchange_is_idle(exchange))
+        free(exchange->whats);
+    else
+        comm_retain(exchange->whats);
+    free(exchange->waiting);
+    free(exchange->sources);
+    free(exchange);
+}
+
+/* If blocks, waits for the event. */
+static int event_is_past(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks,
+                         bool *ret_past, struct err *err)
+{
+    struct device *device = exchange->options.ops->device;
+    *ret_past = true;
+    if (blocks)
+        return device->ops->event_wait(device, bucket->copied, err);
+    return device->ops->event_done(device, bucket->copied, ret_past, err);
+}
+
+/* Starts the next chunk of the group that has waited longest, if its bucket is free. */
+static int start_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_started,
+                       struct err *err)
+{
+    struct bucket *bucket = &exchange->buckets[exchange->started % BUCKET_EXCHANGE_BUCKETS];
+    struct bucket_exchange_waiting *waiting =
+        &exchange->waiting[exchange->waiting_first % exchange->waiting_max];
+    *ret_started = false;
+    if (exchange->waiting_count == 0 || bucket->state != BUCKET_FREE)
+        return 0;
+    bool is_past = true;
+    int status = bucket->is_used ? event_is_past(exchange, bucket, blocks, &is_past, err) : 0;
+    if (status || !is_past)
+        return status;
+    bucket->group = waiting->group;
+    bucket->first = waiting->first;
+    bucket->pieces = waiting->pieces;
+    waiting->first += exchange->options.chunk_elements;
+    bucket->is_last = waiting->first >= waiting->end;
+    if (bucket->is_last) {
+        exchange->waiting_first++;
+        exchange->waiting_count--;
+    }
+    exchange->started++;
+    *ret_started = true;
+    if (!bucket->send)
+        return bucket_send(exchange, bucket, err);
+    bucket->state = BUCKET_COPYING;
+    return bucket_pack(exchange, bucket, err);
+}
+
+/* Sends buckets whose copies are done, in order. */
+static int send_copied(struct bucket_exchange *exchange, bool blocks, struct err *err)
+{
+    int status = 0;
+    for (uint64_t n = exchange->ended; n < exchange->started && !status; n++) {
+        struct bucket *bucket = &exchange->buckets[n % BUCKET_EXCHANGE_BUCKETS];
+        bool is_past = true;
+        if (bucket->state != BUCKET_COPYING)
+            continue;
+        status = event_is_past(exchange, bucket, blocks, &is_past, err);
+        if (!status && !is_past)
+            return 0;
+        if (!status)
+            status = bucket_send(exchange, bucket, err);
+    }
+    return status;
+}
+
+/* Completes the oldest chunk if it has arrived. */
+static int end_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_ended,
+                     struct err *err)
+{
+    struct ops *ops = exchange->options.ops;
+    struct bucket *bucket = &exchange->buckets[exchange->ended % BUCKET_EXCHANGE_BUCKETS];
+    *ret_ended = false;
+    if (exchange->ended == exchange->started || bucket->state != BUCKET_SENDING)
+        return 0;
+    int status = bucket_ask(exchange, bucket, blocks, ret_ended, err);
+    if (status || !*ret_ended)
+        return status;
+    bucket->state = BUCKET_FREE;
+    exchange->ended++;
+    status = bucket_deliver(exchange, bucket, err);
+    /* Otherwise the next receive is queued after this use. */
+    bucket->is_used = !exchange->options.comm->takes_device_memory;
+    if (!status && bucket->is_used)
+        status = ops->device->ops->event_record(ops->device, bucket->copied, ops->stream, err);
+    return status;
+}
+
+/* Makes one round of progress; if blocks, waits for the oldest chunk. */
+static int make_round(struct bucket_exchange *exchange, bool blocks, bool *ret_moved,
+                      struct err *err)
+{
+    bool ended = false, started = true;
+    int status = send_copied(exchange, blocks, err);
+    if (!status)
+        status = end_chunk(exchange, blocks, &ended, err);
+    *ret_moved = ended;
+    while (!status && started) {
+        status = start_chunk(exchange, blocks, &started, err);
+        *ret_moved = *ret_moved || started;
+    }
+    return status;
+}
+
+static int move_on(struct bucket_exchange *exchange, bool blocks, bool *ret_moved, struct err *err)
+{
+    *ret_moved = false;
+    if (!exchange->status)
+        exchange->status = make_round(exchange, blocks, ret_moved, &exchange->detail);
+    if (exchange->status && err)
+        *err = exchange->detail;
+    return exchange->status;
+}
+
+int bucket_exchange_pump(struct bucket_exchange *exchange, struct err *err)
+{
+    bool moved = true;
+    int status = 0;
+    while (moved && !status)
+        status = move_on(exchange, false, &moved, err);
+    return status;
+}
+
+int bucket_exchange_begin(struct bucket_exchange *exchange, uint64_t group,
+                          const struct bucket_exchange_pieces *pieces, struct err *err)
+{
+    uint64_t end = 1; /* a group without elements still has a chunk */
+    for (uint32_t rank = 0; rank < (uint32_t)exchange->options.comm->ranks; rank++)
+        if (bucket_part(exchange, group, rank).elements > end)
+            end = bucket_part(exchange, group, rank).elements;
+    assert(exchange->waiting_count < exchange->waiting_max);
+    uint64_t at = exchange->waiting_first + exchange->waiting_count++;
+    exchange->waiting[at % exchange->waiting_max] =
+        (struct bucket_exchange_waiting){.group = group, .end = end, .pieces = *pieces};
+    return bucket_exchange_pump(exchange, err);
+}
+
+bool bucket_exchange_is_idle(const struct bucket_exchange *exchange)
+{
+    return !exchange || (exchange->waiting_count == 0 && exchange->ended == exchange->started);
+}
+
+/* Whether an unfinished chunk reads from source. */
+static bool reads(const struct bucket_exchange *exchange, const void *source)
+{
+    for (uint64_t i = 0; i < exchange->waiting_count; i++)
+        if (exchange->waiting[(exchange->waiting_first + i) % exchange->waiting_max]
+                .pieces.sources[0] == source)
+            return true;
+    for (uint64_t n = exchange->ended; n < exchange->started; n++)
+        if (exchange->buckets[n % BUCKET_EXCHANGE_BUCKETS].pieces.sources[0] == source)
+            return true;
+    return false;
+}
+
+/* source NULL: waits until nothing is in progress. */
+static int wait_for(struct bucket_exchange *exchange, const void *source, struct err *err)
+{
+    uint64_t began_ns = clock_now_ns();
+    int status = 0;
+    bool moved;
+    while (!status && (source ? reads(exchange, source) : !bucket_exchange_is_idle(exchange)))
+        status = move_on(exchange, true, &moved, err);
+    exchange->waited_ns += clock_now_ns() - began_ns;
+    return status;
+}
+
+int bucket_exchange_wait(struct bucket_exchange *exchange, const void *source, struct err *err)
+{
+    assert(source);
+    return wait_for(exchange, source, err);
+}
+
+int bucket_exchange_drain(struct bucket_exchange *exchange, struct err *err)
+{
+    return wait_for(exchange, NULL, err);
+}
+
+uint64_t bucket_exchange_waited_ns(const struct bucket_exchange *exchange)
+{
+    return exchange ? exchange->waited_ns : 0;
+}

@@ -1,0 +1,49 @@
+/*
+ * rank_sum — adds arrays of all ranks in place, using the library. For occasional sums that do not
+ * overlap with computation.
+ *
+ *     rank_sum_open(&sum, &options, err);
+ *     rank_sum_connect(&sum, err);                       // collective
+ *     // collective: blocks until memory holds the sum over all ranks, the same bits on each
+ *     rank_sum_add(&sum, memory, elements, err);
+ *     rank_sum_mean(&sum, memory, elements, err);        // divided by the number of ranks
+ */
+#ifndef MILLRACE_TRAINER_PARALLEL_REDUCTION_RANK_SUM_H
+#define MILLRACE_TRAINER_PARALLEL_REDUCTION_RANK_SUM_H
+
+#include "comm/comm.h"
+#include "trainer/ops/ops.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rank_sum_options {
+    struct comm *comm; /* borrowed; the sum splits a communicator from it */
+    struct ops *ops;
+    uint64_t bucket_bytes; /* at most this many are added at a time */
+    uint64_t elements_max; /* largest array to be added; limits the bucket */
+    uint64_t timeout_ns;   /* per bucket; 0: none */
+    const char *what;      /* name of the data, for errors: "gradients" */
+    const char *flight;    /* as in struct comm_options: "sum gradients" */
+};
+
+/* Owner thread. */
+struct rank_sum {
+    struct rank_sum_options options;
+    struct comm *comm; /* owned */
+    /* Elements of a bucket that each rank adds; a bucket has one slice per rank. */
+    uint64_t slice;
+    void *bucket, *sum; /* pinned; bucket: all slices; sum: one slice */
+    struct device_event *copied;
+    bool has_failed; /* others may still access the memory */
+};
+
+int rank_sum_open(struct rank_sum *sum, const struct rank_sum_options *options, struct err *err);
+int rank_sum_connect(struct rank_sum *sum, struct err *err);
+void rank_sum_close(struct rank_sum *sum); /* safe on a zeroed one */
+
+/* memory: master type, device or pinned. */
+int rank_sum_add(struct rank_sum *sum, void *memory, uint64_t elements, struct err *err);
+int rank_sum_mean(struct rank_sum *sum, void *memory, uint64_t elements, struct err *err);
+
+#endif

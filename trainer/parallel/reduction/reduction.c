@@ -1,0 +1,211 @@
+/*
+ * reduction — what all reduction methods share. See reduction.h.
+ */
+#include "trainer/parallel/reduction/reduction.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct reduction_ops *ops_of(const struct reduction_options *options)
+{
+    static const struct reduction_ops *const ways[] = {
+        [REDUCTION_CANONICAL] = &reduction_canonical_ops,
+        [REDUCTION_FAST] = &reduction_fast_ops,
+        [REDUCTION_POWERSGD] = &reduction_powersgd_ops};
+    return ways[options->kind];
+}
+
+bool reduction_is_alone(const struct reduction_options *options)
+{
+    return options->is_local || options->batching.ranks == 1;
+}
+
+bool reduction_exchanges_each(const struct reduction_options *options)
+{
+    return options->batching.interleaved && !reduction_is_alone(options);
+}
+
+uint64_t reduction_micros(const struct reduction_options *options)
+{
+    return batching_micros(&options->batching);
+}
+
+uint32_t reduction_buffers(const struct reduction_options *options)
+{
+    return ops_of(options)->buffers(options);
+}
+
+void reduction_tell_loss(const struct reduction_options *options, char *text, size_t bytes)
+{
+    const struct bucket_exchange_wire *wire = &options->wire;
+    bool rounds =
+        !reduction_is_alone(options) && (wire->type == DTYPE_BF16 || wire->type == DTYPE_F16);
+    text[0] = '\0';
+    if (options->is_local) {
+        snprintf(text, bytes, "local updates of %u ranks", options->batching.ranks);
+        return;
+    }
+    if (options->kind != REDUCTION_CANONICAL || rounds)
+        snprintf(text, bytes, "reduction %s%s%s on %u rank%s%s", ops_of(options)->name,
+                 rounds ? " in " : "", rounds ? dtype_name(wire->type) : "",
+                 options->batching.ranks, reduction_is_alone(options) ? "" : "s",
+                 reduction_exchanges_each(options) ? ", each micro-batch's gradients in turn" : "");
+}
+
+/* The number of ranks that summed gradients with this method before the checkpoint; 0: another
+ * method. */
+static unsigned ranks_before(const struct reduction *reduction, const char *numerics_id)
+{
+    char words[REDUCTION_LOSS_BYTES];
+    unsigned ranks = 0;
+    snprintf(words, sizeof words, "reduction %s on ", reduction->ops->name);
+    const char *found = strstr(numerics_id, words);
+    return found && sscanf(found + strlen(words), "%u", &ranks) == 1 ? ranks : 0;
+}
+
+const char *reduction_tell_lost(const struct reduction *reduction, const char *numerics_id,
+                                uint64_t step)
+{
+    bool has_others =
+        !reduction_is_alone(&reduction->options) && ranks_before(reduction, numerics_id) > 1;
+    return has_others && reduction->ops->tell_lost ? reduction->ops->tell_lost(reduction, step)
+                                                   : NULL;
+}
+
+bool reduction_adds(const struct reduction_options *options)
+{
+    return ops_of(options)->adds && !reduction_exchanges_each(options);
+}
+
+int reduction_open(const struct reduction_options *options, struct reduction **ret_reduction,
+                   struct err *err)
+{
+    void **group_gradients =
+        calloc(options->partition->params->groups_count, sizeof *group_gradients);
+    if (!group_gradients)
+        return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
+    int status = ops_of(options)->open(options, ret_reduction, err);
+    if (status) {
+        free(group_gradients);
+        return status;
+    }
+    (*ret_reduction)->ops = ops_of(options);
+    (*ret_reduction)->options = *options;
+    (*ret_reduction)->group_gradients = group_gradients;
+    return 0;
+}
+
+int reduction_connect(struct reduction *reduction, struct err *err)
+{
+    bool talks = reduction->ops->connect && !reduction_is_alone(&reduction->options);
+    return talks ? reduction->ops->connect(reduction, err) : 0;
+}
+
+int reduction_open_exchange(struct reduction *reduction, struct err *err)
+{
+    bool talks = reduction->ops->open_exchange && !reduction_is_alone(&reduction->options);
+    return talks ? reduction->ops->open_exchange(reduction, err) : 0;
+}
+
+void reduction_close(struct reduction *reduction)
+{
+    if (!reduction)
+        return;
+    free(reduction->group_gradients);
+    reduction->ops->close(reduction);
+}
+
+uint64_t reduction_rounds(const struct reduction *reduction)
+{
+    const struct reduction_options *options = &reduction->options;
+    uint64_t ranks = options->batching.ranks;
+    if (reduction_exchanges_each(options))
+        return (reduction_micros(options) + ranks - 1) / ranks;
+    /* ranks exchange in their last round, which may differ */
+    return batching_owned_count(&options->batching);
+}
+
+bool reduction_computes(const struct reduction *reduction, uint64_t round)
+{
+    return round < batching_owned_count(&reduction->options.batching);
+}
+
+bool reduction_is_plain(const struct reduction *reduction, uint64_t round)
+{
+    const struct reduction_options *options = &reduction->options;
+    return reduction_is_alone(options) || !reduction->ops->done_group ||
+           (!reduction_exchanges_each(options) && round + 1 < reduction_rounds(reduction));
+}
+
+int reduction_begin(struct reduction *reduction, uint64_t step, struct err *err)
+{
+    return reduction->ops->begin(reduction, step, err);
+}
+
+void reduction_set_memory(struct reduction *reduction, uint64_t round, struct model_memory *memory)
+{
+    reduction->round = round;
+    memory->gradients = reduction->ops->leaf(reduction);
+    memory->group_gradients = reduction->group_gradients;
+}
+
+static void note_failure(struct reduction *reduction, int status, const struct err *err)
+{
+    if (!status || reduction->status)
+        return;
+    reduction->status = status;
+    reduction->err = *err;
+}
+
+/* Whether the pass of this round makes gradients of the group that are exchanged. */
+static bool travels(const struct reduction *reduction, uint64_t group)
+{
+    return reduction->options.partition->params->groups[group].trained_elements > 0 &&
+           !reduction_is_plain(reduction, reduction->round);
+}
+
+void reduction_need(struct reduction *reduction, uint64_t group)
+{
+    struct err err = {0};
+    if (travels(reduction, group))
+        note_failure(reduction, reduction->ops->need_group(reduction, group, &err), &err);
+}
+
+void reduction_done(struct reduction *reduction, uint64_t group)
+{
+    struct err err = {0};
+    if (travels(reduction, group))
+        note_failure(reduction, reduction->ops->done_group(reduction, group, &err), &err);
+}
+
+int reduction_end_round(struct reduction *reduction, uint64_t round, struct err *err)
+{
+    if (reduction_is_plain(reduction, round))
+        reduction->ops->end_leaf(reduction);
+    if (reduction->status && err)
+        *err = reduction->err;
+    return reduction->status;
+}
+
+int reduction_finish(struct reduction *reduction, struct err *err)
+{
+    return reduction->ops->finish(reduction, err);
+}
+
+const void *reduction_part(const struct reduction *reduction, uint64_t group)
+{
+    return reduction->ops->part(reduction, group);
+}
+
+int reduction_shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
+                    struct err *err)
+{
+    return reduction->ops->shard(reduction, group, ret_gradients, err);
+}
+
+uint64_t reduction_waited_ns(const struct reduction *reduction)
+{
+    return reduction->ops->waited_ns(reduction);
+}

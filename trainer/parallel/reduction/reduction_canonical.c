@@ -1,0 +1,312 @@
+/*
+ * reduction_canonical — the same bits for any number of ranks: the leaves are the micro-batches,
+ * summed by tree.h. See reduction.h.
+ *
+ * Each rank sums its part of each group (partition.h): it receives the other ranks' pieces by an
+ * exchange and pushes them in micro-batch order. The pieces are
+ *
+ * - once per step: a rank first sums its own neighboring micro-batches, as far as they form
+ *   subtrees of the whole tree;
+ * - after each micro-batch: leaves, from ranks in turn.
+ */
+#include "trainer/parallel/reduction/gradient_sync.h"
+#include "trainer/parallel/reduction/tree.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Owner thread. */
+struct canonical {
+    struct reduction base;
+    struct gradient_sync sync; /* unused with one rank, like all below except local */
+    struct tree local;         /* this rank's leaves, of all groups; unused if each is exchanged */
+    struct tree parts;         /* sums of this rank's parts */
+    struct tree *group_parts;  /* [groups_count]: views of parts */
+    uint64_t *sizes;           /* leaves in each piece, over all ranks in order */
+    uint32_t *counts;          /* [ranks]: number of pieces per rank */
+    uint32_t *last_counts;     /* the same in the last round */
+};
+
+static struct canonical *canonical_of(struct reduction *reduction)
+{
+    return (struct canonical *)reduction;
+}
+
+/* The micro-batches of that rank; they must be neighbors. */
+static void owned_range(const struct reduction_options *options, uint32_t rank, uint64_t *ret_first,
+                        uint64_t *ret_count)
+{
+    struct batching batching = options->batching;
+    batching.rank = rank;
+    *ret_first = batching_owned(&batching, 0);
+    *ret_count = batching_owned_count(&batching);
+}
+
+static uint32_t pieces_of(const struct reduction_options *options, uint32_t rank,
+                          uint64_t sizes[TREE_LEVELS_MAX])
+{
+    uint64_t first, count;
+    sizes[0] = 1;
+    if (options->batching.interleaved)
+        return 1;
+    owned_range(options, rank, &first, &count);
+    return tree_subtrees(first, count, sizes);
+}
+
+static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err);
+
+/* Sets the number of pieces: the maximum per rank, and the total. */
+static struct gradient_sync_options
+gradient_sync_options_of(const struct reduction_options *options, void *context)
+{
+    uint64_t sizes[TREE_LEVELS_MAX];
+    struct gradient_sync_options sync = {
+        .reduction = *options, .received = receive, .context = context};
+    for (uint32_t rank = 0; rank < options->batching.ranks; rank++) {
+        uint32_t count = pieces_of(options, rank, sizes);
+        sync.pieces_total_max += count;
+        if (count > sync.pieces_max)
+            sync.pieces_max = count;
+    }
+    return sync;
+}
+
+static uint32_t buffers(const struct reduction_options *options)
+{
+    uint64_t first, count;
+    owned_range(options, options->batching.rank, &first, &count);
+    return reduction_exchanges_each(options) ? 0 : tree_buffers(first, count);
+}
+
+/* The arena of all groups where shards are assembled, after its leaves have been sent; NULL if
+ * none. */
+static void *arena_of(const struct canonical *canonical)
+{
+    return canonical->local.buffers[0];
+}
+
+static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err)
+{
+    struct canonical *canonical = context;
+    struct tree *whole = &canonical->group_parts[chunk->group];
+    uint64_t first = chunk->elements > 0 ? chunk->first : 0;
+    struct tree part = tree_part(whole, first, chunk->elements);
+    int status = 0;
+    for (uint32_t i = 0; i < chunk->sources_count && !status; i++)
+        status = tree_push_from(&part, chunk->sources[i], canonical->sizes[i], err);
+    if (status || !chunk->is_last)
+        return status;
+    whole->depth = part.depth;
+    whole->next = part.next;
+    memcpy(whole->sizes, part.sizes, sizeof whole->sizes);
+    if (whole->next < reduction_micros(&canonical->base.options))
+        return 0;
+    return gradient_sync_share(&canonical->sync, chunk->group, tree_finish(whole),
+                               arena_of(canonical), err);
+}
+
+static int list_pieces(struct canonical *canonical, const struct reduction_options *options,
+                       struct err *err)
+{
+    uint32_t ranks = options->batching.ranks;
+    canonical->sizes = calloc(canonical->sync.options.pieces_total_max, sizeof *canonical->sizes);
+    canonical->counts = calloc(ranks, sizeof *canonical->counts);
+    canonical->last_counts = calloc(ranks, sizeof *canonical->last_counts);
+    if (!canonical->sizes || !canonical->counts || !canonical->last_counts)
+        return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
+    uint64_t at_piece = 0,
+             last = (reduction_micros(options) - 1) % ranks; /* rank of the last micro-batch */
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        uint64_t sizes[TREE_LEVELS_MAX];
+        uint32_t count = pieces_of(options, rank, sizes);
+        memcpy(canonical->sizes + at_piece, sizes, count * sizeof sizes[0]);
+        at_piece += count;
+        canonical->counts[rank] = count;
+        canonical->last_counts[rank] = options->batching.interleaved && rank > last ? 0 : count;
+    }
+    return 0;
+}
+
+static int open_parts(struct canonical *canonical, const struct reduction_options *options,
+                      struct err *err)
+{
+    const struct partition *partition = options->partition;
+    uint64_t groups_count = partition->params->groups_count;
+    int status = tree_init(&canonical->parts, options->ops, partition->trained_parts.elements, 0,
+                           reduction_micros(options), err);
+    if (status)
+        return status;
+    canonical->group_parts = calloc(groups_count, sizeof *canonical->group_parts);
+    if (!canonical->group_parts)
+        return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
+    for (uint64_t g = 0; g < groups_count; g++)
+        canonical->group_parts[g] =
+            tree_part(&canonical->parts, partition->trained_parts.offsets[g],
+                      partition_trained_part(partition, g, partition->options.rank).elements);
+    const struct gradient_sync_options sync = gradient_sync_options_of(options, canonical);
+    status = gradient_sync_open(&canonical->sync, &sync, err);
+    return status ? status : list_pieces(canonical, options, err);
+}
+
+static void canonical_close(struct reduction *reduction)
+{
+    struct canonical *canonical = canonical_of(reduction);
+    bool is_idle = gradient_sync_is_idle(&canonical->sync);
+    gradient_sync_close(&canonical->sync);
+    if (!is_idle)
+        tree_retain(&canonical->local);
+    else if (canonical->local.ops)
+        tree_deinit(&canonical->local);
+    if (canonical->parts.ops)
+        tree_deinit(&canonical->parts);
+    free(canonical->group_parts);
+    free(canonical->sizes);
+    free(canonical->counts);
+    free(canonical->last_counts);
+    free(canonical);
+}
+
+static int canonical_open(const struct reduction_options *options, struct reduction **ret_reduction,
+                          struct err *err)
+{
+    uint64_t first, count;
+    struct canonical *canonical = calloc(1, sizeof *canonical);
+    if (!canonical)
+        return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
+    owned_range(options, options->batching.rank, &first, &count);
+    int status = 0;
+    if (!reduction_exchanges_each(options))
+        status = tree_init(&canonical->local, options->ops,
+                           options->partition->params->trained_elements, first, count, err);
+    if (!status && !reduction_is_alone(options))
+        status = open_parts(canonical, options, err);
+    if (status) {
+        canonical_close(&canonical->base);
+        return status;
+    }
+    *ret_reduction = &canonical->base;
+    return 0;
+}
+
+static int canonical_connect(struct reduction *reduction, struct err *err)
+{
+    return gradient_sync_connect(&canonical_of(reduction)->sync, err);
+}
+
+static int canonical_open_exchange(struct reduction *reduction, struct err *err)
+{
+    return gradient_sync_open_exchange(&canonical_of(reduction)->sync, err);
+}
+
+static int begin(struct reduction *reduction, uint64_t step, struct err *err)
+{
+    struct canonical *canonical = canonical_of(reduction);
+    (void)step, (void)err;
+    if (canonical->local.ops)
+        tree_reset(&canonical->local);
+    for (uint64_t g = 0;
+         canonical->group_parts && g < reduction->options.partition->params->groups_count; g++)
+        tree_reset(&canonical->group_parts[g]);
+    return 0;
+}
+
+static void *leaf(struct reduction *reduction)
+{
+    struct canonical *canonical = canonical_of(reduction);
+    reduction->buffer = canonical->local.depth;
+    return canonical->local.ops ? tree_leaf(&canonical->local) : NULL;
+}
+
+static void end_leaf(struct reduction *reduction)
+{
+    tree_push(&canonical_of(reduction)->local);
+}
+
+static int need_group(struct reduction *reduction, uint64_t group, struct err *err)
+{
+    if (!reduction_exchanges_each(&reduction->options))
+        return 0;
+    return gradient_sync_need(&canonical_of(reduction)->sync, group,
+                              &reduction->group_gradients[group], err);
+}
+
+/* Sets pieces to the subtrees of one group that this rank's leaves form. */
+static void push_last_leaf(struct canonical *canonical, uint64_t group,
+                           struct bucket_exchange_pieces *pieces)
+{
+    const struct param_group *g = &canonical->base.options.partition->params->groups[group];
+    struct tree part = tree_part(&canonical->local, g->trained_offset, g->trained_elements);
+    tree_push(&part);
+    for (uint32_t i = 0; i < part.depth; i++)
+        pieces->sources[i] = part.buffers[i];
+}
+
+static int done_group(struct reduction *reduction, uint64_t group, struct err *err)
+{
+    struct canonical *canonical = canonical_of(reduction);
+    bool is_last = reduction->round + 1 == reduction_rounds(reduction);
+    struct bucket_exchange_pieces pieces = {.counts = is_last ? canonical->last_counts
+                                                              : canonical->counts};
+    if (reduction_exchanges_each(&reduction->options))
+        pieces.sources[0] = gradient_leaves_give(&canonical->sync.leaves, group);
+    else
+        push_last_leaf(canonical, group, &pieces);
+    return reduction->status ? 0 : gradient_sync_send(&canonical->sync, group, &pieces, err);
+}
+
+static int finish(struct reduction *reduction, struct err *err)
+{
+    struct canonical *canonical = canonical_of(reduction);
+    if (!reduction_is_alone(&reduction->options))
+        return gradient_sync_finish(&canonical->sync, err);
+    tree_finish(&canonical->local);
+    return 0;
+}
+
+static const void *part(const struct reduction *reduction, uint64_t group)
+{
+    const struct canonical *canonical = (const struct canonical *)reduction;
+    const struct reduction_options *options = &reduction->options;
+    if (!reduction_is_alone(options))
+        return canonical->group_parts[group].buffers[0];
+    return (const char *)arena_of(canonical) +
+           options->partition->params->groups[group].trained_offset *
+               ops_master_bytes(options->ops);
+}
+
+static int shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
+                 struct err *err)
+{
+    struct canonical *canonical = canonical_of(reduction);
+    if (!gradient_sync_gathers(&canonical->sync, group)) {
+        *ret_gradients = part(reduction, group);
+        return 0;
+    }
+    *ret_gradients = gradient_sync_shard(&canonical->sync, group, arena_of(canonical));
+    return gradient_sync_wait(&canonical->sync, group, err);
+}
+
+static uint64_t waited_ns(const struct reduction *reduction)
+{
+    return gradient_sync_waited_ns(&((const struct canonical *)reduction)->sync);
+}
+
+const struct reduction_ops reduction_canonical_ops = {
+    .name = "canonical",
+    .buffers = buffers,
+    .open = canonical_open,
+    .connect = canonical_connect,
+    .open_exchange = canonical_open_exchange,
+    .close = canonical_close,
+    .begin = begin,
+    .leaf = leaf,
+    .end_leaf = end_leaf,
+    .need_group = need_group,
+    .done_group = done_group,
+    .finish = finish,
+    .part = part,
+    .shard = shard,
+    .waited_ns = waited_ns,
+};

@@ -1,0 +1,248 @@
+/*
+ * reduction_fast — the sum with the least work and memory; its bits depend on the number of ranks.
+ * See reduction.h.
+ *
+ * - Once per step: a rank's passes add to one buffer. The library adds each part across ranks while
+ *   sending it to its rank (bucket_exchange.h); the sum replaces that rank's own part.
+ * - After each micro-batch: the library's sums of successive rounds are added to this rank's parts.
+ */
+#include "trainer/parallel/reduction/gradient_sync.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Owner thread. */
+struct fast {
+    struct reduction base;
+    struct gradient_sync sync; /* unused with one rank, like counts */
+    uint32_t *counts;          /* [ranks]: pieces from each rank: 1 */
+    uint64_t *rounds;          /* [groups_count]: rounds received in this step */
+    void *arena;               /* gradients of all groups; NULL if each micro-batch is exchanged */
+    void *parts;               /* sums of this rank's parts; otherwise NULL */
+};
+
+static struct fast *fast_of(struct reduction *reduction)
+{
+    return (struct fast *)reduction;
+}
+
+static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err);
+
+static struct gradient_sync_options
+gradient_sync_options_of(const struct reduction_options *options, void *context)
+{
+    return (struct gradient_sync_options){.reduction = *options,
+                                          .pieces_max = 1,
+                                          .pieces_total_max = options->batching.ranks,
+                                          .sums = true,
+                                          .received = receive,
+                                          .context = context};
+}
+
+static uint64_t own_elements(const struct reduction_options *options)
+{
+    return reduction_exchanges_each(options) ? options->partition->trained_parts.elements
+                                             : options->partition->params->trained_elements;
+}
+
+static uint32_t buffers(const struct reduction_options *options)
+{
+    return !reduction_exchanges_each(options);
+}
+
+/* The place of the sum of this rank's part of a group. */
+static void *part_place(const struct fast *fast, uint64_t group)
+{
+    const struct reduction_options *options = &fast->base.options;
+    const struct partition *partition = options->partition;
+    uint64_t element =
+        fast->parts ? partition->trained_parts.offsets[group]
+                    : partition_trained_part(partition, group, partition->options.rank).offset;
+    return (char *)(fast->parts ? fast->parts : fast->arena) +
+           element * ops_master_bytes(options->ops);
+}
+
+static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err)
+{
+    struct fast *fast = context;
+    struct ops *ops = fast->base.options.ops;
+    size_t element_bytes = ops_master_bytes(ops);
+    char *place = part_place(fast, chunk->group);
+    int status = 0;
+    for (uint32_t i = 0; i < chunk->sources_count && chunk->elements > 0 && !status; i++) {
+        char *sum = place + chunk->first * element_bytes;
+        if (i > 0 || fast->rounds[chunk->group] > 0)
+            ops->table->tree_add(ops, sum, chunk->sources[i], chunk->elements);
+        else
+            status = ops->device->ops->copy(ops->device, ops->stream, sum, chunk->sources[i],
+                                            chunk->elements * element_bytes, err);
+    }
+    if (status || !chunk->is_last)
+        return status;
+    bool is_whole =
+        fast->parts ? ++fast->rounds[chunk->group] == reduction_rounds(&fast->base) : true;
+    return is_whole ? gradient_sync_share(&fast->sync, chunk->group, place, fast->arena, err) : 0;
+}
+
+static int open_delivery(struct fast *fast, const struct reduction_options *options,
+                         struct err *err)
+{
+    fast->counts = calloc(options->batching.ranks, sizeof *fast->counts);
+    fast->rounds = calloc(options->partition->params->groups_count, sizeof *fast->rounds);
+    if (!fast->counts || !fast->rounds)
+        return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
+    for (uint32_t rank = 0; rank < options->batching.ranks; rank++)
+        fast->counts[rank] = 1;
+    const struct gradient_sync_options sync = gradient_sync_options_of(options, fast);
+    return gradient_sync_open(&fast->sync, &sync, err);
+}
+
+static void fast_close(struct reduction *reduction)
+{
+    struct fast *fast = fast_of(reduction);
+    struct ops *ops = reduction->options.ops;
+    bool is_idle = gradient_sync_is_idle(&fast->sync);
+    gradient_sync_close(&fast->sync);
+    size_t bytes = own_elements(&reduction->options) * ops_master_bytes(ops);
+    if (is_idle)
+        ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), fast->arena,
+                                   bytes);
+    else
+        comm_retain(fast->arena);
+    ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), fast->parts,
+                               bytes);
+    free(fast->counts);
+    free(fast->rounds);
+    free(fast);
+}
+
+static int fast_open(const struct reduction_options *options, struct reduction **ret_reduction,
+                     struct err *err)
+{
+    struct device *device = options->ops->device;
+    struct fast *fast = calloc(1, sizeof *fast);
+    if (!fast)
+        return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
+    fast->base.options = *options;
+    int status = device->ops->mem_alloc(
+        device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+        own_elements(options) * ops_master_bytes(options->ops),
+        reduction_exchanges_each(options) ? &fast->parts : &fast->arena, err);
+    if (!status && !reduction_is_alone(options))
+        status = open_delivery(fast, options, err);
+    if (status) {
+        fast_close(&fast->base);
+        return status;
+    }
+    *ret_reduction = &fast->base;
+    return 0;
+}
+
+static int fast_connect(struct reduction *reduction, struct err *err)
+{
+    return gradient_sync_connect(&fast_of(reduction)->sync, err);
+}
+
+static int fast_open_exchange(struct reduction *reduction, struct err *err)
+{
+    return gradient_sync_open_exchange(&fast_of(reduction)->sync, err);
+}
+
+static int begin(struct reduction *reduction, uint64_t step, struct err *err)
+{
+    struct fast *fast = fast_of(reduction);
+    struct ops *ops = reduction->options.ops;
+    (void)step;
+    for (uint64_t g = 0; fast->rounds && g < reduction->options.partition->params->groups_count;
+         g++)
+        fast->rounds[g] = 0;
+    if (!fast->arena)
+        return 0;
+    return ops->device->ops->fill(ops->device, ops->stream, fast->arena, 0,
+                                  own_elements(&reduction->options) * ops_master_bytes(ops), err);
+}
+
+static void *leaf(struct reduction *reduction)
+{
+    return fast_of(reduction)->arena;
+}
+
+static void end_leaf(struct reduction *reduction)
+{
+    (void)reduction; /* passes already added to it */
+}
+
+/* A rank without a micro-batch in this round contributes zeros. */
+static int need_group(struct reduction *reduction, uint64_t group, struct err *err)
+{
+    struct ops *ops = reduction->options.ops;
+    void **gradients = &reduction->group_gradients[group];
+    if (!reduction_exchanges_each(&reduction->options))
+        return 0;
+    int status = gradient_sync_need(&fast_of(reduction)->sync, group, gradients, err);
+    if (status || reduction_computes(reduction, reduction->round))
+        return status;
+    uint64_t elements = partition_trained_group(reduction->options.partition, group).elements;
+    return ops->device->ops->fill(ops->device, ops->stream, *gradients, 0,
+                                  elements * ops_master_bytes(ops), err);
+}
+
+static int done_group(struct reduction *reduction, uint64_t group, struct err *err)
+{
+    struct fast *fast = fast_of(reduction);
+    uint64_t first = partition_trained_group(reduction->options.partition, group).offset;
+    struct bucket_exchange_pieces pieces = {.counts = fast->counts};
+    if (fast->arena)
+        pieces.sources[0] = (char *)fast->arena + first * ops_master_bytes(reduction->options.ops);
+    else
+        pieces.sources[0] = gradient_leaves_give(&fast->sync.leaves, group);
+    return reduction->status ? 0 : gradient_sync_send(&fast->sync, group, &pieces, err);
+}
+
+static int finish(struct reduction *reduction, struct err *err)
+{
+    return reduction_is_alone(&reduction->options)
+               ? 0
+               : gradient_sync_finish(&fast_of(reduction)->sync, err);
+}
+
+static const void *part(const struct reduction *reduction, uint64_t group)
+{
+    return part_place((const struct fast *)reduction, group);
+}
+
+static int shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
+                 struct err *err)
+{
+    struct fast *fast = fast_of(reduction);
+    if (!gradient_sync_gathers(&fast->sync, group)) {
+        *ret_gradients = part(reduction, group);
+        return 0;
+    }
+    *ret_gradients = gradient_sync_shard(&fast->sync, group, fast->arena);
+    return gradient_sync_wait(&fast->sync, group, err);
+}
+
+static uint64_t waited_ns(const struct reduction *reduction)
+{
+    return gradient_sync_waited_ns(&((const struct fast *)reduction)->sync);
+}
+
+const struct reduction_ops reduction_fast_ops = {
+    .name = "fast",
+    .buffers = buffers,
+    .adds = true,
+    .open = fast_open,
+    .connect = fast_connect,
+    .open_exchange = fast_open_exchange,
+    .close = fast_close,
+    .begin = begin,
+    .leaf = leaf,
+    .end_leaf = end_leaf,
+    .need_group = need_group,
+    .done_group = done_group,
+    .finish = finish,
+    .part = part,
+    .shard = shard,
+    .waited_ns = waited_ns,
+};

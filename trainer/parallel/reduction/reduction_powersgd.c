@@ -1,0 +1,402 @@
+/*
+ * reduction_powersgd — exchanges a matrix of gradients as two thin ones (powersgd.h). See
+ * reduction.h.
+ *
+ * A rank's passes add to one buffer. Once per step, after the last backward pass, two arrays are
+ * added over ranks: first the uncompressed tensors and P of all matrices, then Q of all matrices.
+ * Sums are not divided: P is made orthonormal, so its scale does not matter, and P Q' is the sum
+ * over ranks. Each rank keeps the difference between its gradient and its share of that sum.
+ *
+ * Before start_step, and with a single rank, gradients are added uncompressed.
+ */
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "trainer/parallel/reduction/powersgd.h"
+#include "trainer/parallel/reduction/rank_sum.h"
+#include "trainer/parallel/reduction/reduction.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A parameter to be summed. rank 0: uncompressed. */
+struct piece {
+    const struct param *param;
+    uint64_t rank;
+    /* Offsets: first: the tensor, or its P, in the first sum; share: its share of P; second: its Q
+     * in the second sum. */
+    struct places {
+        uint64_t first, share, second;
+    } at;
+    struct gemm_plan to_p, to_q, back, subtract;
+};
+
+/* Owner thread. */
+struct powersgd {
+    struct reduction base;
+    void *gradients;      /* of all trained parameters */
+    void *errors;         /* likewise: residuals so far; NULL without error feedback */
+    struct rank_sum sum;  /* this and the fields below are unused with one rank */
+    struct piece *pieces; /* [pieces_count]: trained parameters */
+    uint64_t pieces_count;
+    struct places ends;             /* totals over all pieces */
+    float *first, *shares, *second; /* pinned; shares: -P / ranks */
+    uint64_t step, waited_ns;
+    bool has_q; /* second holds the last step's Q */
+};
+
+static struct powersgd *powersgd_of(struct reduction *reduction)
+{
+    return (struct powersgd *)reduction;
+}
+
+static uint64_t gradient_bytes(const struct reduction_options *options)
+{
+    return options->partition->params->trained_elements * ops_master_bytes(options->ops);
+}
+
+static uint64_t cols_of(const struct param *param)
+{
+    return param->count / param->shape[0];
+}
+
+/* Matrices start at the alignment of parameters, which libraries require. The gaps are added, too,
+ * but ignored. */
+static uint64_t aligned(uint64_t elements)
+{
+    return (elements + PARAMS_ALIGN - 1) / PARAMS_ALIGN * PARAMS_ALIGN;
+}
+
+/* Lays out the two sums. */
+static int list_pieces(struct powersgd *powersgd, const struct reduction_options *options,
+                       struct err *err)
+{
+    const struct params *params = options->partition->params;
+    struct places *ends = &powersgd->ends;
+    powersgd->pieces = calloc(params->count, sizeof *powersgd->pieces);
+    if (!powersgd->pieces)
+        return err_set(err, -ENOMEM, "out of memory for the compression of gradients");
+    for (uint64_t i = 0; i < params->count; i++) {
+        const struct param *param = &params->list[i];
+        uint64_t rank = powersgd_rank_of(&options->powersgd, param);
+        if (param->frozen)
+            continue;
+        powersgd->pieces[powersgd->pieces_count++] =
+            (struct piece){.param = param, .rank = rank, .at = *ends};
+        ends->first += aligned(rank > 0 ? param->shape[0] * rank : param->count);
+        ends->share += aligned(param->shape[0] * rank);
+        ends->second += aligned(cols_of(param) * rank);
+    }
+    return 0;
+}
+
+static struct rank_sum_options sum_options_of(const struct powersgd *powersgd)
+{
+    const struct reduction_options *options = &powersgd->base.options;
+    uint64_t most = bytes_max(powersgd->ends.first, powersgd->ends.second);
+    if (options->powersgd.start_step > 0)
+        most = bytes_max(most, options->partition->params->trained_elements);
+    return (struct rank_sum_options){.comm = options->comm,
+                                     .ops = options->ops,
+                                     .bucket_bytes = options->bucket_bytes,
+                                     .elements_max = most,
+                                     .timeout_ns = options->timeout_ns,
+                                     .what = "gradients",
+                                     .flight = "sum gradients"};
+}
+
+static uint32_t buffers(const struct reduction_options *options)
+{
+    (void)options;
+    return 1;
+}
+
+static int plan_piece(struct ops *ops, struct piece *piece, struct err *err)
+{
+    uint64_t rows = piece->param->shape[0], cols = cols_of(piece->param), rank = piece->rank;
+    const struct gemm_shape to_p = {.m = rows, .n = rank, .k = cols, .master_output = true};
+    const struct gemm_shape to_q = {
+        .m = cols, .n = rank, .k = rows, .trans_a = true, .master_output = true};
+    struct gemm_shape back = {
+        .m = rows, .n = cols, .k = rank, .trans_b = true, .master_output = true};
+    int status = ops->table->plan_gemm(ops, &to_p, &piece->to_p, err);
+    if (!status)
+        status = ops->table->plan_gemm(ops, &to_q, &piece->to_q, err);
+    if (!status)
+        status = ops->table->plan_gemm(ops, &back, &piece->back, err);
+    back.accumulate = true;
+    return status ? status : ops->table->plan_gemm(ops, &back, &piece->subtract, err);
+}
+
+/* At least one element, even if nothing is compressed. */
+static size_t pinned_bytes(uint64_t elements)
+{
+    return (elements + 1) * sizeof(float);
+}
+
+static int take_pinned(struct device *device, uint64_t elements, float **ret_memory,
+                       struct err *err)
+{
+    return device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
+                                  pinned_bytes(elements), (void **)ret_memory, err);
+}
+
+static void give_pinned(struct device *device, uint64_t elements, float *memory)
+{
+    device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), memory,
+                          pinned_bytes(elements));
+}
+
+static int open_pieces(struct powersgd *powersgd, const struct reduction_options *options,
+                       struct err *err)
+{
+    struct device *device = options->ops->device;
+    int status = list_pieces(powersgd, options, err);
+    for (uint64_t i = 0; i < powersgd->pieces_count && !status; i++)
+        if (powersgd->pieces[i].rank > 0)
+            status = plan_piece(options->ops, &powersgd->pieces[i], err);
+    if (!status)
+        status = take_pinned(device, powersgd->ends.first, &powersgd->first, err);
+    if (!status && options->powersgd.error_feedback)
+        status = take_pinned(device, powersgd->ends.share, &powersgd->shares, err);
+    if (!status)
+        status = take_pinned(device, powersgd->ends.second, &powersgd->second, err);
+    if (!status && options->powersgd.error_feedback)
+        status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+                                        gradient_bytes(options), &powersgd->errors, err);
+    const struct rank_sum_options sum = sum_options_of(powersgd);
+    return status ? status : rank_sum_open(&powersgd->sum, &sum, err);
+}
+
+static void powersgd_close(struct reduction *reduction)
+{
+    struct powersgd *powersgd = powersgd_of(reduction);
+    struct device *device = reduction->options.ops->device;
+    uint64_t bytes = gradient_bytes(&reduction->options);
+    rank_sum_close(&powersgd->sum);
+    device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->gradients,
+                          bytes);
+    device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->errors, bytes);
+    give_pinned(device, powersgd->ends.first, powersgd->first);
+    give_pinned(device, powersgd->ends.share, powersgd->shares);
+    give_pinned(device, powersgd->ends.second, powersgd->second);
+    free(powersgd->pieces);
+    free(powersgd);
+}
+
+static int powersgd_open(const struct reduction_options *options, struct reduction **ret_reduction,
+                         struct err *err)
+{
+    struct device *device = options->ops->device;
+    struct powersgd *powersgd = calloc(1, sizeof *powersgd);
+    if (!powersgd)
+        return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
+    powersgd->base.options = *options;
+    int status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+                                        gradient_bytes(options), &powersgd->gradients, err);
+    if (!status && !reduction_is_alone(options))
+        status = open_pieces(powersgd, options, err);
+    if (status) {
+        powersgd_close(&powersgd->base);
+        return status;
+    }
+    *ret_reduction = &powersgd->base;
+    return 0;
+}
+
+static int powersgd_connect(struct reduction *reduction, struct err *err)
+{
+    return rank_sum_connect(&powersgd_of(reduction)->sum, err);
+}
+
+static int begin(struct reduction *reduction, uint64_t step, struct err *err)
+{
+    struct powersgd *powersgd = powersgd_of(reduction);
+    struct ops *ops = reduction->options.ops;
+    powersgd->step = step;
+    return ops->device->ops->fill(ops->device, ops->stream, powersgd->gradients, 0,
+                                  gradient_bytes(&reduction->options), err);
+}
+
+static void *leaf(struct reduction *reduction)
+{
+    return powersgd_of(reduction)->gradients;
+}
+
+static void end_leaf(struct reduction *reduction)
+{
+    (void)reduction; /* passes already added to it */
+}
+
+static void *gradient_of(const struct powersgd *powersgd, const struct piece *piece, void *arena)
+{
+    return (char *)arena +
+           piece->param->trained_offset * ops_master_bytes(powersgd->base.options.ops);
+}
+
+/* Sets the initial Q of this step, on the host; no queued work may use it. */
+static void begin_q(struct powersgd *powersgd)
+{
+    const struct powersgd_options *options = &powersgd->base.options.powersgd;
+    for (uint64_t i = 0; i < powersgd->pieces_count; i++) {
+        const struct piece *piece = &powersgd->pieces[i];
+        float *q = powersgd->second + piece->at.second;
+        if (piece->rank > 0 && !(powersgd->has_q && options->warm_start))
+            powersgd_begin_q(options, piece->param, powersgd->step, piece->rank, q);
+        if (piece->rank > 0)
+            powersgd_orthogonalize(q, cols_of(piece->param), piece->rank);
+    }
+    powersgd->has_q = true;
+}
+
+/* Queues a tensor's contribution to the first sum. For a matrix, first adds the residual to the
+ * gradient; the residual buffer then holds the result until P Q' is subtracted. */
+static int make_first(struct powersgd *powersgd, const struct piece *piece, struct err *err)
+{
+    struct ops *ops = powersgd->base.options.ops;
+    const struct device_ops *device = ops->device->ops;
+    size_t bytes = piece->param->count * ops_master_bytes(ops);
+    void *gradient = gradient_of(powersgd, piece, powersgd->gradients);
+    float *first = powersgd->first + piece->at.first;
+    int status = 0;
+    if (piece->rank == 0)
+        return device->copy(ops->device, ops->stream, first, gradient, bytes, err);
+    if (powersgd->errors) {
+        void *error = gradient_of(powersgd, piece, powersgd->errors);
+        ops->table->tree_add(ops, gradient, error, piece->param->count);
+        status = device->copy(ops->device, ops->stream, error, gradient, bytes, err);
+    }
+    ops->table->gemm(ops, &piece->to_p, gradient, powersgd->second + piece->at.second, NULL, first);
+    return status;
+}
+
+/* Makes the summed P orthonormal, on the host, after it has arrived. */
+static void finish_p(struct powersgd *powersgd, const struct piece *piece)
+{
+    uint64_t elements = piece->param->shape[0] * piece->rank;
+    float *p = powersgd->first + piece->at.first;
+    powersgd_orthogonalize(p, piece->param->shape[0], piece->rank);
+    if (!powersgd->errors)
+        return;
+    float *shares = powersgd->shares + piece->at.share;
+    for (uint64_t i = 0; i < elements; i++)
+        shares[i] = -p[i] / (float)powersgd->base.options.batching.ranks;
+}
+
+static void make_second(struct powersgd *powersgd, const struct piece *piece)
+{
+    struct ops *ops = powersgd->base.options.ops;
+    if (piece->rank == 0)
+        return;
+    if (!ops->table->is_imaginary)
+        finish_p(powersgd, piece);
+    ops->table->gemm(ops, &piece->to_q, gradient_of(powersgd, piece, powersgd->gradients),
+                     powersgd->first + piece->at.first, NULL, powersgd->second + piece->at.second);
+}
+
+static int take_sum(struct powersgd *powersgd, const struct piece *piece, struct err *err)
+{
+    struct ops *ops = powersgd->base.options.ops;
+    void *gradient = gradient_of(powersgd, piece, powersgd->gradients);
+    const float *first = powersgd->first + piece->at.first,
+                *q = powersgd->second + piece->at.second;
+    if (piece->rank == 0)
+        return ops->device->ops->copy(ops->device, ops->stream, gradient, first,
+                                      piece->param->count * ops_master_bytes(ops), err);
+    ops->table->gemm(ops, &piece->back, first, q, NULL, gradient);
+    if (powersgd->errors)
+        ops->table->gemm(ops, &piece->subtract, powersgd->shares + piece->at.share, q, NULL,
+                         gradient_of(powersgd, piece, powersgd->errors));
+    return 0;
+}
+
+static int compress(struct powersgd *powersgd, struct err *err)
+{
+    struct ops *ops = powersgd->base.options.ops;
+    int status = ops->table->sync(ops, err);
+    if (status)
+        return status;
+    if (!ops->table->is_imaginary)
+        begin_q(powersgd);
+    for (uint64_t i = 0; i < powersgd->pieces_count && !status; i++)
+        status = make_first(powersgd, &powersgd->pieces[i], err);
+    if (!status)
+        status = rank_sum_add(&powersgd->sum, powersgd->first, powersgd->ends.first, err);
+    for (uint64_t i = 0; i < powersgd->pieces_count && !status; i++)
+        make_second(powersgd, &powersgd->pieces[i]);
+    if (!status)
+        status = rank_sum_add(&powersgd->sum, powersgd->second, powersgd->ends.second, err);
+    for (uint64_t i = 0; i < powersgd->pieces_count && !status; i++)
+        status = take_sum(powersgd, &powersgd->pieces[i], err);
+    return status;
+}
+
+static int finish(struct reduction *reduction, struct err *err)
+{
+    struct powersgd *powersgd = powersgd_of(reduction);
+    const struct reduction_options *options = &reduction->options;
+    uint64_t began_ns = clock_now_ns();
+    if (reduction_is_alone(options))
+        return 0;
+    bool compresses = powersgd->step >= options->powersgd.start_step;
+    int status = compresses ? compress(powersgd, err)
+                            : rank_sum_add(&powersgd->sum, powersgd->gradients,
+                                           options->partition->params->trained_elements, err);
+    powersgd->waited_ns += clock_now_ns() - began_ns;
+    return status;
+}
+
+static uint64_t waited_ns(const struct reduction *reduction)
+{
+    return ((const struct powersgd *)reduction)->waited_ns;
+}
+
+static const void *part(const struct reduction *reduction, uint64_t group)
+{
+    const struct powersgd *powersgd = (const struct powersgd *)reduction;
+    const struct partition *partition = reduction->options.partition;
+    return (const char *)powersgd->gradients +
+           partition_trained_part(partition, group, partition->options.rank).offset *
+               ops_master_bytes(reduction->options.ops);
+}
+
+static int shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
+                 struct err *err)
+{
+    const struct partition *partition = reduction->options.partition;
+    (void)err;
+    *ret_gradients = (const char *)powersgd_of(reduction)->gradients +
+                     partition_trained_shard(partition, group, partition->options.rank).offset *
+                         ops_master_bytes(reduction->options.ops);
+    return 0;
+}
+
+static const char *tell_lost(const struct reduction *reduction, uint64_t step)
+{
+    const struct powersgd_options *options = &reduction->options.powersgd;
+    if (step <= options->start_step)
+        return NULL;
+    if (!options->error_feedback)
+        return options->warm_start ? "parallel.compression: Q starts over" : NULL;
+    return options->warm_start
+               ? "parallel.compression: the error feedback from before this step is lost, and Q "
+                 "starts over"
+               : "parallel.compression: the error feedback from before this step is lost";
+}
+
+const struct reduction_ops reduction_powersgd_ops = {
+    .name = "powersgd",
+    .adds = true,
+    .buffers = buffers,
+    .open = powersgd_open,
+    .connect = powersgd_connect,
+    .close = powersgd_close,
+    .begin = begin,
+    .leaf = leaf,
+    .end_leaf = end_leaf,
+    .finish = finish,
+    .part = part,
+    .shard = shard,
+    .waited_ns = waited_ns,
+    .tell_lost = tell_lost,
+};
